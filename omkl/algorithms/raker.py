@@ -1,0 +1,70 @@
+"""Raker: every kernel in every round, mixed by exponential weights.
+
+Paper    Y. Shen, T. Chen, G. B. Giannakis, "Random Feature-based Online Multi-kernel
+         Learning in Environments with Unknown Dynamics", JMLR 20 (2019), algorithm 1;
+         as stated for the comparison in Ghari and Shen, "Graph-Aided Online
+         Multi-Kernel Learning", JMLR, equations (6), (8), (9).
+Task     regression; full information.
+Round    1. Evaluate f_i(x_t) = theta_i'z_i(x_t) for all N kernels.
+         2. Predict the mean of the f_i weighted by w_i.
+         3. theta_i <- theta_i - eta_t grad L_i(theta_i), and
+            w_i <- w_i exp(-eta_t L_i(theta_i)), both at the theta_i that predicted,
+            with L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
+Symbols  eta  step size of theta and of the weights, > 0, a schedule in t
+         lam  regularisation, >= 0
+Cost     O(N D d) time a round; O(N D d) memory.
+Bound    O(sqrt(T ln N)) with eta of order 1/sqrt(T) and D of order T ln T, with high
+         probability; losses in [0, 1], ||x|| <= 1.
+Differs  from the paper: none. The released code takes the loss that feeds the weights
+         after theta has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from omkl.engine import Schedule, at, choose_all, register
+from omkl.features import RandomFeatures, gradient_step
+from omkl.params import NON_NEGATIVE
+from omkl.weights import weighted_mean
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    lam: NON_NEGATIVE
+
+
+class State(NamedTuple):
+    model: RandomFeatures
+    log_w: np.ndarray  # (N,)
+
+
+def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
+    return State(model, np.zeros(len(dictionary)))
+
+
+def select(params, state, t, rng, rnd):
+    choose_all(rnd)
+
+
+def predict(params, state, t, rnd):
+    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+
+
+def update(params, state, t, y, rnd):
+    eta = at(params.eta, t)
+    for m in range(rnd.n[0]):
+        i = rnd.evaluate[m]
+        error = rnd.f[i] - y
+        loss = error * error + params.lam * state.model.norm2[i]
+        state.log_w[i] -= eta * loss
+        gradient_step(state.model, i, m, rnd.buffers, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam)
+
+
+algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

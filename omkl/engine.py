@@ -1,0 +1,254 @@
+"""The protocol of an online learner, and the only loop over time.
+
+Every round is **select -> predict -> update**. ``select`` draws all
+randomness and says which kernels to evaluate and which to combine;
+``predict`` is pure; ``update`` sees the label. In between the engine evaluates
+the selected kernels and no others: the output of a kernel that was not
+selected, and a label that was not asked for, are handed over as NaN, so a
+learner that peeks destroys its own state.
+
+Notation (paper | code | shape)
+    x_t | x | (d,)                 y_t | y | scalar
+    kernel i of N | i | 0..N-1     random features | D frequencies, 2 D features
+    f_i(x_t) | f[i] | (N,)         theta_i | theta[i] | (N, 2 D)
+    w_i,t | log_w[i] = log w | (N,)    t | t | 1-based round
+    eta, xi, lambda | eta, xi, lam     T | horizon, R | seeds
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from omkl import features
+from omkl.features import Buffers, RandomFeatures
+from omkl.jit import compiled, implement, part
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class Round(NamedTuple):
+    """What one round hands from step to step; arrays are reused in the next.
+
+    evaluate  (N,) int64, the kernels to evaluate: the first n[0] entries, distinct
+    combine   (N,) int64, the kernels that predict, a subset: the first n[1] entries
+    n         (2,) int64, both counts
+    f         (N,) outputs f_i(x_t); NaN where the kernel was not evaluated
+    buffers   room for the features of the evaluated kernels
+    """
+
+    evaluate: np.ndarray
+    combine: np.ndarray
+    n: np.ndarray
+    f: np.ndarray
+    buffers: Buffers
+
+
+class Schedule(NamedTuple):
+    """A step size or exploration rate: scale * t**power at round t."""
+
+    scale: float
+    power: float
+
+
+@part
+def at(schedule, t):
+    """The value of a schedule at round t (1-based)."""
+    if schedule.power == 0.0:
+        return schedule.scale
+    if schedule.power == -0.5:
+        return schedule.scale / math.sqrt(t)
+    return schedule.scale * t**schedule.power
+
+
+@functools.singledispatch
+def select(params, state, t, rng, rnd):
+    """Draw all randomness of round t and fill rnd.evaluate, rnd.combine and rnd.n."""
+    raise TypeError(f"no algorithm is registered for {type(params)}")
+
+
+@functools.singledispatch
+def predict(params, state, t, rnd):
+    """Return (y_hat, asked) from rnd.f; changes nothing."""
+    raise TypeError(f"no algorithm is registered for {type(params)}")
+
+
+@functools.singledispatch
+def update(params, state, t, y, rnd):
+    """Learn from the label y, in place; y is NaN when it was not asked for."""
+    raise TypeError(f"no algorithm is registered for {type(params)}")
+
+
+@functools.singledispatch
+def evaluate(model, x, rnd):
+    """Write f_i(x) of the kernels to evaluate into rnd.f, NaN for all others."""
+    raise TypeError(f"no representation is registered for {type(model)}")
+
+
+def _evaluate_random_features(model, x, rnd):
+    n = rnd.n[0]
+    if n < rnd.f.shape[0]:
+        rnd.f[:] = np.nan
+    features.transform(model.omega, x, rnd.evaluate, n, rnd.buffers)
+    features.outputs(model, rnd.evaluate, n, rnd.buffers, rnd.f)
+
+
+implement(evaluate, RandomFeatures, _evaluate_random_features)
+
+
+@part
+def choose(rnd, kernels, n):
+    """Evaluate and combine the first ``n`` of ``kernels``."""
+    for m in range(n):
+        rnd.evaluate[m] = kernels[m]
+        rnd.combine[m] = kernels[m]
+    rnd.n[0] = n
+    rnd.n[1] = n
+
+
+@part
+def choose_all(rnd):
+    """Evaluate and combine every kernel."""
+    if rnd.n[0] != rnd.f.shape[0]:
+        for i in range(rnd.f.shape[0]):
+            rnd.evaluate[i] = i
+            rnd.combine[i] = i
+        rnd.n[:] = rnd.f.shape[0]
+
+
+@compiled
+def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used):
+    """Stream rounds t + 1 .. t + len(y).
+
+    X (n, d), y (n,); y_hat (n,) and asked (n,) bool are written; used (N,) int64
+    counts the rounds in which each kernel was evaluated.
+    """
+    for s in range(y.shape[0]):
+        now = t + s + 1
+        select(params, state, now, rng, rnd)
+        evaluate(state.model, X[s], rnd)
+        prediction, ask = predict(params, state, now, rnd)
+        y_hat[s] = prediction
+        asked[s] = ask
+        for m in range(rnd.n[0]):
+            used[rnd.evaluate[m]] += 1
+        update(params, state, now, y[s] if ask else np.nan, rnd)
+
+
+class Algorithm(NamedTuple):
+    """An online learner, as its module in ``omkl.algorithms`` registers it.
+
+    Params is the NamedTuple of hyper-parameters, the keys of its YAML; ``init``
+    makes its State, a NamedTuple of arrays with the field ``model``.
+    """
+
+    name: str
+    Params: type
+    init: Callable[..., Any]
+    select: Callable[..., Any]
+    predict: Callable[..., Any]
+    update: Callable[..., Any]
+    module: types.ModuleType | None = None
+
+
+def register(name: str, Params: type, init: Any, **steps: Any) -> Algorithm:
+    """Make a module's three steps the ones that the engine takes for its Params."""
+    algorithm = Algorithm(name.rpartition(".")[2], Params, init, **steps)
+    for step in (select, predict, update):
+        implement(step, Params, steps[step.__name__])
+    return algorithm
+
+
+class Trace(NamedTuple):
+    """What a learner said in a block: y_hat (n,), given before each label; asked (n,) bool."""
+
+    y_hat: np.ndarray
+    asked: np.ndarray
+
+
+class Learner:
+    """One learner on one stream: the state of an algorithm, its generator and its clock.
+
+    Parameters
+    ----------
+    algorithm
+        From ``omkl.algorithms.load``.
+    params
+        An ``algorithm.Params``.
+    dictionary
+        N kernels.
+    d, D
+        Inputs and random features a kernel.
+    seed
+        Integer >= 0. Features and selection draw from separate children of one
+        ``SeedSequence``: all algorithms see the same features for the same seed.
+    model
+        A representation to start from in place of fresh random features.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        params: Any,
+        dictionary: Sequence[Kernel],
+        d: int,
+        D: int,
+        seed: int,
+        model: Any = None,
+    ) -> None:
+        for_features, for_selection = np.random.SeedSequence(seed).spawn(2)
+        if model is None:
+            rng = np.random.default_rng(for_features)
+            model = features.random_features(dictionary, d, D, rng)
+        self.params = params
+        self.d = d
+        self.state = algorithm.init(params, dictionary, model)
+        self.rng = np.random.default_rng(for_selection)
+        self.t = 0
+        self.used = np.zeros(len(dictionary), dtype=np.int64)
+        self._round = _room(len(dictionary), D)
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
+        """Predict, then learn, row by row: X (n, d), y (n,). Any split gives the same numbers."""
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        y = np.ascontiguousarray(y, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
+            raise ValueError(
+                f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
+            )
+        y_hat = np.empty(len(y))
+        asked = np.empty(len(y), dtype=np.bool_)
+        run_block(
+            self.params, self.state, self.t, X, y, self.rng, self._round, y_hat, asked, self.used
+        )
+        self.t += len(y)
+        return Trace(y_hat, asked)
+
+    def learn_one(self, x: np.ndarray, y: float) -> float:
+        """One round: the prediction for x (d,), given before y is learned."""
+        trace = self.partial_fit(np.reshape(x, (1, -1)), np.array([y]))
+        return float(trace.y_hat[0])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_round"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        N, _, D = self.state.model.omega.shape
+        self._round = _room(N, D)
+
+
+def _room(N: int, D: int) -> Round:
+    return Round(
+        evaluate=np.zeros(N, dtype=np.int64),
+        combine=np.zeros(N, dtype=np.int64),
+        n=np.zeros(2, dtype=np.int64),
+        f=np.full(N, np.nan),
+        buffers=Buffers(np.empty(N * D), np.empty(N * D), np.empty(N * D)),
+    )

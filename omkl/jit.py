@@ -1,0 +1,179 @@
+"""The compiler: the only module that knows Numba.
+
+``compiled`` marks a function of the streaming core. The machine code is kept
+on disk in a folder named after a hash of the package's compiled sources, the
+compiler and its flags: Numba itself looks only at the file of the function it
+loads, so an edit in a callee would silently bring back old numbers.
+
+With ``NUMBA_DISABLE_JIT=1`` every function below is plain Python with the same
+results, and a debugger works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import math
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba import config, types
+from numba.extending import intrinsic, overload, register_jitable
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENABLED = not config.DISABLE_JIT
+
+# No flag here assumes away NaN or infinity, and none may re-associate: that
+# would destroy the range reduction of the trigonometry. Only `dot` re-associates.
+FLAGS = {"contract", "nsz"}
+
+PACKAGE = Path(__file__).parent
+
+
+def sources() -> list[Path]:
+    """The files whose text can change a compiled number."""
+    core = ["jit", "engine", "features", "weights"]
+    return [PACKAGE / f"{name}.py" for name in core] + sorted(PACKAGE.glob("algorithms/**/*.py"))
+
+
+@functools.cache
+def fingerprint() -> str:
+    """Twelve hex digits naming compiled sources, compiler, flags and processor options."""
+    digest = hashlib.sha256()
+    for path in sources():
+        digest.update(path.relative_to(PACKAGE).as_posix().encode())
+        digest.update(path.read_bytes())
+    options = (numba.__version__, np.__version__, sys.version_info[:2], sorted(FLAGS))
+    processor = (config.CPU_NAME, config.CPU_FEATURES, config.ENABLE_AVX, config.OPT)
+    digest.update(repr((options, processor)).encode())
+    return digest.hexdigest()[:12]
+
+
+@functools.cache
+def cache_folder() -> Path | None:
+    """Where machine code is kept: ``NUMBA_CACHE_DIR`` or the user's cache folder.
+
+    Returns None, after saying so once, where nothing can be written.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home) / "omkl")
+    folder = base / f"omkl-{fingerprint()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        print(
+            f"omkl: compiled code cannot be kept in {base} ({error.strerror}); "
+            "every start will compile anew. Set NUMBA_CACHE_DIR to a writable folder.",
+            file=sys.stderr,
+        )
+        return None
+    _forget_old(base, keep=folder)
+    return folder
+
+
+def _forget_old(base: Path, keep: Path, n_kept: int = 8) -> None:
+    with contextlib.suppress(OSError):
+        os.utime(keep)
+        folders = sorted(base.glob("omkl-*"), key=lambda p: p.stat().st_mtime, reverse=True)
+        for folder in folders[n_kept:]:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _cache_in(folder: Path) -> Iterator[None]:
+    """Numba reads its cache folder when a function is decorated."""
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+def compiled(function: F) -> F:
+    """Compile for the streaming core: no interpreter lock, kept on disk."""
+    if not ENABLED:
+        return function
+    folder = cache_folder()
+    options = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
+    if folder is None:
+        return numba.njit(**options)(function)
+    with _cache_in(folder):
+        return numba.njit(cache=True, **options)(function)
+
+
+def part(function: F) -> F:
+    """A piece of compiled code that has no entry point of its own."""
+    return register_jitable(fastmath=FLAGS, error_model="numpy")(function) if ENABLED else function
+
+
+def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
+    """Make ``function`` what ``step`` does when its first argument is a ``kind``.
+
+    ``step`` is a ``functools.singledispatch`` function: that is the dispatch in
+    plain Python. For compiled code the same rule is registered by type, which
+    (unlike functions passed as arguments) the on-disk cache survives.
+    """
+    step.register(kind)(function)
+    if not ENABLED:
+        return
+
+    names = list(function.__code__.co_varnames[: function.__code__.co_argcount])
+    first = names[0]
+    scope: dict[str, Any] = {"types": types, "kind": kind, "function": function}
+    lines = [
+        f"def choose({', '.join(names)}):",
+        f"    if isinstance({first}, types.NamedTuple) and {first}.instance_class is kind:",
+        "        return function",
+    ]
+    exec("\n".join(lines), scope)
+    overload(step, jit_options={"fastmath": FLAGS, "error_model": "numpy"})(scope["choose"])
+
+
+def n_specialisations(function: Any) -> int:
+    """How many argument types a compiled function has met in this process."""
+    return len(function.signatures) if ENABLED else 0
+
+
+if ENABLED:
+
+    @intrinsic
+    def power_of_two(typingctx: Any, k: Any) -> Any:
+        """2**k for an integral float k in -1022..1023, exact, without a call."""
+
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            from llvmlite import ir
+
+            integer = builder.fptosi(args[0], ir.IntType(64))
+            biased = builder.add(integer, ir.Constant(ir.IntType(64), 1023))
+            bits = builder.shl(biased, ir.Constant(ir.IntType(64), 52))
+            return builder.bitcast(bits, ir.DoubleType())
+
+        return types.float64(types.float64), build
+
+    @numba.njit(fastmath=FLAGS | {"reassoc"}, error_model="numpy", inline="never")
+    def dot(a, b):
+        """Inner product of two vectors, (n,) and (n,); the order of the sum is free."""
+        total = 0.0
+        for j in range(a.shape[0]):
+            total += a[j] * b[j]
+        return total
+
+else:
+
+    def power_of_two(k: float) -> float:
+        return math.ldexp(1.0, int(k))
+
+    def dot(a: np.ndarray, b: np.ndarray) -> float:
+        return float(a @ b)
