@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import functools
 import math
-import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -154,14 +153,13 @@ class Algorithm(NamedTuple):
     select: Callable[..., Any]
     predict: Callable[..., Any]
     update: Callable[..., Any]
-    module: types.ModuleType | None = None
 
 
-def register(name: str, Params: type, init: Any, **steps: Any) -> Algorithm:
+def register(module: str, Params: type, init: Any, **steps: Any) -> Algorithm:
     """Make a module's three steps the ones that the engine takes for its Params."""
-    algorithm = Algorithm(name.rpartition(".")[2], Params, init, **steps)
-    for step in (select, predict, update):
-        implement(step, Params, steps[step.__name__])
+    algorithm = Algorithm(module.rpartition(".")[2], Params, init, **steps)
+    for name, step in (("select", select), ("predict", predict), ("update", update)):
+        implement(step, Params, steps[name])
     return algorithm
 
 

@@ -53,11 +53,13 @@ PI_HIGH = float.fromhex("0x1.921fb50000000p+1")
 PI_LOW = 3.178650954710656e-08
 HALF_PI = 0.5 * math.pi
 PER_PI = 1.0 / math.pi
-S1, S2, S3, S4 = -1.6666666666666666e-01, 8.333333333333184e-03, -1.9841269841207903e-04, 2.7557319211136276e-06  # fmt: skip
-S5, S6, S7, S8 = -2.5052106884442246e-08, 1.6058940657442572e-10, -7.64302247224428e-13, 2.7215450954648354e-15  # fmt: skip
-C1, C2, C3, C4 = -0.5, 4.166666666666666e-02, -1.388888888888852e-03, 2.480158730148323e-05
-C5, C6, C7, C8 = -2.75573192078857e-07, 2.0876755508432244e-09, -1.1470662616514851e-11, 4.776686884404695e-14  # fmt: skip
-C9 = -1.5101404114062806e-16
+S1, S2 = -1.6666666666666666e-01, 8.333333333333184e-03
+S3, S4 = -1.9841269841207903e-04, 2.7557319211136276e-06
+S5, S6 = -2.5052106884442246e-08, 1.6058940657442572e-10
+S7, S8 = -7.64302247224428e-13, 2.7215450954648354e-15
+C1, C2, C3 = -0.5, 4.166666666666666e-02, -1.388888888888852e-03
+C4, C5, C6 = 2.480158730148323e-05, -2.75573192078857e-07, 2.0876755508432244e-09
+C7, C8, C9 = -1.1470662616514851e-11, 4.776686884404695e-14, -1.5101404114062806e-16
 
 
 @part
@@ -154,10 +156,18 @@ def gradient_step(model, i, m, buffers, step, shrink):
     model.norm2[i] = dot(theta, theta)
 
 
+@compiled
+def _fill(angle, z):
+    D = angle.shape[1]
+    scale = 1.0 / math.sqrt(D)
+    for s in range(angle.shape[0]):
+        sincos(angle[s], z[s, :D], z[s, D:])
+        for j in range(2 * D):
+            z[s, j] *= scale
+
+
 def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
     """z(x) of one kernel for a block: omega (d, D), X (n, d) -> (n, 2 D), divided by sqrt(D)."""
-    D = omega.shape[1]
-    angle = np.ascontiguousarray(X @ omega)
-    sin, cos = np.empty_like(angle), np.empty_like(angle)
-    sincos(angle.ravel(), sin.ravel(), cos.ravel())
-    return np.concatenate([sin, cos], axis=1) / math.sqrt(D)
+    z = np.empty((len(X), 2 * omega.shape[1]))
+    _fill(np.ascontiguousarray(X @ omega), z)
+    return z

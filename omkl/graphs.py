@@ -56,7 +56,10 @@ def dominating_set(out: np.ndarray) -> np.ndarray:
 
 
 def in_neighbours(out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The graph by its in-edges: start (N + 1,) and source, node i's being source[start[i]:start[i + 1]]."""
+    """The graph (N, M) by its in-edges: start (N + 1,) and source (N M,).
+
+    The in-neighbours of node i are source[start[i] : start[i + 1]].
+    """
     N, M = out.shape
     target = out.ravel()
     source = np.repeat(np.arange(N), M)

@@ -25,9 +25,10 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from numba import config, types
+from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
+config: Any = numba.config  # its names are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
 
 ENABLED = not config.DISABLE_JIT
@@ -106,7 +107,7 @@ def compiled(function: F) -> F:
     if not ENABLED:
         return function
     folder = cache_folder()
-    options = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
     if folder is None:
         return numba.njit(**options)(function)
     with _cache_in(folder):
@@ -146,12 +147,15 @@ def n_specialisations(function: Any) -> int:
     return len(function.signatures) if ENABLED else 0
 
 
+def power_of_two(k):
+    """2**k for an integral float k in -1022..1023, exact; in compiled code without a call."""
+    return math.ldexp(1.0, int(k))
+
+
 if ENABLED:
 
     @intrinsic
-    def power_of_two(typingctx: Any, k: Any) -> Any:
-        """2**k for an integral float k in -1022..1023, exact, without a call."""
-
+    def _power_of_two(typingctx: Any, k: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             from llvmlite import ir
 
@@ -162,18 +166,18 @@ if ENABLED:
 
         return types.float64(types.float64), build
 
-    @numba.njit(fastmath=FLAGS | {"reassoc"}, error_model="numpy", inline="never")
-    def dot(a, b):
-        """Inner product of two vectors, (n,) and (n,); the order of the sum is free."""
-        total = 0.0
-        for j in range(a.shape[0]):
-            total += a[j] * b[j]
-        return total
+    @overload(power_of_two)
+    def _power_of_two_compiled(k):
+        return lambda k: _power_of_two(k)  # type: ignore[call-arg]
 
-else:
 
-    def power_of_two(k: float) -> float:
-        return math.ldexp(1.0, int(k))
+def dot(a, b):
+    """Inner product of two vectors, (n,) and (n,); the order of the sum is free."""
+    total = 0.0
+    for j in range(a.shape[0]):
+        total += a[j] * b[j]
+    return total
 
-    def dot(a: np.ndarray, b: np.ndarray) -> float:
-        return float(a @ b)
+
+if ENABLED:
+    dot = numba.njit(fastmath=FLAGS | {"reassoc"}, error_model="numpy")(dot)

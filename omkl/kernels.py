@@ -4,11 +4,11 @@ Every family is shift invariant, a product over the inputs, and 1 at zero, so
 its spectral measure is a probability distribution. A family states its exact
 value and samples its frequencies side by side:
 
-| family    | kappa(r)                      | frequencies                          | bandwidth b is |
-|-----------|-------------------------------|--------------------------------------|----------------|
-| gaussian  | exp(-||r||_2^2 / (2 b))       | normal, mean 0, covariance I / b     | a variance     |
-| laplacian | exp(-||r||_1 / b)             | Cauchy with scale 1/b, each input    | a length       |
-| cauchy    | prod_k 1 / (1 + r_k^2 / b^2)  | Laplace with scale 1/b, each input   | a length       |
+| family    | kappa(r)                     | frequencies                        | bandwidth b |
+|-----------|------------------------------|------------------------------------|-------------|
+| gaussian  | exp(-||r||_2^2 / (2 b))      | normal, mean 0, covariance I / b   | a variance  |
+| laplacian | exp(-||r||_1 / b)            | Cauchy, scale 1/b, in each input   | a length    |
+| cauchy    | prod_k 1 / (1 + r_k^2 / b^2) | Laplace, scale 1/b, in each input  | a length    |
 
 "Bandwidth" in the dictionaries of Ghari and Shen is the variance for Gaussian
 kernels (exp(-||r||^2 / (2 b))) and the length for Laplacian ones.
@@ -124,7 +124,9 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
         raise ValueError(f"{where} needs either bandwidth or log10_bandwidth")
     if "bandwidth" in part:
         given = part["bandwidth"]
-        return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+        return (
+            list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+        )
     grid = part["log10_bandwidth"]
     try:
         low, high, n = float(grid["from"]), float(grid["to"]), int(grid["n"])

@@ -100,9 +100,7 @@ def build(
     return Params(**values)
 
 
-def _convert(
-    key: str, value: Any, hint: Any, horizon: int | None, sizes: Mapping[str, int]
-) -> Any:
+def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mapping[str, int]) -> Any:
     bounds: Range | None = None
     if hasattr(hint, "__metadata__"):
         bounds = next((m for m in hint.__metadata__ if isinstance(m, Range)), None)

@@ -42,10 +42,7 @@ def exp_nonpositive(x):
 
 @part
 def softmax(log_w, w):
-    """Write the weights (N,) that sum to 1 and are proportional to exp(log_w); return log of the sum.
-
-    The returned number is log sum_i exp(log_w_i).
-    """
+    """Write weights w (N,) that sum to 1 and are proportional to exp(log_w); return log sum exp."""
     top = log_w[0]
     for i in range(1, log_w.shape[0]):
         top = log_w[i] if log_w[i] > top else top

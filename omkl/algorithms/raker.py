@@ -64,7 +64,9 @@ def update(params, state, t, y, rnd):
         error = rnd.f[i] - y
         loss = error * error + params.lam * state.model.norm2[i]
         state.log_w[i] -= eta * loss
-        gradient_step(state.model, i, m, rnd.buffers, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam)
+        gradient_step(
+            state.model, i, m, rnd.buffers, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam
+        )
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

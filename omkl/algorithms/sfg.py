@@ -135,7 +135,9 @@ def update(params, state, t, y, rnd):
         loss = error * error + params.lam * state.model.norm2[i]
         step = eta / state.q[i]
         state.log_w[i] -= step * loss
-        gradient_step(state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
+        gradient_step(
+            state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
+        )
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

@@ -1,0 +1,403 @@
+"""The conformance suite: what every algorithm passes.
+
+>>> from omkl import checks
+>>> checks.run("raker")
+
+``cases(name)`` yields every check for an algorithm, so a test session can show
+them one by one. A module may declare ``EXPECTED_FAILURES = {check: reason}``;
+a declared check that passes is a failure too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl import algorithms, engine, jit, params
+from omkl.engine import Algorithm, Learner
+from omkl.features import features_of
+from omkl.kernels import Kernel
+
+SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
+DICTIONARY = tuple(
+    [Kernel("gaussian", b) for b in (0.05, 0.3, 1.0, 5.0)]
+    + [Kernel("laplacian", b) for b in (0.5, 3.0)]
+)
+INPUTS, FEATURES, ROUNDS = 3, 8, 400
+
+
+class Check(NamedTuple):
+    name: str
+    function: Callable[[Case], None]
+    expected_failure: str | None
+
+
+class Case:
+    """An algorithm with the settings of its YAML, cut to a small dictionary."""
+
+    def __init__(self, name: str, settings: dict[str, Any]) -> None:
+        self.name = name
+        self.settings = settings
+        self.algorithm: Algorithm = algorithms.load(name)
+        self.module = inspect.getmodule(self.algorithm.init)
+
+    def params(self, N: int = len(DICTIONARY), T: int = ROUNDS, **changes: Any) -> Any:
+        """Params with every field that may not exceed N cut to half of it."""
+        given = dict(self.settings)
+        for field in ("M", "rank"):
+            if field in given:
+                given[field] = min(given[field], max(1, N // 2))
+        given |= {k: v for k, v in changes.items() if k in given}
+        return params.build(self.algorithm.Params, given, T, {"N": N, "D": FEATURES})
+
+    def learner(
+        self,
+        seed: int = 0,
+        dictionary: tuple[Kernel, ...] = DICTIONARY,
+        d: int = INPUTS,
+        model: Any = None,
+        T: int = ROUNDS,
+        **changes: Any,
+    ) -> Learner:
+        built = self.params(len(dictionary), T, **changes)
+        return Learner(self.algorithm, built, dictionary, d, FEATURES, seed, model)
+
+
+class Skip(Exception):
+    """The check does not apply; the text says why."""
+
+
+def stream(T: int = ROUNDS, d: int = INPUTS, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """X (T, d) in the unit ball and y (T,) in [0, 1], a smooth function of x."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(T, d)) / np.sqrt(d)
+    y = 0.5 + 0.4 * np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, -1])
+    return X, y
+
+
+def default_settings(name: str) -> dict[str, Any]:
+    """The parameters in ``conf/algorithm/<name>.yaml``."""
+    from omegaconf import OmegaConf
+
+    from omkl.cli import conf_folder
+
+    path = conf_folder() / "algorithm" / f"{name}.yaml"
+    content = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(content, dict)
+    return {str(k): v for k, v in content.items() if k != "name"}
+
+
+# --- the checks ---------------------------------------------------------------------------------
+
+
+def check_interface(case: Case) -> None:
+    """Docstring sections, every parameter explained, YAML keys are the Params fields."""
+    text = inspect.getdoc(case.module) or ""
+    missing = [s for s in SECTIONS if not any(x.startswith(s) for x in text.splitlines())]
+    assert not missing, f"the docstring lacks {missing}"
+    symbols = text[text.index("\nSymbols") : text.index("\nCost")]
+    fields = case.algorithm.Params._fields  # type: ignore[attr-defined]
+    unexplained = [f for f in fields if f not in symbols]
+    assert not unexplained, f"Symbols does not explain {unexplained}"
+    assert set(case.settings) == set(fields), "the YAML's keys are not the fields of Params"
+    state = case.learner().state
+    assert isinstance(state, tuple) and "model" in state._fields  # type: ignore[attr-defined]
+
+
+def check_predict_is_pure(case: Case) -> None:
+    """``predict`` changes neither state nor round, and repeats itself."""
+    learner = case.learner()
+    X, y = stream()
+    learner.partial_fit(X[:50], y[:50])
+    rnd, t = learner._round, learner.t + 1
+    engine.select(learner.params, learner.state, t, learner.rng, rnd)
+    engine.evaluate(learner.state.model, X[50], rnd)
+    before = pickle.dumps((learner.state, rnd))
+    first = engine.predict(learner.params, learner.state, t, rnd)
+    second = engine.predict(learner.params, learner.state, t, rnd)
+    assert first == second
+    assert pickle.dumps((learner.state, rnd)) == before
+
+
+def check_bounded_memory(case: Case) -> None:
+    """The state takes as much room after 1,000 rounds as after 10."""
+    X, y = stream(1000)
+    learner = case.learner(T=1000)
+    learner.partial_fit(X[:10], y[:10])
+    early = len(pickle.dumps(learner.state))
+    learner.partial_fit(X[10:], y[10:])
+    assert len(pickle.dumps(learner.state)) == early
+
+
+def check_no_second_compilation(case: Case) -> None:
+    """Another dictionary, dimension, seed or setting needs no new machine code."""
+    X, y = stream()
+    case.learner().partial_fit(X, y)
+    before = jit.n_specialisations(engine.run_block)
+    case.learner(seed=3, lam=0.1).partial_fit(X[:7], y[:7])
+    case.learner(dictionary=DICTIONARY[:2], d=1).partial_fit(X[:, :1], y)
+    assert jit.n_specialisations(engine.run_block) == before
+
+
+def check_pickle_and_resume(case: Case) -> None:
+    """Pickled in mid-stream and resumed: the same bits."""
+    X, y = stream()
+    whole = case.learner().partial_fit(X, y).y_hat
+    learner = case.learner()
+    head = learner.partial_fit(X[:333], y[:333]).y_hat
+    learner = pickle.loads(pickle.dumps(learner))
+    tail = learner.partial_fit(X[333:], y[333:]).y_hat
+    np.testing.assert_array_equal(np.concatenate([head, tail]), whole)
+
+
+def check_blocks(case: Case) -> None:
+    """Blocks of 1, 7 and T rounds: the same bits."""
+    X, y = stream()
+    whole = case.learner().partial_fit(X, y).y_hat
+    for size in (1, 7):
+        learner = case.learner()
+        parts = [
+            learner.partial_fit(X[s : s + size], y[s : s + size]).y_hat
+            for s in range(0, len(y), size)
+        ]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def check_threads(case: Case) -> None:
+    """Eight seeds on 8 threads and on 1: the same bits."""
+    X, y = stream()
+
+    def one(seed: int) -> np.ndarray:
+        return case.learner(seed).partial_fit(X, y).y_hat
+
+    alone = [one(seed) for seed in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for a, b in zip(alone, pool.map(one, range(8)), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def check_python_equals_compiled(case: Case) -> None:
+    """The three steps as plain Python: the same numbers to 1e-12."""
+    X, y = stream()
+    compiled = case.learner().partial_fit(X, y).y_hat
+    plain = play(case.learner(), X, y)
+    np.testing.assert_allclose(plain, compiled, rtol=0, atol=1e-12)
+
+
+def check_causality(case: Case) -> None:
+    """Other labels from round s on never change a prediction up to round s."""
+    X, y = stream()
+    first = case.learner().partial_fit(X, y).y_hat
+    for s in (0, 1, 57, 399):
+        other = y.copy()
+        other[s:] = 1.0 - other[s:]
+        np.testing.assert_array_equal(
+            case.learner().partial_fit(X, other).y_hat[: s + 1], first[: s + 1]
+        )
+
+
+def check_honesty(case: Case) -> None:
+    """Kernels that were not selected, and labels not asked for, are really not used.
+
+    In every round the frequencies of all other kernels are NaN while the round
+    lasts, and their theta must come out of it as it went in.
+    """
+    X, y = stream()
+    reference = play(case.learner(), X, y)
+    learner = case.learner()
+
+    def poison(rnd: engine.Round) -> Callable[[], None]:
+        model = learner.state.model
+        others = np.ones(len(rnd.f), dtype=bool)
+        others[rnd.evaluate[: rnd.n[0]]] = False
+        omega, theta = model.omega[others].copy(), model.theta[others].copy()
+        model.omega[others] = np.nan
+
+        def restore() -> None:
+            assert np.all(np.isnan(rnd.f[others]))
+            np.testing.assert_array_equal(model.theta[others], theta)
+            model.omega[others] = omega
+
+        return restore
+
+    np.testing.assert_array_equal(play(learner, X, y, poison), reference)
+
+
+def check_selection(case: Case) -> None:
+    """Selected kernels are distinct, in range, and those combined are among the evaluated."""
+    X, y = stream()
+    learner = case.learner()
+
+    def inspect_round(rnd: engine.Round) -> Callable[[], None]:
+        chosen = rnd.evaluate[: rnd.n[0]].tolist()
+        combined = rnd.combine[: rnd.n[1]].tolist()
+        assert 1 <= len(combined) <= len(chosen) <= len(rnd.f)
+        assert len(set(chosen)) == len(chosen)
+        assert set(combined) <= set(chosen) <= set(range(len(rnd.f)))
+        return lambda: None
+
+    play(learner, X, y, inspect_round)
+
+
+def check_importance_weights(case: Case) -> None:
+    """1 / q_i is an unbiased weight: the mean of [i was evaluated] / q_i is 1."""
+    learner = case.learner()
+    if "q" not in learner.state._fields:
+        raise Skip("evaluates all kernels: there are no importance weights")
+    X, y = stream()
+    learner.partial_fit(X[:40], y[:40])
+    state, n = pickle.dumps(learner.state), 6000
+    N = len(DICTIONARY)
+    weight = np.zeros((n, N))
+    here = pickle.loads(state)
+    for k in range(n):
+        engine.select(learner.params, here, 41, learner.rng, learner._round)
+        chosen = learner._round.evaluate[: learner._round.n[0]]
+        weight[k, chosen] = 1.0 / here.q[chosen]
+    error = np.abs(weight.mean(axis=0) - 1.0)
+    assert np.all(error < 5.0 * weight.std(axis=0) / np.sqrt(n) + 1e-9), error
+
+
+def check_extreme_losses(case: Case) -> None:
+    """100,000 rounds of labels that jump between 0 and 1 at random stay finite."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1.0, 1.0, size=(100_000, INPUTS)) / np.sqrt(INPUTS)
+    y = rng.integers(0, 2, size=100_000).astype(float)
+    learner = case.learner(T=100_000)
+    y_hat = learner.partial_fit(X, y).y_hat
+    assert np.all(np.isfinite(y_hat))
+    assert all(np.all(np.isfinite(getattr(learner.state, f))) for f in ("log_w",))
+
+
+def check_degenerate(case: Case) -> None:
+    """One input, one kernel, one round, constant x, x = 0: finite predictions."""
+    X, y = stream()
+    one = (Kernel("gaussian", 1.0),)
+    for learner, inputs in (
+        (case.learner(d=1), X[:, :1]),
+        (case.learner(dictionary=one), X),
+        (case.learner(), np.ones_like(X) / 2.0),
+        (case.learner(), np.zeros_like(X)),
+    ):
+        assert np.all(np.isfinite(learner.partial_fit(inputs, y).y_hat))
+    first = case.learner().partial_fit(X[:1], y[:1]).y_hat
+    assert first.shape == (1,) and first[0] == 0.0  # nothing is known before the first label
+
+
+def check_permutation(case: Case) -> None:
+    """The order of the dictionary does not matter."""
+    X, y = stream()
+    order = np.array([3, 0, 5, 1, 4, 2])
+    reference = case.learner(M=len(DICTIONARY))
+    y_hat = reference.partial_fit(X, y).y_hat
+    if reference.used.min() < len(y):
+        raise Skip("draws single kernels: another order is another draw")
+    fresh = case.learner(M=len(DICTIONARY)).state.model
+    model = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
+    shuffled = tuple(DICTIONARY[i] for i in order)
+    other = case.learner(dictionary=shuffled, model=model, M=len(DICTIONARY))
+    np.testing.assert_allclose(other.partial_fit(X, y).y_hat, y_hat, rtol=0, atol=1e-10)
+
+
+def check_one_kernel(case: Case) -> None:
+    """With one kernel every regressor is online gradient descent."""
+    X, y = stream()
+    one = (Kernel("gaussian", 0.5),)
+    learner = case.learner(dictionary=one)
+    omega = learner.state.model.omega[0].copy()
+    z = features_of(omega, X)
+    theta = np.zeros(z.shape[1])
+    expected = np.empty(len(y))
+    for s in range(len(y)):
+        eta = engine.at(learner.params.eta, s + 1)
+        expected[s] = z[s] @ theta
+        gradient = 2.0 * (expected[s] - y[s]) * z[s] + 2.0 * learner.params.lam * theta
+        theta -= eta * gradient
+    np.testing.assert_allclose(learner.partial_fit(X, y).y_hat, expected, rtol=0, atol=1e-11)
+
+
+def check_complete_graph(case: Case) -> None:
+    """Where every node sees every kernel, a graph-aided learner is the full-information one."""
+    X, y = stream()
+    learner = case.learner(M=len(DICTIONARY))
+    y_hat = learner.partial_fit(X, y).y_hat
+    if learner.used.min() < len(y):
+        raise Skip("draws with replacement: no setting makes it evaluate every kernel")
+    raker = Case("raker", default_settings("raker") | {"lam": case.settings["lam"]})
+    np.testing.assert_allclose(
+        y_hat, raker.learner(eta=case.settings["eta"]).partial_fit(X, y).y_hat, atol=1e-10
+    )
+
+
+def check_learns(case: Case) -> None:
+    """On a realisable stream the last third is predicted much better than by the mean."""
+    X, y = stream(6000)
+    y_hat = case.learner(T=6000).partial_fit(X, y).y_hat
+    last = slice(4000, 6000)
+    assert np.mean((y_hat[last] - y[last]) ** 2) < 0.5 * np.var(y[last])
+
+
+def play(
+    learner: Learner,
+    X: np.ndarray,
+    y: np.ndarray,
+    spy: Callable[[engine.Round], Callable[[], None]] | None = None,
+) -> np.ndarray:
+    """The engine's loop in plain Python; ``spy(round)`` is called after every selection.
+
+    What it returns is called when the round is over.
+    """
+    y_hat = np.empty(len(y))
+    for s in range(len(y)):
+        learner.t += 1
+        parameters, state, t, rnd = learner.params, learner.state, learner.t, learner._round
+        engine.select(parameters, state, t, learner.rng, rnd)
+        after = spy(rnd) if spy else None
+        engine.evaluate(state.model, X[s], rnd)
+        y_hat[s], asked = engine.predict(parameters, state, t, rnd)
+        engine.update(parameters, state, t, y[s] if asked else np.nan, rnd)
+        if after:
+            after()
+    return y_hat
+
+
+CHECKS: dict[str, Callable[[Case], None]] = {
+    name.removeprefix("check_"): function
+    for name, function in list(globals().items())
+    if name.startswith("check_")
+}
+
+
+def cases(name: str) -> Iterator[Check]:
+    """Every check for the algorithm of that name."""
+    module = inspect.getmodule(algorithms.load(name).init)
+    declared: dict[str, str] = getattr(module, "EXPECTED_FAILURES", {})
+    unknown = set(declared) - set(CHECKS)
+    if unknown:
+        raise ValueError(f"{name} declares failures of checks that do not exist: {unknown}")
+    for check, function in CHECKS.items():
+        yield Check(check, function, declared.get(check))
+
+
+def run(name: str, settings: dict[str, Any] | None = None) -> None:
+    """All checks for one algorithm; AssertionError names the first that fails."""
+    case = Case(name, default_settings(name) if settings is None else settings)
+    for check in cases(name):
+        try:
+            check.function(case)
+        except Skip:
+            continue
+        except Exception as error:
+            if check.expected_failure is None:
+                raise AssertionError(f"{name} fails {check.name}: {error}") from error
+            continue
+        if check.expected_failure is not None:
+            raise AssertionError(f"{name} passes {check.name}, declared to fail")
+
+
+__all__ = ["CHECKS", "Case", "Check", "Skip", "cases", "default_settings", "play", "run"]

@@ -1,0 +1,11 @@
+"""Data sets as streams: catalogue, download, readers, preparation, synthetic data.
+
+>>> from omkl.datasets import open_stream
+>>> stream = open_stream(dataset_cfg, {"limit": None, "scaling": "whole", "order": "file"})
+>>> for x, y in stream.blocks(1000): ...
+"""
+
+from omkl.datasets.catalogue import open_stream
+from omkl.datasets.stream import DataError, Stream
+
+__all__ = ["DataError", "Stream", "open_stream"]

@@ -1,0 +1,235 @@
+"""Where data files lie, and how they get there.
+
+A file is looked for in ``OMKL_DATA_DIR`` (when set), in ``data/`` of the project and in
+``shared/data`` beside the project. If it is in none of them it is taken out of the
+publisher's zip and put into the first one. ``OMKL_UCI_URL`` replaces the address of the
+UCI repository by that of a mirror, ``OMKL_OFFLINE=1`` forbids downloads.
+
+Every file is compared with its sha256 before it is used, wherever it was found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from omkl.datasets.stream import DataError
+
+UCI = "https://archive.ics.uci.edu"
+TIMEOUT_SECONDS = 60
+
+log = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """A data file and its sha256."""
+
+    path: Path
+    sha256: str
+
+
+def project_root() -> Path:
+    """The checkout that this package lies in; the working directory for an installed one."""
+    above = Path(__file__).resolve().parents[2]
+    return above if (above / "pyproject.toml").is_file() else Path.cwd()
+
+
+def data_folders() -> tuple[Path, ...]:
+    """The folders that are searched, in order; downloads go to the first."""
+    root = project_root()
+    folders = [root / "data", root.parent / "shared" / "data"]
+    if own := os.environ.get("OMKL_DATA_DIR"):
+        folders.insert(0, Path(own).expanduser().resolve())
+    return tuple(folders)
+
+
+def locate(file: str) -> Path | None:
+    """The first of ``data_folders()`` that holds ``file``, or None."""
+    return next((folder / file for folder in data_folders() if (folder / file).is_file()), None)
+
+
+def sha256_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def address(entry: Mapping[str, Any]) -> str | None:
+    """The download address of a catalogue entry, or None if none is known."""
+    url = entry.get("url")
+    if url is None:
+        return None
+    base = os.environ.get("OMKL_UCI_URL", UCI).rstrip("/")
+    return base + url.removeprefix(UCI) if url.startswith(UCI + "/") else url
+
+
+def downloadable(entry: Mapping[str, Any]) -> bool:
+    """Whether ``fetch`` can get the file: there are an address and a member of its zip."""
+    return bool(entry.get("url") and entry.get("member"))
+
+
+def obtain(entry: Mapping[str, Any]) -> Found:
+    """The file of a catalogue entry, downloaded if it is nowhere, with the right sha256.
+
+    Raises
+    ------
+    DataError
+        It is missing and cannot be downloaded, or it is not the file that it should be.
+    """
+    path = locate(entry["file"])
+    return verified(path, entry) if path is not None else fetch(entry)
+
+
+def verified(path: Path, entry: Mapping[str, Any]) -> Found:
+    """``path`` with its sha256; DataError if the entry states another one."""
+    found = sha256_of(path)
+    if entry.get("sha256") and found != entry["sha256"]:
+        again = f"run: omkl-data fetch {entry['name']}" if downloadable(entry) else "get it anew"
+        raise DataError(
+            f"{entry['name']}: {path} is not the file it should be.\n"
+            f"  expected sha256 {entry['sha256']}\n"
+            f"  found    sha256 {found}\n"
+            f"Delete it and {again}. "
+            "If another version is wanted, set dataset.sha256=null."
+        )
+    return Found(path, found)
+
+
+def fetch(entry: Mapping[str, Any]) -> Found:
+    """Download the file of a catalogue entry into the first data folder.
+
+    The zip goes to a temporary folder; its member is moved into place only once its
+    sha256 is right, so a failure leaves nothing behind.
+
+    Raises
+    ------
+    DataError
+        No address is known, downloads are forbidden, the download failed, or the file
+        is not the expected one.
+    """
+    name, destination = entry["name"], data_folders()[0] / entry["file"]
+    if not downloadable(entry):
+        raise DataError(_nowhere(entry, str(entry.get("by_hand") or "").strip()))
+    url = address(entry)
+    assert url is not None
+    if os.environ.get("OMKL_OFFLINE", "") not in ("", "0"):
+        raise DataError(
+            _nowhere(
+                entry,
+                f"OMKL_OFFLINE forbids downloads. Unset it and run: omkl-data fetch {name}\n"
+                f"or take {entry['member']} out of {url} by hand.",
+            )
+        )
+    with tempfile.TemporaryDirectory(prefix="omkl-") as folder:
+        archive = Path(folder) / "archive.zip"
+        log.info("%s: downloading %s", name, url)
+        _download(entry, url, archive)
+        member = Path(folder) / "member"
+        _unpack(entry, url, archive, member)
+        found = sha256_of(member)
+        if entry.get("sha256") and found != entry["sha256"]:
+            raise DataError(
+                f"{name}: {entry['member']} in {url} is not the expected file; "
+                "it was not kept.\n"
+                f"  expected sha256 {entry['sha256']}\n"
+                f"  found    sha256 {found}\n"
+                "Try again; if it stays so the publisher has changed the file. "
+                "To work with the new one, set dataset.sha256=null."
+            )
+        _move_into_place(member, destination)
+    log.info("%s: wrote %s", name, destination)
+    return Found(destination, found)
+
+
+def _nowhere(entry: Mapping[str, Any], cure: str) -> str:
+    places = "\n".join(f"  {folder / entry['file']}" for folder in data_folders())
+    text = f"{entry['name']}: {entry['file']} was not found. Looked for\n{places}\n{cure}"
+    url = address(entry)
+    if url is not None and url not in cure:
+        text += f"\nOriginal data: {url}"
+    return text
+
+
+def _download(entry: Mapping[str, Any], url: str, archive: Path) -> None:
+    import pooch
+    import requests
+
+    download = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
+    try:
+        download(url, str(archive), None)
+    except requests.exceptions.HTTPError as error:
+        if error.response is not None:
+            error.response.close()
+        raise DataError(_nowhere(entry, f"{error}. {_retry(entry)}")) from error
+    except requests.exceptions.ChunkedEncodingError as error:
+        raise DataError(
+            _nowhere(entry, f"The download of {url} broke off half-way. {_retry(entry)}")
+        ) from error
+    except requests.exceptions.RequestException as error:
+        reason = "timed out" if isinstance(error, requests.exceptions.Timeout) else "failed"
+        raise DataError(
+            _nowhere(entry, f"The connection to {url} {reason}. {_retry(entry)}\n  ({error})")
+        ) from error
+
+
+def _retry(entry: Mapping[str, Any]) -> str:
+    return (
+        f"Try again later (omkl-data fetch {entry['name']}), or put the file "
+        "into one of these places by hand."
+    )
+
+
+def _unpack(entry: Mapping[str, Any], url: str, archive: Path, member: Path) -> None:
+    damaged = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            inside = _member(entry, url, opened.namelist())
+            with opened.open(inside) as source, open(member, "wb") as sink:
+                shutil.copyfileobj(source, sink)
+    except damaged as error:
+        raise DataError(
+            _nowhere(entry, f"What {url} sent is not a whole zip file ({error}). {_retry(entry)}")
+        ) from error
+
+
+def _member(entry: Mapping[str, Any], url: str, inside: list[str]) -> str:
+    """The entry's member; publishers move files between folders inside their zips."""
+    wanted = str(entry["member"])
+    if wanted in inside:
+        return wanted
+    base = PurePosixPath(wanted).name
+    same = [path for path in inside if PurePosixPath(path).name == base]
+    if len(same) != 1:
+        raise DataError(
+            f"{entry['name']}: {url} holds {'no' if not same else 'more than one'} {base}, "
+            f"but {', '.join(inside) or 'nothing'}. Set dataset.member to one of these."
+        )
+    return same[0]
+
+
+def _move_into_place(member: Path, destination: Path) -> None:
+    made = [p for p in (destination.parent, *destination.parent.parents) if not p.exists()]
+    half = destination.with_name(f".{destination.name}.{os.getpid()}.part")
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(member, half)
+        os.replace(half, destination)
+    except BaseException as error:
+        half.unlink(missing_ok=True)
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, OSError):
+            raise DataError(
+                f"cannot write {destination}: {error.strerror}. "
+                "Set OMKL_DATA_DIR to a folder that can be written."
+            ) from error
+        raise

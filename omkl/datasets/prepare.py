@@ -1,0 +1,68 @@
+"""What the published experiments did to some files before they streamed them.
+
+Steps of ``prepare:`` in a data set's YAML, applied in this order:
+
+first_rows     keep this many rows from the top of the file
+drop           {column, equals}: leave out rows that have this value
+keep           {column, at_most}: leave out rows above this value
+time_of_day    column of clock times, becomes the fraction of the day
+scale_inputs   {shift, divide}: (x + shift) / divide, for all inputs alike
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from omkl.datasets.stream import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STEPS = ("first_rows", "drop", "keep", "time_of_day", "scale_inputs")
+
+
+def check_steps(steps: Mapping[str, Any], where: str) -> None:
+    for step in steps:
+        if step not in STEPS:
+            raise DataError(f"{where}: dataset.prepare.{step} is none of {', '.join(STEPS)}.")
+
+
+def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> pd.DataFrame:
+    """``frame`` after all steps but ``scale_inputs``; its index still counts the file's rows."""
+    if steps.get("first_rows") is not None:
+        frame = frame.iloc[: steps["first_rows"]]
+    if drop := steps.get("drop"):
+        frame = frame[_column(frame, drop["column"], where) != drop["equals"]]
+    if keep := steps.get("keep"):
+        frame = frame[_column(frame, keep["column"], where) <= keep["at_most"]]
+    if clock := steps.get("time_of_day"):
+        fractions = [_fraction_of_day(cell, clock, where) for cell in _column(frame, clock, where)]
+        frame = frame.assign(**{clock: fractions})
+    return frame
+
+
+def scale_inputs(values: np.ndarray, steps: Mapping[str, Any]) -> np.ndarray:
+    """``values`` (T, d + 1) with all columns but the last one shifted and divided."""
+    if scale := steps.get("scale_inputs"):
+        values = values.copy()
+        values[:, :-1] = (values[:, :-1] + scale["shift"]) / scale["divide"]
+    return values
+
+
+def _column(frame: pd.DataFrame, name: str, where: str) -> pd.Series:
+    if name not in frame.columns:
+        raise DataError(
+            f"{where}: dataset.prepare names the column {name!r}, the file has "
+            f"{', '.join(map(str, frame.columns))}."
+        )
+    return frame[name]
+
+
+def _fraction_of_day(cell: Any, name: str, where: str) -> float:
+    if not isinstance(cell, datetime.time | datetime.datetime):
+        raise DataError(f"{where}: column {name!r} holds {cell!r} where a time should be.")
+    return (cell.hour * 3600 + cell.minute * 60 + cell.second) / 86400

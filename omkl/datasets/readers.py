@@ -1,0 +1,549 @@
+"""Files into numbers: choosing columns, reading, and what happens to blank cells.
+
+Rows are counted from 1 without the header line, columns from 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import re
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from omkl.datasets.stream import Chunk, DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHUNK_ROWS = 65_536
+MISSING = ("error", "mean", "drop")
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
+
+
+# --- Which columns -------------------------------------------------------------------
+
+
+class Columns(NamedTuple):
+    """Chosen columns: 0-based positions and names, the target's last."""
+
+    positions: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+def choose_columns(
+    names: Sequence[str],
+    numeric: Sequence[bool],
+    inputs: Any,
+    target: Any,
+    where: str,
+) -> Columns:
+    """Resolve ``dataset.inputs`` and ``dataset.target``.
+
+    A column is given by its name or its 1-based position; inputs also as a range of
+    positions like "3-23". ``inputs=None`` takes every numeric column but the target.
+
+    Raises
+    ------
+    DataError
+        A column does not exist, is ambiguous or named twice, or there is no target or no
+        input.
+    """
+    if target is None:
+        raise DataError(
+            f"{where}: say which column to predict: dataset.target=NAME or its position. "
+            f"Columns: {_listed(names)}"
+        )
+    last = _position(target, names, "dataset.target", where)
+    if inputs is None:
+        chosen = [k for k in range(len(names)) if numeric[k] and k != last]
+    else:
+        given = inputs if isinstance(inputs, list | tuple) else [inputs]
+        chosen = [k for item in given for k in _positions(item, names, where)]
+    if last in chosen:
+        raise DataError(
+            f"{where}: the target {names[last]!r} is also named in dataset.inputs; "
+            "a learner would be shown the answer. Take it out."
+        )
+    twice = sorted({names[k] for k in chosen if chosen.count(k) > 1})
+    if twice:
+        raise DataError(f"{where}: dataset.inputs names {', '.join(map(repr, twice))} twice.")
+    if not chosen:
+        raise DataError(
+            f"{where}: no numeric column is left as an input besides the target "
+            f"{names[last]!r}. Columns: {_listed(names)}"
+        )
+    positions = (*chosen, last)
+    return Columns(positions, tuple(names[k] for k in positions))
+
+
+def count_inputs(inputs: Any) -> int | None:
+    """How many inputs ``dataset.inputs`` asks for; None where only the file can tell."""
+    if inputs is None:
+        return None
+    given = inputs if isinstance(inputs, list | tuple) else [inputs]
+    spans = [_span(item) for item in given]
+    return sum(1 if span is None else len(span) for span in spans)
+
+
+def _span(item: Any) -> range | None:
+    match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", item) if isinstance(item, str) else None
+    return range(int(match[1]), int(match[2]) + 1) if match else None
+
+
+def _positions(item: Any, names: Sequence[str], where: str) -> list[int]:
+    span = _span(item)
+    if span is None or item in names:
+        return [_position(item, names, "dataset.inputs", where)]
+    return [_position(k, names, "dataset.inputs", where) for k in span]
+
+
+def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:
+    if isinstance(item, int) and not isinstance(item, bool):
+        if 1 <= item <= len(names):
+            return item - 1
+        raise DataError(
+            f"{where}: {key}: there is no column {item}; positions go from 1 to {len(names)}. "
+            f"Columns: {_listed(names)}"
+        )
+    name = str(item).strip()
+    matches = [k for k, known in enumerate(names) if known == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        at = ", ".join(str(k + 1) for k in matches)
+        raise DataError(f"{where}: {key}: {len(matches)} columns are called {name!r}: use {at}.")
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    if len(names) == 1:
+        hint = " There is only one column: look at dataset.delimiter."
+    raise DataError(f"{where}: {key}: no column {name!r}.{hint} Columns: {_listed(names)}")
+
+
+def _listed(names: Sequence[str], positions: Sequence[int] | None = None) -> str:
+    shown = range(len(names)) if positions is None else positions
+    text = ", ".join(f"{k + 1} {names[k]!r}" for k in list(shown)[:40])
+    return text + (f", ... ({len(shown)} in all)" if len(shown) > 40 else "") or "none"
+
+
+# --- Tables and their blanks -----------------------------------------------------------
+
+
+class Table(Protocol):
+    """Chosen columns of a file, read from the start as often as wanted."""
+
+    names: tuple[str, ...]  # the target's last
+    n_rows: int | None
+
+    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Pieces (values (n, d + 1), NaN where blank; row numbers (n,))."""
+        ...
+
+
+class ArrayTable:
+    """A table in memory: ``values`` (T, d + 1) and its row numbers in the file (T,)."""
+
+    def __init__(self, values: np.ndarray, rows: np.ndarray, names: tuple[str, ...]) -> None:
+        self.values = values
+        self.rows = rows
+        self.names = names
+        self.n_rows: int | None = len(values)
+
+    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for start in range(0, len(self.values), CHUNK_ROWS):
+            stop = start + CHUNK_ROWS
+            yield self.values[start:stop].copy(), self.rows[start:stop]
+
+
+class TableSource:
+    """The rows of a table as a stream source, without blanks.
+
+    ``missing``
+
+    error   a blank cell is an error that names its row and column
+    drop    rows with a blank cell are left out
+    mean    a blank becomes the mean of its column over the whole file, which looks
+            ahead; with ``causal`` the mean of the rows before it
+    """
+
+    has_truth = False
+
+    def __init__(self, table: Table, where: str, missing: str, causal: bool) -> None:
+        if missing not in MISSING:
+            raise DataError(f"dataset.missing={missing!r} is none of {', '.join(MISSING)}.")
+        self.inputs = table.names[:-1]
+        self.target = table.names[-1]
+        self.n_rows = table.n_rows
+        self._table = table
+        self._where = where
+        self._missing = missing
+        self._causal = causal
+        self._means: np.ndarray | None = None
+        if missing == "drop":
+            self.n_rows = None
+        if missing == "mean" and not causal:
+            self._means = self._whole_means()
+
+    def chunks(self) -> Iterator[Chunk]:
+        width = len(self._table.names)
+        total, count = np.zeros(width), np.zeros(width)
+        for values, rows in self._table.raw():
+            blank = np.isnan(values)
+            if self._missing == "mean" and self._causal:
+                values = self._fill_with_past(values, blank, rows, total, count)
+            elif blank.any():
+                values = self._without_blanks(values, blank, rows)
+            if not np.isfinite(values).all():
+                self._complain(~np.isfinite(values), rows, "is infinite", "Correct the file.")
+            yield Chunk(np.ascontiguousarray(values[:, :-1]), values[:, -1].copy())
+
+    def _without_blanks(
+        self, values: np.ndarray, blank: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        if self._missing == "drop":
+            return values[~blank.any(axis=1)]
+        if self._missing == "error":
+            cure = "Set dataset.missing=mean or dataset.missing=drop, or correct the file."
+            self._complain(blank, rows, "is blank", cure)
+        assert self._means is not None
+        return np.where(blank, self._means, values)
+
+    def _fill_with_past(
+        self,
+        values: np.ndarray,
+        blank: np.ndarray,
+        rows: np.ndarray,
+        total: np.ndarray,
+        count: np.ndarray,
+    ) -> np.ndarray:
+        sums = total + np.cumsum(np.where(blank, 0.0, values), axis=0)
+        counts = count + np.cumsum(~blank, axis=0)
+        total[:], count[:] = sums[-1], counts[-1]
+        # A blank adds nothing to its own row's sum: the sum up to it is that before it.
+        unknown = blank & (counts == 0)
+        if unknown.any():
+            self._complain(
+                unknown,
+                rows,
+                "is blank and no earlier row has a value to take the mean of",
+                "Set dataset.missing=drop or stream.scaling=whole.",
+            )
+        return np.where(blank, sums / np.maximum(counts, 1), values)
+
+    def _whole_means(self) -> np.ndarray:
+        width = len(self._table.names)
+        total, count = np.zeros(width), np.zeros(width)
+        for values, _ in self._table.raw():
+            blank = np.isnan(values)
+            total += np.where(blank, 0.0, values).sum(axis=0)
+            count += (~blank).sum(axis=0)
+        for name, known in zip(self._table.names, count, strict=True):
+            if not known:
+                raise DataError(
+                    f"{self._where}: column {name!r} has no value at all, so dataset.missing=mean "
+                    "has no mean to put in. Leave the column out of dataset.inputs."
+                )
+        return total / count
+
+    def _complain(self, bad: np.ndarray, rows: np.ndarray, what: str, cure: str) -> None:
+        n, k = np.argwhere(bad)[0]
+        raise DataError(
+            f"{self._where}: row {rows[n]}, column {self._table.names[k]!r} {what}. {cure}"
+        )
+
+
+def frame_values(frame: pd.DataFrame, columns: Columns, rows: np.ndarray, where: str) -> np.ndarray:
+    """The chosen columns of ``frame`` as float64 (n, d + 1), NaN where blank.
+
+    ``columns.positions`` count in ``frame``; text that is no number is a DataError.
+    """
+    values = np.empty((len(frame), len(columns.names)))
+    for k, (position, name) in enumerate(zip(*columns, strict=True)):
+        series = frame.iloc[:, position]
+        values[:, k], text = _numbers(series)
+        if text.any():
+            n = int(np.argmax(text))
+            raise DataError(
+                f"{where}: row {rows[n]}, column {name!r} holds {str(series.iloc[n])!r} "
+                "where a number should be. Correct the file or leave the column out of "
+                "dataset.inputs."
+            )
+    return values
+
+
+def numeric_columns(frame: pd.DataFrame) -> list[bool]:
+    """Columns in which at least half of the cells that are not blank are numbers.
+
+    A lone word among numbers then is an error with a row, not a column left out in silence.
+    """
+    flags = []
+    for k in range(frame.shape[1]):
+        values, text = _numbers(frame.iloc[:, k])
+        flags.append(bool(text.sum() <= np.isfinite(values).sum()))
+    return flags
+
+
+def _numbers(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers (n,), NaN elsewhere; where there is text or anything else but a blank (n,)."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return values, np.zeros(len(values), dtype=bool)
+    words = series.astype(str).str.strip()
+    numbers = pd.to_numeric(words, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    blank = (series.isna() | (words == "")).to_numpy(dtype=bool)
+    return numbers, np.isnan(numbers) & ~blank
+
+
+# --- Own files, read in chunks -----------------------------------------------------------
+
+
+class CsvTable:
+    """Columns of a CSV file, plain or gzipped, in chunks of ``CHUNK_ROWS`` rows.
+
+    Which columns are numeric is decided on the first chunk, see ``numeric_columns``.
+    """
+
+    n_rows: int | None = None
+
+    def __init__(self, path: Path, cfg: Mapping[str, Any]) -> None:
+        self._path = path
+        self._options = csv_options(cfg)
+        with reading(path), _strict_about_lengths():
+            first = next(self._frames(), None)
+        if first is None or first.empty:
+            raise DataError(f"{path.name}: the file has a header but no rows.")
+        names = column_names(first, cfg, path.name)
+        self._columns = choose_columns(
+            names, numeric_columns(first), cfg.get("inputs"), cfg.get("target"), path.name
+        )
+        self.names = self._columns.names
+
+    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        start = 1
+        with reading(self._path):
+            for frame in self._frames():
+                rows = np.arange(start, start + len(frame))
+                yield frame_values(frame, self._columns, rows, self._path.name), rows
+                start += len(frame)
+
+    def _frames(self) -> Iterator[pd.DataFrame]:
+        import pandas as pd
+
+        with pd.read_csv(self._path, chunksize=CHUNK_ROWS, **self._options) as reader:
+            yield from reader
+
+
+class ParquetTable:
+    """Columns of a Parquet file, in batches; the schema says which are numeric."""
+
+    def __init__(self, path: Path, cfg: Mapping[str, Any]) -> None:
+        import pyarrow as pa
+        import pyarrow.types as pt
+
+        self._path = path
+        with reading(path), self._open() as file:
+            schema = file.schema_arrow
+            self.n_rows: int | None = file.metadata.num_rows
+        numeric = [
+            pt.is_integer(t) or pt.is_floating(t) or pt.is_boolean(t) or pt.is_decimal(t)
+            for t in schema.types
+        ]
+        columns = choose_columns(
+            schema.names, numeric, cfg.get("inputs"), cfg.get("target"), path.name
+        )
+        for k, name in zip(*columns, strict=True):
+            if not numeric[k]:
+                numbers = [i for i, yes in enumerate(numeric) if yes]
+                raise DataError(
+                    f"{path.name}: column {k + 1} {name!r} holds {schema.types[k]}, not numbers. "
+                    f"Numeric columns: {_listed(schema.names, numbers)}"
+                )
+        self.names = columns.names
+        self._double = pa.float64()
+
+    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        start = 1
+        wanted = list(dict.fromkeys(self.names))
+        with reading(self._path), self._open() as file:
+            for batch in file.iter_batches(CHUNK_ROWS, columns=wanted):
+                values = np.empty((batch.num_rows, len(self.names)))
+                for k, name in enumerate(self.names):
+                    column = batch.column(name).cast(self._double, safe=False)
+                    values[:, k] = column.to_numpy(zero_copy_only=False)
+                yield values, np.arange(start, start + batch.num_rows)
+                start += batch.num_rows
+
+    def _open(self) -> Any:
+        import pyarrow.parquet as pq
+
+        # Without pre-buffering a row group is read page by page, not as a whole.
+        return pq.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20)
+
+
+def open_own(cfg: Mapping[str, Any]) -> tuple[Path, Table]:
+    """The file of ``dataset.path``: .csv, .csv.gz or .parquet, by its ending."""
+    given = cfg.get("path")
+    if given is None:
+        raise DataError("dataset=file: say which file: dataset.path=PATH dataset.target=COLUMN")
+    path = Path(str(given)).expanduser()
+    name = path.name.lower()
+    if not name.endswith(SUFFIXES):
+        raise DataError(
+            f"dataset.path={given}: files of this kind are not read; "
+            f"the name must end in one of {', '.join(SUFFIXES)}."
+        )
+    if not path.is_file():
+        raise DataError(_no_such_file(path))
+    return path, ParquetTable(path, cfg) if name.endswith(".parquet") else CsvTable(path, cfg)
+
+
+def _no_such_file(path: Path) -> str:
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        return f"dataset.path={path}: there is no folder {folder}."
+    beside = sorted(p.name for p in folder.iterdir() if p.name.lower().endswith(SUFFIXES))
+    near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    there = ", ".join(beside[:20]) or "none"
+    return f"dataset.path={path}: no such file in {folder}.{hint} Data files there: {there}"
+
+
+def csv_options(cfg: Mapping[str, Any]) -> dict[str, Any]:
+    """pandas options for text tables; ``delimiter`` null means any run of blanks."""
+    import pandas as pd
+
+    delimiter = cfg.get("delimiter", ",")
+    options = {
+        "sep": r"\s+" if delimiter is None else delimiter,
+        "header": 0 if cfg.get("header", True) else None,
+        "decimal": cfg.get("decimal") or ".",
+        "encoding": cfg.get("encoding") or "utf-8",
+        "index_col": False,
+        "low_memory": False,
+        "skipinitialspace": True,
+    }
+    # Before 3.1 the default parser was off by one unit in the last place for some numbers.
+    if tuple(int(part) for part in pd.__version__.split(".")[:2]) < (3, 1):
+        options["float_precision"] = "round_trip"
+    return options
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what parsers raise into a DataError that names the file."""
+    import pandas as pd
+    import pyarrow as pa
+
+    try:
+        yield
+    except DataError:
+        raise
+    except pd.errors.EmptyDataError as error:
+        raise DataError(f"{path.name}: the file is empty.") from error
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        raise DataError(
+            f"{path.name}: rows of different lengths ({_first_line(error)}). "
+            "Look at dataset.delimiter and dataset.header."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path.name}: not {error.encoding} text. Set dataset.encoding, for example latin-1."
+        ) from error
+    except (EOFError, zlib.error, pa.ArrowException, OSError) as error:
+        raise DataError(f"{path.name}: cannot be read, it may be damaged: {error}") from error
+
+
+@contextlib.contextmanager
+def _strict_about_lengths() -> Iterator[None]:
+    """If the first row is longer than the header, pandas cuts all rows and only warns."""
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        yield
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+# --- Catalogue files, read whole ---------------------------------------------------------
+
+
+def read_frame(path: Path, cfg: Mapping[str, Any], n_rows: int | None = None) -> pd.DataFrame:
+    """The file of a catalogue entry as a frame whose index counts rows from 0.
+
+    ``format``: text (columns between blanks), csv, excel, or mat (arrays X and y, the
+    columns then being x1, x2, ... and y).
+    """
+    form = cfg.get("format")
+    if form in ("csv", "text"):
+        import pandas as pd
+
+        options = csv_options({**cfg, "delimiter": None} if form == "text" else cfg)
+        with reading(path), _strict_about_lengths():
+            frame = pd.read_csv(path, nrows=n_rows, **options)
+    elif form == "excel":
+        frame = _read_excel(path, cfg)
+    elif form == "mat":
+        frame = _read_mat(path)
+    else:
+        raise DataError(f"{cfg['name']}: dataset.format={form!r} is none of text, csv, excel, mat.")
+    frame.columns = list(column_names(frame, cfg, path.name))
+    return frame
+
+
+def column_names(frame: pd.DataFrame, cfg: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """Names from ``columns``, else from the header, else x1, x2, ..."""
+    given = cfg.get("columns")
+    if given:
+        if len(given) != frame.shape[1]:
+            raise DataError(
+                f"{where}: dataset.columns names {len(given)} columns, "
+                f"the file has {frame.shape[1]}."
+            )
+        return tuple(str(name).strip() for name in given)
+    if not cfg.get("header", True):
+        return tuple(f"x{k + 1}" for k in range(frame.shape[1]))
+    return tuple(str(name).strip() for name in frame.columns)
+
+
+def _read_excel(path: Path, cfg: Mapping[str, Any]) -> pd.DataFrame:
+    import pandas as pd
+    from python_calamine import CalamineError, CalamineWorkbook
+
+    try:
+        with CalamineWorkbook.from_path(path) as workbook:
+            cells: Iterable[list[Any]] = workbook.get_sheet_by_index(0).to_python()
+    except CalamineError as error:
+        raise DataError(f"{path.name}: cannot be read, it may be damaged: {error}") from error
+    rows = [[None if cell == "" else cell for cell in row] for row in cells]
+    if cfg.get("header", True) and rows:
+        return pd.DataFrame(rows[1:], columns=rows[0])
+    return pd.DataFrame(rows)
+
+
+def _read_mat(path: Path) -> pd.DataFrame:
+    import pandas as pd
+    import scipy.io
+
+    arrays = scipy.io.loadmat(path)
+    shapes = {name: v.shape for name, v in arrays.items() if isinstance(v, np.ndarray)}
+    if "X" not in shapes or "y" not in shapes:
+        raise DataError(f"{path.name}: no arrays X and y, but {shapes}.")
+    y = arrays["y"].ravel().astype(np.float64)
+    x = arrays["X"].astype(np.float64)
+    if x.shape[1] == len(y):  # one column a sample
+        x = x.T
+    if x.shape[0] != len(y):
+        raise DataError(f"{path.name}: X {shapes['X']} and y {shapes['y']} do not go together.")
+    frame = pd.DataFrame(x, columns=[f"x{k + 1}" for k in range(x.shape[1])])
+    frame["y"] = y
+    return frame

@@ -1,0 +1,150 @@
+"""A stream whose truth is known: a kernel expansion with noise, made on the fly.
+
+x is uniform in the cube [-1, 1]^d / sqrt(d), so ||x|| <= 1, and
+
+    y_t = (f(x_t) - low) / (high - low) + noise * N(0, 1),
+    f(x) = sum_m a_m kappa(x, c_m),
+
+with coefficients a_m ~ N(0, 1) and centres c_m distributed as x. ``low`` and ``high`` are
+the extremes of f over a calibration sample, so the noise-free target is in [0, 1] up to
+rare exceptions. From round ``change_at`` on, f is another draw, of ``kernel_after``.
+
+Rows come in chunks, each from a seed of its own: any number of rows needs the same memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.datasets.stream import Chunk, DataError
+
+CHUNK_ROWS = 4_096
+CALIBRATION_ROWS = 16_384
+
+
+class Expansion(NamedTuple):
+    """f: family, bandwidth, centres (M, d), coefficients (M,), low and high."""
+
+    family: str
+    bandwidth: float
+    centres: np.ndarray
+    coefficients: np.ndarray
+    low: float
+    high: float
+
+
+class SyntheticSource:
+    """The rows of ``dataset=synthetic``; keys as in conf/dataset/synthetic.yaml."""
+
+    has_truth = True
+
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
+        self.n_rows: int | None = _whole_number(cfg, "rows", 2)
+        self._n_inputs = _whole_number(cfg, "inputs", 1)
+        self._seed = _whole_number(cfg, "seed", 0)
+        self.inputs = tuple(f"x{k + 1}" for k in range(self._n_inputs))
+        self.target = "y"
+        self._noise = float(cfg["noise"])
+        if not (math.isfinite(self._noise) and self._noise >= 0):
+            raise DataError(f"dataset.noise={cfg['noise']} must be a number >= 0.")
+        self.change_at = _change_round(cfg.get("change_at"), self.n_rows)
+        n_centres = _whole_number(cfg, "n_centres", 1)
+        self._before = self._draw(0, cfg["kernel"], "dataset.kernel", n_centres)
+        self._after = self._before
+        if self.change_at is not None:
+            after = cfg.get("kernel_after") or cfg["kernel"]
+            self._after = self._draw(1, after, "dataset.kernel_after", n_centres)
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What maps f to the target, before and after the change."""
+        pieces = {"before": self._before}
+        if self.change_at is not None:
+            pieces["after"] = self._after
+        return {name: {"low": f.low, "high": f.high} for name, f in pieces.items()}
+
+    def chunks(self) -> Iterator[Chunk]:
+        assert self.n_rows is not None
+        for number, start in enumerate(range(0, self.n_rows, CHUNK_ROWS)):
+            rng = self._generator(2, number)
+            x = self._points(rng, CHUNK_ROWS)
+            noise = rng.standard_normal(CHUNK_ROWS)
+            n = min(CHUNK_ROWS, self.n_rows - start)
+            # The round that is the first of the new function, counted in this chunk.
+            change = n if self.change_at is None else min(max(self.change_at - 1 - start, 0), n)
+            truth = np.empty(n)
+            truth[:change] = _normalised(self._before, x[:change])
+            truth[change:] = _normalised(self._after, x[change:n])
+            yield Chunk(x[:n], truth + self._noise * noise[:n], truth)
+
+    def _generator(self, *key: int) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=key))
+
+    def _points(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        return rng.uniform(-1.0, 1.0, (n, self._n_inputs)) / math.sqrt(self._n_inputs)
+
+    def _draw(self, number: int, kernel: Mapping[str, Any], key: str, n_centres: int) -> Expansion:
+        from omkl.kernels import FAMILIES
+
+        family, bandwidth = str(kernel["family"]), float(kernel["bandwidth"])
+        if family not in FAMILIES:
+            raise DataError(f"{key}.family={family!r} is none of {', '.join(FAMILIES)}.")
+        if not (math.isfinite(bandwidth) and bandwidth > 0):
+            raise DataError(f"{key}.bandwidth={kernel['bandwidth']} must be a number > 0.")
+        rng = self._generator(number)
+        f = Expansion(
+            family,
+            bandwidth,
+            self._points(rng, n_centres),
+            rng.standard_normal(n_centres),
+            0.0,
+            1.0,
+        )
+        sample = _normalised(f, self._points(rng, CALIBRATION_ROWS))
+        low, high = float(sample.min()), float(sample.max())
+        if not high > low:
+            raise DataError(
+                f"{key}: with family={family} and bandwidth={bandwidth:g} the target is "
+                f"{low:g} everywhere. Choose another bandwidth."
+            )
+        return f._replace(low=low, high=high)
+
+
+def _normalised(f: Expansion, x: np.ndarray) -> np.ndarray:
+    """(f(x) - low) / (high - low) of the rows of ``x`` (n, d): (n,)."""
+    from omkl.kernels import FAMILIES
+
+    total = np.zeros(len(x))
+    for centre, coefficient in zip(f.centres, f.coefficients, strict=True):
+        total += coefficient * FAMILIES[f.family].value(x - centre, f.bandwidth)
+    return (total - f.low) / (f.high - f.low)
+
+
+def _whole_number(cfg: Mapping[str, Any], key: str, least: int) -> int:
+    value = cfg[key]
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise DataError(f"dataset.{key}={value!r} must be a whole number >= {least}.")
+    return value
+
+
+def _change_round(change_at: Any, n_rows: int | None) -> int | None:
+    """The 1-based round that is the first of the new function."""
+    assert n_rows is not None
+    if change_at is None:
+        return None
+    if isinstance(change_at, float) and 0 < change_at < 1:
+        change = math.floor(change_at * n_rows) + 1
+    elif isinstance(change_at, int) and not isinstance(change_at, bool):
+        change = change_at
+    else:
+        change = 0
+    if not 2 <= change <= n_rows:
+        raise DataError(
+            f"dataset.change_at={change_at!r} must be a round from 2 to {n_rows} (the first "
+            "of the new function), a fraction between 0 and 1, or null."
+        )
+    return change

@@ -1,0 +1,66 @@
+"""Pure functions of labels and predictions, and the recorder of their curves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+FIRST = 1024  # every round up to here is recorded
+LIMIT = 16384  # then at most about this many
+
+
+class Recorder:
+    """Cumulative squared error of R seeds on a grid of rounds, in constant memory.
+
+    The first 1,024 rounds are recorded one by one; after them every k-th, k
+    doubling whenever more than 16,384 are held. The grid depends on the number
+    of rounds alone, not on how they are cut into blocks. The last round is
+    always recorded.
+    """
+
+    def __init__(self, n_seeds: int) -> None:
+        self.n_rounds = 0
+        self.total = np.zeros(n_seeds)
+        self._stride = 1
+        self._rounds: list[np.ndarray] = []
+        self._sums: list[np.ndarray] = []
+        self._held = 0
+
+    def add(self, squared_errors: np.ndarray) -> None:
+        """A block of squared errors (R, n)."""
+        n = squared_errors.shape[1]
+        # Summed one by one from the running total, so that no split changes a bit.
+        sums = np.cumsum(np.concatenate([self.total[:, None], squared_errors], axis=1), axis=1)
+        sums = sums[:, 1:]
+        rounds = np.arange(self.n_rounds + 1, self.n_rounds + n + 1)
+        self.n_rounds += n
+        if n:
+            self.total = sums[:, -1].copy()
+        keep = (rounds <= FIRST) | (rounds % self._stride == 0)
+        self._rounds.append(rounds[keep])
+        self._sums.append(sums[:, keep])
+        self._held += int(keep.sum())
+        while self._held > LIMIT:
+            self._stride *= 2
+            rounds, sums = np.concatenate(self._rounds), np.concatenate(self._sums, axis=1)
+            keep = (rounds <= FIRST) | (rounds % self._stride == 0)
+            self._rounds, self._sums = [rounds[keep]], [sums[:, keep]]
+            self._held = int(keep.sum())
+
+    def curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """Recorded rounds (P,), 1-based, and cumulative squared errors (R, P)."""
+        rounds, sums = np.concatenate(self._rounds), np.concatenate(self._sums, axis=1)
+        if self.n_rounds and rounds[-1] != self.n_rounds:
+            rounds = np.append(rounds, self.n_rounds)
+            sums = np.concatenate([sums, self.total[:, None]], axis=1)
+        return rounds, sums
+
+
+def mean_squared_error(y: np.ndarray, y_hat: np.ndarray) -> float:
+    """Mean of (y_hat - y)^2, both (n,)."""
+    return float(np.mean(np.square(y_hat - y)))
+
+
+def mean_and_deviation(values: np.ndarray) -> tuple[float, float | None]:
+    """Mean and sample standard deviation over seeds; the deviation of one value is None."""
+    values = np.asarray(values, dtype=float)
+    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None

@@ -1,0 +1,426 @@
+"""Figures of one run and of a sweep, each as PNG and PDF.
+
+Shapes: R seeds, P recorded rounds, N kernels. Where a figure shows a spread it is
+the sample standard deviation over the seeds; one seed has none.
+
+Only matplotlib's object interface is used: no window system, no global figure list.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from omkl.report import style
+from omkl.results import Run
+
+Array = np.ndarray
+
+# Points of a line: beyond them the file grows and the picture does not.
+N_DRAWN = 2000
+N_DRAWN_SMALL = 500
+CHANGES = "the stream changes"
+WIDTH = 7.0  # inches
+N_COLUMNS = 3
+
+
+def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
+    """The four figures of one run; the paths written."""
+    return [path for draw in (mse, regret, weights, usage) for path in draw(run, folder)]
+
+
+def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]:
+    """Mean squared error of rounds 1..t over t, into the run's folder by default.
+
+    The first half per cent of the rounds is not drawn: a mean of a handful of
+    errors says little and would set the scale.
+
+    Raises ValueError for a run that is not complete, as all figures do.
+    """
+    _need_complete(run)
+    curves = run.curves
+    chosen = _drawn(curves["t"], skip=0.005)
+    t = curves["t"][chosen]
+    mean, std = _mean_std(curves["mse"][:, chosen])
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 4.2))
+        axes = figure.add_subplot()
+        low, high = _positive_limits(mean, std)
+        _line(axes, t, mean, std, 0, _seeds(run), floor=low)
+        style.log_axis(axes.yaxis, low, high)
+        _round_axis(axes, t, log_x)
+        _changes(axes, curves["change_rounds"], t)
+        axes.set(xlabel="round t", ylabel="MSE of rounds 1..t")
+        axes.set_title(_title(run, "running mean squared error"))
+        axes.legend(loc="best")
+        return style.save(figure, folder or run.folder, "mse")
+
+
+def regret(run: Run, folder: Path | None = None) -> list[Path]:
+    """Cumulative squared error above each comparator's; nothing if none was computed."""
+    _need_complete(run)
+    curves, stated = run.curves, run.result["regret"]
+    names = [name for name in stated if f"regret_{name}" in curves]
+    if not names:
+        return []
+    chosen = _drawn(curves["t"])
+    t = curves["t"][chosen]
+    notes = [
+        f"Not drawn: {_text(entry, name)} ({entry['skipped']})."
+        for name, entry in stated.items()
+        if "skipped" in entry
+    ]
+    with style.applied():
+        footnote = "\n".join(style.wrapped(note, 105) for note in notes)
+        lines_below = len(names) + footnote.count("\n") + (1 if notes else 0)
+        figure = Figure(figsize=(WIDTH, 4.1 + 0.17 * lines_below))
+        axes = figure.add_subplot()
+        for index, name in enumerate(names):
+            mean, std = _mean_std(curves[f"regret_{name}"][:, chosen])
+            _line(axes, t, mean, std, index, style.wrapped(_text(stated[name], name), 90))
+        axes.axhline(0, color=style.GREY, linewidth=0.8)
+        _round_axis(axes, t)
+        _changes(axes, curves["change_rounds"], t)
+        axes.set(xlabel="round t", ylabel="cumulative squared error\nabove the comparator")
+        axes.set_title(_title(run, f"regret, {_seeds(run)}"))
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.13), borderaxespad=0)
+        if footnote:
+            figure.supxlabel(footnote, x=0.01, ha="left", fontsize=7.5, color="#444444")
+        return style.save(figure, folder or run.folder, "regret")
+
+
+def weights(run: Run, folder: Path | None = None) -> list[Path]:
+    """Expert weights (R, N) after the last round, over the dictionary."""
+    _need_complete(run)
+    values = run.curves["weights"]
+    mean, std = _mean_std(values)
+    uniform = 1 / values.shape[1]
+    # A weight far above the rest hides it on a linear axis; below a thousandth of
+    # the uniform weight the order no longer matters.
+    concentrated = mean.max() > 20 * max(float(np.median(mean)), 1e-300)
+    floor = 1e-3 * uniform
+    with style.applied():
+        figure, panels = _dictionary(run)
+        for axes, members, bandwidth in panels:
+            axes.axhline(
+                uniform, color=style.GREY, linewidth=0.9, label=f"uniform, 1/{values.shape[1]}"
+            )
+            below = mean[members] < floor if concentrated else np.zeros(len(members), bool)
+            spread = None if std is None else std[members]
+            _points(axes, bandwidth, mean[members], spread, ~below, floor, run)
+            if below.any():
+                axes.plot(
+                    bandwidth[below],
+                    np.full(below.sum(), 1.25 * floor),
+                    linestyle="none",
+                    marker="v",
+                    color=style.COLOURS[1],
+                    label="below a thousandth of uniform",
+                )
+            if concentrated:
+                style.log_axis(axes.yaxis, floor, 1.5)
+            else:
+                top = float((mean if std is None else mean + std).max())
+                axes.set_ylim(0, 1.08 * max(top, uniform))
+        panels[0][0].set_ylabel("expert weight after the last round")
+        _figure_legend(figure, [axes for axes, _, _ in panels])
+        figure.suptitle(_title(run, "expert weights"), fontsize=10)
+        return style.save(figure, folder or run.folder, "weights")
+
+
+def usage(run: Run, folder: Path | None = None) -> list[Path]:
+    """Share of the rounds in which each kernel was evaluated, over the dictionary."""
+    _need_complete(run)
+    mean, std = _mean_std(run.curves["usage"] / run.result["n_rounds"])
+    with style.applied():
+        figure, panels = _dictionary(run)
+        for axes, members, bandwidth in panels:
+            spread = None if std is None else std[members]
+            everything = np.ones(len(members), bool)
+            _points(axes, bandwidth, mean[members], spread, everything, 0.0, run, ceiling=1.0)
+            axes.set_ylim(-0.03, 1.03)
+        panels[0][0].set_ylabel("share of rounds evaluated")
+        _figure_legend(figure, [axes for axes, _, _ in panels])
+        per_round = run.result["kernels_per_round"]
+        what = f"{per_round:.4g} of {len(mean)} kernels evaluated per round"
+        figure.suptitle(_title(run, what), fontsize=10)
+        return style.save(figure, folder or run.folder, "usage")
+
+
+def comparison(runs: Sequence[Run], folder: Path, name: str = "comparison") -> list[Path]:
+    """A panel a data set with the MSE curves of all its complete runs."""
+    runs, labels, datasets = _sweep(runs)
+    if not runs:
+        return []
+    order = list(dict.fromkeys(labels))
+    with style.applied():
+        rows, columns = _grid(len(datasets))
+        width = max(WIDTH, 3.4 * columns)
+        texts, legend_columns, legend_height = _fitted(order, width)
+        figure = Figure(figsize=(width, (3.6 if rows == 1 else 2.7 * rows) + legend_height))
+        handles = {}
+        for place, dataset in enumerate(datasets):
+            axes = figure.add_subplot(rows, columns, place + 1)
+            limits, last = [], 1
+            for run, label in zip(runs, labels, strict=True):
+                if run.result["dataset"] != dataset:
+                    continue
+                chosen = _drawn(run.curves["t"], 0.01, N_DRAWN_SMALL)
+                t = run.curves["t"][chosen]
+                mean, std = _mean_std(run.curves["mse"][:, chosen])
+                limits.append(_positive_limits(mean, std))
+                index = order.index(label)
+                handles[label] = _line(
+                    axes, t, mean, std, index, texts[index], floor=limits[-1][0], opacity=0.12
+                )
+                _changes(axes, run.curves["change_rounds"], t)
+                last = max(last, int(t[-1]))
+            style.log_axis(axes.yaxis, min(a for a, _ in limits), max(b for _, b in limits))
+            _round_axis(axes, np.array([1, last]))
+            axes.set_title(style.wrapped(dataset, 30))
+            if place + columns >= len(datasets):
+                axes.set_xlabel("round t")
+            if place % columns == 0:
+                axes.set_ylabel("MSE of rounds 1..t")
+        entries = [handles[label] for label in order]
+        changes = [line for axes in figure.axes for line in axes.get_lines()]
+        changes = [line for line in changes if line.get_label() == CHANGES][:1]
+        figure.legend(
+            entries + changes,
+            texts + [CHANGES] * len(changes),
+            loc="outside lower center",
+            ncols=legend_columns,
+        )
+        figure.suptitle(f"Running mean squared error, {_spread_of(runs)}", fontsize=10)
+        return style.save(figure, folder, name)
+
+
+def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Path]:
+    """Final MSE of every complete run, a panel a data set, algorithms one below the other."""
+    runs, labels, datasets = _sweep(runs)
+    if not runs:
+        return []
+    order = list(dict.fromkeys(labels))
+    texts = [style.wrapped(label, 34) for label in order]
+    with style.applied():
+        rows, columns = _grid(len(datasets))
+        lines = sum(text.count("\n") + 1 for text in texts)
+        height = rows * (0.9 + 0.2 * max(lines, 3)) + 0.4
+        figure = Figure(figsize=(max(WIDTH, 3.4 * columns), height))
+        for place, dataset in enumerate(datasets):
+            axes = figure.add_subplot(rows, columns, place + 1)
+            low, high = math.inf, 0.0
+            for run, label in zip(runs, labels, strict=True):
+                if run.result["dataset"] != dataset:
+                    continue
+                index = order.index(label)
+                mean = max(run.result["mse_mean"], 1e-300)
+                std = run.result["mse_std"] or 0.0
+                left = max(mean - std, mean / 3)
+                low, high = min(low, left), max(high, mean + std)
+                axes.errorbar(
+                    [mean],
+                    [index],
+                    xerr=[[mean - left], [std]] if std else None,
+                    ecolor="#999999",
+                    elinewidth=1,
+                    **{**style.look(index), "linestyle": "none", "markersize": 6},
+                )
+            style.log_axis(axes.xaxis, low / 1.15, high * 1.15)
+            axes.set_ylim(len(order) - 0.5, -0.5)
+            axes.set_yticks(range(len(order)), texts if place % columns == 0 else [])
+            axes.set_title(style.wrapped(dataset, 30))
+            if place + columns >= len(datasets):
+                axes.set_xlabel("MSE of all rounds")
+        figure.suptitle(f"Final mean squared error, {_spread_of(runs)}", fontsize=10)
+        return style.save(figure, folder, name)
+
+
+def _need_complete(run: Run) -> None:
+    if not run.complete:
+        raise ValueError(
+            f"{run.folder} is {run.result.get('status')}: only complete runs have curves"
+        )
+
+
+def _sweep(runs: Sequence[Run]) -> tuple[list[Run], list[str], list[str]]:
+    """Complete runs, their labels, and their data sets in order of appearance."""
+    kept = [run for run in runs if run.complete]
+    return kept, style.labels(kept), list(dict.fromkeys(run.result["dataset"] for run in kept))
+
+
+def _grid(n_panels: int) -> tuple[int, int]:
+    """Rows and columns of panels; four make a square."""
+    columns = 2 if n_panels == 4 else min(N_COLUMNS, n_panels)
+    return math.ceil(n_panels / columns), columns
+
+
+def _text(entry: dict[str, str], name: str) -> str:
+    return entry.get("label", name)
+
+
+def _title(run: Run, what: str) -> str:
+    result = run.result
+    heading = style.wrapped(f"{style.name_of(run)} on {result['dataset']}", 80)
+    return f"{heading}\n{style.wrapped(what, 90)}"
+
+
+def _seeds(run: Run) -> str:
+    n = len(run.result["seeds"])
+    return f"mean ± std over {n} seeds" if n > 1 else "1 seed"
+
+
+def _spread_of(runs: Sequence[Run]) -> str:
+    counts = sorted({len(run.result["seeds"]) for run in runs})
+    if counts == [1]:
+        return "1 seed"
+    among = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"mean ± std over {among} seeds"
+
+
+def _mean_std(values: Array) -> tuple[Array, Array | None]:
+    """Mean and sample standard deviation over the first axis (seeds)."""
+    values = np.asarray(values, dtype=np.float64)
+    return values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else None
+
+
+def _drawn(t: Array, skip: float = 0.0, limit: int = N_DRAWN) -> Array:
+    """Indices of at most ``limit`` recorded rounds, dense early and even later."""
+    first = int(np.searchsorted(t, skip * t[-1]))
+    if len(t) - first <= limit:
+        return np.arange(first, len(t))
+    even = np.linspace(first, len(t) - 1, limit // 2).round().astype(int)
+    early = np.searchsorted(t, np.geomspace(t[first], t[-1], limit // 2))
+    return np.unique(np.concatenate([even, np.minimum(early, len(t) - 1)]))
+
+
+def _positive_limits(mean: Array, std: Array | None) -> tuple[float, float]:
+    """Limits of a logarithmic axis that show the mean and, within reason, its band."""
+    positive = mean[mean > 0]
+    if positive.size == 0:
+        return 1e-17, 1e-15
+    lowest = float(positive.min())
+    bottom = lowest if std is None else max(float((mean - std).min()), lowest / 3)
+    top = float(mean.max() if std is None else (mean + std).max())
+    return bottom / 1.12, top * 1.12
+
+
+def _line(
+    axes: Axes,
+    t: Array,
+    mean: Array,
+    std: Array | None,
+    index: int,
+    label: str,
+    floor: float = -math.inf,
+    opacity: float = 0.2,
+) -> Line2D:
+    """A line with its band; both are kept at ``floor`` or above, for a logarithmic axis."""
+    looks = style.look(index)
+    if std is not None and len(t) > 1:
+        lower, upper = np.maximum(mean - std, floor), np.maximum(mean + std, floor)
+        axes.fill_between(t, lower, upper, color=looks["color"], alpha=opacity, linewidth=0)
+    elif std is not None:
+        axes.errorbar(t, mean, yerr=std, color=looks["color"], capsize=3)
+    every = (0.03 * (index % 5), 0.16) if len(t) > 1 else 1
+    (line,) = axes.plot(t, np.maximum(mean, floor), markevery=every, label=label, **looks)
+    return line
+
+
+def _round_axis(axes: Axes, t: Array, log_x: bool = False) -> None:
+    first, last = int(t[0]), int(t[-1])
+    if first == last:
+        axes.set_xlim(last - 0.5, last + 0.5)
+        axes.set_xticks([last])
+    elif log_x:
+        style.log_axis(axes.xaxis, first, last)
+    else:
+        axes.set_xlim(0, 1.02 * last)
+        axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)  # type: ignore[call-arg]
+
+
+def _changes(axes: Axes, rounds: Array, t: Array) -> None:
+    """Dashed lines where the stream is known to change; the first one carries the label."""
+    label: str | None = CHANGES
+    if any(line.get_label() == CHANGES for line in axes.get_lines()):
+        return
+    for change in rounds[(rounds > t[0]) & (rounds <= t[-1])]:
+        axes.axvline(change, color=style.GREY, linewidth=1, linestyle=(0, (4, 3)), label=label)
+        label = None
+
+
+def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, Array, Array]]]:
+    """A figure with a panel a kernel family: (axes, indices of its kernels, bandwidths)."""
+    family, bandwidth = run.curves["kernel_family"], run.curves["kernel_bandwidth"]
+    names = list(dict.fromkeys(family.tolist()))
+    figure = Figure(figsize=(max(WIDTH, 3.0 * len(names)), 3.8))
+    grid = figure.subplots(1, len(names), sharey=True, squeeze=False)
+    panels = []
+    for axes, name in zip(grid[0], names, strict=True):
+        members = np.flatnonzero(family == name)
+        members = members[np.argsort(bandwidth[members], kind="stable")]
+        values = bandwidth[members]
+        n = len(members)
+        axes.set_title(f"{name.capitalize()}, {n} kernel{'s' if n > 1 else ''}")
+        axes.set_xlabel("bandwidth")
+        margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
+        style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)
+        panels.append((axes, members, values))
+    return figure, panels
+
+
+def _points(
+    axes: Axes,
+    x: Array,
+    mean: Array,
+    std: Array | None,
+    shown: Array,
+    floor: float,
+    run: Run,
+    ceiling: float = math.inf,
+) -> None:
+    """Points with whiskers of one standard deviation, cut off at floor and ceiling."""
+    errors = None
+    if std is not None:
+        lower = np.clip(mean - std, min(floor, float(mean.min())), None)
+        upper = np.clip(mean + std, None, max(ceiling, float(mean.max())))
+        errors = np.stack([mean - lower, upper - mean])[:, shown]
+    axes.errorbar(
+        x[shown],
+        mean[shown],
+        yerr=errors,
+        color=style.COLOURS[0],
+        ecolor="#7fb2d6",
+        elinewidth=1,
+        marker="o",
+        markersize=3.5,
+        linestyle="none",
+        label=_seeds(run),
+    )
+
+
+def _figure_legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    """One legend below the panels with every entry once."""
+    entries: dict[str, Artist] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    figure.legend(
+        list(entries.values()), list(entries), loc="outside lower center", ncols=len(entries)
+    )
+
+
+def _fitted(labels: Sequence[str], width: float) -> tuple[list[str], int, float]:
+    """Wrapped labels, the columns of their legend in ``width`` inches, and its height."""
+    texts = [style.wrapped(label, 60) for label in labels]
+    longest = max(len(line) for text in texts for line in text.split("\n"))
+    columns = max(1, min(len(texts), int(width / (0.07 * longest + 0.55))))
+    deepest = max(text.count("\n") + 1 for text in texts)
+    return texts, columns, 0.17 * deepest * math.ceil(len(texts) / columns) + 0.1

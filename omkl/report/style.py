@@ -1,0 +1,197 @@
+"""How runs are named and how figures look, the same in every table and figure.
+
+matplotlib is imported by the functions that draw, so that tables do not need it.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omkl.results import NEUTRAL, Run, write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+TITLES = {"raker": "Raker", "gf": "OMKL-GF", "sfg": "OMKL-SFG", "sfg_r": "OMKL-SFG-R"}
+
+# Okabe and Ito's colours without yellow, which vanishes on white paper. The three
+# cycles have coprime lengths: the first 280 looks are all different.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+LINES: tuple[Any, ...] = (
+    "solid",
+    (0, (5, 1.6)),
+    (0, (1.2, 1.2)),
+    (0, (7, 1.6, 1.2, 1.6)),
+    (0, (4, 1.2, 1, 1.2, 1, 1.2)),
+)
+MARKERS = "osD^vPX*"
+GREY = "#666666"
+
+_SETTINGS: dict[str, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "legend.handlelength": 3.2,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "errorbar.capsize": 2,
+    "figure.constrained_layout.use": True,
+    "pdf.fonttype": 42,  # text stays text for whoever edits the figure
+}
+
+
+@contextmanager
+def applied() -> Iterator[None]:
+    """matplotlib's defaults plus our settings, whatever the user's matplotlibrc says."""
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", _SETTINGS]):
+        yield
+
+
+def look(index: int) -> dict[str, Any]:
+    """Colour, line style and marker number ``index`` of the cycle."""
+    return {
+        "color": COLOURS[index % len(COLOURS)],
+        "linestyle": LINES[index % len(LINES)],
+        "marker": MARKERS[index % len(MARKERS)],
+    }
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write ``name``.png (150 dpi) and ``name``.pdf (undated) whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    formats: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("png", {"dpi": 150}),
+        ("pdf", {"metadata": {"CreationDate": None}}),
+    )
+    paths = []
+    for suffix, options in formats:
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=suffix, **options)
+        paths.append(folder / f"{name}.{suffix}")
+        write_atomically(paths[-1], buffer.getvalue())
+    return paths
+
+
+def wrapped(text: str, width: int) -> str:
+    """Text for matplotlib: broken into lines, a dollar sign is a dollar sign."""
+    return "\n".join(textwrap.wrap(text, width)).replace("$", r"\$")
+
+
+def log_axis(axis: Axis, low: float, high: float) -> None:
+    """A logarithmic axis from ``low`` to ``high`` (> 0) with few, plain tick labels."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})  # type: ignore[attr-defined]
+    axis.set_major_locator(FixedLocator(_log_ticks(low, high)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """The coarsest of a few ladders of round numbers with four steps inside the limits."""
+    from matplotlib.ticker import MaxNLocator
+
+    decades = math.log10(high / low)
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    if decades > 3:
+        chosen = exponents[:: max(1, math.ceil(decades / 6))]
+        return [10.0**e for e in chosen if low <= 10.0**e <= high]
+    for ladder in ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 4, 6), (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):
+        ticks = [m * 10.0**e for e in exponents for m in ladder]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) >= 4:
+            return ticks
+    even = MaxNLocator(nbins=4, steps=[1, 2, 5, 10]).tick_values(low, high)
+    return [float(tick) for tick in even if low <= tick <= high]
+
+
+def display_name(algorithm: str, title: str | None = None) -> str:
+    """The name of an algorithm for readers: its title where a run states one."""
+    return title or TITLES.get(algorithm, algorithm)
+
+
+def name_of(run: Run) -> str:
+    return display_name(run.result["algorithm"], run.result.get("title"))
+
+
+def value_text(value: Any) -> str:
+    """A setting as short text."""
+    if value is None:
+        return "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """For each run the settings that tell it apart, in the order of ``runs``.
+
+    A parameter counts when it differs between runs of one algorithm; any other
+    setting when it differs between runs of one algorithm on one data set. What
+    is equal everywhere is left out.
+    """
+    facts = [(dict(run.result.get("params") or {}), _settings(run)) for run in runs]
+    by_algorithm: dict[tuple[str, str], set[str]] = defaultdict(set)
+    by_dataset: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for run, (params, settings) in zip(runs, facts, strict=True):
+        algorithm, dataset = run.result["algorithm"], run.result["dataset"]
+        for name, value in params.items():
+            by_algorithm[algorithm, name].add(value_text(value))
+        for name, value in settings.items():
+            by_dataset[algorithm, dataset, name].add(value_text(value))
+    found = []
+    for run, (params, settings) in zip(runs, facts, strict=True):
+        algorithm, dataset = run.result["algorithm"], run.result["dataset"]
+        chosen = {k: v for k, v in params.items() if len(by_algorithm[algorithm, k]) > 1}
+        for name, value in settings.items():
+            if len(by_dataset[algorithm, dataset, name]) > 1:
+                chosen[name] = value
+        found.append(chosen)
+    return found
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """One label a run: the algorithm and what varies; no two alike on one data set."""
+    texts = []
+    for run, settings in zip(runs, varying(runs), strict=True):
+        parts = [name_of(run), *(f"{k}={value_text(v)}" for k, v in settings.items())]
+        texts.append(", ".join(parts))
+    seen: dict[tuple[str, str], int] = defaultdict(int)
+    for run, text in zip(runs, texts, strict=True):
+        seen[run.result["dataset"], text] += 1
+    return [
+        f"{text} [{run.result['key']}]" if seen[run.result["dataset"], text] > 1 else text
+        for run, text in zip(runs, texts, strict=True)
+    ]
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """Settings outside the algorithm and the data set that can change a number, flat."""
+    named = ("algorithm", "dataset", "kernels", *NEUTRAL)
+    flat = {"kernels": run.result.get("kernels")}
+
+    def walk(node: Mapping[str, Any], prefix: str) -> None:
+        for name, value in node.items():
+            if isinstance(value, Mapping):
+                walk(value, f"{prefix}{name}.")
+            else:
+                flat[f"{prefix}{name}"] = value
+
+    walk({k: v for k, v in run.config.items() if k not in named}, "")
+    return flat

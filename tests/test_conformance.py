@@ -1,0 +1,23 @@
+"""Every algorithm passes every check of ``omkl.checks``; failures are declared, strictly."""
+
+from __future__ import annotations
+
+import pytest
+
+from omkl import algorithms, checks
+
+ALL = [(name, check) for name in algorithms.names() for check in checks.cases(name)]
+
+
+@pytest.mark.parametrize(("name", "check"), ALL, ids=[f"{n}:{c.name}" for n, c in ALL])
+def test_conformance(name, check):
+    case = checks.Case(name, checks.default_settings(name))
+    try:
+        check.function(case)
+    except checks.Skip as reason:
+        pytest.skip(str(reason))
+    except AssertionError:
+        if check.expected_failure is None:
+            raise
+        pytest.xfail(check.expected_failure)
+    assert check.expected_failure is None, "declared to fail, but it passes"

@@ -1,0 +1,516 @@
+"""Data sets as streams: real ones where their files are found, own files, synthetic data."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from omkl.datasets import DataError, catalogue, command, download, open_stream, readers
+
+WHOLE = {"limit": None, "scaling": "whole", "order": "file"}
+RUNNING = WHOLE | {"scaling": "running"}
+RAW = WHOLE | {"scaling": "none"}
+
+
+def collect(stream, size: int = 1000) -> tuple[np.ndarray, np.ndarray]:
+    blocks = list(stream.blocks(size))
+    assert all(len(y) == size for _, y in blocks[:-1])
+    assert all(x.flags.c_contiguous and x.dtype == y.dtype == np.float64 for x, y in blocks)
+    return np.concatenate([x for x, _ in blocks]), np.concatenate([y for _, y in blocks])
+
+
+def found(name: str) -> dict[str, Any]:
+    """The catalogue's entry, where its file is found."""
+    cfg = catalogue.entry(name)
+    if download.locate(cfg["file"]) is None:
+        pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
+    return cfg
+
+
+def own(path: Path, **keys: Any) -> dict[str, Any]:
+    return catalogue.entry("file") | {"path": str(path)} | keys
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+# --- The catalogue ---------------------------------------------------------------------
+
+SHAPES = {
+    "airfoil": (1503, 5),
+    "concrete": (1030, 8),
+    "bias": (7752, 21),
+    "naval": (11934, 15),
+    "naval_decay": (11934, 16),
+    "wine": (4898, 11),
+    "wine_white": (4898, 11),
+    "wine_red": (1599, 11),
+    "energy": (18604, 25),
+    "energy_raw": (18604, 25),
+    "air_quality": (7322, 13),
+    "toms": (9725, 96),
+    "twitter": (13813, 77),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_real_data_have_the_published_size_and_are_scaled(name):
+    stream = open_stream(found(name), WHOLE)
+    x, y = collect(stream)
+    assert x.shape == (stream.n_rounds, stream.n_inputs) == SHAPES[name]
+    assert y.min() == 0.0 and y.max() == 1.0
+    assert np.linalg.norm(x, axis=1).max() == pytest.approx(1.0)
+    assert stream.truth(10) is None and stream.change_rounds == ()
+
+
+def test_airfoil_is_its_text_file_scaled():
+    cfg = found("airfoil")
+    table = np.loadtxt(download.locate(cfg["file"]))
+    x, y = collect(open_stream(cfg, WHOLE))
+    np.testing.assert_allclose(
+        x, table[:, :5] / np.linalg.norm(table[:, :5], axis=1).max(), rtol=1e-15
+    )
+    np.testing.assert_array_equal(
+        y, (table[:, 5] - table[:, 5].min()) / (table[:, 5].max() - table[:, 5].min())
+    )
+
+
+def test_naval_predicts_the_lever_and_naval_decay_the_turbine():
+    cfg, decay = found("naval"), found("naval_decay")
+    table = np.loadtxt(download.locate(cfg["file"]))
+    x, y = collect(open_stream(cfg, RAW))
+    np.testing.assert_array_equal(np.column_stack([y, x]), table[:, :16])
+    x, y = collect(open_stream(decay, RAW))
+    np.testing.assert_array_equal(np.column_stack([x, y]), table[:, [*range(16), 17]])
+
+
+def test_bias_fills_blanks_with_the_mean_over_all_rows():
+    cfg = found("bias")
+    frame = pd.read_csv(download.locate(cfg["file"]))
+    filled = frame.iloc[:, 2:].fillna(frame.iloc[:, 2:].mean())
+    assert int(frame.iloc[:, 2:].isna().any(axis=1).sum()) == 162
+    x, y = collect(open_stream(cfg, RAW | {"limit": 5000}))
+    np.testing.assert_allclose(x, filled.iloc[:5000, :21], rtol=1e-13)
+    np.testing.assert_allclose(y, filled["Next_Tmin"].iloc[:5000], rtol=1e-13)
+    assert open_stream(cfg | {"missing": "drop"}, WHOLE).n_rounds == 7752 - 162
+    with pytest.raises(DataError, match=r"row \d+, column '\w+' is blank.*missing=mean"):
+        open_stream(cfg | {"missing": "error"}, WHOLE)
+
+
+def test_air_quality_equals_the_prepared_file_of_its_authors():
+    prepared = download.locate("omkl_gf_icml2020/AirData.mat")
+    if prepared is None:
+        pytest.skip("AirData.mat is not in any data folder; runs where the data are found")
+    import scipy.io
+
+    theirs = scipy.io.loadmat(prepared)
+    np.testing.assert_array_equal(collect(open_stream(found("air_quality"), RAW))[0], theirs["X"].T)
+    np.testing.assert_array_equal(
+        collect(open_stream(found("air_quality"), WHOLE))[1], theirs["y"][:, 0]
+    )
+
+
+def test_energy_raw_makes_the_prepared_file_of_its_authors():
+    x, y = collect(open_stream(found("energy"), WHOLE))
+    x_raw, y_raw = collect(open_stream(found("energy_raw"), WHOLE))
+    np.testing.assert_array_equal(y_raw, y)
+    np.testing.assert_allclose(x_raw, x, rtol=0, atol=2e-15)
+
+
+def test_twitter_large_reads_the_original_format(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMKL_DATA_DIR", str(tmp_path))
+    table = np.random.default_rng(0).integers(0, 100, (12, 78))
+    (tmp_path / "twitter").mkdir()
+    np.savetxt(tmp_path / "twitter/Twitter.data", table, fmt="%d", delimiter=",")
+    cfg = catalogue.entry("twitter_large") | {"prepare": {"first_rows": 10}, "rows": 10}
+    x, y = collect(open_stream(cfg, RAW))
+    np.testing.assert_array_equal(np.column_stack([x, y]), table[:10])
+
+
+def test_provenance_says_where_the_numbers_come_from():
+    provenance = open_stream(found("concrete"), WHOLE).provenance
+    assert json.loads(json.dumps(provenance)) == provenance
+    assert provenance["files"][0]["name"] == "concrete/Concrete_Data.xls"
+    assert provenance["files"][0]["sha256"].startswith("710076c6")
+    assert provenance["uci"] == 165 and provenance["licence"] == "CC BY 4.0"
+    assert provenance["scaling"]["kind"] == "whole"
+    assert provenance["scaling"]["target_max"] == pytest.approx(82.599, abs=1e-3)
+
+
+def test_every_entry_is_complete_and_composes_as_in_hydra(tmp_path):
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    (tmp_path / "dataset").symlink_to(catalogue.folder())
+    write(tmp_path / "config.yaml", "defaults: [{dataset: airfoil}, _self_]\n")
+    entries = catalogue.entries()
+    with initialize_config_dir(str(tmp_path), version_base=None):
+        for name, entry in entries.items():
+            composed = compose("config", [f"dataset={name}"]).dataset
+            assert OmegaConf.to_container(composed) == entry
+            assert entry["name"] == name
+    for name in SHAPES:
+        assert (entries[name]["rows"], readers.count_inputs(entries[name]["inputs"])) == SHAPES[
+            name
+        ]
+        assert len(entries[name]["sha256"]) == 64
+
+
+# --- Limit, order, blocks -----------------------------------------------------------------
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch) -> dict[str, Any]:
+    """A catalogue entry of eight rows: a counts up, y = 10 a."""
+    monkeypatch.setattr(download, "project_root", lambda: tmp_path / "checkout")
+    folder = tmp_path / "checkout/data/small"
+    folder.mkdir(parents=True)
+    write(folder / "small.csv", "a,y\n" + "".join(f"{k},{10 * k}\n" for k in range(1, 9)))
+    return {"name": "small", "file": "small/small.csv", "format": "csv", "target": "y"}
+
+
+def test_limit_comes_after_the_shuffle_and_before_the_scaling(small):
+    x, y = collect(open_stream(small, WHOLE | {"limit": 4}))
+    np.testing.assert_array_equal(x[:, 0], [0.25, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(y, [0, 1 / 3, 2 / 3, 1])
+    order = np.random.default_rng(7).permutation(8)[:4] + 1
+    x, y = collect(open_stream(small, RAW | {"limit": 4, "order": "shuffled"}, seed=7))
+    np.testing.assert_array_equal(x[:, 0], order)
+    np.testing.assert_array_equal(y, 10 * order)
+    assert open_stream(small, RAW | {"limit": 100}).n_rounds == 8
+
+
+def test_every_pass_starts_anew_and_no_size_changes_a_number(small, monkeypatch):
+    monkeypatch.setattr(readers, "CHUNK_ROWS", 3)
+    stream = open_stream(small, WHOLE)
+    once = collect(stream, 100)
+    for size in (1, 2, 3, 5, 8):
+        for first, again in zip(once, collect(stream, size), strict=True):
+            np.testing.assert_array_equal(first, again)
+    with pytest.raises(ValueError, match="size=0"):
+        stream.blocks(0)
+
+
+def test_a_consumer_that_overwrites_a_block_spoils_no_later_pass(small):
+    stream = open_stream(small, RAW)
+    for x, y in stream.blocks(3):
+        x[:] = y[:] = np.nan
+    assert np.isfinite(collect(stream)[0]).all()
+
+
+# --- Scaling as it goes ----------------------------------------------------------------------
+
+
+def running_row_by_row(x: np.ndarray, y: np.ndarray) -> tuple[list[list[float]], list[float]]:
+    xs, ys = [], []
+    for t in range(len(y)):
+        norm = max(math.sqrt(sum(v * v for v in row)) for row in x[: t + 1].tolist())
+        low, high = min(y[: t + 1]), max(y[: t + 1])
+        xs.append([v / norm if norm > 0 else 0.0 for v in x[t]])
+        ys.append((y[t] - low) / (high - low) if high > low else 0.0)
+    return xs, ys
+
+
+@settings(
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    rows=st.lists(st.tuples(*[st.integers(-50, 50)] * 3), min_size=2, max_size=40),
+    size=st.integers(1, 45),
+    chunk=st.integers(1, 45),
+)
+def test_running_scaling_uses_what_was_seen_so_far(tmp_path, rows, size, chunk):
+    table = np.array(rows, dtype=float) / 8
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"a": table[:, 0], "b": table[:, 1], "y": table[:, 2]}), path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(readers, "CHUNK_ROWS", chunk)
+        x, y = collect(open_stream(own(path, target="y"), RUNNING), size)
+    x_naive, y_naive = running_row_by_row(table[:, :2], table[:, 2])
+    np.testing.assert_allclose(x, x_naive, rtol=1e-14, atol=0)
+    np.testing.assert_array_equal(y, y_naive)
+
+
+def test_running_scaling_is_the_same_for_every_block_size():
+    cfg = catalogue.entry("synthetic")
+    x, y = collect(open_stream(cfg, RUNNING), 10_000)
+    for size in (1, 7, 4096):
+        x_again, y_again = collect(open_stream(cfg, RUNNING), size)
+        np.testing.assert_array_equal(x, x_again)
+        np.testing.assert_array_equal(y, y_again)
+
+
+# --- Own files --------------------------------------------------------------------------------
+
+HOUSES = "id,area,street,price\n1,50,A,100\n2,80,B,170\n3,65.5,A,140\n4,30,C,60\n"
+
+
+def test_csv_gzip_and_parquet_give_the_same_stream(tmp_path):
+    plain = write(tmp_path / "houses.csv", HOUSES)
+    with gzip.open(tmp_path / "houses.csv.gz", "wt") as file:
+        file.write(HOUSES)
+    pd.read_csv(plain).to_parquet(tmp_path / "houses.parquet")
+    for name in ("houses.csv", "houses.csv.gz", "houses.parquet"):
+        stream = open_stream(own(tmp_path / name, target="price"), WHOLE)
+        assert (stream.inputs, stream.target, stream.n_rounds) == (("id", "area"), "price", 4)
+        x, y = collect(stream, 3)
+        np.testing.assert_allclose(x * np.hypot(2, 80), [[1, 50], [2, 80], [3, 65.5], [4, 30]])
+        np.testing.assert_allclose(y * 110 + 60, [100, 170, 140, 60])
+        fingerprint = stream.provenance["files"][0]
+        assert fingerprint["name"] == name and fingerprint["bytes"] > 0
+        assert fingerprint["sha256"] == download.sha256_of(tmp_path / name)
+
+
+def test_columns_by_name_by_position_and_in_the_order_asked_for(tmp_path):
+    write(tmp_path / "houses.csv", HOUSES)
+    pd.read_csv(tmp_path / "houses.csv").to_parquet(tmp_path / "houses.parquet")
+    for name in ("houses.csv", "houses.parquet"):
+        stream = open_stream(own(tmp_path / name, target=2, inputs=["price", 1]), RAW)
+        assert (stream.inputs, stream.target) == (("price", "id"), "area")
+        np.testing.assert_array_equal(collect(stream)[0][0], [100, 1])
+    headless = write(tmp_path / "plain.csv", "1;2,5\n3;4\n")
+    cfg = own(headless, header=False, delimiter=";", decimal=",", target=2)
+    np.testing.assert_array_equal(collect(open_stream(cfg, RAW))[1], [2.5, 4.0])
+
+
+def test_rounds_are_known_where_nothing_needs_to_be_read(tmp_path):
+    write(tmp_path / "houses.csv", HOUSES)
+    pd.read_csv(tmp_path / "houses.csv").to_parquet(tmp_path / "houses.parquet")
+    parquet = own(tmp_path / "houses.parquet", target="price")
+    csv = own(tmp_path / "houses.csv", target="price")
+    assert open_stream(parquet, RUNNING | {"limit": 3}).n_rounds == 3
+    assert open_stream(csv, WHOLE | {"limit": 3}).n_rounds == 3
+    assert open_stream(csv, RUNNING).n_rounds is None
+    assert open_stream(parquet | {"missing": "drop"}, RUNNING).n_rounds is None
+
+
+def test_text_numbers_keep_every_digit(tmp_path):
+    values = np.random.default_rng(0).standard_normal((500, 2)) * 1e-7
+    path = tmp_path / "digits.csv"
+    path.write_text("a,y\n" + "".join(f"{a!r},{y!r}\n" for a, y in values.tolist()))
+    x, y = collect(open_stream(own(path, target="y"), RAW))
+    np.testing.assert_array_equal(np.column_stack([x, y]), values)
+
+
+def test_blanks_are_refused_dropped_or_filled(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "CHUNK_ROWS", 2)
+    path = write(tmp_path / "gaps.csv", "a,y\n1,10\n3,20\n,30\n8,40\n,50\n")
+    cfg = own(path, target="y")
+
+    def inputs(missing: str, stream_cfg: dict) -> list[float]:
+        return collect(open_stream(cfg | {"missing": missing}, stream_cfg))[0][:, 0].tolist()
+
+    with pytest.raises(DataError, match=r"gaps.csv: row 3, column 'a' is blank.*missing=drop"):
+        inputs("error", WHOLE)
+    assert inputs("drop", RAW) == [1, 3, 8]
+    assert inputs("mean", RAW) == [1, 3, 4, 8, 4]
+    # Under running scaling only earlier rows count: (1 + 3) / 2, then (1 + 3 + 8) / 3.
+    assert inputs("mean", RUNNING) == [1, 1, 2 / 3, 1, 0.5]
+    with pytest.raises(DataError, match="row 1, column 'a' is blank and no earlier row"):
+        write(path, "a,y\n,10\n3,20\n")
+        inputs("mean", RUNNING)
+
+
+# --- What is wrong, in words -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "message"),
+    [
+        (HOUSES, {"target": "prise"}, r"no column 'prise'. Did you mean 'price'\? Columns: 1 'id'"),
+        (HOUSES, {"target": 9}, r"dataset.target: there is no column 9; positions go from 1 to 4"),
+        (HOUSES, {"target": None}, "say which column to predict: dataset.target"),
+        (HOUSES, {"target": "price", "inputs": ["area", "price"]}, "shown the answer"),
+        (HOUSES, {"target": "price", "inputs": ["area", 2]}, "names 'area' twice"),
+        (HOUSES, {"target": "price", "inputs": ["street"]}, "row 1, column 'street' holds 'A'"),
+        (HOUSES, {"target": "price", "missing": "zero"}, "missing='zero' is none of error, mean"),
+        (HOUSES, {"target": "a", "delimiter": ";"}, "only one column: look at dataset.delimiter"),
+        ("a,a,y\n1,2,3\n4,5,6\n", {"target": "y", "inputs": ["a.2"]}, "no column 'a.2'"),
+        ("a,y\n1,2\nx,3\n5,4\n", {"target": "y"}, "row 2, column 'a' holds 'x' where a number"),
+        ("a,y\n1,2\ninf,3\n5,4\n", {"target": "y"}, "row 2, column 'a' is infinite"),
+        ("a,y\n1,2\n5,2\n", {"target": "y"}, "the target 'y' is 2 in all 2 rows"),
+        ("a,y\n1,2\n", {"target": "y"}, "at least 2 rows, 1 came"),
+        ("a,y\n", {"target": "y"}, "a header but no rows"),
+        ("", {"target": "y"}, "the file is empty"),
+        ("s,y\nA,1\nB,2\n", {"target": "y"}, "no numeric column is left as an input"),
+        ("a,y\n1,2,3\n4,5,6\n", {"target": "y"}, "rows of different lengths"),
+        ("a,y\n1,2\n4,5,6\n", {"target": "y"}, "different lengths .*line 3, saw 3"),
+        ("a,y\n,2\n,5\n", {"target": "y", "missing": "mean"}, "column 'a' has no value at all"),
+        ("a,y\n1e300,2\n1,5\n", {"target": "y"}, "too large to be scaled"),
+    ],
+)
+def test_errors_of_own_files_name_the_thing_and_the_cure(tmp_path, text, keys, message):
+    path = write(tmp_path / "houses.csv", text)
+    with pytest.raises(DataError, match=message):
+        open_stream(own(path, **keys), WHOLE)
+
+
+def test_errors_of_parquet_files(tmp_path):
+    path = tmp_path / "houses.parquet"
+    pq.write_table(pa.table({"a": [1.0, None], "street": ["A", "B"], "y": [1, 2]}), path)
+    with pytest.raises(DataError, match=r"column 2 'street' holds string.*Numeric columns: 1 'a'"):
+        open_stream(own(path, target="y", inputs=["street"]), WHOLE)
+    with pytest.raises(DataError, match="row 2, column 'a' is blank"):
+        open_stream(own(path, target="y"), WHOLE)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DataError, match=r"houses.parquet: cannot be read, it may be damaged"):
+        open_stream(own(path, target="y"), WHOLE)
+
+
+def test_errors_of_paths_and_damaged_archives(tmp_path):
+    path = write(tmp_path / "houses.csv", HOUSES)
+    with pytest.raises(DataError, match=r"no such file in .* Did you mean 'houses.csv'\?"):
+        open_stream(own(tmp_path / "house.csv", target="price"), WHOLE)
+    with pytest.raises(DataError, match=r"no folder .*nowhere"):
+        open_stream(own(tmp_path / "nowhere/house.csv", target="price"), WHOLE)
+    with pytest.raises(DataError, match=r"must end in one of .csv, .csv.gz, .parquet"):
+        open_stream(own(tmp_path / "house.feather", target="price"), WHOLE)
+    with pytest.raises(DataError, match=r"say which file: dataset.path=PATH"):
+        open_stream(own(path) | {"path": None}, WHOLE)
+    packed = tmp_path / "houses.csv.gz"
+    packed.write_bytes(gzip.compress(HOUSES.encode() * 50)[:-20])
+    with pytest.raises(DataError, match="may be damaged"):
+        open_stream(own(packed, target="price"), WHOLE)
+    (tmp_path / "latin.csv").write_bytes("größe,y\n1,2\n3,4\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"not utf-8 text. Set dataset.encoding"):
+        open_stream(own(tmp_path / "latin.csv", target="y"), WHOLE)
+    stream = open_stream(own(tmp_path / "latin.csv", target="y", encoding="latin-1"), WHOLE)
+    assert stream.inputs == ("größe",)
+
+
+@pytest.mark.parametrize(
+    ("cfg", "message"),
+    [
+        (WHOLE | {"scaling": "half"}, "stream.scaling='half' is none of whole, running, none"),
+        (WHOLE | {"order": "random"}, "stream.order='random' is none of file, shuffled"),
+        (WHOLE | {"limit": 1}, "stream.limit=1 must be null or a whole number >= 2"),
+        (WHOLE | {"order": "shuffled"}, "read in chunks. .* another dataset.seed"),
+    ],
+)
+def test_errors_of_stream_options(cfg, message):
+    with pytest.raises(DataError, match=message):
+        open_stream(catalogue.entry("synthetic"), cfg)
+
+
+def test_errors_of_catalogue_files(small, tmp_path):
+    with pytest.raises(DataError, match="leaves 8 rows, 9 were expected"):
+        open_stream(small | {"rows": 9}, WHOLE)
+    with pytest.raises(DataError, match=r"prepare.shuffle is none of first_rows"):
+        open_stream(small | {"prepare": {"shuffle": True}}, WHOLE)
+    with pytest.raises(DataError, match="needs one of the keys 'file'"):
+        open_stream({"name": "small"}, WHOLE)
+    with pytest.raises(DataError, match=r"dataset.columns names 1 columns, the file has 2"):
+        open_stream(small | {"columns": ["a"]}, WHOLE)
+    with pytest.raises(DataError) as corrupt:
+        open_stream(small | {"sha256": "0" * 64}, WHOLE)
+    path = tmp_path / "checkout/data/small/small.csv"
+    for part in (str(path), "0" * 64, download.sha256_of(path), "Delete it", "sha256=null"):
+        assert part in str(corrupt.value)
+
+
+@pytest.mark.parametrize("name", ["energy", "toms", "twitter", "twitter_large"])
+def test_a_missing_file_that_cannot_be_fetched_says_where_it_comes_from(
+    name, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(download, "project_root", lambda: tmp_path / "checkout")
+    monkeypatch.setenv("OMKL_DATA_DIR", str(tmp_path / "mine"))
+    cfg = catalogue.entry(name)
+    with pytest.raises(DataError) as missing:
+        open_stream(cfg, WHOLE)
+    for folder in ("mine", "checkout/data", "shared/data"):
+        assert str(tmp_path / folder / cfg["file"]) in str(missing.value)
+    assert cfg["url"] in str(missing.value)
+    assert cfg["by_hand"].split(".")[0] in str(missing.value)
+    assert ("energy_raw" in str(missing.value)) == (name == "energy")
+
+
+# --- Synthetic data ------------------------------------------------------------------------------
+
+
+def test_synthetic_rows_do_not_depend_on_how_many_are_asked_for():
+    cfg = catalogue.entry("synthetic")
+    x, y = collect(open_stream(cfg | {"rows": 9000}, RAW))
+    x_few, y_few = collect(open_stream(cfg | {"rows": 5000}, RAW | {"limit": 4500}), 7)
+    np.testing.assert_array_equal(x[:4500], x_few)
+    np.testing.assert_array_equal(y[:4500], y_few)
+    assert np.linalg.norm(x, axis=1).max() <= 1.0
+    assert not np.array_equal(y, collect(open_stream(cfg | {"rows": 9000, "seed": 1}, RAW))[1])
+
+
+def test_the_truth_is_the_target_without_its_noise():
+    cfg = catalogue.entry("synthetic")
+    stream = open_stream(cfg, RAW)
+    y, truth = collect(stream)[1], np.concatenate(list(stream.truth(333)))
+    assert np.std(y - truth) == pytest.approx(cfg["noise"], rel=0.05)
+    assert -0.1 < truth.min() < 0.2 and 0.8 < truth.max() < 1.1
+    for scaling in (WHOLE, RUNNING):
+        silent = open_stream(cfg | {"noise": 0.0}, scaling)
+        np.testing.assert_array_equal(collect(silent)[1], np.concatenate(list(silent.truth(1000))))
+
+
+@pytest.mark.parametrize("change_at", [3001, 0.6])
+def test_the_target_changes_at_the_round_that_is_announced(change_at):
+    cfg = catalogue.entry("synthetic") | {"noise": 0.0}
+    changed = cfg | {
+        "change_at": change_at,
+        "kernel_after": {"family": "laplacian", "bandwidth": 1.0},
+    }
+    stream = open_stream(changed, RAW)
+    assert stream.change_rounds == (3001,)
+    same = collect(open_stream(cfg, RAW))[1] == collect(stream)[1]
+    assert same[:3000].all() and not same[3000:].any()
+    assert open_stream(changed, RAW | {"limit": 3000}).change_rounds == ()
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"rows": 1}, "dataset.rows=1 must be a whole number >= 2"),
+        ({"noise": -1}, "dataset.noise=-1"),
+        ({"change_at": 5001}, "change_at=5001 must be a round from 2 to 5000"),
+        ({"kernel": {"family": "box", "bandwidth": 1}}, "family='box' is none of gaussian"),
+        ({"kernel": {"family": "gaussian", "bandwidth": 0}}, "bandwidth=0 must be"),
+        ({"kernel": {"family": "gaussian", "bandwidth": 1e-9}}, "Choose another bandwidth"),
+    ],
+)
+def test_errors_of_synthetic_data(keys, message):
+    with pytest.raises(DataError, match=message):
+        open_stream(catalogue.entry("synthetic") | keys, WHOLE)
+
+
+# --- omkl-data ---------------------------------------------------------------------------------
+
+
+def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(download, "project_root", lambda: tmp_path / "checkout")
+    assert command.main(["list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in catalogue.entries())
+    assert "not here (fetch)" in listed and "made on the fly" in listed
+    assert command.main(["describe", "naval"]) == 0
+    described = capsys.readouterr().out
+    for fact in ("11934 x 15", "lever_position", "de0ea69d", "CC BY 4.0", "Coraddu", "nowhere"):
+        assert fact in described
+    assert command.main(["describe", "nval"]) == 2
+    assert "Did you mean 'naval'?" in capsys.readouterr().err
+    assert command.main(["verify"]) == 0
+    assert "no data file was found" in capsys.readouterr().out
+    (tmp_path / "checkout/data/naval").mkdir(parents=True)
+    write(tmp_path / "checkout/data/naval/data.txt", "not it\n")
+    assert command.main(["verify"]) == 1
+    assert "expected sha256 de0ea69d" in capsys.readouterr().err

@@ -1,0 +1,441 @@
+"""Figures and tables, from invented run folders."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from omkl.report import figures, style, tables
+from omkl.results import Run
+
+JMLR = Path(__file__).parents[1] / "conf" / "table" / "jmlr_table1.yaml"
+
+
+def change(folder: Path, arrays: dict | None = None, **result) -> Run:
+    """Overwrite arrays of curves.npz and entries of result.json."""
+    if arrays:
+        np.savez(folder / "curves.npz", **{**Run(folder).curves, **arrays})
+    if result:
+        path = folder / "result.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | result))
+    return Run(folder)
+
+
+def check_drawn(paths: list[Path], names: list[str]) -> None:
+    from PIL import Image
+
+    assert [path.name for path in paths] == [f"{n}.{s}" for n in names for s in ("png", "pdf")]
+    for path in paths:
+        if path.suffix == ".pdf":
+            raw = path.read_bytes()
+            assert raw.startswith(b"%PDF")
+            assert b"CreationDate" not in raw
+            continue
+        with Image.open(path) as image:
+            assert image.info["dpi"][0] == pytest.approx(150, abs=0.1)
+            width, height = image.size
+            pixels = np.asarray(image.convert("L"), dtype=float)
+        assert 900 < width < 2000
+        assert 400 < height < 1500
+        assert pixels.std() > 10
+        # nothing touches the edge: no text is cut off
+        frame = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
+        assert all(side.min() > 250 for side in frame)
+
+
+# --- figures -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_rounds", [1, 400, 9000])
+@pytest.mark.parametrize("n_seeds", [1, 3])
+def test_figures_of_a_run(run_folder_maker, tmp_path, n_rounds, n_seeds):
+    run = Run(run_folder_maker(tmp_path, n_rounds=n_rounds, n_seeds=n_seeds))
+    check_drawn(figures.all_figures(run), ["mse", "regret", "weights", "usage"])
+    assert not list(run.folder.glob(".*"))
+
+
+def test_figures_of_odd_runs(run_folder_maker, tmp_path):
+    """Concentrated weights, one kernel in a family, change points, zero error, long names."""
+    folder = run_folder_maker(tmp_path, "an_algorithm_of_$many$_words", "data_set_" * 6)
+    weights = np.full((3, 76), 1e-12)
+    weights[:, 5] = 1
+    arrays = {
+        "weights": weights,
+        "kernel_family": np.array(["cauchy"] * 75 + ["gaussian"]),
+        "change_rounds": np.array([100, 300]),
+        "mse": np.zeros((3, 400)),
+    }
+    run = change(folder, arrays)
+    check_drawn(figures.all_figures(run), ["mse", "regret", "weights", "usage"])
+
+
+def test_mse_draws_the_mean_the_band_and_the_changes(run_folder_maker, tmp_path, monkeypatch):
+    drawn = {}
+
+    def keep(figure, folder, name):
+        drawn[name] = figure.axes
+        return []
+
+    monkeypatch.setattr(style, "save", keep)
+    folder = run_folder_maker(tmp_path, n_rounds=9000)
+    run = change(folder, {"change_rounds": np.array([4000])})
+    figures.mse(run)
+    (axes,) = drawn["mse"]
+    line, *dashed = axes.get_lines()
+    t, values = line.get_data()
+    assert len(t) <= figures.N_DRAWN
+    assert t[-1] == 9000
+    assert values == pytest.approx(run.curves["mse"].mean(axis=0)[t - 1])
+    assert [d.get_xdata()[0] for d in dashed] == [4000]
+    assert axes.get_yscale() == "log"
+    assert axes.get_title().startswith("Raker on airfoil")
+    assert [t.get_text() for t in axes.get_legend().get_texts()] == [
+        "mean ± std over 3 seeds",
+        "the stream changes",
+    ]
+
+
+def test_no_regret_figure_without_a_comparator(run_folder_maker, tmp_path):
+    skipped = {"kernel_ridge": {"label": "kernel ridge", "skipped": "too long"}}
+    run = change(run_folder_maker(tmp_path), regret=skipped)
+    assert figures.regret(run) == []
+
+
+def test_an_incomplete_run_has_no_figures(run_folder_maker, tmp_path):
+    with pytest.raises(ValueError, match="is failed"):
+        figures.all_figures(Run(run_folder_maker(tmp_path, failed=True)))
+
+
+@pytest.fixture
+def sweep(run_folder_maker, tmp_path):
+    """Four data sets, Raker and GF with two M; one failure."""
+    runs = []
+    for dataset in ("airfoil", "bias", "concrete", "naval"):
+        runs.append(run_folder_maker(tmp_path, "raker", dataset, n_seeds=2, level=0.02))
+        for M in (5, 10):
+            params = {"eta": "0.1/sqrt(t)", "M": M}
+            folder = run_folder_maker(tmp_path, "gf", dataset, f"{M:08d}", params=params)
+            runs.append(folder)
+    runs.append(
+        run_folder_maker(tmp_path, "gf", "naval", "deadbeef", failed=True, params={"M": 90})
+    )
+    return [Run(folder) for folder in runs]
+
+
+def test_comparison_and_summary(sweep, tmp_path):
+    check_drawn(figures.comparison(sweep, tmp_path / "c"), ["comparison"])
+    check_drawn(figures.summary(sweep, tmp_path / "c"), ["summary"])
+    assert figures.comparison(sweep[-1:], tmp_path / "c") == []
+
+
+def test_labels_name_what_varies_and_tell_all_runs_apart(sweep, run_folder_maker, tmp_path):
+    assert style.labels(sweep[:3]) == ["Raker", "OMKL-GF, M=5", "OMKL-GF, M=10"]
+    assert style.labels([*sweep[:2], sweep[3]]) == ["Raker", "OMKL-GF", "Raker"]
+    again = Run(run_folder_maker(tmp_path, "raker", "airfoil", "11111111", n_seeds=2))
+    assert style.labels([sweep[0], again]) == ["Raker [00000000]", "Raker [11111111]"]
+    config = again.folder / "config.yaml"
+    config.write_text(config.read_text().replace("D: 50", "D: 100"))
+    assert style.labels([sweep[0], Run(again.folder)]) == ["Raker, D=50", "Raker, D=100"]
+    assert style.display_name("mine", "My Learner") == "My Learner"
+
+
+def test_the_looks_of_280_lines_differ():
+    assert len({str(style.look(i)) for i in range(280)}) == 280
+
+
+def test_log_ticks_are_few_and_inside():
+    for low, high in [(0.02, 0.021), (0.03, 0.08), (0.01, 0.3), (1e-3, 1), (1e-17, 1e5)]:
+        ticks = style._log_ticks(low, high)
+        assert 2 <= len(ticks) <= 9
+        assert all(low <= tick <= high for tick in ticks)
+
+
+def test_no_window_system_and_tables_without_matplotlib(run_folder_maker, tmp_path):
+    code = """if True:
+        import sys
+        import omkl.report.tables
+        assert "matplotlib" not in sys.modules
+        import matplotlib
+        from omkl.report import figures
+        before = matplotlib.rcParams.copy()
+        figures.mse(figures.Run(sys.argv[1]))
+        assert matplotlib.rcParams.copy() == before
+        assert "matplotlib.pyplot" not in sys.modules
+    """
+    folder = run_folder_maker(tmp_path)
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
+
+
+# --- the table of a sweep ----------------------------------------------------------------
+
+
+def test_sweep_table(sweep, tmp_path):
+    rows, failures = tables.sweep_table(sweep), tables.failure_table(sweep)
+    assert [len(rows), len(failures)] == [12, 1]
+    assert rows[0]["settings"] == {}
+    assert [row["settings"]["M"] for row in rows[1:3]] == [5, 10]
+    for dataset in ("airfoil", "naval"):
+        members = [row for row in rows if row["dataset"] == dataset]
+        best = min(members, key=lambda row: row["mse"])
+        assert [row for row in members if row["best"]] == [best]
+    assert failures[0]["settings"] == {"M": 90}
+    assert failures[0]["error"] == "ValueError: algorithm.M=90 is larger than N=76"
+
+    for width, regret in ((80, False), (120, True)):
+        stream = StringIO()
+        tables.print_sweep(rows, failures, Console(file=stream, width=width))
+        text = stream.getvalue()
+        assert "\x1b" not in text
+        assert max(map(len, text.splitlines())) <= width
+        for row in rows:
+            assert f"{1e3 * row['mse']:.2f} ± {1e3 * row['mse_std']:.2f}" in text
+        assert text.count(" * ") == 4
+        assert ("regret against" in text) is regret
+        assert "runs/naval/gf-deadbeef" in text
+
+    paths = tables.write_sweep(rows, failures, tmp_path / "t")
+    lines = list(csv.DictReader(StringIO(paths[0].read_text(encoding="utf-8"))))
+    assert [float(line["mse"]) for line in lines[:12]] == [row["mse"] for row in rows]
+    assert [lines[12][k] for k in ("M", "mse", "status")] == ["90", "", "failed"]
+    markdown = paths[1].read_text(encoding="utf-8")
+    assert markdown.count("**") == 8
+    assert str(tmp_path) not in markdown + paths[0].read_text(encoding="utf-8")
+
+
+def test_sweep_table_with_many_settings_fits_80_columns(sweep):
+    rows = tables.sweep_table(sweep)
+    for row in rows:
+        row["settings"] = {"eta": "0.1/sqrt(t)", "M": 5, "stream.scaling": "running"}
+    stream = StringIO()
+    tables.print_sweep(rows, [], Console(file=stream, width=80))
+    text = stream.getvalue()
+    assert text.count("  stream.scaling=running ") == text.count(" ± ") == 12
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_one_seed_has_no_spread_and_markup_is_text(run_folder_maker, tmp_path):
+    run = change(run_folder_maker(tmp_path, n_seeds=1), title="[red]|x")
+    rows = tables.sweep_table([run])
+    stream = StringIO()
+    tables.print_sweep(rows, [], Console(file=stream, width=80))
+    assert "[red]|x" in stream.getvalue()
+    assert "±" not in stream.getvalue()
+    markdown = tables.write_sweep(rows, [], tmp_path)[1].read_text(encoding="utf-8")
+    assert r"\[red\]\|x" in markdown
+
+
+# --- a paper's table ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ours", "std", "expected"),
+    [
+        (103, None, "reproduced"),
+        (97, 0.0, "reproduced"),
+        (103.01, None, "close"),
+        (103.01, 1.505, "reproduced"),
+        (104, 1.99, "close"),
+        (120, 10.0, "reproduced"),
+        (115, None, "close"),
+        (85, 1.0, "close"),
+        (115.01, None, "differs"),
+        (84.9, 1.0, "differs"),
+    ],
+)
+def test_verdict(ours, std, expected):
+    assert tables.verdict(100, ours, std) == expected
+    assert tables.verdict(0.1, ours / 1000, None if std is None else std / 1000) == expected
+
+
+def test_jobs_of_the_jmlr_table():
+    table = tables.load_table(JMLR)
+    assert [row.published for row in table.rows] == [
+        *("omkr", "rbf1", "poly2", "rfomkr", "raker", "gf", "sfg", "sfg_r")
+    ]
+    found = tables.jobs(table)
+    assert len(found) == 16
+    common = ["kernels=rbf51_lap25", "D=50", "stream.scaling=whole", "seeds=20"]
+    assert found[0] == ["algorithm=raker", "dataset=airfoil", *common]
+    assert found[-1] == ["algorithm=sfg_r", "dataset=naval", *common, "algorithm.M=10"]
+
+
+def test_load_table_refuses_what_does_not_exist():
+    spec = {
+        "name": "t",
+        "title": "T",
+        "paper": "graph-aided-jmlr",
+        "table": 3,
+        "metric": "mse_e3",
+        "scale": 1000,
+        "seeds": 2,
+        "columns": [{"label": "Airfoil", "dataset": "airfoil"}],
+        "rows": [{"label": "5", "published": "gf", "algorithm": {"name": "gf"}, "where": {"M": 5}}],
+    }
+    filled = tables.fill(tables.load_table(spec), [])
+    assert filled.cells[0][0].published == 24.95
+    for wrong, message in [
+        ({"colums": []}, "unknown colums"),
+        ({"metric": "speed"}, "mse_e3"),
+        ({"rows": [{**spec["rows"][0], "where": {}}]}, "has 5 lines"),
+        ({"rows": [{**spec["rows"][0], "published": "gff"}]}, "has 0 lines"),
+        ({"footnotes": [{"rows": ["raker"], "text": "x"}]}, "names raker"),
+        ({"overrides": ["D"]}, "not an override"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            tables.load_table(spec | wrong)
+    with pytest.raises(ValueError, match="without seeds"):
+        tables.load_table({k: v for k, v in spec.items() if k != "seeds"})
+
+
+@pytest.fixture
+def cell_run(run_folder_maker, tmp_path):
+    """A run that fits a cell of the JMLR table, with stated numbers."""
+
+    def make(algorithm, dataset, key="00000000", M=10, config=(), n_seeds=20, failed=False, **res):
+        params = {"eta": "0.1/sqrt(t)"} | ({} if algorithm == "raker" else {"M": M})
+        options = {"n_rounds": 20, "n_seeds": n_seeds, "failed": failed, "params": params}
+        folder = run_folder_maker(tmp_path, algorithm, dataset, key, **options)
+        path = folder / "config.yaml"
+        text = path.read_text() + "stream:\n  scaling: whole\n"
+        for old, new in config:
+            assert old in text
+            text = text.replace(old, new)
+        path.write_text(text)
+        return change(folder, **res)
+
+    return make
+
+
+def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run):
+    table = tables.load_table(JMLR)
+
+    def cell(*runs):
+        return tables.fill(table, runs).cells[5][0]  # OMKL-GF on airfoil
+
+    good = cell_run("gf", "airfoil", "0a", mse_mean=0.026, mse_std=0.0005)
+    found = cell(good)
+    assert (found.published, found.ours, found.std) == (25.73, 26.0, 0.5)
+    assert found.difference == pytest.approx(100 * 0.27 / 25.73)
+    assert found.verdict == "reproduced"
+    for wrong in [
+        cell_run("gf", "airfoil", "0b", M=5),
+        cell_run("gf", "airfoil", "0c", n_seeds=19),
+        cell_run("gf", "airfoil", "0d", D=100),
+        cell_run("gf", "airfoil", "0e", kernels="rbf51"),
+        cell_run("gf", "airfoil", "0f", config=[("scaling: whole", "scaling: running")]),
+        cell_run("gf", "bias", "0a"),
+        cell_run("sfg", "airfoil", "0a"),
+    ]:
+        assert cell(wrong).verdict == "missing"
+        assert cell(wrong, good) == found
+    failed = cell_run("gf", "airfoil", "1a", failed=True)
+    assert cell(failed).verdict == "failed"
+    assert cell(failed).reason == "ValueError: algorithm.M=90 is larger than N=76"
+    assert cell(failed, good) == found
+    later = cell_run("gf", "airfoil", "1b", started="2026-02-01", mse_mean=0.028, mse_std=0.0)
+    assert cell(later, good).verdict == "close"
+    assert cell(cell_run("gf", "airfoil", "1c", status="interrupted")).reason == "interrupted"
+
+
+class Page(HTMLParser):
+    """Checks that tags are balanced; keeps the text and the attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+        self.attributes: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.attributes += attrs
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data + " "
+
+
+def test_render(cell_run, tmp_path):
+    runs = [
+        cell_run("raker", "naval", mse_mean=0.01109, mse_std=0.00005),
+        cell_run("gf", "airfoil", mse_mean=0.02573, mse_std=0.0005, seconds=1.25),
+        cell_run("sfg_r", "bias", mse_mean=0.03, mse_std=None, commit="fff_1234"),
+        cell_run("sfg", "naval", failed=True, error={"type": "E", "message": "50% of <a_b>"}),
+    ]
+    filled = tables.fill(tables.load_table(JMLR), runs)
+    assert filled.counts == {
+        "reproduced": 2,
+        "close": 0,
+        "differs": 1,
+        "missing": 12,
+        "failed": 1,
+    }
+    folder = tmp_path / "out"
+    paths = tables.render(filled, tables.FORMATS, folder)
+    assert [path.name for path in paths] == [f"jmlr_table1.{f}" for f in tables.FORMATS]
+    text = {path.suffix[1:]: path.read_text(encoding="utf-8") for path in paths}
+    page = Page()
+    page.feed(text["html"])
+    page.close()
+    assert page.open == []
+    assert not any(k in ("src", "srcset") for k, _ in page.attributes)
+    assert all(v.startswith("#note") for k, v in page.attributes if k == "href" and v)
+    assert "prefers-color-scheme: dark" in text["html"]
+
+    squeezed = re.sub(r"\s+", " ", page.text)
+    for shown in (text["md"], squeezed, text["tex"]):
+        plain = shown.replace(r"$\pm$", "±").replace("$-$", "−").replace("\\", "")
+        for number in ("32.68", "355.67", "11.35", "25.73", "13.24", "7.89"):
+            assert number in plain
+        for ours in ("11.09 ± 0.05", "25.73 ± 0.50", "30.00", "−2.3 %", "+126.6 %", "2.2 s"):
+            assert ours in plain
+        for word in ("reproduced", "differs", "missing", "failed", "not in omkl yet"):
+            assert word in plain
+        for fact in ("abc1234; fff_1234", "numpy 2.4.6", "processor test", "feedbeef", "20 seeds"):
+            assert fact in plain
+        assert "at most 15 %" in plain
+        assert "divergence" in plain
+    assert "11.09 ± 0.05 <sup>1</sup>" in text["md"]
+    assert r"11.09 $\pm$ 0.05$^{1}$" in text["tex"]
+    assert r"50\% of \textless{}a\_b\textgreater{}" in text["tex"]
+    assert "50% of <a_b>" in page.text
+
+    tex = re.sub(r"\\.", "", text["tex"].replace("\\\\", "\n"))
+    assert tex.count("{") == tex.count("}")
+    assert tex.count("$") % 2 == 0
+    body = text["tex"].split(r"\midrule")[1].split(r"\bottomrule")[0]
+    for line in body.strip().splitlines():
+        if line != r"\addlinespace":
+            assert line.count(" & ") == (2 if "multicolumn" in line else 5)
+
+    lines = list(csv.DictReader(StringIO(text["csv"])))
+    assert len(lines) == 32
+    (gf,) = (x for x in lines if x["algorithm"] == "gf" and x["dataset"] == "airfoil")
+    assert [gf[k] for k in ("published", "ours", "std", "n_seeds")] == [
+        "25.73",
+        "25.73",
+        "0.5",
+        "20",
+    ]
+    assert str(tmp_path) not in "".join(text.values())
+    with pytest.raises(ValueError, match="'pdf' is not one of md, csv, tex, html"):
+        tables.render(filled, ["pdf"], folder)
+
+
+def test_render_without_a_single_run(tmp_path):
+    filled = tables.fill(tables.load_table(JMLR), [])
+    for path in tables.render(filled, tables.FORMATS, tmp_path):
+        assert "missing" in path.read_text(encoding="utf-8")
