@@ -3,24 +3,43 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help setup run test lint format bench ui reproduce-tables lock clean-cache
+.PHONY: help setup run test lint bench ui reproduce-tables lock
 
-help:            ## Show the targets
-	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 20
+help:             ## Show the targets
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
 
-setup: $(STAMP)  ## Make .venv from requirements.lock and install omkl into it
+setup: $(STAMP)   ## Make .venv from requirements.lock and install omkl into it
 
 $(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "omkl needs Python 3.11 to 3.13, found %d.%d; set PYTHON=python3.12, say" % v)'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "omkl needs Python 3.11, 3.12 or 3.13 and found %d.%d: make PYTHON=python3.12 ..." % v)'
+	@echo "Installing into $(VENV) from requirements.lock (once; about a minute) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --editable .
 	@touch $@
 
-run: setup       ## The main job on the embedded synthetic stream
+run: setup        ## Run the main job on the embedded synthetic stream
 	$(BIN)/omkl-run
 
-test: setup      ## All tests
+test: setup       ## Run all tests
 	$(BIN)/python -m pytest
 
+lint: setup       ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup      ## Measure the core against the machine's limit
+	$(BIN)/python scripts/bench.py --json outputs/bench.json
+
+ui: setup         ## Open MLflow on the runs in outputs/
+	$(BIN)/omkl-report ui
+
+reproduce-tables: setup  ## Rerun the published tables and put each number beside ours
+	$(BIN)/python scripts/reproduce_tables.py
+
+lock:             ## Resolve requirements.lock anew (needs uv)
+	uv pip compile pyproject.toml --universal --extra dev --python-version 3.11 \
+	  --generate-hashes --no-header --quiet --output-file requirements.lock

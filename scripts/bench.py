@@ -1,0 +1,132 @@
+"""Measure the streaming core against what this machine can do, in one run.
+
+    python scripts/bench.py [--seconds 0.3] [--json FILE]
+
+A round of a random-feature learner evaluates |S| of N kernels: for each of the
+|S| D features it needs d multiply-adds for the argument, one sine and cosine,
+two multiply-adds for the output and two for the update. The least time is
+
+    |S| D (sincos + (d + 4) multiply_add)
+
+with the throughputs of the bare polynomial and of y += a x, both on cached
+data, measured here as well. Only the ratios mean anything on another machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import OmegaConf
+
+from omkl import algorithms, checks, params, runner
+from omkl.cli import conf_folder
+from omkl.engine import Learner
+from omkl.features import sincos
+from omkl.jit import compiled
+from omkl.kernels import dictionary
+
+D, INPUTS, ROUNDS = 50, 15, 1000
+
+
+@compiled
+def _repeat_sincos(n, x, sin, cos):
+    for _ in range(n):
+        sincos(x, sin, cos)
+
+
+@compiled
+def _repeat_multiply_add(n, a, x, y):
+    for _ in range(n):
+        for j in range(x.shape[0]):
+            y[j] += a * x[j]
+        a = -a
+
+
+def best_time(function: Callable[[], Any], seconds: float) -> list[float]:
+    """Times of repeated calls for about that many seconds, at least five."""
+    function()
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 5 or time.perf_counter() < end:
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def limits(seconds: float) -> dict[str, float]:
+    """Nanoseconds for one sine and cosine, and for one multiply-add, on cached data."""
+    n, size = 200, 2048
+    x = np.random.default_rng(0).normal(scale=8.0, size=size)
+    sin, cos, y = np.empty(size), np.empty(size), np.zeros(size)
+    pair = min(best_time(lambda: _repeat_sincos(n, x, sin, cos), seconds))
+    add = min(best_time(lambda: _repeat_multiply_add(n, 1e-3, x, y), seconds))
+    per = 1e9 / (n * size)
+    return {"sincos_ns": pair * per, "multiply_add_ns": add * per}
+
+
+def measure(name: str, seconds: float, limit: dict[str, float]) -> dict[str, Any]:
+    """One learner on one thread: microseconds a round, and their ratio to the least time."""
+    kernels = dictionary(OmegaConf.load(conf_folder() / "kernels/rbf51_lap25.yaml"))
+    N = len(kernels)
+    algorithm = algorithms.load(name)
+    given = checks.default_settings(name)
+    built = params.build(algorithm.Params, given, 100 * ROUNDS, {"N": N, "D": D})
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0.0, 1.0, size=(ROUNDS, INPUTS)) / np.sqrt(INPUTS)
+    y = rng.uniform(0.0, 1.0, size=ROUNDS)
+    learner = Learner(algorithm, built, kernels, INPUTS, D, seed=0)
+    learner.partial_fit(X, y)  # past the rounds in which graphs are drawn
+    before, t = learner.used.sum(), learner.t
+    times = best_time(lambda: learner.partial_fit(X, y), seconds)
+    evaluated = (learner.used.sum() - before) / (learner.t - t)
+    round_us = statistics.median(times) / ROUNDS * 1e6
+    feature_ns = limit["sincos_ns"] + (INPUTS + 4) * limit["multiply_add_ns"]
+    least_us = evaluated * D * feature_ns / 1e3
+    return {
+        "algorithm": name,
+        "kernels_per_round": float(evaluated),
+        "round_us": round_us,
+        "spread": (max(times) - min(times)) / statistics.median(times),
+        "least_us": least_us,
+        "ratio": round_us / least_us,
+        "feature_ns": 1e3 * round_us / (evaluated * D),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--seconds", type=float, default=1.0, help="time for each measurement")
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    arguments = parser.parse_args()
+    limit = limits(arguments.seconds)
+    machine = runner.machine()
+    print(f"{machine['processor']}, one thread; N=76 kernels, D={D}, d={INPUTS}")
+    print(f"sin and cos  {limit['sincos_ns']:.3f} ns    ", end="")
+    print(f"multiply-add {limit['multiply_add_ns']:.4f} ns\n")
+    print(f"{'algorithm':10s} {'kernels':>8s} {'us/round':>9s} {'least':>8s} {'ratio':>6s}  spread")
+    rows = []
+    for name in algorithms.names():
+        row = measure(name, arguments.seconds, limit)
+        rows.append(row)
+        print(
+            f"{name:10s} {row['kernels_per_round']:8.1f} {row['round_us']:9.2f} "
+            f"{row['least_us']:8.2f} {row['ratio']:6.2f}  {100 * row['spread']:.0f} %"
+        )
+    if arguments.json:
+        text = {"machine": machine, "versions": runner.versions(), "limits": limit, "rows": rows}
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(text, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
