@@ -75,7 +75,9 @@ def limits(seconds: float) -> dict[str, float]:
 
 def measure(name: str, seconds: float, limit: dict[str, float]) -> dict[str, Any]:
     """One learner on one thread: microseconds a round, and their ratio to the least time."""
-    kernels = dictionary(OmegaConf.load(conf_folder() / "kernels/rbf51_lap25.yaml"))
+    loaded = OmegaConf.to_container(OmegaConf.load(conf_folder() / "kernels/rbf51_lap25.yaml"))
+    assert isinstance(loaded, dict)
+    kernels = dictionary({str(key): value for key, value in loaded.items()})
     N = len(kernels)
     algorithm = algorithms.load(name)
     given = checks.default_settings(name)
