@@ -105,15 +105,15 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         if not isinstance(part, Mapping):
             raise ValueError(f"{where} is no mapping with family and bandwidth: {part!r}")
         family = part.get("family")
-        if family not in FAMILIES:
+        if not isinstance(family, str) or family not in FAMILIES:
             raise ValueError(f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}")
         unknown = set(part) - {"family", "bandwidth", "log10_bandwidth"}
         if unknown:
             raise ValueError(f"{where} has no key {sorted(map(str, unknown))[0]!r}")
         for b in _bandwidths(where, part):
-            if not (isinstance(b, int | float) and 0.0 < b < math.inf):
+            if isinstance(b, bool) or not (isinstance(b, int | float) and 0.0 < b < math.inf):
                 raise ValueError(f"{where}: bandwidth {b!r} is not a positive number")
-            kernels.append(Kernel(str(family), float(b)))
+            kernels.append(Kernel(family, float(b)))
     if not kernels:
         raise ValueError("kernels.parts is empty: a dictionary needs at least one kernel")
     return tuple(kernels)
@@ -129,12 +129,13 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
         )
     grid = part["log10_bandwidth"]
     try:
-        low, high, n = float(grid["from"]), float(grid["to"]), int(grid["n"])
+        low, high, n = float(grid["from"]), float(grid["to"]), grid["n"]
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{where}.log10_bandwidth needs from, to and n; got {grid!r}") from None
-    if n < 1:
-        raise ValueError(f"{where}.log10_bandwidth.n={n} is less than 1")
-    return [10.0**e for e in np.linspace(low, high, n)]
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"{where}.log10_bandwidth.n={n!r} is not a whole number of at least 1")
+    with np.errstate(over="ignore"):  # the infinity is refused with its place
+        return [float(10.0**e) for e in np.linspace(low, high, n)]
 
 
 def log_overlap(a: Kernel, b: Kernel) -> float:

@@ -13,9 +13,9 @@ Round    0. As OMKL-SFG: the divergence Delta and the graph.
          5. Evaluate its out-neighbours in the refined graph; predict and learn as OMKL-SFG,
             with q_i the sum of p over the in-neighbours of i in the refined graph.
 Symbols  eta, xi, lam, M, explore   as in OMKL-SFG
-         rank             1..N: how many of the best nodes dominate (all of them on a tie)
+         rank             1..N: how many of the best nodes dominate (more where nodes tie)
          only_undominated true: an edge is added only where DS'_t has none to i yet
-Cost     O(M D d + N rank) time a round, at worst O(N D d); O(N D d + N^2) memory.
+Cost     O(M D d + N (M + rank)) time a round, at worst O(N D d + N^2); O(N D d + N^2) memory.
 Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
          1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1.
 Differs  from the paper: none. The box appends (d_i, i) for every i outside DS'_t, the text
@@ -66,6 +66,7 @@ class State(NamedTuple):
     refined: np.ndarray  # (N,) the node d_i whose edge to i was added, -1 where none was
     best: np.ndarray  # (rank,) room for the largest u
     dominates: np.ndarray  # (N,) bool, DS'_t
+    members: np.ndarray  # (N,) the nodes of DS'_t in rising order, as many as there are
     p: np.ndarray  # (N,)
     q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
     node: np.ndarray  # (1,)
@@ -89,6 +90,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
         refined=np.full(N, -1, dtype=np.int64),
         best=np.zeros(params.rank),
         dominates=np.zeros(N, dtype=np.bool_),
+        members=np.zeros(N, dtype=np.int64),
         p=plain.p,
         q=plain.q,
         node=plain.node,
@@ -119,16 +121,17 @@ def refine(params, state):
     size = 0
     for i in range(N):
         state.dominates[i] = state.log_u[i] >= threshold
-        size += 1 if state.dominates[i] else 0
+        if state.dominates[i]:
+            state.members[size] = i
+            size += 1
     for i in range(N):
         state.refined[i] = -1
         if state.dominates[i]:
             continue
-        farthest = -1
-        for j in range(N):
-            if state.dominates[j] and (
-                farthest < 0 or state.log_divergence[i, j] > state.log_divergence[i, farthest]
-            ):
+        farthest = state.members[0]
+        for m in range(1, size):
+            j = state.members[m]
+            if state.log_divergence[i, j] > state.log_divergence[i, farthest]:
                 farthest = j
         present = False  # is the edge, or any edge from DS'_t, in the graph already?
         for e in range(state.in_start[i], state.in_start[i + 1]):
