@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import difflib
 import json
+import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import textwrap
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,22 +37,79 @@ def conf_folder() -> Path:
 
 def run() -> None:
     """``omkl-run``: one job, or with ``-m`` a sweep."""
-    arguments = sys.argv[1:]
+    sys.unraisablehook = _insisting_on_interrupts(sys.unraisablehook)
+    for stream in (sys.stdout, sys.stderr):  # a terminal may lack letters such as ±
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        sys.argv[1:] = checked(arguments)
+        code = _run(sys.argv[1:])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        with contextlib.suppress(KeyboardInterrupt):
+            Sweep.finish(interrupted=True)
+        print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
+        sys.stdout.flush()
+        # Threads may be in the middle of a long computation: nothing waits for them.
+        os._exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:  # as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_FAILED
+    sys.exit(code)
+
+
+def _insisting_on_interrupts(otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A Ctrl-C that lands in a callback from C code is lost there: send it again."""
+
+    def hook(unraisable: Any) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            threading.Timer(0.05, _thread.interrupt_main).start()
+        else:
+            otherwise(unraisable)
+
+    return hook
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    own_trace = "HYDRA_FULL_ERROR" in os.environ
+    # Hydra then raises its errors instead of printing them, some of them with tracebacks.
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    import hydra
+    from hydra.errors import HydraException
+
+    try:
+        line = CommandLine(arguments)
+        sys.argv[1:] = line.checked()
+        OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)
+        folder = str(conf_folder())
+        main = hydra.main(version_base="1.3", config_path=folder, config_name="config")(job)
+        try:
+            main()
+        except (Exception, SystemExit):
+            Sweep.finish()
+            raise
+        Sweep.finish()
     except UsageError as error:
         print(f"omkl-run: {error}", file=sys.stderr)
-        sys.exit(EXIT_USAGE)
-    import hydra
-
-    main = hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="config")(job)
-    try:
-        main()
-    except KeyboardInterrupt:
-        Sweep.finish(interrupted=True)
-        print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
-    sys.exit(_exit_code)
+        return EXIT_USAGE
+    except (HydraException, OmegaConfBaseException) as error:
+        if own_trace:
+            raise
+        cause = error.__cause__
+        more = f"\n{cause}" if isinstance(cause, OmegaConfBaseException) else ""
+        print(f"omkl-run: {str(error).strip()}{more}", file=sys.stderr)
+        return EXIT_USAGE
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if own_trace or error.filename is None:
+            raise
+        print(f"omkl-run: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
+        return EXIT_FAILED
+    except SystemExit as error:  # Hydra's own options, and fail_fast
+        return error.code if isinstance(error.code, int) else EXIT_FAILED
+    return _exit_code
 
 
 _exit_code = 0
@@ -57,145 +119,294 @@ class UsageError(ValueError):
     """The command line names something that does not exist."""
 
 
-def checked(arguments: Sequence[str]) -> list[str]:
-    """The command line for Hydra, after every name in it has been looked up.
+class CommandLine:
+    """The arguments of ``omkl-run``: what they name is looked up before Hydra sees them."""
 
-    Raises UsageError that lists what exists and the nearest name. A parameter
-    that only some of the swept algorithms have is marked ``++``, so that Hydra
-    lets it pass for the others, which run without it.
-    """
-    folders = [conf_folder()]
-    rewritten = list(arguments)
-    overrides: list[tuple[int, str]] = []
-    takes_value = False
-    for number, argument in enumerate(arguments):
-        if takes_value:
-            if arguments[number - 1] in ("--config-dir", "-cd"):
-                folders.append(Path(argument))
-            takes_value = False
-        elif argument in _FLAGS_WITH_VALUE:
-            takes_value = True
-        elif argument.startswith("--config-dir="):
-            folders.append(Path(argument.partition("=")[2]))
-        elif not argument.startswith("-"):
-            overrides.append((number, argument))
-    if not overrides:
-        return rewritten
+    _WITH_VALUE = (
+        "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp",
+        "--package", "-p", "--cfg", "-c", "--experimental-rerun",
+    )  # fmt: skip
+    _INFORMATION = ("--cfg", "-c", "--info", "-i", "--help", "-h")
+    _ANOTHER_MATTER = (
+        "--shell-completion", "-sc", "--hydra-help", "--version", "--experimental-rerun",
+        "--config-name", "-cn", "--config-path", "-cp",
+    )  # fmt: skip
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.arguments = list(arguments)
+        self.folders = [conf_folder()]
+        self.overrides: list[tuple[int, str]] = []
+        before = ""
+        for number, argument in enumerate(arguments):
+            flag, equals, value = argument.partition("=")
+            if before in self._WITH_VALUE:
+                flag, value = before, argument
+                before = ""
+            elif before in ("--info", "-i") and argument.replace("-", "").isalpha():
+                before = ""  # its value can be left out
+            elif not argument.startswith("-"):
+                self.overrides.append((number, argument))
+                continue
+            else:
+                before = "" if equals else flag
+            if flag in ("--config-dir", "-cd") and value:
+                self.folders.append(Path(value))
+
+    def checked(self) -> list[str]:
+        """The command line for Hydra. Raises UsageError that lists what exists, and the nearest.
+
+        A parameter that only some of the swept algorithms have is marked ``++``, so
+        that Hydra lets it pass for the others, which run without it.
+        """
+        flags = {argument.partition("=")[0] for argument in self.arguments}
+        if not self.overrides or flags.intersection(self._ANOTHER_MATTER):
+            return self.arguments
+        rewritten = list(self.arguments)
+        parsed = []
+        for number, text in self.overrides:
+            text, override = _parsed(text)
+            rewritten[number] = text
+            parsed.append((number, text, override))
+            if override.key_or_group == "hydra.searchpath":
+                given = override.value()
+                paths = given if isinstance(given, list) else [given]
+                self.folders += [
+                    Path(str(path).removeprefix("file://"))
+                    for path in paths
+                    if not str(path).startswith("pkg://")
+                ]
+        groups = self.groups()
+        chosen = _defaults(self.folders[0])
+        sweeping = bool(flags & {"-m", "--multirun"})
+        if sweeping and (shown := flags.intersection(self._INFORMATION)):
+            raise UsageError(f"{shown.pop()} is about one run: leave -m out")
+        for _, text, override in parsed:
+            key = override.key_or_group
+            if override.is_delete() and not key.startswith("hydra"):
+                raise UsageError(f"{text}: nothing can be taken out of a run")
+            if key in chosen and not override.is_delete():
+                chosen[key] = _values(override, groups[key])
+            sweeping = sweeping or (key == "hydra.mode" and str(override.value()) == "MULTIRUN")
+        for _, text, override in parsed:
+            if override.is_sweep_override() and not sweeping:
+                raise UsageError(f"{text} names several values: add -m to run them one by one")
+        for group, names in chosen.items():
+            for name in names:
+                if name not in groups[group]:
+                    raise UsageError(_unknown(f"{group}={name}", name, groups[group]))
+                if "name" not in self.fields(group, name):
+                    raise UsageError(f"{group}/{name}.yaml has no key 'name'")
+        others = any(o.key_or_group in groups.keys() - chosen.keys() for _, _, o in parsed)
+        for number, text, override in parsed:
+            key = override.key_or_group
+            if key in groups or key.startswith(("hydra.", "hydra/")) or override.package:
+                continue
+            group, dot, field = key.partition(".")
+            if group in chosen and dot and others:
+                continue  # another group may choose the algorithm: Hydra and the runner judge
+            if group in chosen and dot:
+                rewritten[number] = self._parameter(text, override, group, field, chosen[group])
+            else:
+                self._setting(text, override, chosen)
+        # Hydra wants its own options first.
+        places = [number for number, _, _ in parsed]
+        options = [text for number, text in enumerate(rewritten) if number not in places]
+        return [*options, *(rewritten[number] for number in places)]
+
+    def _parameter(
+        self, text: str, override: Any, group: str, field: str, names: Sequence[str]
+    ) -> str:
+        """An override of one key of an algorithm, a data set or a dictionary."""
+        have = {name: _flat(self.fields(group, name)) for name in names}
+        # What lies below a list or a number of the YAML is not ours to judge.
+        below = [
+            f for fields in have.values() for f, v in fields.items() if not isinstance(v, dict)
+        ]
+        if any(field.startswith(f"{f}.") for f in below):
+            return text
+        without = [name for name in names if field not in have[name]]
+        if not without:
+            section = have[names[0]][field]
+            if isinstance(section, dict) and not isinstance(override.value(), dict):
+                raise UsageError(_made_of(text, f"{group}.{field}", section))
+            return text
+        elsewhere = [n for n in self.groups()[group] if field in _flat(self.fields(group, n))]
+        if len(without) == len(names):
+            if group == "dataset" and elsewhere and override.type.name != "CHANGE":
+                return text
+            known = list(dict.fromkeys(f"{group}.{f}" for fields in have.values() for f in fields))
+            if not elsewhere:
+                where = f" with {', '.join(names)}"
+                raise UsageError(_unknown(f"{group}.{field}", f"{group}.{field}", known, where))
+            raise UsageError(
+                f"{', '.join(names)} has no {group}.{field} (but {', '.join(elsewhere)}). "
+                f"There are: {', '.join(known)}."
+            )
+        if group != "algorithm":
+            raise UsageError(f"{', '.join(without)} has no {group}.{field}")
+        print(f"{', '.join(without)} has no {group}.{field} and runs without it.")
+        return text if text.startswith("+") else "++" + text
+
+    def _setting(self, text: str, override: Any, chosen: Mapping[str, Sequence[str]]) -> None:
+        """An override outside the groups."""
+        key = override.key_or_group
+        known = _settings(self.folders[0])
+        if key in known:
+            if isinstance(known[key], dict):
+                raise UsageError(_made_of(text, key, known[key]))
+            if key == "outputs" and {"", "null"}.intersection(_values(override, [])):
+                raise UsageError(f"{text}: outputs is the folder that results go to")
+            return
+        flat = [name for name, value in known.items() if not isinstance(value, dict)]
+        fields = [
+            f"{g}.{f}" for g, names in chosen.items() for n in names for f in self.fields(g, n)
+        ]
+        raise UsageError(_unknown(key, key, [*chosen, *flat], hidden=fields))
+
+    def groups(self) -> dict[str, list[str]]:
+        """Names to choose from, by group."""
+        found: dict[str, list[str]] = {}
+        for folder in self.folders:
+            if not folder.is_dir():
+                raise UsageError(f"there is no folder {folder} (--config-dir)")
+            for path in sorted(folder.glob("*/*.yaml")):
+                names = found.setdefault(path.parent.name, [])
+                if path.stem not in names:
+                    names.append(path.stem)
+        found.pop("table", None)  # for omkl-report
+        return found
+
+    def fields(self, group: str, name: str) -> dict[str, Any]:
+        """Keys of a group's YAML and their values, with those of the YAML that it builds upon."""
+        for folder in self.folders:  # Hydra takes the first as well
+            path = folder / group / f"{name}.yaml"
+            if path.exists():
+                content = _load_yaml(path)
+                merged: dict[str, Any] = {}
+                for base in content.pop("defaults", []):
+                    if isinstance(base, str) and base != "_self_":
+                        merged |= self.fields(group, base)
+                return merged | content
+        return {}
+
+    def help(self) -> str:
+        """The part of ``--help`` that depends on the YAML files."""
+        groups = self.groups()
+        lines = ["Choices (group=name)"]
+        for group, names in groups.items():
+            lines += _hanging(group, ", ".join(names))
+        lines += ["", "Parameters of each algorithm (algorithm.KEY=value) and their defaults"]
+        for name in groups["algorithm"]:
+            fields = {k: v for k, v in self.fields("algorithm", name).items() if k != "name"}
+            lines += _hanging(name, ", ".join(f"{k}={_plain(v)}" for k, v in fields.items()))
+        lines += ["", "Settings (key=value) and their defaults"]
+        text = (self.folders[0] / "config.yaml").read_text(encoding="utf-8")
+        between = text.partition("\n\n")[2].partition("\nhydra:")[0]
+        return "\n".join(lines + textwrap.indent(between.strip(), "  ").splitlines())
+
+
+def _hanging(head: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, 79, initial_indent=f"  {head:9} ", subsequent_indent=" " * 12, break_long_words=False
+    )
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _parsed(text: str) -> tuple[str, Any]:
+    """An override as Hydra reads it; schedules such as 0.1/sqrt(t) need no quotes of their own."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    groups = _groups(folders)
-    chosen = {"algorithm": ["sfg_r"], "dataset": ["synthetic"], "kernels": ["rbf51_lap25"]}
-    parsed = []
+    if "=" not in text and not text.startswith("~"):
+        raise UsageError(f"{text!r} is no setting; write key=value, as in algorithm=gf")
     parser = OverridesParser.create()
-    for number, text in overrides:
-        if "=" not in text and not text.startswith("~"):
-            raise UsageError(f"{text!r} is no setting; write key=value, as in algorithm=gf")
-        try:
-            override = parser.parse_override(text)
-        except HydraException as error:
-            reason = str(error).splitlines()[0]
-            raise UsageError(
-                f"cannot read {text!r} ({reason}). Text with blanks, brackets or commas goes in "
-                f"quotes of its own: 'algorithm.eta=\"0.1/sqrt(t)\"'"
-            ) from None
-        key = override.key_or_group
-        if key in groups and key in chosen and not override.is_delete():
-            chosen[key] = _values(override)
-        parsed.append((number, text, override))
-    for group, names in chosen.items():
-        for name in names:
-            if name not in groups[group]:
-                raise UsageError(_unknown(f"{group}={name}", name, groups[group]))
-    for number, text, override in parsed:
-        key = override.key_or_group
-        if key in groups or key.startswith("hydra") or override.is_delete():
-            continue
-        group, dot, field = key.partition(".")
-        if override.is_add() or override.is_force_add():
-            continue
-        if group in chosen and dot:
-            fields = {name: _fields(folders, group, name) for name in chosen[group]}
-            top = field.partition(".")[0]
-            everything = list(dict.fromkeys(f for names in fields.values() for f in names))
-            if top not in everything:
-                where = f" of {', '.join(chosen[group])}"
-                raise UsageError(
-                    _unknown(key, key, [f"{group}.{f}" for f in everything], where=where)
-                )
-            without = [name for name in chosen[group] if top not in fields[name]]
-            if without and group == "algorithm":
-                rewritten[number] = "++" + text
-                print(f"{key} is no parameter of {', '.join(without)}: run without it.")
-            continue
-        known = _settings(folders)
-        if key not in known:
-            raise UsageError(_unknown(key, key, known))
-    return rewritten
+    try:
+        return text, parser.parse_override(text)
+    except HydraException as error:
+        reason = str(error).splitlines()[0].partition(" expecting")[0]
+    key, _, value = text.partition("=")
+    pieces = value.split(",")
+    if all(_is_schedule(piece) for piece in pieces):
+        quoted = ",".join(f'"{piece}"' for piece in pieces)
+        return f"{key}={quoted}", parser.parse_override(f"{key}={quoted}")
+    raise UsageError(
+        f"cannot read {text!r} ({reason}). Text with brackets, commas or colons goes in quotes "
+        f"of its own, inside those of the shell: '{key}=\"{value}\"'"
+    )
 
 
-_FLAGS_WITH_VALUE = {
-    "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp",
-    "--package", "-p", "--cfg", "-c", "--info", "-i",
-}  # fmt: skip
+def _is_schedule(text: str) -> bool:
+    from omkl.params import parse_schedule
+
+    try:
+        parse_schedule(text, horizon=1)
+    except ValueError:
+        return False
+    return True
 
 
-def _values(override: Any) -> list[str]:
-    if override.is_choice_sweep():
-        return [str(getattr(v, "text", v)) for v in override.value().list]
+def _values(override: Any, names: Sequence[str]) -> list[str]:
+    """The values of an override, one or those of a sweep; a glob stands for some of ``names``."""
+    value = override.value()
+    if hasattr(value, "filter"):
+        return list(value.filter(list(names)))
     if override.is_sweep_override():
-        return [str(v) for v in override.sweep_string_iterator()]
-    return [str(override.value())]
-
-
-def _groups(folders: Iterable[Path]) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = {}
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"there is no folder {folder} (--config-dir)")
-        for path in sorted(folder.glob("*/*.yaml")):
-            groups.setdefault(path.parent.name, []).append(path.stem)
-    groups.pop("table", None)
-    return groups
+        return [str(getattr(v, "text", v)) for v in override.sweep_iterator()]
+    return ["null" if value is None else str(value)]
 
 
 def _load_yaml(path: Path) -> dict[str, Any]:
+    import yaml
     from omegaconf import OmegaConf
 
-    container = OmegaConf.to_container(OmegaConf.load(path))
+    try:
+        container = OmegaConf.to_container(OmegaConf.load(path))
+    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
     return {str(k): v for k, v in container.items()} if isinstance(container, dict) else {}
 
 
-def _fields(folders: Sequence[Path], group: str, name: str) -> list[str]:
-    """Keys of a group's YAML, with those of the YAML that it builds upon."""
-    for folder in reversed(folders):
-        path = folder / group / f"{name}.yaml"
-        if path.exists():
-            content = _load_yaml(path)
-            bases = [d for d in content.pop("defaults", []) if isinstance(d, str) and d != "_self_"]
-            inherited = [f for base in bases for f in _fields(folders, group, base)]
-            return list(dict.fromkeys([*inherited, *content]))
-    return []
+def _defaults(folder: Path) -> dict[str, list[str]]:
+    """What config.yaml chooses in each of its groups."""
+    items = _load_yaml(folder / "config.yaml")["defaults"]
+    pairs = [pair for item in items if isinstance(item, dict) for pair in item.items()]
+    return {group: [name] for group, name in pairs if not group.startswith("override ")}
 
 
-def _settings(folders: Sequence[Path]) -> list[str]:
-    content = _load_yaml(folders[0] / "config.yaml")
-    content.pop("hydra", None)
-    content.pop("defaults", None)
-    names = ["algorithm", "dataset", "kernels"]
-    for key, value in content.items():
-        names.append(key)
-        if isinstance(value, dict):
-            names += [f"{key}.{inner}" for inner in value]
-    return names
+def _settings(folder: Path) -> dict[str, Any]:
+    """The settings of config.yaml, flat."""
+    content = _load_yaml(folder / "config.yaml")
+    return _flat({k: v for k, v in content.items() if k not in ("hydra", "defaults")})
 
 
-def _unknown(shown: str, name: str, known: Sequence[str], where: str = "") -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if not near:  # the last word may be right where the group is wrong: "M" for "algorithm.M"
-        near = [k for k in known if k.rpartition(".")[2] == name.rpartition(".")[2]][:1]
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """All keys of nested mappings with their dotted names, those of mappings as well."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat[f"{prefix}{key}"] = value
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+    return flat
+
+
+def _made_of(text: str, key: str, section: Mapping[str, Any]) -> str:
+    inner = ", ".join(f"{key}.{name}" for name in section)
+    return f"{text}: {key} is made of {inner}; set one of these"
+
+
+def _unknown(
+    shown: str, name: str, known: Sequence[str], where: str = "", hidden: Sequence[str] = ()
+) -> str:
+    """That there is no ``shown``, what is like it (of known and hidden), and what there is."""
+    everything = [*known, *hidden]
+    near = difflib.get_close_matches(name, everything, n=1, cutoff=0.5)
+    # The last word may be right where the group is wrong: "M" for "algorithm.M".
+    near = [k for k in everything if k.rpartition(".")[2] == name.rpartition(".")[2]][:1] or near
     hint = f" Did you mean {near[0]}?" if near else ""
-    return f"there is no {shown}.{hint} There are{where}: {', '.join(known)}."
+    return f"there is no {shown}{where}.{hint} There are: {', '.join(known)}."
 
 
 def job(cfg: DictConfig) -> None:
@@ -208,92 +419,71 @@ def job(cfg: DictConfig) -> None:
     container = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(container, dict)
     config = {str(k): v for k, v in container.items()}
-    sweeping = HydraConfig.get().mode == RunMode.MULTIRUN
+    hydra_config = HydraConfig.get()
+    given = [text.lstrip("+").partition("=")[0] for text in hydra_config.overrides.task]
+    if any(key.startswith("kernels.") for key in given) and "kernels.name" not in given:
+        config["kernels"]["name"] = "own"
     from omkl import runner
+    from omkl.report import console
 
+    sweeping = hydra_config.mode == RunMode.MULTIRUN
+    label, place = "", None
     if sweeping:
-        config, _ = runner.fit_to_algorithm(config)
-        Sweep.enlist(config, HydraConfig.get().runtime.output_dir, HydraConfig.get().job.num)
-    label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
-    with _progress(label) as progress:
+        config = runner.fit_to_algorithm(config)
+        label = Sweep.label(config, hydra_config.job.num)
+        place = Sweep.claim(config, hydra_config.runtime.output_dir, hydra_config.job.num)
+    label += f"{config['algorithm']['name']} on {config['dataset']['name']}"
+    if sweeping:
+        label += Sweep.settings(config)
+        if place is None:
+            print(f"{label}: the same as an earlier job", flush=True)
+            return
+    # Jobs that a launcher runs in other processes would write over each other's bars.
+    shown = not sweeping or Sweep.folder is not None
+    with console.Bar(label, config["seeds"], shown) as progress:
         outcome = runner.run(config, progress)
-    if sweeping:
-        _print_line(outcome)
-        if outcome.status == "failed" and config["fail_fast"]:
-            raise SystemExit(EXIT_FAILED)
+    if place is None:
+        console.print_outcome(outcome, Path(config["outputs"]))
+        _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
         return
-    _print_outcome(outcome, Path(config["outputs"]), config["tracking"])
-    if outcome.status == "failed":
-        _exit_code = EXIT_FAILED
-
-
-def _print_line(outcome: Outcome) -> None:
-    """One line a job while a sweep goes on."""
-    from omkl.report.console import mse_text
-
-    result = outcome.run.result
-    head = f"{result['algorithm']} on {result['dataset']}"
-    changed = ", ".join(f"{k}={v}" for k, v in result["params"].items() if k in ("M", "K", "J"))
-    head += f" ({changed})" if changed else ""
-    if outcome.status == "failed":
-        print(f"failed    {head}: {result['error']['message']}", flush=True)
-    else:
-        word = "reused" if outcome.status == "reused" else "done"
-        print(f"{word:9s} {head}: MSE {mse_text(result)}", flush=True)
-    for note in outcome.notes:
-        print(f"          {note}", flush=True)
-
-
-def _print_outcome(outcome: Outcome, outputs: Path, tracked: str) -> None:
-    from rich.console import Console
-
-    from omkl.report.console import print_run
-
-    result, folder = outcome.run.result, outcome.run.folder
-    if outcome.status == "failed":
-        print(f"omkl-run: {result['error']['message']}", file=sys.stderr)
-        if result["error"]["type"] not in ("ValueError", "DataError"):
-            print(f"The traceback is in {folder / 'result.json'}.", file=sys.stderr)
-        return
-    console = Console()
-    print_run(outcome.run, console)
-    for note in outcome.notes:
-        console.print(note, style="yellow")
-    if outcome.status == "reused":
-        console.print("Found finished; nothing was computed (force=true computes it again).")
-    plots = sorted(p.name for p in folder.glob("*.png"))
-    console.print(f"results  {folder}/  (result.json, results.parquet, curves.npz, config.yaml)")
-    if plots:
-        console.print(f"plots    {folder}/  ({', '.join(plots)}; each as .pdf too)")
-    if tracked == "mlflow":
-        where = "" if outputs == Path("outputs") else f" --outputs {outputs}"
-        command = "make ui" if not where and Path("Makefile").exists() else f"omkl-report ui{where}"
-        console.print(f"tracked  {outputs / 'mlflow.db'}  (look: {command})")
+    Sweep.record(place, outcome)
+    console.print_line(label, outcome)
+    if outcome.status == "failed" and config["fail_fast"]:
+        raise SystemExit(EXIT_FAILED)
 
 
 class Sweep:
-    """What Hydra calls around a sweep: it ends with one table of all jobs and failures.
+    """What happens around a sweep, which ends with one table of all jobs and failures.
 
-    Each job leaves a line in a file of its own, so the table is the same under
-    every launcher that shares the file system.
+    Each job leaves a file of its own in the sweep's folder, so the table is the
+    same under every launcher that shares the file system.
     """
 
     folder: Path | None = None
-
-    @staticmethod
-    def enlist(config: Mapping[str, Any], sweep_folder: str, number: Any) -> None:
-        from omkl import runner
-
-        jobs = Path(sweep_folder) / "jobs"
-        jobs.mkdir(parents=True, exist_ok=True)
-        where = os.path.relpath(runner.folder_of(config), sweep_folder)
-        (jobs / f"{number}.json").write_text(json.dumps({"folder": where}))
+    outputs = Path()
+    figures = True
+    n_jobs: int | None = None
+    swept: tuple[str, ...] = ()
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Called by Hydra, before any job and in this process."""
         Sweep.folder = Path(config.hydra.sweep.dir)
-
-    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        Sweep.finish()
+        Sweep.outputs = Path(config.outputs)
+        Sweep.figures = config.figures is True
+        texts = [*config.hydra.overrides.task]
+        if params := config.hydra.sweeper.get("params"):
+            texts = [*(f"{key}={value}" for key, value in params.items()), *texts]
+        counts: dict[str, int | None] = {}
+        for text in texts:  # the last of each key counts
+            override = _parsed(text)[1]
+            counts.pop(override.key_or_group, None)
+            if override.is_sweep_override():
+                values = override.value()
+                known = not hasattr(values, "filter") and override.is_discrete_sweep()
+                counts[override.key_or_group] = len(_values(override, [])) if known else None
+        Sweep.swept = tuple(counts)
+        each = [n for n in counts.values() if n is not None]
+        Sweep.n_jobs = math.prod(each) if len(each) == len(counts) else None
 
     def __getattr__(self, name: str) -> Any:
         """Hydra's other occasions pass without notice."""
@@ -302,87 +492,98 @@ class Sweep:
         raise AttributeError(name)
 
     @classmethod
+    def label(cls, config: Mapping[str, Any], number: int) -> str:
+        if cls.n_jobs is None:
+            return f"[{number + 1}] "
+        return f"[{number + 1:{len(str(cls.n_jobs))}}/{cls.n_jobs}] "
+
+    @classmethod
+    def settings(cls, config: Mapping[str, Any]) -> str:
+        """What is swept and is neither algorithm nor data set."""
+        pairs = []
+        for key in cls.swept:
+            value: Any = config
+            for part in key.split("."):
+                value = value.get(part) if isinstance(value, Mapping) else None
+            if key not in ("algorithm", "dataset") and value is not None:
+                value = value["name"] if isinstance(value, Mapping) and "name" in value else value
+                pairs.append(f"{key.removeprefix('algorithm.')}={value}")
+        return f" ({', '.join(pairs)})" if pairs else ""
+
+    @staticmethod
+    def claim(config: Mapping[str, Any], sweep_folder: str, number: int) -> Path | None:
+        """A file for this job, or None if another job of the sweep has the same settings."""
+        from omkl import runner
+
+        place = Path(sweep_folder) / "jobs" / f"{runner.folder_of(config).name}.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(place, "x", encoding="utf-8") as file:
+                json.dump({"number": number, "status": "begun"}, file)
+        except FileExistsError:
+            return None
+        return place
+
+    @staticmethod
+    def record(place: Path, outcome: Outcome) -> None:
+        from omkl import results
+
+        run = outcome.run
+        facts = json.loads(place.read_text(encoding="utf-8"))
+        facts |= {"status": outcome.status, "tracked": outcome.tracked}
+        facts["folder"] = os.path.relpath(run.folder, place.parent)
+        if outcome.status == "failed":  # its run folder may not exist, or hold an older result
+            facts |= {"result": run.result, "config": run.config}
+        results.write_atomically(place, json.dumps(facts, indent=2))
+
+    @classmethod
     def finish(cls, interrupted: bool = False) -> None:
+        """Print and write the table, unless there was no sweep; draw the plots."""
         global _exit_code
         folder, cls.folder = cls.folder, None
-        if folder is None or not (folder / "jobs").is_dir():
+        if folder is None:
             return
         from rich.console import Console
 
-        from omkl.report import tables
+        from omkl.report import console, tables
 
-        runs = list(_runs_of(folder))
-        finished = [r for r in runs if r.complete]
+        jobs = list(_jobs_of(folder))
+        runs = [run for run, _ in jobs]
+        finished = [run for run in runs if run.complete]
+        if not runs:
+            return
+        if len(finished) < len(runs):
+            _exit_code = EXIT_FAILED
         rows, failures = tables.sweep_table(finished), tables.failure_table(runs)
         print()
         tables.print_sweep(rows, failures, Console())
         tables.write_sweep(rows, failures, folder)
-        if failures:
-            _exit_code = EXIT_FAILED
-        print(f"\ntable    {folder}/table.md, table.csv")
-        if not interrupted and len(finished) > 1:
+        print(f"\ntable    {folder}/")
+        print("         table.md, table.csv")
+        if cls.figures and not interrupted and len(finished) > 1:
             from omkl.report import figures
 
             drawn = figures.comparison(finished, folder) + figures.summary(finished, folder)
-            names = ", ".join(p.name for p in drawn if p.suffix == ".png")
-            print(f"plots    {folder}/{names}")
+            names = ", ".join(path.name for path in drawn if path.suffix == ".png")
+            print(f"plots    {names} (each as .pdf too)")
+        if any(tracked for _, tracked in jobs):
+            print(console.tracked_text(cls.outputs))
 
 
-def _runs_of(sweep: Path) -> Iterator[Run]:
-    """The run folders of a sweep in the order of its jobs, each once."""
+def _jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
+    """The runs of the jobs that ended, in the order of the jobs, and whether they are tracked."""
     from omkl.results import Run
 
-    seen = set()
-    for path in sorted((sweep / "jobs").glob("*.json"), key=lambda p: int(p.stem)):
-        where = os.path.normpath(sweep / json.loads(path.read_text())["folder"])
-        if where not in seen and (Path(where) / "result.json").exists():
-            yield Run(Path(where))
-        seen.add(where)
-
-
-class _progress:
-    """A progress bar on a terminal, nothing elsewhere."""
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self.bar: Any = None
-
-    def __enter__(self) -> Any:
-        if not sys.stderr.isatty():
-            return None
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[done]}"),
-            TextColumn("{task.fields[rate]}"),
-            TextColumn("{task.fields[mse]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self.bar.start()
-        self.task = self.bar.add_task(self.label, total=None, done="", rate="", mse="")
-        return self.show
-
-    def show(self, stage: str, done: int, total: int | None, mse: float | None) -> None:
-        speed = self.bar.tasks[0].speed or 0.0
-        rounds = stage == "rounds"
-        self.bar.update(
-            self.task,
-            description=self.label if rounds else f"{self.label}: {stage}",
-            completed=done,
-            total=total,
-            done=f"{done:,}" + (f"/{total:,}" if total else ""),
-            rate=f"{speed:,.0f} rounds/s" if rounds and speed else "",
-            mse="" if mse is None else f"MSE {mse:.3e}",
-        )
-
-    def __exit__(self, *exception: Any) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+    facts = [
+        (json.loads(path.read_text(encoding="utf-8")), path) for path in sweep.glob("jobs/*.json")
+    ]
+    for fact, path in sorted(facts, key=lambda pair: pair[0]["number"]):
+        if fact["status"] == "failed":
+            run = Run(path.relative_to(sweep))  # where the traceback is, seen from the table
+            run.__dict__.update(result=fact["result"], config=fact["config"])
+            yield run, False
+        elif fact["status"] != "begun":
+            yield Run(Path(os.path.normpath(path.parent / fact["folder"]))), fact["tracked"]
 
 
 # --- omkl-data ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ MLflow view are all made from it.
     *.png, *.pdf     plots: mse, regret, weights, usage
 
 ``result.json``
-    status            "complete" | "failed" | "interrupted"
+    status            "complete" | "failed"; a run that was interrupted has no result.json
     key               hash of the settings that can change a number (``key_of``)
     algorithm, dataset, kernels      names, as typed
     n_rounds, n_inputs, n_kernels, D
@@ -29,7 +29,8 @@ MLflow view are all made from it.
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
                       sources that can change a number
     started           ISO time, UTC
-    error             {"type", "message", "traceback"} when failed
+    error             {"type", "message", "traceback"} when failed; the traceback is null
+                      where the message says all
 
 ``curves.npz`` (R seeds, P recorded rounds, N kernels)
     t                 (P,) rounds that are recorded, 1-based

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import functools
 import hashlib
 import io
 import os
 import platform
+import shutil
+import sqlite3
 import subprocess
+import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +25,8 @@ import numpy as np
 
 import omkl
 from omkl import algorithms, comparators, jit, kernels, params, results
-from omkl.datasets import Stream, open_stream
-from omkl.engine import Algorithm, Learner
+from omkl.datasets import DataError, Stream, open_stream
+from omkl.engine import Algorithm, Learner, Schedule
 from omkl.metrics import Recorder, mean_and_deviation
 from omkl.results import Run
 
@@ -29,12 +34,24 @@ Progress = Callable[[str, int, int | None, float | None], None]
 """progress(stage, done, total, running MSE): called between blocks."""
 
 
+# Keys of a data set that describe it and cannot change a number.
+PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
+
+
 class Outcome(NamedTuple):
-    """status is "complete", "reused" or "failed"; notes are things that the user should know."""
+    """How a job ended.
+
+    run      its folder; with status "failed" there may be none, then run holds the
+             result and the configuration in memory
+    status   "complete", "reused" or "failed"
+    notes    what the user should know
+    tracked  whether the run is in the MLflow view
+    """
 
     run: Run
     status: str
     notes: list[str]
+    tracked: bool = False
 
 
 class Job(NamedTuple):
@@ -53,18 +70,7 @@ def prepare(config: Mapping[str, Any]) -> Job:
 
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
-    for key, low in (("D", 1), ("seeds", 1), ("seed", 0), ("block", 1)):
-        value = config[key]
-        if isinstance(value, bool) or not isinstance(value, int) or value < low:
-            raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
-    threads = config["threads"]
-    if threads is not None and (not isinstance(threads, int) or threads < 1):
-        raise ValueError(f"threads={threads!r} is not a whole number of at least 1, or null")
-    if config["tracking"] not in ("mlflow", "none"):
-        raise ValueError(f"tracking={config['tracking']!r}; there are: mlflow, none")
-    lam = config["regret"]["lam"]
-    if isinstance(lam, bool) or not isinstance(lam, int | float) or not lam >= 0:
-        raise ValueError(f"regret.lam={lam!r} is not a number of at least 0")
+    _check_settings(config)
     dictionary = kernels.dictionary(config["kernels"])
     given = dict(config["algorithm"])
     algorithm = algorithms.load(given.pop("name"))
@@ -74,42 +80,133 @@ def prepare(config: Mapping[str, Any]) -> Job:
     stream = open_stream(config["dataset"], config["stream"], seed=config["seed"])
     built = params.build(algorithm.Params, given, stream.n_rounds, sizes)
     seeds = [config["seed"] + r for r in range(config["seeds"])]
-    return Job(dict(config), stream, dictionary, algorithm, built, seeds)
+    return Job(_portable(config, stream), stream, dictionary, algorithm, built, seeds)
 
 
-def fit_to_algorithm(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The configuration without the parameters that are another algorithm's, and their names.
+def _check_settings(config: Mapping[str, Any]) -> None:
+    """Types and ranges of what belongs to no algorithm and no data set."""
+    regret = config["regret"]
+    whole = [("D", 1), ("seeds", 1), ("seed", 0), ("block", 1)]
+    numbers = [(key, config[key], low) for key, low in whole]
+    numbers += [(f"regret.{key}", regret[key], 0) for key in ("max_rounds", "kernel_ridge_rounds")]
+    if config["threads"] is not None:
+        numbers.append(("threads", config["threads"], 1))
+    for key, value, low in numbers:
+        if isinstance(value, bool) or not isinstance(value, int) or value < low:
+            raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
+    switches = [(key, config[key]) for key in ("figures", "force", "fail_fast")]
+    switches += [(f"regret.{key}", regret[key]) for key in ("ridge_features", "kernel_ridge")]
+    for key, value in switches:
+        if not isinstance(value, bool):
+            raise ValueError(f"{key}={value!r} is not true or false")
+    if config["tracking"] not in ("mlflow", "none"):
+        raise ValueError(f"tracking={config['tracking']!r}; there are: mlflow, none")
+    lam = regret["lam"]
+    if isinstance(lam, bool) or not isinstance(lam, int | float) or not 0 <= lam < np.inf:
+        raise ValueError(f"regret.lam={lam!r} is not a number of at least 0")
+
+
+def _portable(config: Mapping[str, Any], stream: Stream) -> dict[str, Any]:
+    """The configuration with an own file named by its content instead of its place.
+
+    So the run folder can move, and a file that has changed makes another run.
+    """
+    dataset = dict(config["dataset"])
+    if "path" in dataset:
+        (file,) = stream.provenance["files"]
+        dataset |= {"path": file["name"], "sha256": file["sha256"]}
+    return {**config, "dataset": dataset}
+
+
+def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration without the parameters that are another algorithm's.
 
     In a sweep ``algorithm.M=5,10`` meets learners that have no M; they run without it.
     """
     given = dict(config["algorithm"])
-    own = algorithms.load(given["name"]).Params._fields  # type: ignore[attr-defined]
-    foreign = [key for key in given if key != "name" and key not in own]
-    others = {
-        field
-        for name in algorithms.names()
-        for field in algorithms.load(name).Params._fields  # type: ignore[attr-defined]
-    }
-    dropped = [key for key in foreign if key in others]
-    kept = {key: value for key, value in given.items() if key not in dropped}
-    return {**config, "algorithm": kept}, dropped
+    own, *others = (
+        algorithms.load(name).Params._fields  # type: ignore[attr-defined]
+        for name in (given["name"], *algorithms.names())
+    )
+    known = {field for fields in others for field in fields}
+    kept = {k: v for k, v in given.items() if k == "name" or k in own or k not in known}
+    return {**config, "algorithm": kept}
+
+
+def key_of(config: Mapping[str, Any]) -> str:
+    """Eight hex digits naming the settings that can change a number."""
+    return results.key_of({**config, "dataset": _without_prose(config["dataset"])})
+
+
+def _without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in described.items() if key not in PROSE}
 
 
 def folder_of(config: Mapping[str, Any]) -> Path:
     """Where the run of this configuration lives, relative to nothing but ``outputs``."""
-    name = f"{config['algorithm']['name']}-{results.key_of(config)}"
+    name = f"{config['algorithm']['name']}-{key_of(config)}"
     return Path(config["outputs"]) / "runs" / str(config["dataset"]["name"]) / name
 
 
 def run(config: Mapping[str, Any], progress: Progress | None = None) -> Outcome:
-    """Run one job, or find it finished. Failures are written down, not raised.
+    """Run one job, or find it finished. Failures are returned, not raised.
 
-    KeyboardInterrupt passes through and leaves the folder without a result.
+    A job that cannot begin leaves nothing behind. One that breaks writes its failure
+    into its folder, unless a finished result is there: that is only replaced by
+    another finished one. KeyboardInterrupt passes through and changes nothing.
     """
-    folder = folder_of(config)
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    identity = {
-        "key": results.key_of(config),
+    try:
+        if progress:
+            progress("reading the data", 0, None, None)
+        job = prepare(config)
+    except Exception as error:
+        explained = isinstance(error, ValueError | OSError | MemoryError)
+        return Outcome(_failed(config, started, error, explained), "failed", [])
+    config = job.config
+    folder = folder_of(config)
+    try:
+        numbers = numbers_stamp(job.stream.provenance)
+        notes: list[str] = []
+        earlier = Run(folder)
+        if _is_complete(earlier) and not config["force"]:
+            if earlier.result.get("numbers") == numbers:
+                # An earlier start may have had tracking=none, or ended before tracking.
+                tracked = _is_tracked(folder, Path(config["outputs"]))
+                tracker = None if tracked else _prepare_tracking(config)
+                if config["figures"] and not (folder / "mse.png").exists():
+                    _draw(earlier, tracker, progress)
+                tracked = _track(config, folder, tracker, progress, notes) or tracked
+                return Outcome(earlier, "reused", notes, tracked)
+            notes.append(f"{folder.name} was computed by other code or data: computed anew")
+        with _writable(folder):
+            tracker = _prepare_tracking(config)
+            result, curves = compute(job, progress)
+            stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
+            result = stamp | result
+            with _staging(folder) as staging:
+                _write(staging, config, result, curves)
+                if config["figures"]:
+                    _draw(_with(staging, result=result, curves=curves), tracker, progress)
+                _replace(folder, staging)
+            results.write_result(folder, result)
+        tracked = _track(config, folder, tracker, progress, notes)
+        return Outcome(Run(folder), "complete", notes, tracked)
+    except Exception as error:
+        explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
+        failed = _failed(config, started, error, explained)
+        if not _is_complete(Run(folder)):
+            # Without a disk to write on, the failure is still returned.
+            with contextlib.suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                _write_config(folder, config)
+                results.write_result(folder, failed.result)
+        return Outcome(failed, "failed", [])
+
+
+def _identity(config: Mapping[str, Any], started: str) -> dict[str, Any]:
+    return {
+        "key": key_of(config),
         "algorithm": config["algorithm"]["name"],
         "dataset": config["dataset"]["name"],
         "kernels": config["kernels"].get("name", "own"),
@@ -119,40 +216,75 @@ def run(config: Mapping[str, Any], progress: Progress | None = None) -> Outcome:
         "machine": machine(),
         "commit": commit(),
     }
-    try:
-        job = prepare(config)
-        numbers = numbers_stamp(job.stream.provenance)
-        earlier = Run(folder)
-        notes: list[str] = []
-        if (folder / "result.json").exists() and not config["force"]:
-            if earlier.complete and earlier.result.get("numbers") == numbers:
-                return Outcome(earlier, "reused", [])
-            if earlier.complete:
-                notes.append(f"{folder.name} was computed by other code or data: computed anew")
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "result.json").unlink(missing_ok=True)
-        tracker = _prepare_tracking(config)
-        result, curves = compute(job, progress)
-        result = {"status": "complete"} | identity | {"numbers": numbers} | result
-        _write(folder, config, result, curves)
-        if config["figures"]:
-            from omkl.report import figures
 
-            if progress:
-                progress("figures", 0, None, None)
-            figures.all_figures(_with(folder, result, curves))
-        results.write_result(folder, result)
-        finished = Run(folder)
-        notes += _track(config, folder, tracker, progress)
-        return Outcome(finished, "complete", notes)
-    except Exception as error:
-        failure = {
-            "type": type(error).__name__,
-            "message": str(error),
-            "traceback": traceback.format_exc(),
-        }
-        failed = {"status": "failed"} | identity | {"error": failure}
-        return Outcome(_write_failure(folder, config, failed), "failed", [])
+
+def _failed(config: Mapping[str, Any], started: str, error: Exception, explained: bool) -> Run:
+    """The failure as a run that is held in memory; without traceback if its message says all."""
+    message = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        message = f"cannot use {error.filename or folder_of(config)}: {error.strerror}"
+    elif isinstance(error, MemoryError):
+        message = f"not enough memory for this D, seeds and dictionary ({message})"
+    failure = {
+        "type": type(error).__name__,
+        "message": message,
+        "traceback": None if explained else traceback.format_exc(),
+    }
+    result = {"status": "failed", **_identity(config, started), "error": failure}
+    return _with(folder_of(config), result=result, config=_shown(config))
+
+
+def _is_complete(run: Run) -> bool:
+    """Whether a finished result is there; a result.json that cannot be read is none."""
+    try:
+        return run.complete and (run.folder / "curves.npz").exists()
+    except (OSError, ValueError):
+        return False
+
+
+@contextlib.contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """The run folder, tried out before the first round; removed if nothing came into it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # it holds something
+            folder.rmdir()
+
+
+@contextlib.contextmanager
+def _staging(folder: Path) -> Iterator[Path]:
+    """Where new files are made before they take the place of the old ones, all at once."""
+    for left in folder.glob(".new-*"):  # by a process that was killed, not one at work
+        if time.time() - left.stat().st_mtime > 3600:
+            shutil.rmtree(left, ignore_errors=True)
+    staging = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _replace(folder: Path, staging: Path) -> None:
+    """Put the new files in place of the old ones; without result.json they count for nothing."""
+    (folder / "result.json").unlink(missing_ok=True)
+    for old in (*folder.glob("*.png"), *folder.glob("*.pdf")):
+        old.unlink()
+    for new in sorted(staging.iterdir()):
+        os.replace(new, folder / new.name)
+
+
+def _draw(run: Run, tracker: threading.Thread | None, progress: Progress | None) -> None:
+    if progress:
+        progress("figures", 0, None, None)
+    if tracker:  # two threads should not import large packages at once
+        tracker.join()
+    from omkl.report import figures
+
+    figures.all_figures(run)
 
 
 def compute(
@@ -160,38 +292,45 @@ def compute(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Stream every seed through its learner: the numbers of result.json and curves.npz."""
     config, stream = job.config, job.stream
-    n_threads = config["threads"] or default_threads()
-    learners = [
-        Learner(job.algorithm, job.params, job.dictionary, stream.n_inputs, config["D"], seed)
-        for seed in job.seeds
-    ]
-    _compile(job)
+    n_threads = min(config["threads"] or default_threads(), len(job.seeds))
+    if progress:
+        progress("preparing", 0, None, None)
+    with _threads(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
+        learners = pool.submit(_learners, job).result()
     recorder = Recorder(len(learners))
     seconds = np.zeros(len(learners))
     labels = np.zeros(len(learners), dtype=np.int64)
+    low, high = np.inf, -np.inf
 
     def one(r: int, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         before = time.perf_counter()
         trace = learners[r].partial_fit(X, y)
         labels[r] += np.count_nonzero(trace.asked)
         seconds[r] += time.perf_counter() - before
-        return np.square(trace.y_hat - y)
+        with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
+            return np.square(trace.y_hat - y)
 
+    if progress:
+        progress("rounds", 0, stream.n_rounds, None)
     clock = time.perf_counter()
-    with ThreadPoolExecutor(min(n_threads, len(learners))) as pool:
+    with _threads(n_threads) as pool:
         for X, y in stream.blocks(config["block"]):
             errors = list(pool.map(lambda r: one(r, X, y), range(len(learners))))  # noqa: B023
-            recorder.add(np.stack(errors))
+            with np.errstate(over="ignore", invalid="ignore"):
+                recorder.add(np.stack(errors))
+            _require_finite(job, recorder)
+            low, high = min(low, float(y.min())), max(high, float(y.max()))
             if progress:
                 so_far = float(recorder.total.mean() / recorder.n_rounds)
                 progress("rounds", recorder.n_rounds, stream.n_rounds, so_far)
     elapsed = time.perf_counter() - clock
     T = recorder.n_rounds
-    if not np.all(np.isfinite(recorder.total)):
-        bad = [s for s, total in zip(job.seeds, recorder.total, strict=True) if not total < np.inf]
-        raise FloatingPointError(
-            f"the predictions of seeds {bad} are no longer finite: the step sizes are too large "
-            "for this stream (importance weights divide them by small probabilities)"
+    if T < 2:
+        raise DataError(f"{stream.name}: a stream needs at least 2 rows, {T} came")
+    if low == high:
+        raise DataError(
+            f"{stream.name}: the target {stream.target!r} is the same in all {T} rows, so there "
+            "is nothing to learn. Choose another dataset.target or more rows."
         )
     rounds, sums = recorder.curve()
     mse = recorder.total / T
@@ -227,18 +366,49 @@ def compute(
     return result, curves | regret_curves
 
 
+def _require_finite(job: Job, recorder: Recorder) -> None:
+    bad = [s for s, total in zip(job.seeds, recorder.total, strict=True) if not total < np.inf]
+    if not bad:
+        return
+    given = job.config["algorithm"]
+    steps = [
+        f"algorithm.{name}={given[name]}"
+        for name, value in zip(job.params._fields, job.params, strict=True)
+        if isinstance(value, Schedule) and name.startswith("eta") and name in given
+    ]
+    raise FloatingPointError(
+        f"by round {recorder.n_rounds} the predictions of {given['name']} are no longer finite "
+        f"(seeds {', '.join(map(str, bad))}): the steps are too large for this stream. Reduce "
+        f"{' or '.join(steps) or 'the step size'}; importance weights divide steps by small "
+        "probabilities, so more exploration helps as well"
+    )
+
+
+@contextlib.contextmanager
+def _threads(n: int) -> Iterator[ThreadPoolExecutor]:
+    """A pool that Ctrl-C leaves at once: what its threads still compute is not waited for."""
+    pool = ThreadPoolExecutor(n)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
 def _weights(learner: Learner) -> np.ndarray:
     from omkl.weights import normalised
 
     return normalised(learner.state.log_w)
 
 
-def _compile(job: Job) -> None:
-    """Compile, or load what was compiled, on two rows before the clock starts."""
+def _learners(job: Job) -> list[Learner]:
+    """A learner a seed; compiles, or loads what was compiled, before any clock starts."""
     d, D = job.stream.n_inputs, job.config["D"]
-    Learner(job.algorithm, job.params, job.dictionary, d, D, 0).partial_fit(
-        np.zeros((2, d)), np.zeros(2)
-    )
+
+    def learner(seed: int) -> Learner:
+        return Learner(job.algorithm, job.params, job.dictionary, d, D, seed)
+
+    learner(0).partial_fit(np.zeros((2, d)), np.zeros(2))
+    return [learner(seed) for seed in job.seeds]
 
 
 def _regret(
@@ -315,7 +485,7 @@ def _ridge_features(
         return _cached(job, f"ridge_features-{job.seeds[r]}", fit)
 
     thetas, best = [], []
-    with comparators.one_thread_each(), ThreadPoolExecutor(n_threads) as pool:
+    with comparators.one_thread_each(), _threads(n_threads) as pool:
         for r, found in enumerate(pool.map(find, range(len(learners)))):
             thetas.append(found["theta"])
             best.append(int(found["best"]))
@@ -360,7 +530,7 @@ def _cached(
     """
     config = job.config
     identity = {
-        "stream": job.stream.provenance,
+        "stream": _without_prose(job.stream.provenance),
         "settings": config["stream"],
         "shuffle": config["seed"] if config["stream"]["order"] == "shuffled" else None,
         "kernels": job.dictionary,
@@ -390,18 +560,23 @@ def _npz(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
     return buffer.getvalue()
 
 
-def _with(folder: Path, result: dict[str, Any], curves: dict[str, np.ndarray]) -> Run:
+def _with(folder: Path, **known: Any) -> Run:
+    """A run whose result, curves or configuration are held in memory."""
     run = Run(folder)
-    run.__dict__.update(result=result, curves=curves)
+    run.__dict__.update(known)
     return run
+
+
+def _shown(config: Mapping[str, Any]) -> dict[str, Any]:
+    # Where results go and how they are shown is no part of the run: the folder can move.
+    return {k: v for k, v in config.items() if k not in ("outputs", "force", "fail_fast")}
 
 
 def _write_config(folder: Path, config: Mapping[str, Any]) -> None:
     from omegaconf import OmegaConf
 
-    # Where results go and how they are shown is no part of the run: the folder can move.
-    shown = {k: v for k, v in config.items() if k not in ("outputs", "force", "fail_fast")}
-    results.write_atomically(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(shown)))
+    text = OmegaConf.to_yaml(OmegaConf.create(_shown(config)))
+    results.write_atomically(folder / "config.yaml", text)
 
 
 def _write(
@@ -438,21 +613,6 @@ def _tidy(result: Mapping[str, Any]) -> bytes:
     return sink.getvalue()
 
 
-def _write_failure(folder: Path, config: Mapping[str, Any], failed: dict[str, Any]) -> Run:
-    """Write a failure down; a finished result of the same folder is never overwritten by it."""
-    run = Run(folder)
-    run.__dict__.update(result=failed)
-    try:
-        if (folder / "result.json").exists() and Run(folder).complete:
-            return run
-        folder.mkdir(parents=True, exist_ok=True)
-        _write_config(folder, config)
-        results.write_result(folder, failed)
-    except OSError as error:  # no disk: the failure can still be shown
-        failed["error"]["message"] += f" (and {folder} cannot be written: {error.strerror})"
-    return run
-
-
 def _prepare_tracking(config: Mapping[str, Any]) -> threading.Thread | None:
     """Import MLflow and open its database while the rounds are running: they hold no lock."""
     if config["tracking"] != "mlflow":
@@ -475,9 +635,11 @@ def _track(
     folder: Path,
     thread: threading.Thread | None,
     progress: Progress | None,
-) -> list[str]:
+    notes: list[str],
+) -> bool:
+    """Whether the run is in the MLflow view now; if it should be and is not, notes say why."""
     if thread is None:
-        return []
+        return False
     from omkl import tracking
 
     if progress:
@@ -486,13 +648,27 @@ def _track(
     try:
         tracking.log_run(folder, Path(config["outputs"]))
     except tracking.TrackingError as error:
-        return [str(error)]
-    return []
+        notes.append(str(error))
+        return False
+    return True
+
+
+def _is_tracked(folder: Path, outputs: Path) -> bool:
+    """Whether the MLflow view holds this very result: asked without importing MLflow."""
+    digest = hashlib.sha256((folder / "result.json").read_bytes()).hexdigest()
+    uri = f"{(outputs / 'mlflow.db').resolve().as_uri()}?mode=ro"
+    # The tag that tracking.log_run writes last.
+    question = "SELECT 1 FROM tags WHERE key = 'result_sha256' AND value = ?"
+    try:
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+            return connection.execute(question, (digest,)).fetchone() is not None
+    except sqlite3.Error:  # log_run meets the same and explains it
+        return False
 
 
 def default_threads() -> int:
     """Cores that this process may use; one a job under a launcher that says so."""
-    for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK"):
+    for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "NUMBA_NUM_THREADS"):
         if os.environ.get(name, "").isdigit():
             return max(1, int(os.environ[name]))
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -509,10 +685,11 @@ def _sources_digest() -> str:
 
 def numbers_stamp(provenance: Mapping[str, Any]) -> str:
     """Twelve hex digits naming the code and the data that a result comes from."""
-    text = _sources_digest() + results.key_of({"provenance": provenance})
+    text = _sources_digest() + results.key_of({"provenance": _without_prose(provenance)})
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     from importlib.metadata import version
 
@@ -524,6 +701,7 @@ def versions() -> dict[str, str]:
     }
 
 
+@functools.cache
 def machine() -> dict[str, Any]:
     return {"processor": _processor(), "cores": default_threads(), "system": platform.system()}
 
@@ -536,6 +714,7 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
+@functools.cache
 def commit() -> str | None:
     """The checkout's commit, with a + when it has changes; None outside a checkout."""
     root = jit.PACKAGE.parent

@@ -1,16 +1,21 @@
-"""One finished run, told on a terminal."""
+"""Jobs told on a terminal: a bar while they run, then a table, or a line of a sweep."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.report.style import name_of
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from omkl.results import Run
+    from omkl.runner import Outcome
 
 
 def mse_text(result: Mapping[str, Any]) -> str:
@@ -30,8 +35,9 @@ def print_run(run: Run, console: Console) -> None:
     table = Table(
         title=f"{name_of(run)} on {result['dataset']}", title_justify="left", show_header=False
     )
-    table.add_row("MSE", f"{mse_text(result)}   (mean ± std over {n_seeds} seeds)")
-    table.add_row("rounds", f"{result['n_rounds']:,} of {result['n_inputs']} inputs")
+    over = f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
+    table.add_row("MSE", f"{mse_text(result)}   ({over})")
+    table.add_row("stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs")
     table.add_row(
         "kernels",
         f"{result['n_kernels']} in the dictionary, {result['kernels_per_round']:.4g} a round",
@@ -43,10 +49,105 @@ def print_run(run: Run, console: Console) -> None:
         spread = "" if entry["std"] is None else f" ± {entry['std']:.2f}"
         table.add_row("regret", f"{entry['mean']:.2f}{spread} above {entry['label']}")
     rate = result["n_rounds"] * n_seeds / result["seconds"]
+    threads = result["threads"]
     table.add_row(
-        "time", f"{result['seconds']:.2f} s, {rate:,.0f} rounds/s on {result['threads']} threads"
+        "time",
+        f"{result['seconds']:.2f} s on {threads} thread{'s' if threads > 1 else ''}, "
+        f"{rate:,.0f} rounds/s over all seeds",
     )
     console.print(table)
     for entry in result["regret"].values():
         if "skipped" in entry:
             console.print(f"Not computed: {entry['label']} ({entry['skipped']}).")
+
+
+def print_outcome(outcome: Outcome, outputs: Path) -> None:
+    """A single run: its table and where things are, or on stderr why it failed."""
+    from rich.console import Console
+
+    result, folder = outcome.run.result, outcome.run.folder
+    if outcome.status == "failed":
+        print(f"omkl-run: {result['error']['message']}", file=sys.stderr)
+        if result["error"]["traceback"]:
+            print(f"\n{result['error']['traceback']}", file=sys.stderr, end="")
+        return
+    print_run(outcome.run, Console())
+    for note in outcome.notes:
+        print(f"Note: {note}")
+    if outcome.status == "reused":
+        print("Found finished: nothing was computed (force=true computes it again).")
+    # Paths stay whole: they are there to be copied.
+    print(f"results  {folder}/")
+    print("         result.json, results.parquet, curves.npz, config.yaml")
+    plots = sorted(p.name for p in folder.glob("*.png"))
+    if plots:
+        print(f"plots    {', '.join(plots)} (each as .pdf too)")
+    if outcome.tracked:
+        print(tracked_text(outputs))
+
+
+def tracked_text(outputs: Path) -> str:
+    where = "" if outputs == Path("outputs") else f" --outputs {outputs}"
+    return f"tracked  {outputs / 'mlflow.db'}  (look: omkl-report ui{where})"
+
+
+def print_line(head: str, outcome: Outcome) -> None:
+    """One line a job while a sweep goes on, and its notes."""
+    result = outcome.run.result
+    if outcome.status == "failed":
+        print(f"{head}: failed: {result['error']['message']}", flush=True)
+    else:
+        how = " (found finished)" if outcome.status == "reused" else ""
+        print(f"{head}: MSE {mse_text(result)}{how}", flush=True)
+    for note in outcome.notes:
+        print(f"    {note}", flush=True)
+
+
+class Bar:
+    """A progress bar on a terminal, nothing elsewhere; it leaves no trace.
+
+    Entered, it gives the function that ``runner.run`` reports to, or None. Rounds
+    are those of the stream, their rate is summed over the seeds.
+    """
+
+    def __init__(self, label: str, n_seeds: Any, shown: bool = True) -> None:
+        self.label = label
+        self.shown = shown and sys.stderr.isatty()
+        self.n_seeds = n_seeds
+        self.stage = ""
+        self.since = 0.0
+        self.bar: Progress | None = None
+
+    def __enter__(self) -> Any:
+        if not self.shown:
+            return None
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self.bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[told]}", markup=False),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self.bar.start()
+        self.task = self.bar.add_task(self.label, total=None, told="")
+        return self.show
+
+    def show(self, stage: str, done: int, total: int | None, mse: float | None) -> None:
+        assert self.bar is not None
+        now = time.perf_counter()
+        if stage != self.stage:
+            self.stage, self.since = stage, now
+            self.bar.reset(self.task, total=total)
+        told = f"{done:,}" + (f"/{total:,}" if total else "") if total or done else ""
+        if mse is not None and done:
+            rate = done * self.n_seeds / max(now - self.since, 1e-9)
+            told += f" {rate:,.0f} rounds/s MSE {1e3 * mse:.2f}e-3"
+        description = self.label if stage == "rounds" else f"{self.label}: {stage}"
+        self.bar.update(self.task, description=description, completed=done, total=total, told=told)
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.bar is not None:
+            self.bar.stop()

@@ -1,0 +1,405 @@
+"""``omkl-run`` as it is typed. Processes share their work: each start takes a second."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omkl.cli import CommandLine, UsageError
+
+OMKL_RUN = Path(sys.executable).with_name("omkl-run")
+TINY = ["kernels=gaussian17", "D=4", "seeds=2", "tracking=none", "figures=false"]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "80", "TERM": "xterm", "OMKL_OFFLINE": "1"}
+
+
+def omkl_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [OMKL_RUN, *arguments], cwd=folder, env=environment(), capture_output=True, text=True,
+        timeout=120,
+    )  # fmt: skip
+    assert "Traceback" not in done.stdout + done.stderr, done.stderr
+    return done
+
+
+def write_table(path: Path, rows: int = 120, spoiled: bool = False) -> None:
+    rng = np.random.default_rng(0)
+    lines = ["a,b,price", *(f"{a:.3f},{b:.3f},{a - b * b:.3f}" for a, b in rng.random((rows, 2)))]
+    if spoiled:
+        lines[50] = "0.5,none at all,0.5"
+    path.write_text("\n".join(lines) + "\n")
+
+
+def results_of(outputs: Path) -> dict[str, bytes]:
+    return {p.parent.name: p.read_bytes() for p in outputs.glob("runs/*/*/result.json")}
+
+
+# --- what is typed is looked up ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("algorithm=rakr", "there is no algorithm=rakr. Did you mean raker? There are: gf, raker"),
+        ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
+        ("kernels=rbf42", "Did you mean rbf41? There are: gaussian17, rbf41, rbf51, rbf51_lap25."),
+        ("algorithm=null", "there is no algorithm=null."),
+        ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
+        ("algorithm=raker algorithm.M=5", "raker has no algorithm.M (but gf, sfg, sfg_r)"),
+        ("+algorithm.foo=5", "there is no algorithm.foo with sfg_r."),
+        (
+            "sede=3",
+            "there is no sede. Did you mean seed? There are: algorithm, dataset, kernels, D",
+        ),
+        ("M=5", "Did you mean algorithm.M?"),
+        ("stream.scalling=whole", "Did you mean stream.scaling?"),
+        ("stream.limit.x=3", "there is no stream.limit.x."),
+        ("stream=3", "stream is made of stream.limit, stream.scaling, stream.order"),
+        ("algoritm=gf", "Did you mean algorithm?"),
+        ("dataset.kernel=3", "dataset.kernel is made of dataset.kernel.family, dataset.kernel."),
+        ("+new.key=3", "there is no new.key."),
+        ("++newkey=3", "there is no newkey."),
+        ("dataset=naval dataset.n_centres=3", "naval has no dataset.n_centres (but synthetic)"),
+        ("+dataset.kernel.foo=3", "there is no dataset.kernel.foo with synthetic."),
+        ("-m dataset=airfoil,file dataset.path=x.csv", "airfoil has no dataset.path"),
+        ("algorithm=gf,raker", "algorithm=gf,raker names several values: add -m"),
+        ("-m algorithm=gf,rakr", "there is no algorithm=rakr."),
+        ("-m --cfg job", "--cfg is about one run: leave -m out"),
+        ("~algorithm", "nothing can be taken out"),
+        ("outputs=null", "outputs is the folder that results go to"),
+        ("naval", "'naval' is no setting; write key=value"),
+        ("algorithm.eta=sqrt(t)", "goes in quotes of its own"),
+        ("--config-dir=nowhere algorithm=gf", "there is no folder nowhere"),
+    ],
+)
+def test_unknown_names_are_told(typed, told):
+    arguments = typed.split()
+    if arguments[-1] == "job":
+        arguments.append("seeds=2")
+    with pytest.raises(UsageError, match=re.escape(told)):
+        CommandLine(arguments).checked()
+
+
+@pytest.mark.parametrize(
+    ("typed", "passed_on"),
+    [
+        (["dataset=naval", "seeds=3", "-m"], ["-m", "dataset=naval", "seeds=3"]),
+        (["algorithm.eta=0.5/sqrt(t)"], ['algorithm.eta="0.5/sqrt(t)"']),
+        (["-m", "algorithm.eta=1/t^0.25,0.1"], ["-m", 'algorithm.eta="1/t^0.25","0.1"']),
+        (['algorithm.eta="0.5/sqrt(t)"'], ['algorithm.eta="0.5/sqrt(t)"']),
+        (["-m", "algorithm.M=range(1,5)"], ["-m", "algorithm.M=range(1,5)"]),
+        (["-m", "algorithm=glob(sfg*)", "algorithm.M=5"], None),
+        (["kernels.parts=[{family: gaussian, bandwidth: [0.1, 1]}]"], None),
+        (["dataset.kernel.bandwidth=2", "dataset=naval", "dataset=synthetic"], None),
+        (["dataset=naval", '+dataset.decimal=","'], None),
+        (["hydra.verbose=true", "hydra/launcher=basic"], None),
+        (["-sc", "install=bash"], None),
+        (["--info", "searchpath"], None),
+        (["--cfg", "job", "algorithm=gf"], None),
+    ],
+)
+def test_what_hydra_can_do_is_passed_on(typed, passed_on):
+    assert CommandLine(typed).checked() == (passed_on or typed)
+
+
+def test_parameter_that_some_of_the_swept_lack_is_told_once(capsys):
+    line = CommandLine(["-m", "algorithm=raker,gf,sfg", "algorithm.M=5,10"])
+    assert line.checked()[-1] == "++algorithm.M=5,10"
+    assert capsys.readouterr().out == "raker has no algorithm.M and runs without it.\n"
+
+
+def test_own_yaml_counts_as_a_name(tmp_path):
+    (tmp_path / "algorithm").mkdir()
+    own = tmp_path / "algorithm" / "quick.yaml"
+    own.write_text("defaults: [gf, _self_]\neta: 1.0\n")
+    line = CommandLine(["--config-dir", str(tmp_path), "algorithm=quick", "algorithm.M=3"])
+    assert line.checked()[2:] == ["algorithm=quick", "algorithm.M=3"]
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\n")
+    line = CommandLine(["--config-dir", str(tmp_path), "+experiment=mine", "algorithm.J=3"])
+    assert line.checked()[2:] == ["+experiment=mine", "algorithm.J=3"]
+    line = CommandLine(["--config-dir", str(tmp_path), "algorithm=quick"])
+    own.write_text("eta: 1.0\n")
+    with pytest.raises(UsageError, match=r"quick\.yaml has no key 'name'"):
+        line.checked()
+    own.write_text("eta: [1.0\n")
+    with pytest.raises(UsageError, match=r"cannot read .*quick\.yaml"):
+        line.checked()
+
+
+def test_mistakes_end_with_one_line_and_a_status(tmp_path):
+    done = omkl_run(tmp_path, "algorithm=rakr")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"omkl-run: there is no algorithm=rakr\. Did .*\n", done.stderr)
+    done = omkl_run(tmp_path, "algorithm.M=900", *TINY)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "omkl-run: algorithm.M=900 lies outside [1, N=17]\n"
+    done = omkl_run(tmp_path, "hydra/launcher=cluster")
+    assert done.returncode == 2
+    assert "Could not find 'hydra/launcher/cluster'" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_outputs_in_the_way_are_told(tmp_path):
+    (tmp_path / "out").write_text("a file")
+    for more in ([], ["-m"]):
+        done = omkl_run(tmp_path, "outputs=out", *TINY, *more)
+        assert done.returncode == 1
+        assert re.fullmatch(r"omkl-run: cannot use \S*out\S*: Not a directory\n", done.stderr)
+
+
+# --- single runs ------------------------------------------------------------------
+
+
+def test_own_table_from_the_prompt_to_the_results(tmp_path):
+    write_table(tmp_path / "my.csv")
+    typed = ["dataset=file", "dataset.path=my.csv", "dataset.target=price", "algorithm.M=3"]
+    done = omkl_run(tmp_path, *typed, *TINY)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "OMKL-SFG-R on file" in done.stdout
+    assert "120 rounds, 2 inputs" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    (folder,) = (tmp_path / "outputs" / "runs" / "file").iterdir()
+    assert f"results  outputs/runs/file/{folder.name}/\n" in done.stdout
+    assert "plots" not in done.stdout
+    assert "tracked" not in done.stdout
+
+    # What is finished can be drawn and tracked later.
+    done = omkl_run(tmp_path, *typed, *TINY, "figures=true", "tracking=mlflow")
+    assert done.returncode == 0, done.stderr
+    assert "Found finished: nothing was computed" in done.stdout
+    assert "plots    mse.png, regret.png, usage.png, weights.png" in done.stdout
+    assert "tracked  outputs/mlflow.db  (look: omkl-report ui)\n" in done.stdout
+    assert (tmp_path / "outputs" / "mlflow.db").exists()
+    for path in folder.iterdir():
+        assert str(tmp_path).encode() not in path.read_bytes(), path.name
+        assert not path.name.startswith(".")
+    again = modules(tmp_path, *typed, *TINY, "figures=true", "tracking=mlflow")
+    assert not {"mlflow", "matplotlib"} & again, "there was nothing left to do"
+
+
+def modules(folder: Path, *arguments: str) -> set[str]:
+    """What ``omkl-run`` has imported when it ends."""
+    code = (
+        "import sys\nfrom omkl import cli\n"
+        "try:\n    cli.run()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print('\\n' + ' '.join(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=folder, env=environment(),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_imports_are_those_that_are_needed(tmp_path):
+    heavy = {"mlflow", "matplotlib", "sklearn", "pandas", "pyarrow", "numba", "scipy", "numpy"}
+    assert not heavy & modules(tmp_path, "--help")
+    single = [*TINY, "dataset.rows=60", "algorithm.M=3"]
+    # pyarrow imports pandas whatever it writes.
+    assert not {"mlflow", "matplotlib", "sklearn"} & modules(tmp_path, *single)
+    found = modules(tmp_path, *single, "figures=true")
+    assert "matplotlib" in found
+    assert not {"matplotlib.pyplot", "mlflow", "sklearn", "pandas", "pyarrow"} & found
+
+
+# --- sweeps -----------------------------------------------------------------------
+
+SWEEP = [
+    "-m", "--config-dir=own", "algorithm=raker,gf", "dataset=good,bad", "algorithm.M=3,4", *TINY,
+]  # fmt: skip
+
+
+@pytest.fixture
+def sweep_folder(tmp_path: Path) -> Path:
+    """Two own data sets, one of them spoiled."""
+    (tmp_path / "own" / "dataset").mkdir(parents=True)
+    for name in ("good", "bad"):
+        write_table(tmp_path / f"{name}.csv", spoiled=name == "bad")
+        (tmp_path / "own" / "dataset" / f"{name}.yaml").write_text(
+            f"defaults: [file, _self_]\nname: {name}\npath: {name}.csv\ntarget: price\n"
+        )
+    return tmp_path
+
+
+def test_sweep_goes_on_after_failures_and_is_resumed(sweep_folder):
+    done = omkl_run(sweep_folder, *SWEEP)
+    assert done.returncode == 1
+    assert done.stdout.count("raker has no algorithm.M") == 1
+    assert "\n[1/8] raker on good: MSE " in done.stdout
+    assert "\n[2/8] raker on good: the same as an earlier job\n" in done.stdout
+    assert "\n[3/8] raker on bad: failed: bad.csv: row 50, column 'b' holds" in done.stdout
+    assert "\n[6/8] gf on good (M=4): MSE " in done.stdout
+    assert "3 not complete" in done.stdout
+    assert max(map(len, done.stdout.partition("\n\n")[2].splitlines())) <= 80
+    (first,) = (sweep_folder / "outputs" / "sweeps").iterdir()
+    assert f"table    outputs/sweeps/{first.name}/\n" in done.stdout
+    assert "row 50, column 'b'" in (first / "table.md").read_text(encoding="utf-8")
+    before = results_of(sweep_folder / "outputs")
+    assert len(before) == 3
+
+    write_table(sweep_folder / "bad.csv")
+    done = omkl_run(sweep_folder, *SWEEP)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("(found finished)") == 3
+    assert "not complete" not in done.stdout
+    after = results_of(sweep_folder / "outputs")
+    assert len(after) == 6
+    assert before.items() <= after.items()
+
+    write_table(sweep_folder / "bad.csv", spoiled=True)
+    done = omkl_run(sweep_folder, *SWEEP, "algorithm=gf", "force=true", "fail_fast=true")
+    assert done.returncode == 1
+    assert "[1/4] gf on good (M=3): MSE" in done.stdout
+    assert "[3/4] gf on bad (M=3): failed" in done.stdout
+    assert "[4/4]" not in done.stdout
+    assert "1 not complete" in done.stdout
+    assert "(found finished)" not in done.stdout
+
+
+def test_sweep_is_told_by_the_files_of_its_jobs(sweep_folder):
+    """So it is the same under launchers that run jobs in other processes."""
+    done = omkl_run(sweep_folder, *SWEEP, "algorithm.M=3,3", "dataset=good", "figures=true")
+    assert "plots    comparison.png, summary.png (each as .pdf too)\n" in done.stdout
+    (folder,) = (sweep_folder / "outputs" / "sweeps").iterdir()
+    names = {"comparison.png", "summary.pdf", "table.md", "table.csv"}
+    assert names <= {path.name for path in folder.iterdir()}
+    jobs = [json.loads(path.read_text()) for path in folder.glob("jobs/*.json")]
+    assert sorted(job["number"] for job in jobs) == [0, 2], "each once"
+    for job in jobs:
+        assert job["status"] == "complete"
+        assert (folder / "jobs" / job["folder"] / "result.json").exists()
+
+
+@contextlib.contextmanager
+def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [OMKL_RUN, *arguments], cwd=folder, env=environment(), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, (out, err)
+    assert time.monotonic() - begin < 5
+    assert "Traceback" not in out + err, err
+    assert err.endswith("Interrupted. What is finished is kept; the same command goes on.\n")
+    return out, err
+
+
+def test_interrupted_sweep_keeps_what_is_finished(tmp_path):
+    long = ["-m", "algorithm=gf", "algorithm.M=3", *TINY, "dataset.rows=200,3000000,100"]
+    with started(tmp_path, *long) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("[1/3] gf on synthetic (dataset.rows=200): MSE")
+        time.sleep(0.7)
+        out, _ = interrupted(process)
+    assert "OMKL-GF" in out, "the table of what is finished"
+    assert "[3/3]" not in out
+    before = results_of(tmp_path / "outputs")
+    assert len(before) == 1
+    files = [p for p in (tmp_path / "outputs" / "runs").rglob("*") if p.is_file()]
+    assert {p.parent.name for p in files} == set(before), "nothing of the interrupted job is left"
+    done = omkl_run(tmp_path, *long, "dataset.rows=200,100")
+    assert done.returncode == 0
+    assert "[1/2] gf on synthetic (dataset.rows=200): MSE" in done.stdout
+    assert done.stdout.count("(found finished)") == 1
+    assert before.items() <= results_of(tmp_path / "outputs").items()
+
+
+@pytest.mark.parametrize("seconds", [0.4, 0.8, 1.5])
+def test_interrupted_run_leaves_nothing(tmp_path, seconds):
+    with started(tmp_path, *TINY, "dataset.rows=3000000", "algorithm.M=3") as process:
+        time.sleep(seconds)
+        out, _ = interrupted(process)
+    assert out == ""
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+# --- on a terminal ----------------------------------------------------------------
+
+
+def on_a_terminal(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Exit status and everything that a terminal of 80 columns was sent."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(folder)
+        os.execve(OMKL_RUN, [str(OMKL_RUN), *arguments], environment())
+    sent = b""
+    while select.select([terminal], [], [], 60)[0]:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # Linux tells so that the other side was closed
+            break
+        sent += piece
+        if not piece:
+            break
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), sent.decode()
+
+
+def screen(sent: str) -> str:
+    """What stays on the screen: lines that were erased or written over are not there."""
+    lines, row, column = [""], 0, 0
+    for token in re.findall(r"\x1b\[[?\d;]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", sent):
+        if token == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif token == "\r":
+            column = 0
+        elif token.endswith("K") and token.startswith("\x1b"):
+            lines[row] = ""
+        elif token.endswith("A") and token.startswith("\x1b"):
+            row -= int(token[2:-1] or 1)
+        elif not token.startswith("\x1b"):
+            lines[row] = (
+                lines[row][:column].ljust(column) + token + lines[row][column + len(token) :]
+            )
+            column += len(token)
+    return "\n".join(lines)
+
+
+def test_bar_on_a_terminal_leaves_no_trace(tmp_path):
+    typed = [*TINY, "dataset.rows=60000", "algorithm=gf", "algorithm.M=3", "regret.max_rounds=0"]
+    status, sent = on_a_terminal(tmp_path, *typed)
+    assert status == 0, sent
+    assert re.search(r"gf on synthetic.*\d,000/60,000 [\d,]+ rounds/s MSE \d+\.\d\de-3", sent)
+    left = screen(sent)
+    assert left.startswith("OMKL-GF on synthetic")
+    assert "rounds/s MSE" not in left
+    assert sent.rfind("\x1b[?25h") > sent.rfind("\x1b[?25l"), "the cursor is shown again"
+    status, sent = on_a_terminal(tmp_path, "-m", *typed, "seed=0,7")
+    assert status == 0, sent
+    assert "[2/2] gf on synthetic (seed=7)" in sent
+    assert screen(sent).startswith("[1/2] gf on synthetic (seed=0): MSE")
+    assert "rounds/s MSE" not in screen(sent)
+
+
+def test_quiet_where_there_is_no_terminal(tmp_path):
+    done = omkl_run(tmp_path, *TINY, "dataset.rows=60", "algorithm.M=3")
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+    assert "/60" not in done.stdout

@@ -1,0 +1,74 @@
+"""Every YAML of conf/ composes as the command line would, and every algorithm's runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from omkl import kernels, runner
+from omkl.cli import CommandLine, conf_folder
+from omkl.datasets import prepare
+
+GROUPS = ("algorithm", "dataset", "kernels")
+CHOICES = [
+    (group, path.stem) for group in GROUPS for path in sorted((conf_folder() / group).glob("*"))
+]
+ALGORITHMS = [name for group, name in CHOICES if group == "algorithm"]
+
+
+def configuration(*overrides: str) -> dict[str, Any]:
+    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+        container = OmegaConf.to_container(compose("config", list(overrides)), resolve=True)
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items()}
+
+
+def test_every_group_has_choices():
+    assert {group for group, _ in CHOICES} == set(GROUPS)
+
+
+@pytest.mark.parametrize(("group", "name"), CHOICES, ids=[f"{g}={n}" for g, n in CHOICES])
+def test_composes(group: str, name: str):
+    config = configuration(f"{group}={name}")
+    assert config[group]["name"], "tables and run folders need a name"
+    if group == "dataset":
+        assert config[group]["task"] == "regression"
+        assert {"file", "path", "n_centres"} & set(config[group]), "nothing says where rows are"
+        prepare.check_steps(config[group].get("prepare") or {}, name)
+    if group == "kernels":
+        assert len(set(kernels.dictionary(config[group]))) == len(kernels.dictionary(config[group]))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_runs_in_miniature(name: str, tmp_path: Path):
+    config = configuration(
+        f"algorithm={name}", "dataset.rows=60", "kernels=gaussian17", "D=4", "seeds=2",
+        "tracking=none", "figures=false", f"outputs={tmp_path}",
+    )  # fmt: skip
+    outcome = runner.run(config)
+    assert outcome.status == "complete", outcome.run.result
+    assert outcome.run.result["n_rounds"] == 60
+    assert 0 < outcome.run.result["mse_mean"] < 1
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_yaml_states_every_parameter(name: str):
+    """Only what the YAML states can be set on the command line and is shown by --help."""
+    config = configuration(f"algorithm={name}")
+    params = runner.algorithms.load(config["algorithm"]["name"]).Params
+    assert set(config["algorithm"]) - {"name"} == set(params._fields)
+
+
+def test_help_lists_every_choice_and_setting():
+    text = CommandLine([]).help()
+    words = text.replace(",", " ").split()
+    for _, name in CHOICES:
+        assert name in words
+    assert "jmlr_table1" not in words, "tables are for omkl-report"
+    for key in configuration():
+        assert key in GROUPS or f"\n  {key}:" in text
+    assert max(map(len, text.splitlines())) <= 80

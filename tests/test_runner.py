@@ -1,0 +1,356 @@
+"""One job in this process: mistakes, resuming, failures, and what a run folder holds."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from omkl import results, runner
+from omkl.cli import conf_folder
+from omkl.results import Run
+
+ROWS = 80
+TINY = (
+    "algorithm=gf", "algorithm.M=3", "dataset.rows=400", "kernels=gaussian17", "D=4", "seeds=3",
+    "tracking=none", "figures=false",
+)  # fmt: skip
+OWN = (*TINY, "dataset=file", "dataset.target=price", "seeds=2")
+
+
+def configuration(*overrides: str) -> dict[str, Any]:
+    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+        container = OmegaConf.to_container(compose("config", list(overrides)), resolve=True)
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items()}
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[..., runner.Outcome]:
+    """Run TINY with overrides below ``tmp_path / "out"``."""
+
+    def begin(*overrides: str, base: tuple[str, ...] = TINY) -> runner.Outcome:
+        own = [text for text in base if not (base is OWN and text.startswith("dataset.rows"))]
+        return runner.run(configuration(*own, f"outputs={tmp_path / 'out'}", *overrides))
+
+    return begin
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """An own CSV: two inputs, a target, a column of words."""
+    rng = np.random.default_rng(0)
+    lines = ["size,age,town,price"]
+    for size, age in rng.uniform(1, 9, (ROWS, 2)).round(3):
+        lines.append(f"{size},{age},here,{(size - age / 2 + rng.normal()):.3f}")
+    path = tmp_path / "homes" / "my.csv"
+    path.parent.mkdir()
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+# --- mistakes ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["algorithm.M=ten"], "algorithm.M='ten' is not a whole number"),
+        (["algorithm.M=18"], r"algorithm.M=18 lies outside \[1, N=17\]"),
+        (["algorithm.J=0"], r"algorithm.J=0 lies outside \[1, inf\)"),
+        (["algorithm.eta=fast"], "algorithm.eta: 'fast' is no schedule"),
+        (["algorithm=sfg", "algorithm.xi=2"], r"algorithm.xi=2 lies outside \(0, 1\)"),
+        (["algorithm.name=raker"], "there is no algorithm.eta_e"),
+        (["seeds=many"], "seeds='many' is not a whole number of at least 1"),
+        (["seeds=true"], "seeds=True is not"),
+        (["D=0"], "D=0 is not a whole number of at least 1"),
+        (["D=2.5"], "D=2.5 is not"),
+        (["threads=true"], "threads=True is not"),
+        (["block=0"], "block=0 is not"),
+        (["tracking=foo"], "tracking='foo'; there are: mlflow, none"),
+        (["force=yes"], "force='yes' is not true or false"),
+        (["figures=no"], "figures='no' is not true or false"),
+        (["regret.lam=-1"], "regret.lam=-1 is not a number of at least 0"),
+        (["regret.max_rounds=all"], "regret.max_rounds='all' is not"),
+        (["regret.kernel_ridge=1"], "regret.kernel_ridge=1 is not true or false"),
+        (["stream.scaling=foo"], "stream.scaling='foo' is none of whole, running, none"),
+        (["stream.order=foo"], "stream.order='foo' is none of file, shuffled"),
+        (["stream.limit=1"], "stream.limit=1 must be null or a whole number >= 2"),
+        (["kernels.parts=[]"], "kernels.parts is empty"),
+        (["dataset=file"], "say which file: dataset.path=PATH dataset.target=COLUMN"),
+    ],
+)
+def test_mistakes_are_told_and_leave_nothing(start, tmp_path, overrides, told):
+    overrides = [f"++{text}" if text.startswith("algorithm.") else text for text in overrides]
+    base = tuple(
+        t for t in TINY if not (t.startswith("dataset.rows") and "dataset=file" in overrides)
+    )
+    outcome = start(*overrides, base=base)
+    assert outcome.status == "failed"
+    assert outcome.run.result["error"]["traceback"] is None, "the message says all"
+    assert re.search(told, outcome.run.result["error"]["message"])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "overrides", "told"),
+    [
+        (None, ["dataset.target=prize"], r"no column 'prize'. Did you mean 'price'\? Columns"),
+        (None, ["dataset.inputs=[size,agee]"], "no column 'agee'"),
+        (None, ["dataset.inputs=[size,town]"], "row 1, column 'town' holds 'here'"),
+        ((40, "nan,1,here,2"), [], "row 40, column 'size' is blank"),
+        ((40, "1,old,here,2"), [], "row 40, column 'age' holds 'old'"),
+        ((40, "1,inf,here,2"), ["stream.scaling=running"], "row 40, column 'age' is infinite"),
+        ((40, "1,2,here"), [], "row 40, column 'price' is blank"),
+        ("constant", [], "'price' is 1 in all 80 rows"),
+        ("constant", ["stream.scaling=running"], "'price' is the same in all 80 rows"),
+        ("short", [], "a stream needs at least 2 rows, 1 came"),
+        ("short", ["stream.scaling=running"], "a stream needs at least 2 rows, 1 came"),
+        ("gone", [], "no such file"),
+        ("garbage", [], "not utf-8 text"),
+    ],
+)
+def test_bad_tables_are_told(start, table, change, overrides, told):
+    lines = table.read_text().splitlines()
+    if isinstance(change, tuple):
+        lines[change[0]] = change[1]
+        table.write_text("\n".join(lines) + "\n")
+    elif change == "constant":
+        table.write_text("\n".join([lines[0], *(f"{t},1,here,1" for t in range(ROWS))]) + "\n")
+    elif change == "short":
+        table.write_text("\n".join(lines[:2]) + "\n")
+    elif change == "gone":
+        table.unlink()
+    elif change == "garbage":
+        table.write_bytes(np.random.default_rng(0).bytes(5000))
+    outcome = start(f"dataset.path={table}", *overrides, base=OWN)
+    assert outcome.status == "failed"
+    assert outcome.run.result["error"]["traceback"] is None
+    assert re.search(told, outcome.run.result["error"]["message"])
+
+
+def test_steps_that_are_too_large_are_told_at_once(start):
+    outcome = start("algorithm.eta=1e9", "dataset.rows=4000", "block=100")
+    error = outcome.run.result["error"]
+    assert error["type"] == "FloatingPointError"
+    told = r"by round \d{3} the predictions of gf are no longer finite \(seeds 0, 1, 2\)"
+    assert re.match(told, error["message"]), error["message"]
+    assert "Reduce algorithm.eta=1000000000.0 or algorithm.eta_e=0.1/sqrt(t)" in error["message"]
+    # It had begun, so its folder says how it ended.
+    assert Run(outcome.run.folder).result["status"] == "failed"
+
+
+# --- resuming ---------------------------------------------------------------------
+
+
+def test_a_finished_run_is_found_and_computed_again_on_demand(start, tmp_path):
+    first = start("threads=2")
+    assert first.status == "complete"
+    before, curves = first.run.result, first.run.curves
+    again = start("threads=1", "block=7", "fail_fast=true")
+    assert again.status == "reused"
+    assert again.run.folder == first.run.folder
+    shutil.rmtree(tmp_path / "out" / "comparators")
+    forced = start("force=true", "threads=1", "block=7")
+    assert forced.status == "complete"
+    after = forced.run.result
+    assert (before["threads"], after["threads"]) == (2, 1)
+    assert after["mse"] == before["mse"]
+    assert after["regret"] == before["regret"]
+    for name, values in forced.run.curves.items():
+        np.testing.assert_array_equal(values, curves[name], err_msg=name)
+
+
+def test_other_settings_make_another_run(start):
+    folders = {start(*more).run.folder for more in ([], ["D=5"], ["seed=1"], ["algorithm.J=1"])}
+    assert len(folders) == 4
+
+
+def test_what_only_describes_a_data_set_makes_no_other_run():
+    plain = configuration(*TINY)
+    described = configuration(*TINY, "dataset.title=Another", "dataset.notes=none")
+    assert runner.key_of(plain) == runner.key_of(described)
+
+
+def test_result_of_other_code_is_computed_anew(start):
+    folder = start().run.folder
+    result = json.loads((folder / "result.json").read_text())
+    results.write_result(folder, result | {"numbers": "0123456789ab"})
+    outcome = start()
+    assert outcome.status == "complete"
+    assert "other code or data" in outcome.notes[0]
+
+
+@pytest.mark.parametrize("broken", ["failed", "cut", "no curves"])
+def test_what_is_not_finished_is_tried_again(start, broken):
+    folder = start().run.folder
+    if broken == "failed":
+        failed = {"status": "failed", "error": {"type": "X", "message": "x", "traceback": None}}
+        results.write_result(folder, failed)
+    elif broken == "cut":
+        (folder / "result.json").write_text('{"status": "comp')
+    else:
+        (folder / "curves.npz").unlink()
+    assert start().status == "complete"
+    assert start().status == "reused"
+
+
+def test_plots_are_drawn_later_without_computing(start):
+    folder = start().run.folder
+    assert not list(folder.glob("*.png"))
+    written = (folder / "result.json").read_bytes()
+    assert start("figures=true").status == "reused"
+    assert (folder / "mse.png").exists()
+    assert (folder / "result.json").read_bytes() == written
+
+
+# --- nothing is lost --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "curves.npz", "results.parquet"])
+def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name):
+    folder = start().run.folder
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    write = results.write_atomically
+
+    def full(path: Path, data: bytes | str) -> None:
+        if path.name == name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, data)
+
+    monkeypatch.setattr(results, "write_atomically", full)
+    outcome = start("force=true")
+    assert outcome.status == "failed"
+    assert outcome.run.result["error"]["message"] == f"cannot use {folder}: No space left on device"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    monkeypatch.undo()
+    assert start().status == "reused"
+
+
+@pytest.mark.parametrize("moment", ["rounds", "comparator", "figures"])
+def test_an_interruption_keeps_the_finished_run(start, tmp_path, moment):
+    folder = start("figures=true").run.folder
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def interrupt(stage: str, done: int, total: int | None, mse: float | None) -> None:
+        if stage == moment:
+            raise KeyboardInterrupt
+
+    config = configuration(*TINY, f"outputs={tmp_path / 'out'}", "figures=true", "force=true")
+    shutil.rmtree(tmp_path / "out" / "comparators")
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(config, interrupt)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    with pytest.raises(KeyboardInterrupt):
+        runner.run({**config, "seed": 5}, interrupt)
+    assert [p.name for p in folder.parent.iterdir()] == [folder.name], "no empty folder is left"
+
+
+def test_outputs_that_cannot_be_written_are_told(start, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    outcome = start()
+    assert outcome.status == "failed"
+    assert "Not a directory" in outcome.run.result["error"]["message"]
+    assert str(tmp_path / "out") in outcome.run.result["error"]["message"]
+
+
+def test_a_bug_is_written_down_with_its_traceback(start, monkeypatch):
+    def broken(job: runner.Job, progress: Any) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(runner, "compute", broken)
+    run = Run(start().run.folder)
+    assert run.result["status"] == "failed"
+    assert "ZeroDivisionError: by zero" in run.result["error"]["traceback"]
+    assert run.config["D"] == 4
+
+
+# --- own data ---------------------------------------------------------------------
+
+
+def test_own_data_are_known_by_content(start, table, tmp_path, monkeypatch):
+    first = start(f"dataset.path={table}", base=OWN)
+    assert first.status == "complete", first.run.result
+    assert first.run.folder.parent == tmp_path / "out" / "runs" / "file"
+    monkeypatch.chdir(tmp_path)
+    assert start("dataset.path=homes/my.csv", base=OWN).status == "reused"
+    moved = tmp_path / "elsewhere" / "my.csv"
+    moved.parent.mkdir()
+    shutil.copy(table, moved)
+    assert start(f"dataset.path={moved}", base=OWN).status == "reused"
+    moved.write_text(table.read_text() + "1,2,here,3\n")
+    changed = start(f"dataset.path={moved}", base=OWN)
+    assert changed.status == "complete"
+    assert changed.run.result["n_rounds"] == ROWS + 1
+    assert start(f"dataset.path={table}", base=OWN).status == "reused", "the other one is kept"
+
+
+def test_own_data_in_any_format_give_the_same_numbers(start, table):
+    import pandas as pd
+
+    packed, columns = table.with_suffix(".csv.gz"), table.with_suffix(".parquet")
+    packed.write_bytes(gzip.compress(table.read_bytes()))
+    pd.read_csv(table).to_parquet(columns)
+    found = [
+        start(f"dataset.path={path}", "stream.scaling=running", base=OWN).run.result
+        for path in (table, packed, columns)
+    ]
+    assert found[0]["mse"] == found[1]["mse"] == found[2]["mse"]
+    assert found[0]["n_inputs"] == 2, "the column of words is left out"
+    assert found[0]["n_rounds"] == ROWS
+
+
+def test_a_run_folder_tells_no_place(start, table, tmp_path):
+    outcome = start(f"dataset.path={table}", "figures=true", base=OWN)
+    names = {path.name for path in outcome.run.folder.iterdir()}
+    assert {"config.yaml", "result.json", "results.parquet", "curves.npz", "mse.png"} <= names
+    for path in outcome.run.folder.iterdir():
+        assert str(tmp_path).encode() not in path.read_bytes(), path.name
+    moved = tmp_path / "moved"
+    outcome.run.folder.rename(moved)
+    assert Run(moved).config["dataset"]["path"] == "my.csv"
+    assert (
+        Run(moved).result["stream"]["files"][0]["sha256"] == Run(moved).config["dataset"]["sha256"]
+    )
+
+
+# --- sweeps and comparators -------------------------------------------------------
+
+
+def test_parameters_of_other_algorithms_are_left_out_of_a_sweep():
+    config = configuration(*TINY)
+    config["algorithm"] = {"name": "raker", "eta": 0.1, "lam": 0.0, "M": 5, "foo": 1}
+    fitted = runner.fit_to_algorithm(config)["algorithm"]
+    assert fitted == {"name": "raker", "eta": 0.1, "lam": 0.0, "foo": 1}, "foo is nobody's"
+
+
+def test_long_streams_say_which_comparators_are_skipped(start):
+    outcome = start("regret.max_rounds=100", "regret.kernel_ridge_rounds=50")
+    regret = outcome.run.result["regret"]
+    assert regret["ridge_features"]["skipped"] == "400 rounds are more than regret.max_rounds=100"
+    assert "regret.kernel_ridge_rounds=50" in regret["kernel_ridge"]["skipped"]
+    assert regret["truth"]["mean"] > 0
+    assert "regret_ridge_features" not in outcome.run.curves
+
+
+def test_progress_goes_through_every_round(start, tmp_path):
+    seen: list[tuple[str, int, int | None, float | None]] = []
+    runner.run(
+        configuration(*TINY, f"outputs={tmp_path / 'out'}", "block=150"),
+        lambda *report: seen.append(report),
+    )
+    rounds = [(done, total) for stage, done, total, _ in seen if stage == "rounds"]
+    assert rounds == [(0, 400), (150, 400), (300, 400), (400, 400)]
+    last = [mse for stage, _, _, mse in seen if stage == "rounds"][-1]
+    (folder,) = (tmp_path / "out").glob("runs/synthetic/*")
+    assert last == pytest.approx(Run(folder).result["mse_mean"])
