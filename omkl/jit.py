@@ -42,7 +42,7 @@ PACKAGE = Path(__file__).parent
 
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
-    core = ["jit", "engine", "features", "weights"]
+    core = ["jit", "engine", "features", "support", "weights"]
     return [PACKAGE / f"{name}.py" for name in core] + sorted(PACKAGE.glob("algorithms/**/*.py"))
 
 
@@ -171,13 +171,20 @@ if ENABLED:
         return lambda k: _power_of_two(k)  # type: ignore[call-arg]
 
 
+def reduction(function: F) -> F:
+    """Compile a helper whose sum may be taken in any order, so that it becomes vector code.
+
+    The freedom holds for the instructions of this function alone, not for what it calls.
+    """
+    if not ENABLED:
+        return function
+    return numba.njit(fastmath=FLAGS | {"reassoc"}, error_model="numpy", nogil=True)(function)
+
+
+@reduction
 def dot(a, b):
     """Inner product of two vectors, (n,) and (n,); the order of the sum is free."""
     total = 0.0
     for j in range(a.shape[0]):
         total += a[j] * b[j]
     return total
-
-
-if ENABLED:
-    dot = numba.njit(fastmath=FLAGS | {"reassoc"}, error_model="numpy")(dot)

@@ -96,7 +96,7 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
 
     ``config["parts"]`` is a list; each part has a family and either
     ``bandwidth`` (a number or a list) or ``log10_bandwidth`` with from, to and n
-    (evenly spaced exponents). Raises ValueError naming what is wrong.
+    (evenly spaced exponents); ``factor`` multiplies them, for other conventions. Raises ValueError naming what is wrong.
     """
     kernels: list[Kernel] = []
     parts = config.get("parts") or []
@@ -107,13 +107,15 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         family = part.get("family")
         if family not in FAMILIES:
             raise ValueError(f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}")
-        unknown = set(part) - {"family", "bandwidth", "log10_bandwidth"}
+        unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
         if unknown:
             raise ValueError(f"{where} has no key {sorted(map(str, unknown))[0]!r}")
+        factor = part.get("factor", 1.0)
         for b in _bandwidths(where, part):
-            if not (isinstance(b, int | float) and 0.0 < b < math.inf):
-                raise ValueError(f"{where}: bandwidth {b!r} is not a positive number")
-            kernels.append(Kernel(str(family), float(b)))
+            for value in (b, factor):
+                if not (isinstance(value, int | float) and 0.0 < value < math.inf):
+                    raise ValueError(f"{where}: bandwidth {value!r} is not a positive number")
+            kernels.append(Kernel(str(family), float(factor * b)))
     if not kernels:
         raise ValueError("kernels.parts is empty: a dictionary needs at least one kernel")
     return tuple(kernels)
