@@ -23,7 +23,7 @@ from omkl import algorithms, engine, jit, params, support
 from omkl.engine import Algorithm, Learner
 from omkl.features import features_of
 from omkl.kernels import Kernel
-from omkl.support import Support
+from omkl.support import Sums
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
 DICTIONARY = tuple(
@@ -371,9 +371,10 @@ def play(
     y_hat = np.empty(len(y))
     for s in range(len(y)):
         learner.t += 1
-        if isinstance(learner.state.model, Support):
-            support.ahead(learner.make_room(1), learner._round.buffers, X[s : s + 1], None)
-        parameters, state, t, rnd = learner.params, learner.state, learner.t, learner._round
+        rnd = learner._round
+        if isinstance(rnd.buffers, Sums):
+            support.ahead(learner.make_room(1), rnd.buffers, X[s : s + 1], None)
+        parameters, state, t = learner.params, learner.state, learner.t
         engine.select(parameters, state, t, learner.rng, rnd)
         after = spy(rnd) if spy else None
         engine.evaluate(state.model, X[s], rnd)

@@ -178,7 +178,8 @@ def reduction(function: F) -> F:
     """
     if not ENABLED:
         return function
-    return numba.njit(fastmath=FLAGS | {"reassoc"}, error_model="numpy", nogil=True)(function)
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    return numba.njit(fastmath=FLAGS | {"reassoc"}, **options)(function)
 
 
 @reduction

@@ -96,7 +96,8 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
 
     ``config["parts"]`` is a list; each part has a family and either
     ``bandwidth`` (a number or a list) or ``log10_bandwidth`` with from, to and n
-    (evenly spaced exponents); ``factor`` multiplies them, for other conventions. Raises ValueError naming what is wrong.
+    (evenly spaced exponents); ``factor`` multiplies them, for other conventions.
+    Raises ValueError naming what is wrong.
     """
     kernels: list[Kernel] = []
     parts = config.get("parts") or []

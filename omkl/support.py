@@ -127,29 +127,56 @@ def with_room(model: Support, n_rows: int) -> Support:
 
 
 @part
-def _distances(model, x, start, stop, row):
-    """Squared and absolute distances and inner products of x (d,) to support rows start..stop."""
-    n = stop - start
-    d = model.x.shape[0]
+def _squared(a, b):
+    return (a - b) * (a - b)
+
+
+@part
+def _absolute(a, b):
+    return abs(a - b)
+
+
+@part
+def _product(a, b):
+    return a * b
+
+
+def _accumulator(term):
+    """A pass over support rows that adds term(x_k, x_sk) over the inputs k, four at a time."""
+
+    @part
+    def accumulate(x, rows, start, n, total):
+        d = rows.shape[0]
+        for s in range(n):
+            total[s] = 0.0
+        k = 0
+        while k + 4 <= d:
+            a, b, c, e = x[k], x[k + 1], x[k + 2], x[k + 3]
+            A, B = rows[k, start : start + n], rows[k + 1, start : start + n]
+            C, E = rows[k + 2, start : start + n], rows[k + 3, start : start + n]
+            for s in range(n):
+                total[s] += (term(a, A[s]) + term(b, B[s])) + (term(c, C[s]) + term(e, E[s]))
+            k += 4
+        while k < d:
+            for s in range(n):
+                total[s] += term(x[k], rows[k, start + s])
+            k += 1
+
+    return accumulate
+
+
+_add_squared, _add_absolute, _add_product = map(_accumulator, (_squared, _absolute, _product))
+
+
+@part
+def _distances(model, x, start, n, row):
+    """Squared and absolute distances and inner products of x (d,) to n support rows."""
     if model.needs[GAUSSIAN]:
-        for s in range(n):
-            row[0, s] = 0.0
-        for k in range(d):
-            for s in range(n):
-                r = x[k] - model.x[k, start + s]
-                row[0, s] += r * r
+        _add_squared(x, model.x, start, n, row[0])
     if model.needs[LAPLACIAN]:
-        for s in range(n):
-            row[1, s] = 0.0
-        for k in range(d):
-            for s in range(n):
-                row[1, s] += abs(x[k] - model.x[k, start + s])
+        _add_absolute(x, model.x, start, n, row[1])
     if model.needs[POLYNOMIAL]:
-        for s in range(n):
-            row[2, s] = 0.0
-        for k in range(d):
-            for s in range(n):
-                row[2, s] += x[k] * model.x[k, start + s]
+        _add_product(x, model.x, start, n, row[2])
 
 
 @reduction
@@ -200,7 +227,7 @@ def far_sums(model, upto, X, first, last, far, row):
     for start in range(0, upto, CHUNK):
         n = min(CHUNK, upto - start)
         for r in range(first, last):
-            _distances(model, X[r], start, start + n, row)
+            _distances(model, X[r], start, n, row)
             _add_sums(model, start, n, row, far[r])
 
 
@@ -212,7 +239,7 @@ def outputs(model, x, buffers, f):
     for k in range(x.shape[0]):
         model.x[k, n] = x[k]
     row = buffers.rows[0]
-    _distances(model, x, upto, n, row)
+    _distances(model, x, upto, n - upto, row)
     for i in range(f.shape[0]):
         f[i] = buffers.far[buffers.next[0], i]
     _add_sums(model, upto, n - upto, row, f)
