@@ -64,7 +64,8 @@ class State(NamedTuple):
     in_start: np.ndarray  # (N + 1,)
     in_source: np.ndarray  # (N M,)
     refined: np.ndarray  # (N,) the node d_i whose edge to i was added, -1 where none was
-    best: np.ndarray  # (rank,) room for the largest u
+    best: np.ndarray  # (rank,) the largest log u, falling; best[-1] is the bar of DS'_t
+    size: np.ndarray  # (1,) |DS'_t|; 0 when DS'_t has to be found anew
     dominates: np.ndarray  # (N,) bool, DS'_t
     p: np.ndarray  # (N,)
     q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
@@ -88,6 +89,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
         in_source=plain.in_source,
         refined=np.full(N, -1, dtype=np.int64),
         best=np.zeros(params.rank),
+        size=np.zeros(1, dtype=np.int64),
         dominates=np.zeros(N, dtype=np.bool_),
         p=plain.p,
         q=plain.q,
@@ -113,7 +115,16 @@ def rank_largest(values, best):
 
 @part
 def refine(params, state):
-    """DS'_t, and the edges (d_i, i) that make it a dominating set; its size."""
+    """DS'_t, and the edges (d_i, i) that make it a dominating set; its size.
+
+    Only the node of the last round has another u now. While it stays above the bar, or was
+    below it before, DS'_t and its edges are what they were.
+    """
+    node = state.node[0]
+    if state.size[0] > 0 and (
+        not state.dominates[node] or state.log_u[node] > state.best[state.best.shape[0] - 1]
+    ):
+        return state.size[0]
     N = state.log_u.shape[0]
     threshold = rank_largest(state.log_u, state.best)
     size = 0
@@ -137,6 +148,7 @@ def refine(params, state):
                 present = True
         if not present:
             state.refined[i] = farthest
+    state.size[0] = size
     return size
 
 
