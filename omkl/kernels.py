@@ -156,11 +156,11 @@ def _log_overlaps(first: str, p: np.ndarray, second: str, q: np.ndarray) -> np.n
     log_p, log_q = np.log(p), np.log(q)
     match first, second:
         case "gaussian", "gaussian":
-            return 0.5 * (math.log(2.0 * math.pi) + log_p + log_q - np.log(p + q))
+            return 0.5 * (math.log(2.0 * math.pi) + (log_p + log_q) - np.log(p + q))
         case "laplacian", "laplacian":
-            return math.log(2.0) + log_p + log_q - np.log(p + q)
+            return math.log(2.0) + (log_p + log_q) - np.log(p + q)
         case "cauchy", "cauchy":
-            return math.log(math.pi) + log_p + log_q - np.log(p + q)
+            return math.log(math.pi) + (log_p + log_q) - np.log(p + q)
         case "gaussian", "laplacian":
             return 0.5 * (math.log(2.0 * math.pi) + log_p) + _log_erfcx(np.sqrt(0.5 * p) / q)
         case "cauchy", "gaussian":
