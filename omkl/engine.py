@@ -26,7 +26,7 @@ import numpy as np
 
 from omkl import features
 from omkl.features import Buffers, RandomFeatures
-from omkl.jit import compiled, implement, part
+from omkl.jit import compiled, implement, part, tell_apart
 
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
@@ -157,9 +157,10 @@ class Algorithm(NamedTuple):
 
 def register(module: str, Params: type, init: Any, **steps: Any) -> Algorithm:
     """Make a module's three steps the ones that the engine takes for its Params."""
-    algorithm = Algorithm(module.rpartition(".")[2], Params, init, **steps)
-    for name, step in (("select", select), ("predict", predict), ("update", update)):
-        implement(step, Params, steps[name])
+    name = module.removeprefix("omkl.algorithms.").replace(".", "/")
+    algorithm = Algorithm(name, Params, init, **steps)
+    for key, step in (("select", select), ("predict", predict), ("update", update)):
+        implement(step, Params, steps[key])
     return algorithm
 
 
@@ -207,6 +208,7 @@ class Learner:
         self.params = params
         self.d = d
         self.state = algorithm.init(params, dictionary, model)
+        tell_apart(type(self.state))
         self.rng = np.random.default_rng(for_selection)
         self.t = 0
         self.used = np.zeros(len(dictionary), dtype=np.int64)
