@@ -38,6 +38,25 @@ def dissimilarity_graph(log_divergence: np.ndarray, M: int) -> np.ndarray:
     return out
 
 
+def similarity_graph(log_divergence: np.ndarray, M: int) -> np.ndarray:
+    """Out-neighbours (N, M) of a graph whose every node sees the M kernels most like its own.
+
+    Ghari and Shen, first version (arXiv), algorithm 1: an edge from i to j where
+    Delta(i, j) <= gamma_i, the largest threshold that leaves M of them, node i
+    among them (Delta(i, i) = 0). Every gamma from the M-th smallest divergence up
+    to the next one gives this graph; equal divergences go to the smallest index.
+
+    log_divergence (N, N) is the log of Delta. The first column is the node itself.
+    """
+    N = len(log_divergence)
+    if not 1 <= M <= N:
+        raise ValueError(f"M={M} out-neighbours lie outside [1, N={N}]")
+    own = np.arange(N)[:, None]
+    order = np.argsort(log_divergence, axis=1, kind="stable")
+    others = order[order != own].reshape(N, N - 1)  # copies of a kernel may precede it
+    return np.hstack([own, others[:, : M - 1]])
+
+
 def dominating_set(out: np.ndarray) -> np.ndarray:
     """Nodes (sorted) whose out-neighbourhoods cover all N nodes, by greedy set cover.
 
