@@ -26,7 +26,7 @@ import numpy as np
 
 from omkl import features, support
 from omkl.features import Buffers, RandomFeatures
-from omkl.jit import compiled, implement, part
+from omkl.jit import compiled, implement, part, tell_apart
 from omkl.support import Sums, Support
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def register(
     """Make a module's three steps the ones that the engine takes for its Params."""
     for step, function in ((_STEPS[0], select), (_STEPS[1], predict), (_STEPS[2], update)):
         implement(step, Params, function)
-    name = module.partition("algorithms.")[2].replace(".", "/")
+    name = module.removeprefix("omkl.algorithms.").replace(".", "/")
     return Algorithm(
         name, Params, init, select, predict, update, kernels or _dictionary, exact, module
     )
@@ -250,9 +250,15 @@ class Learner:
             model = draw_features(kernels, d, D, seed)
         self.params = params
         self.d = d
+<<<<<<< HEAD
         self.threads = threads
         self.state = algorithm.init(params, kernels, model)
         self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
+=======
+        self.state = algorithm.init(params, dictionary, model)
+        tell_apart(type(self.state))
+        self.rng = np.random.default_rng(for_selection)
+>>>>>>> released
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self._round = _room(model, threads)

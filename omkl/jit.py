@@ -129,7 +129,7 @@ def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
     step.register(kind)(function)
     if not ENABLED:
         return
-
+    tell_apart(kind)
     names = list(function.__code__.co_varnames[: function.__code__.co_argcount])
     first = names[0]
     scope: dict[str, Any] = {"types": types, "kind": kind, "function": function}
@@ -140,6 +140,16 @@ def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
     ]
     exec("\n".join(lines), scope)
     overload(step, jit_options={"fastmath": FLAGS, "error_model": "numpy"})(scope["choose"])
+
+
+def tell_apart(kind: type) -> None:
+    """Give a NamedTuple its full name, module included, in the symbols of compiled code.
+
+    Numba names a symbol by the bare class names of its arguments. Two algorithms whose
+    ``Params`` have fields of the same types, compiled in different processes, would get
+    one name for both; a process that loads both from disk then runs one for the other.
+    """
+    kind.__name__ = f"{kind.__module__}.{kind.__qualname__}"
 
 
 def n_specialisations(function: Any) -> int:

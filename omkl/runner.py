@@ -97,7 +97,8 @@ def fit_to_algorithm(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
 
 def folder_of(config: Mapping[str, Any]) -> Path:
     """Where the run of this configuration lives, relative to nothing but ``outputs``."""
-    name = f"{config['algorithm']['name']}-{results.key_of(config)}"
+    algorithm = str(config["algorithm"]["name"]).replace("/", ".")  # no folder in between
+    name = f"{algorithm}-{results.key_of(config)}"
     return Path(config["outputs"]) / "runs" / str(config["dataset"]["name"]) / name
 
 
