@@ -26,7 +26,7 @@ import numpy as np
 
 from omkl import features, support
 from omkl.features import Buffers, RandomFeatures
-from omkl.jit import compiled, implement, part, tell_apart
+from omkl.jit import compiled, implement, part, tell_apart, uncached
 from omkl.support import Sums, Support
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def choose(rnd, kernels, n):
 @part
 def choose_all(rnd):
     """Evaluate and combine every kernel."""
-    if rnd.n[0] != rnd.f.shape[0]:
+    if rnd.n[0] != rnd.f.shape[0] or rnd.n[1] != rnd.f.shape[0]:
         for i in range(rnd.f.shape[0]):
             rnd.evaluate[i] = i
             rnd.combine[i] = i
@@ -144,6 +144,11 @@ def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used):
         for m in range(rnd.n[0]):
             used[rnd.evaluate[m]] += 1
         update(params, state, now, y[s] if ask else np.nan, rnd)
+
+
+def _run_block_of(Params: type) -> Callable[..., None]:
+    """Code of algorithms outside the package is not kept on disk, where edits would go unseen."""
+    return run_block if Params.__module__.startswith("omkl.") else uncached(run_block)
 
 
 class Algorithm(NamedTuple):
@@ -250,15 +255,11 @@ class Learner:
             model = draw_features(kernels, d, D, seed)
         self.params = params
         self.d = d
-<<<<<<< HEAD
         self.threads = threads
         self.state = algorithm.init(params, kernels, model)
-        self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
-=======
-        self.state = algorithm.init(params, dictionary, model)
         tell_apart(type(self.state))
-        self.rng = np.random.default_rng(for_selection)
->>>>>>> released
+        self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
+        self._run_block = _run_block_of(type(params))
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self._round = _room(model, threads)
@@ -279,7 +280,7 @@ class Learner:
         return trace
 
     def _stream(self, X: np.ndarray, y: np.ndarray, trace: Trace, rows: slice) -> None:
-        run_block(
+        self._run_block(
             self.params,
             self.state,
             self.t,
@@ -317,10 +318,12 @@ class Learner:
         return float(trace.y_hat[0])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_round"}
+        left_out = ("_round", "_run_block")
+        return {k: v for k, v in self.__dict__.items() if k not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._run_block = _run_block_of(type(self.params))
         self._round = _room(self.state.model, self.threads)
 
 

@@ -114,6 +114,14 @@ def compiled(function: F) -> F:
         return numba.njit(cache=True, **options)(function)
 
 
+@functools.cache
+def uncached(function: Any) -> Any:
+    """The same compiled function, kept for this process alone."""
+    if not ENABLED:
+        return function
+    return numba.njit(nogil=True, error_model="numpy", fastmath=FLAGS)(function.py_func)
+
+
 def part(function: F) -> F:
     """A piece of compiled code that has no entry point of its own."""
     return register_jitable(fastmath=FLAGS, error_model="numpy")(function) if ENABLED else function

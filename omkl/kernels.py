@@ -106,7 +106,7 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         if not isinstance(part, Mapping):
             raise ValueError(f"{where} is no mapping with family and bandwidth: {part!r}")
         family = part.get("family")
-        if family not in FAMILIES:
+        if not isinstance(family, str) or family not in FAMILIES:
             raise ValueError(f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}")
         unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
         if unknown:
@@ -114,9 +114,11 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         factor = part.get("factor", 1.0)
         for b in _bandwidths(where, part):
             for value in (b, factor):
-                if not (isinstance(value, int | float) and 0.0 < value < math.inf):
+                if isinstance(value, bool) or not (
+                    isinstance(value, int | float) and 0.0 < value < math.inf
+                ):
                     raise ValueError(f"{where}: bandwidth {value!r} is not a positive number")
-            kernels.append(Kernel(str(family), float(factor * b)))
+            kernels.append(Kernel(family, float(factor * b)))
     if not kernels:
         raise ValueError("kernels.parts is empty: a dictionary needs at least one kernel")
     return tuple(kernels)
@@ -132,12 +134,13 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
         )
     grid = part["log10_bandwidth"]
     try:
-        low, high, n = float(grid["from"]), float(grid["to"]), int(grid["n"])
+        low, high, n = float(grid["from"]), float(grid["to"]), grid["n"]
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{where}.log10_bandwidth needs from, to and n; got {grid!r}") from None
-    if n < 1:
-        raise ValueError(f"{where}.log10_bandwidth.n={n} is less than 1")
-    return [10.0**e for e in np.linspace(low, high, n)]
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"{where}.log10_bandwidth.n={n!r} is not a whole number of at least 1")
+    with np.errstate(over="ignore"):  # the infinity is refused with its place
+        return [float(10.0**e) for e in np.linspace(low, high, n)]
 
 
 def log_overlap(a: Kernel, b: Kernel) -> float:

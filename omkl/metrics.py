@@ -36,9 +36,11 @@ class Recorder:
         if n:
             self.total = sums[:, -1].copy()
         keep = (rounds <= FIRST) | (rounds % self._stride == 0)
-        self._rounds.append(rounds[keep])
-        self._sums.append(sums[:, keep])
-        self._held += int(keep.sum())
+        n_kept = int(keep.sum())
+        if n_kept or not self._rounds:
+            self._rounds.append(rounds[keep])
+            self._sums.append(sums[:, keep])
+        self._held += n_kept
         while self._held > LIMIT:
             self._stride *= 2
             rounds, sums = np.concatenate(self._rounds), np.concatenate(self._sums, axis=1)

@@ -31,11 +31,12 @@ COUNT = Annotated[int, Range(1)]
 UP_TO_N = Annotated[int, Range(1, "N")]
 RATE = Annotated[Schedule, Range(0.0, 1.0, open_low=True, open_high=True)]
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_UNSIGNED = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = rf"[-+]?{_UNSIGNED}"
 _SCHEDULE = re.compile(
     rf"^\s*(?P<scale>{_NUMBER})\s*"
     r"(?:/\s*(?:(?P<root>sqrt)\(\s*(?P<v1>[tT])\s*\)|(?P<v2>[tT])(?:\s*(?:\^|\*\*)\s*(?P<power>"
-    rf"{_NUMBER}))?))?\s*$"
+    rf"{_UNSIGNED}))?))?\s*$"  # no sign: a rate that grows with t would leave its range
 )
 
 

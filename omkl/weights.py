@@ -20,7 +20,7 @@ LN2_LOW = 1.42860682030941723212e-6
 @part
 def exp_nonpositive(x):
     """exp(x) for x <= 0 to 3e-16 relative, branch-free; 0 below -708, NaN for NaN."""
-    y = -709.0 if x < -709.0 else x
+    y = x if x > -709.0 else -709.0  # also for NaN, which has no whole k
     k = np.floor(y * LOG2E + 0.5)
     r = (y - k * LN2_HIGH) - k * LN2_LOW
     p = 1.0 / 6227020800.0
@@ -37,7 +37,7 @@ def exp_nonpositive(x):
     p = 0.5 + r * p
     p = 1.0 + r * p
     p = 1.0 + r * p
-    return 0.0 if x < -708.0 else p * power_of_two(k)
+    return 0.0 if x < -708.0 else p * power_of_two(k) + (x - x)  # 0, or NaN for NaN
 
 
 @part

@@ -26,8 +26,11 @@ Differs  from the paper: none. Reading: algorithm 2 computes the pi_ij and is no
          after round ``freeze``, so the pi_ij in q stay those of that round while the p_j
          go on following the weights. (Taking q as the probability given the frozen
          graph, which is what its name promises, learns more slowly: 29.8 in place of 25.6
-         on airfoil.) The released code never draws kernel 0, floors q at 0.05, and takes
-         the loss that feeds the weights after theta has moved.
+         on airfoil.) (21) takes p as independent of the drawn graph, which holds for J = 1
+         alone: otherwise the weights 1 / q are biased, a few percent upwards for heavy kernels
+         and downwards for light ones. The released code never draws kernel 0, floors q at
+         0.05, and takes the regulariser in the loss that feeds the weights after theta has
+         moved.
 """
 
 from __future__ import annotations
@@ -163,5 +166,9 @@ def update(params, state, t, y, rnd):
             state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
         )
 
+
+EXPECTED_FAILURES = {
+    "importance_weights": "p follows the drawn graph, so the paper's q is exact for J = 1 alone",
+}
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

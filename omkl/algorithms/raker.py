@@ -15,8 +15,8 @@ Symbols  eta  step size of theta and of the weights, > 0, a schedule in t
 Cost     O(N D d) time a round; O(N D d) memory.
 Bound    O(sqrt(T ln N)) with eta of order 1/sqrt(T) and D of order T ln T, with high
          probability; losses in [0, 1], ||x|| <= 1.
-Differs  from the paper: none. The released code takes the loss that feeds the weights
-         after theta has moved.
+Differs  from the paper: none. The released code takes the regulariser in the loss that
+         feeds the weights after theta has moved.
 """
 
 from __future__ import annotations

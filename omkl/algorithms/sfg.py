@@ -19,7 +19,7 @@ Symbols  eta      step size of theta, w and u, > 0, a schedule
          lam      regularisation, >= 0
          M        out-neighbours of a node, itself included, 1..N
          explore  rounds in which the node is drawn, >= 0 (section 5: 300)
-Cost     O(M D d + N) time a round; O(N D d + N M) memory, N^2 to build the graph.
+Cost     O(M D d + N M) time a round; O(N D d + N M) memory, N^2 to build the graph.
 Bound    theorem 5: O(sqrt(N ln N) T^(2/3)) with eta of order sqrt(ln N / N) T^(-2/3),
          xi of order T^(-1/3); losses in [0, 1], ||x|| <= 1.
 Differs  from the paper: none. Readings: the text changes only how the node is chosen after

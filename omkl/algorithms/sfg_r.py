@@ -13,9 +13,9 @@ Round    0. As OMKL-SFG: the divergence Delta and the graph.
          5. Evaluate its out-neighbours in the refined graph; predict and learn as OMKL-SFG,
             with q_i the sum of p over the in-neighbours of i in the refined graph.
 Symbols  eta, xi, lam, M, explore   as in OMKL-SFG
-         rank             1..N: how many of the best nodes dominate (all of them on a tie)
+         rank             1..N: how many of the best nodes dominate (more where nodes tie)
          only_undominated true: an edge is added only where DS'_t has none to i yet
-Cost     O(M D d + N rank) time a round, at worst O(N D d); O(N D d + N^2) memory.
+Cost     O(M D d + N (M + rank)) time a round, at worst O(N D d + N^2); O(N D d + N^2) memory.
 Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
          1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1.
 Differs  from the paper: none. The box appends (d_i, i) for every i outside DS'_t, the text
@@ -68,6 +68,7 @@ class State(NamedTuple):
     best: np.ndarray  # (rank,) the largest log u, falling; best[-1] is the bar of DS'_t
     size: np.ndarray  # (1,) |DS'_t|; 0 when DS'_t has to be found anew
     dominates: np.ndarray  # (N,) bool, DS'_t
+    members: np.ndarray  # (N,) the nodes of DS'_t in rising order, as many as there are
     p: np.ndarray  # (N,)
     q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
     node: np.ndarray  # (1,)
@@ -96,6 +97,7 @@ def on_graph(out: np.ndarray, divergence: np.ndarray, rank: int, model: RandomFe
         best=np.zeros(rank),
         size=np.zeros(1, dtype=np.int64),
         dominates=np.zeros(N, dtype=np.bool_),
+        members=np.zeros(N, dtype=np.int64),
         p=plain.p,
         q=plain.q,
         node=plain.node,
@@ -136,7 +138,10 @@ def refine(params, state, sign):
     size = 0
     for i in range(N):
         state.dominates[i] = state.log_u[i] >= threshold
-        size += 1 if state.dominates[i] else 0
+        if state.dominates[i]:
+            state.members[size] = i
+            size += 1
+    state.size[0] = size
     for i in range(N):
         state.refined[i] = -1
         if state.dominates[i]:
@@ -149,18 +154,16 @@ def refine(params, state, sign):
                 present = True
         if not present:
             state.refined[i] = partner
-    state.size[0] = size
     return size
 
 
 @part
 def partner_of(state, i, sign):
     """d_i, (45): the first j of DS'_t with the largest sign * Delta(i, j)."""
-    best = -1
-    for j in range(state.dominates.shape[0]):
-        if state.dominates[j] and (
-            best < 0 or sign * state.log_divergence[i, j] > sign * state.log_divergence[i, best]
-        ):
+    best = state.members[0]
+    for m in range(1, state.size[0]):
+        j = state.members[m]
+        if sign * state.log_divergence[i, j] > sign * state.log_divergence[i, best]:
             best = j
     return best
 

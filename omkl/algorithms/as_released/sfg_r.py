@@ -79,8 +79,13 @@ def refine(params, state):
     softmax(state.log_u, state.p)
     threshold = rank_largest(state.p, state.best) - params.slack
     N = state.p.shape[0]
+    size = 0
     for i in range(N):
         state.dominates[i] = state.p[i] >= threshold
+        if state.dominates[i]:
+            state.members[size] = i
+            size += 1
+    state.size[0] = size
     for i in range(N):
         partner = partner_of(state, i, 1.0)
         state.refined[i] = partner
@@ -92,7 +97,7 @@ def refine(params, state):
 def select(params, state, t, rng, rnd):
     if t <= params.freeze:
         refine(params, state)
-    mix(state, at(params.xi, t), state.dominates.sum())
+    mix(state, at(params.xi, t), state.size[0])
     state.node[0] = shifted(draw(state.p, rng.random()), state.p.shape[0])
     choose_neighbours(state, rnd)
     rnd.n[1] = state.out.shape[1]  # those of the unrefined graph come first

@@ -1,0 +1,117 @@
+"""Feedback graphs against hand-made examples and naive readings of the paper's boxes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omkl.graphs import dissimilarity_graph, dominating_set, in_neighbours
+
+DELTA = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
+
+
+def log(delta):
+    with np.errstate(divide="ignore"):
+        return np.log(delta)
+
+
+def naive_graph(delta, M):
+    """Algorithm 4, node by node: the largest mean divergence from those already there joins."""
+    out = []
+    for i in range(len(delta)):
+        there = [i]
+        while len(there) < M:
+            rest = [j for j in range(len(delta)) if j not in there]
+            there.append(max(rest, key=lambda j: (np.mean([delta[m][j] for m in there]), -j)))
+        out.append(there)
+    return np.array(out)
+
+
+def test_dissimilarity_graph_by_hand():
+    """Node 0 takes 3 (9), then 1 (mean 8 / 2 from {0, 3}) before 2 (7 / 2), though Delta_02 > 1."""
+    np.testing.assert_array_equal(
+        dissimilarity_graph(log(DELTA), 3), [[0, 3, 1], [1, 3, 0], [2, 0, 3], [3, 0, 1]]
+    )
+    np.testing.assert_array_equal(dissimilarity_graph(log(DELTA), 1)[:, 0], range(4))
+
+
+@st.composite
+def divergences(draw):
+    """Symmetric, zero diagonal, all sums exact and far apart or equal: whole numbers."""
+    N = draw(st.integers(1, 7))
+    delta = np.zeros((N, N))
+    for i, j in itertools.combinations(range(N), 2):
+        delta[i, j] = delta[j, i] = 2.0 ** draw(st.integers(0, 40)) + draw(st.integers(0, 5))
+    return delta, draw(st.integers(1, N))
+
+
+@settings(deadline=None)
+@given(divergences())
+def test_dissimilarity_graph_is_algorithm_4(case):
+    delta, M = case
+    out = dissimilarity_graph(log(delta), M)
+    np.testing.assert_array_equal(out[:, 0], np.arange(len(delta)))
+    assert all(len(set(row)) == M for row in out.tolist())
+    for row, naive in zip(out.tolist(), naive_graph(delta, M).tolist(), strict=True):
+        if row != naive:  # equal means may be told apart by the rounding of their logarithms
+            for m in range(1, M):
+                mean = delta[row[:m]].mean(axis=0)
+                rest = [j for j in range(len(delta)) if j not in row[:m]]
+                assert mean[row[m]] >= mean[rest].max() * (1 - 1e-12)
+
+
+def test_copies_of_one_kernel_fill_up_with_the_smallest_free_index():
+    np.testing.assert_array_equal(
+        dissimilarity_graph(log(np.zeros((3, 3))), 3), [[0, 1, 2], [1, 0, 2], [2, 0, 1]]
+    )
+
+
+@pytest.mark.parametrize("M", [0, 5])
+def test_impossible_out_degree(M):
+    with pytest.raises(ValueError, match=rf"M={M} out-neighbours lie outside \[1, N=4\]"):
+        dissimilarity_graph(log(DELTA), M)
+
+
+def test_dominating_set_by_hand():
+    """All nodes cover four, 0 is the first of them; 4 and 5 are left, and 1 covers both."""
+    out = np.array(
+        [[0, 1, 2, 3], [1, 4, 5, 0], [2, 4, 0, 1], [3, 5, 0, 1], [4, 0, 1, 2], [5, 0, 1, 2]]
+    )
+    np.testing.assert_array_equal(dominating_set(out), [0, 1])
+    np.testing.assert_array_equal(dominating_set(dissimilarity_graph(log(DELTA), 3)), [0, 2])
+    np.testing.assert_array_equal(dominating_set(np.arange(3)[:, None]), [0, 1, 2])
+
+
+@st.composite
+def graphs(draw):
+    N = draw(st.integers(1, 6))
+    M = draw(st.integers(1, N))
+    rows = [[i, *draw(st.permutations([j for j in range(N) if j != i]))[: M - 1]] for i in range(N)]
+    return np.array(rows, dtype=np.int64).reshape(N, M)
+
+
+@settings(deadline=None)
+@given(graphs())
+def test_dominating_set_covers_within_chvatals_bound(out):
+    N, M = out.shape
+    chosen = dominating_set(out)
+    assert set(out[chosen].ravel()) == set(range(N))
+    smallest = next(
+        n
+        for n in range(1, N + 1)
+        if any(len(set(out[list(c)].ravel())) == N for c in itertools.combinations(range(N), n))
+    )
+    assert len(chosen) <= smallest * sum(1 / m for m in range(1, M + 1)) + 1e-12
+
+
+@settings(deadline=None)
+@given(graphs())
+def test_in_neighbours_invert_the_graph(out):
+    start, source = in_neighbours(out)
+    for i in range(len(out)):
+        pointing = [j for j in range(len(out)) if i in out[j]]
+        assert source[start[i] : start[i + 1]].tolist() == pointing

@@ -1,0 +1,139 @@
+"""The recorder of curves, and comparators in hindsight against other solvers."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omkl import comparators, metrics
+from omkl.checks import DICTIONARY, stream
+from omkl.comparators import kernel_ridge, ridge_features
+from omkl.features import features_of, random_features
+from omkl.kernels import Kernel
+from omkl.metrics import Recorder
+
+
+def record(errors, sizes):
+    recorder = Recorder(len(errors))
+    start = 0
+    for size in [*sizes, errors.shape[1] - sum(sizes)]:
+        recorder.add(errors[:, start : start + size])
+        start += size
+    return recorder
+
+
+def test_recorder_by_hand():
+    recorder = record(np.array([[4.0, 0.0, 1.0], [1.0, 1.0, 1.0]]), [2])
+    rounds, sums = recorder.curve()
+    assert rounds.tolist() == [1, 2, 3]
+    assert sums.tolist() == [[4.0, 4.0, 5.0], [1.0, 2.0, 3.0]]
+    assert recorder.n_rounds == 3 and recorder.total.tolist() == [5.0, 3.0]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 40), st.data())
+def test_any_split_into_blocks_records_the_same_bits(n, data):
+    """Around the rounds at which every-k-th begins (LIMIT), k doubles and nothing is left over."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, "FIRST", 4)
+        patch.setattr(metrics, "LIMIT", 9)
+        errors = np.random.default_rng(n).exponential(size=(2, n))
+        cuts = sorted(data.draw(st.lists(st.integers(0, n), max_size=8)))
+        whole = record(errors, []).curve()
+        split = record(errors, np.diff([0, *cuts]).tolist()).curve()
+        for a, b in zip(whole, split, strict=True):
+            np.testing.assert_array_equal(a, b)
+        rounds, sums = whole
+        assert rounds[: min(n, 4)].tolist() == list(range(1, min(n, 4) + 1))
+        assert len(rounds) <= 9 + 1 and rounds[-1:].tolist() == ([n] if n else [])
+        np.testing.assert_allclose(sums, errors.cumsum(axis=1)[:, rounds - 1], rtol=1e-14)
+
+
+def test_a_million_rounds_in_constant_memory():
+    recorder = Recorder(3)
+    block = np.ones((3, 10_000))
+    sizes = []
+    for _ in range(100):
+        recorder.add(block)
+        sizes.append(len(pickle.dumps(recorder)))
+    assert max(sizes) < 1.1 * metrics.LIMIT * 8 * (1 + 3)  # rounds and sums of 3 seeds
+    rounds, sums = recorder.curve()
+    assert rounds[-1] == 1_000_000 and sums[:, -1].tolist() == [1e6] * 3
+    np.testing.assert_array_equal(sums[0], rounds)
+    assert len(rounds) <= metrics.LIMIT + 1
+
+
+def test_blocks_of_one_round_take_constant_memory_too():
+    """As when rounds are learned one at a time: what is not recorded leaves nothing behind."""
+    recorder, one = Recorder(1), np.ones((1, 1))
+    sizes = []
+    for _ in range(62_000):  # every 4th is recorded since round 31,744
+        recorder.add(one)
+        if recorder.n_rounds in (metrics.LIMIT, 62_000):
+            sizes.append(len(pickle.dumps(recorder)))
+    assert sizes[1] <= sizes[0]
+
+
+def test_mean_and_deviation():
+    mean, deviation = metrics.mean_and_deviation(np.array([1.0, 2.0, 6.0]))
+    assert mean == 3.0 and deviation == pytest.approx(np.sqrt(7.0))
+    assert metrics.mean_and_deviation(np.array([2.0])) == (2.0, None)
+    assert metrics.mean_squared_error(np.array([0.0, 2.0]), np.array([1.0, 0.0])) == 2.5
+
+
+# --- Comparators --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.1])
+def test_ridge_features_is_least_squares_with_the_regulariser_as_rows(lam):
+    """min sum (theta'z_t - y_t)^2 + lam T ||theta||^2, the best kernel by that objective."""
+    X, y = stream(200)
+    omega = random_features(DICTIONARY, 3, 5, np.random.default_rng(0)).omega
+    blocks = [(X[:70], y[:70]), (X[70:], y[70:])]
+    best, theta = ridge_features(omega, lambda: iter(blocks), lam)
+    objectives, solutions = [], []
+    for i in range(len(DICTIONARY)):
+        stacked = np.vstack([features_of(omega[i], X), np.sqrt(lam * len(y)) * np.eye(10)])
+        target = np.concatenate([y, np.zeros(10)])
+        solutions.append(np.linalg.lstsq(stacked, target)[0])
+        objectives.append(np.square(stacked @ solutions[i] - target).sum())
+    assert best == np.argmin(objectives)
+    np.testing.assert_allclose(theta, solutions[best], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        comparators.squared_errors(omega[best], theta, X, y),
+        np.square(features_of(omega[best], X) @ solutions[best] - y),
+        rtol=1e-7,
+        atol=1e-14,
+    )
+
+
+def test_kernel_ridge_is_that_of_scikit_learn():
+    """alpha = lam T; rbf with gamma = 1 / (2 b), laplacian with gamma = 1 / b."""
+    sklearn = pytest.importorskip("sklearn.kernel_ridge", reason="scikit-learn is not installed")
+    X, y = stream(150)
+    lam = 1e-3
+    kernels = [*DICTIONARY, Kernel("cauchy", 0.7)]
+
+    def fit(kernel):
+        if kernel.family == "cauchy":
+            gram = np.prod(1 / (1 + ((X[:, None] - X) / 0.7) ** 2), axis=2)
+            options, inputs = {"kernel": "precomputed"}, gram
+        else:
+            gamma = (0.5 if kernel.family == "gaussian" else 1.0) / kernel.bandwidth
+            name = {"gaussian": "rbf", "laplacian": "laplacian"}[kernel.family]
+            options, inputs = {"kernel": name, "gamma": gamma}, X
+        model = sklearn.KernelRidge(alpha=lam * len(y), **options).fit(inputs, y)
+        errors = np.square(model.predict(inputs) - y)
+        # At the minimum ||f||^2 is alpha'K alpha, and K alpha are the fitted values.
+        return errors.sum() + lam * len(y) * model.dual_coef_ @ model.predict(inputs), errors
+
+    theirs = [fit(kernel) for kernel in kernels]
+    for chosen in (kernels, kernels[4:], kernels[6:]):  # all, no Gaussian, Cauchy alone
+        best, errors = kernel_ridge(chosen, X, y, lam, n_threads=2)
+        candidates = theirs[len(kernels) - len(chosen) :]
+        assert best == np.argmin([objective for objective, _ in candidates])
+        np.testing.assert_allclose(errors, candidates[best][1], rtol=1e-7, atol=1e-13)

@@ -1,0 +1,164 @@
+"""Numbers of the authors' released code, where its transcript is found.
+
+The transcript is looked for in ``OMKL_ORACLE_DIR``, then in ``shared/oracle`` beside the
+checkout.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import pytest
+
+from omkl import engine, features, jit
+from omkl.datasets import catalogue, download, open_stream
+from omkl.engine import Schedule
+from omkl.graphs import dissimilarity_graph
+from omkl.kernels import dictionary
+from omkl.weights import normalised, weighted_mean
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    beside = Path(__file__).resolve().parents[2] / "shared" / "oracle"
+    folder = Path(os.environ.get("OMKL_ORACLE_DIR") or beside)
+    if not (folder / "airfoil_released.npz").is_file():
+        pytest.skip("airfoil_released.npz is not found; OMKL_ORACLE_DIR names its folder")
+    with np.load(folder / "airfoil_released.npz") as arrays:
+        return dict(arrays)
+
+
+@pytest.fixture(scope="module")
+def airfoil():
+    cfg = catalogue.entry("airfoil")
+    if download.locate(cfg["file"]) is None:
+        pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
+    stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
+    return next(iter(stream.blocks(stream.n_rounds)))
+
+
+def kernels():
+    grid = {"from": -2, "to": 2}
+    parts = [("gaussian", 51), ("laplacian", 25)]
+    return dictionary(
+        {"parts": [{"family": f, "log10_bandwidth": grid | {"n": n}} for f, n in parts]}
+    )
+
+
+# --- The release, replayed -----------------------------------------------------------------------
+#
+# It takes the regulariser of the loss that feeds the weights after theta has moved, floors q,
+# and SFG-R predicts with other kernels than it updates. The rest is the code of the package.
+
+
+class Released(NamedTuple):
+    eta: Schedule
+    lam: float
+
+
+class State(NamedTuple):
+    model: features.RandomFeatures
+    log_w: np.ndarray  # (N,)
+    updated: np.ndarray  # (T, N) bool
+    predicting: np.ndarray  # (T, N) bool
+    q: np.ndarray  # (T, N)
+
+
+def select(params, state, t, rng, rnd):
+    n, n_predicting = 0, 0
+    for i in range(rnd.f.shape[0]):
+        if state.updated[t - 1, i] or state.predicting[t - 1, i]:
+            rnd.evaluate[n] = i
+            n += 1
+        if state.predicting[t - 1, i]:
+            rnd.combine[n_predicting] = i
+            n_predicting += 1
+    rnd.n[0], rnd.n[1] = n, n_predicting
+
+
+def predict(params, state, t, rnd):
+    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+
+
+def update(params, state, t, y, rnd):
+    for m in range(rnd.n[0]):
+        i = rnd.evaluate[m]
+        if state.updated[t - 1, i]:
+            error = rnd.f[i] - y
+            step = engine.at(params.eta, t) / state.q[t - 1, i]
+            features.gradient_step(
+                state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
+            )
+            state.log_w[i] -= step * (error * error + params.lam * state.model.norm2[i])
+
+
+@pytest.fixture(scope="module")
+def released():
+    return engine.register(
+        "released", Released, None, select=select, predict=predict, update=update
+    )
+
+
+@pytest.fixture(scope="module")
+def run_block():
+    """The engine's loop compiled in memory: machine code for a test must not be kept on disk."""
+    plain = getattr(engine.run_block, "py_func", engine.run_block)
+    return numba.njit(nogil=True, error_model="numpy", fastmath=jit.FLAGS)(plain)
+
+
+def transcript(oracle, name):
+    """Which kernels the release updated, which predicted, and the q that it divided by."""
+    T, N = len(oracle["raker_y_hat"]), len(oracle["bandwidth"])
+    if name == "raker":
+        return np.ones((T, N), bool), np.ones((T, N), bool), np.ones((T, N))
+    updated = predicting = oracle[f"{name}_selected"]
+    if name == "sfg_r":
+        predicting = oracle["graph_adjacency"][oracle["sfg_r_node"]] > 0
+    return updated, predicting, np.maximum(oracle[f"{name}_q"], 0.05 if name == "gf" else 0.1)
+
+
+@pytest.mark.parametrize("name", ["raker", "gf", "sfg", "sfg_r"])
+def test_replaying_the_release_gives_its_predictions(
+    name, oracle, airfoil, released, run_block, monkeypatch
+):
+    """1,503 rounds with 76 kernels: features, gradient steps, weights and their mean."""
+    np.testing.assert_allclose([k.bandwidth for k in kernels()], oracle["bandwidth"], rtol=1e-12)
+    omega = np.ascontiguousarray(oracle["omega"].transpose(0, 2, 1))  # theirs: feature, input
+    N, d, D = omega.shape
+    model = features.RandomFeatures(omega, np.zeros((N, 2 * D)), np.zeros(N))
+    state = State(model, np.zeros(N), *transcript(oracle, name))
+    algorithm = released._replace(init=lambda params, dictionary, model: state)
+    monkeypatch.setattr(engine, "run_block", run_block)
+    params = Released(Schedule(0.1, -0.5), 1e-3)
+    learner = engine.Learner(algorithm, params, kernels(), d, D, seed=0, model=model)
+    y_hat = learner.partial_fit(*airfoil).y_hat
+    np.testing.assert_allclose(y_hat, oracle[f"{name}_y_hat"], rtol=0, atol=1e-9)
+    if name == "raker":
+        np.testing.assert_allclose(
+            normalised(state.log_w), oracle["raker_w_final"], rtol=0, atol=1e-9
+        )
+
+
+def test_the_releases_distances_give_its_graph(oracle):
+    """Algorithm 4 as read here, on the divergences that the release computed: all 76 rows."""
+    distance, adjacency = oracle["graph_distance"], oracle["graph_adjacency"]
+    with np.errstate(divide="ignore"):  # some of its distances are negative, and never taken
+        out = dissimilarity_graph(np.log(np.maximum(distance, 0.0)), 10)
+    ours = np.zeros_like(adjacency)
+    np.put_along_axis(ours, out, 1.0, axis=1)
+    np.testing.assert_array_equal(ours, adjacency)
+
+
+@pytest.mark.parametrize(("family", "median"), [("gaussian", 0.6745), ("laplacian", 1.0)])
+def test_frequencies_of_the_release_have_our_spectra(oracle, family, median):
+    """|omega| in units of our scale has the median of |normal| or |Cauchy|: b is a variance."""
+    units = [
+        np.abs(omega) * (np.sqrt(k.bandwidth) if family == "gaussian" else k.bandwidth)
+        for k, omega in zip(kernels(), oracle["omega"], strict=True)
+        if k.family == family
+    ]
+    assert np.median(units) == pytest.approx(median, rel=0.05)

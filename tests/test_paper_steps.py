@@ -1,0 +1,352 @@
+"""The first rounds of every algorithm against the paper's equations, written out.
+
+Equation numbers are those of Ghari and Shen, "Graph-Aided Online Multi-Kernel Learning",
+JMLR. Nothing here uses the package's helpers: weights are multiplied as the paper does,
+features and gradients are plain NumPy. Only what is random is read from the state.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from omkl import algorithms, engine
+from omkl.engine import Learner, Schedule
+from omkl.kernels import Kernel
+
+FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
+LAM = 0.3
+X = np.array([0.9, -0.4, 0.7, 0.1, -0.8, 0.5, 0.2])
+Y = np.array([1.5, -2.0, 0.5, 2.0, -1.0, 1.0, -1.5])  # large labels: weights move apart at once
+
+
+def learner(name, kernels, seed=0, **settings):
+    algorithm = algorithms.load(name)
+    params = algorithm.Params(**settings)
+    return Learner(algorithm, params, kernels, d=1, D=2, seed=seed)
+
+
+def rounds(learner, begin=1):
+    """Yield (t, x, y, S_t, done): t before the label, then call done() for y_hat."""
+    for t in range(begin, len(X) + 1):
+        rnd, state, params = learner._round, learner.state, learner.params
+        engine.select(params, state, t, learner.rng, rnd)
+        chosen = rnd.evaluate[: rnd.n[0]].copy()
+        np.testing.assert_array_equal(chosen, rnd.combine[: rnd.n[1]])
+
+        def done(t=t, rnd=rnd, state=state, params=params):
+            engine.evaluate(state.model, X[t - 1 : t], rnd)
+            y_hat, asked = engine.predict(params, state, t, rnd)
+            engine.update(params, state, t, Y[t - 1], rnd)
+            assert asked
+            return y_hat
+
+        yield t, X[t - 1], Y[t - 1], chosen, done
+
+
+class Paper:
+    """theta_i, w_i and the equations that all algorithms share."""
+
+    def __init__(self, learner):
+        self.psi = learner.state.model.omega[:, 0, :].copy()  # (N, D), one input
+        self.theta = np.zeros((len(self.psi), 4))
+        self.w = np.ones(len(self.psi))
+
+    def z(self, i, x):
+        """Below (3), D = 2."""
+        angle = self.psi[i] * x
+        return np.concatenate([np.sin(angle), np.cos(angle)]) / np.sqrt(2)
+
+    def f(self, i, x):
+        return self.theta[i] @ self.z(i, x)  # (4)
+
+    def predict(self, S, x):
+        """(17), (34), (47)."""
+        return sum(self.w[i] * self.f(i, x) for i in S) / sum(self.w[i] for i in S)
+
+    def learn(self, S, x, y, eta, q):
+        """(8) and (9); (14) to (16); (35), (38), (39a): L = (f - y)^2 + lambda ||theta||^2, (5)."""
+        for i in S:
+            z, f = self.z(i, x), self.f(i, x)
+            loss = (f - y) ** 2 + LAM * (self.theta[i] ** 2).sum()
+            gradient = 2 * (f - y) * z + 2 * LAM * self.theta[i]
+            self.theta[i] = self.theta[i] - eta * gradient / q[i]
+            self.w[i] *= np.exp(-eta * loss / q[i])
+
+    def assert_equal(self, state):
+        np.testing.assert_allclose(state.model.theta, self.theta, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(state.log_w, np.log(self.w), rtol=1e-11, atol=1e-13)
+
+
+ETA = Schedule(0.3, -0.5)
+
+
+def test_raker():
+    ours = learner("raker", FOUR[:2], eta=ETA, lam=LAM)
+    paper = Paper(ours)
+    for t, x, y, S, done in rounds(ours):
+        assert sorted(S) == [0, 1]
+        assert done() == pytest.approx(paper.predict(S, x), rel=1e-12)
+        paper.learn(S, x, y, 0.3 / np.sqrt(t), q=np.ones(2))
+        paper.assert_equal(ours.state)
+    assert paper.w.max() / paper.w.min() > 1.5  # or the weights would not have been tested
+
+
+def gf(N=3, seed=0, **changes):
+    settings = dict(eta=ETA, eta_e=Schedule(0.4, -0.5), lam=LAM, M=2, J=2, freeze=3) | changes
+    return learner("gf", FOUR[:N], seed=seed, **settings)
+
+
+def graph(state):
+    """The kernels of each selective node."""
+    return [set(row[:n].tolist()) for row, n in zip(state.kernels, state.n_kernels, strict=True)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gf(seed):
+    """Given the graph and the node that were drawn; the graph of round 3 and its pi are kept."""
+    N, M, J, freeze = 3, 2, 2, 3
+    ours = gf(seed=seed)
+    paper = Paper(ours)
+    graphs = []
+    for t, x, y, S, done in rounds(ours):
+        eta_e = 0.4 / np.sqrt(t)
+        nodes = graph(ours.state)
+        graphs.append(nodes)
+        assert all(1 <= len(node) <= M for node in nodes)
+        u = np.array([sum(paper.w[i] for i in node) for node in nodes])  # (18)
+        p = (1 - eta_e) * u / u.sum() + eta_e / J  # (19)
+        np.testing.assert_allclose(ours.state.p, p, rtol=1e-12)
+        assert len(S) == len(set(S.tolist())) and set(S.tolist()) in nodes
+        if t <= freeze:
+            power = eta_e ** np.array([1, 2])
+            pi = (1 - power) * (paper.w / paper.w.sum())[:, None] + power / N  # (20), N x J
+        q = (p * (1 - (1 - pi) ** M)).sum(axis=1)  # (21)
+        np.testing.assert_allclose(ours.state.q[S], q[S], rtol=1e-12)
+        assert np.isnan(np.delete(ours.state.q, S)).all()
+        assert done() == pytest.approx(paper.predict(S, x), rel=1e-12)
+        paper.learn(S, x, y, 0.3 / np.sqrt(t), q)
+        paper.assert_equal(ours.state)
+    assert all(nodes == graphs[freeze - 1] for nodes in graphs[freeze:])
+
+
+def test_gf_draws_a_graph_up_to_round_freeze_and_not_after_it():
+    changes = np.zeros(len(X) + 1, dtype=int)  # by round, over 20 seeds
+    for seed in range(20):
+        ours = gf(seed=seed)
+        before = None
+        for t, _, _, _, done in rounds(ours):
+            changes[t] += graph(ours.state) != before
+            before = graph(ours.state)
+            done()
+    assert np.all(changes[[1, 2, 3]] > 5) and np.all(changes[4:] == 0)
+
+
+def sharpened(ours, log_w):
+    """The learner at weights that are far apart."""
+    ours.state.log_w[:] = log_w
+    return ours
+
+
+def test_gf_draws_kernels_with_pi_and_the_papers_q_is_biased():
+    """20,000 draws of graph and node against the sum over all 3^4 graphs.
+
+    (75a) claims that [i in S] / q_i has mean 1. It has not: p follows the graph that was
+    drawn, and a node that drew a light kernel is itself chosen less often.
+    """
+    n, N, M, J, t = 20_000, 3, 2, 2, 3
+    ours = sharpened(gf(eta_e=Schedule(0.6, 0.0)), np.log([0.7, 0.2, 0.1]))
+    power = np.array([0.6, 0.36])
+    pi = (1 - power) * np.array([0.7, 0.2, 0.1])[:, None] + power / N
+    in_graph = np.zeros((N, J))
+    weight = np.zeros((n, N))
+    for k in range(n):
+        engine.select(ours.params, ours.state, t, ours.rng, ours._round)
+        S = ours._round.evaluate[: ours._round.n[0]]
+        weight[k, S] = 1 / ours.state.q[S]
+        for j, node in enumerate(graph(ours.state)):
+            in_graph[list(node), j] += 1
+    probability = 1 - (1 - pi) ** M
+    z = (in_graph - n * probability) / np.sqrt(n * probability * (1 - probability))
+    assert np.abs(z).max() < 4.0
+
+    observed, estimate = np.zeros(N), np.zeros(N)
+    for trials in itertools.product(range(N), repeat=J * M):
+        nodes = [set(trials[:M]), set(trials[M:])]
+        chance = np.prod([pi[i, k // M] for k, i in enumerate(trials)])
+        u = np.array([sum((0.7, 0.2, 0.1)[i] for i in node) for node in nodes])
+        p = 0.4 * u / u.sum() + 0.6 / J
+        for i in range(N):
+            seen = sum(p[j] for j in range(J) if i in nodes[j])
+            observed[i] += chance * seen
+            estimate[i] += chance * seen / (p @ probability[i])
+    assert estimate[0] > 1.01 and estimate[2] < 0.98
+    error = (weight.mean(axis=0) - estimate) / (weight.std(axis=0) / np.sqrt(n))
+    assert np.abs(error).max() < 4.0
+    z = ((weight > 0).sum(axis=0) - n * observed) / np.sqrt(n * observed * (1 - observed))
+    assert np.abs(z).max() < 4.0
+
+
+def test_gf_chooses_the_node_with_p():
+    ours = sharpened(gf(eta_e=Schedule(0.3, 0.0)), np.log([0.7, 0.2, 0.1]))
+    ours.state.kernels[:] = [[0, 1], [2, 99]]
+    ours.state.n_kernels[:] = [2, 1]
+    chosen = np.zeros(2)
+    for _ in range(20_000):
+        engine.select(ours.params, ours.state, 4, ours.rng, ours._round)  # 4 > freeze
+        chosen[0 if ours._round.n[0] == 2 else 1] += 1
+    p = np.array([0.7 * 0.9 + 0.15, 0.7 * 0.1 + 0.15])  # (19): u = 0.9 and 0.1
+    assert chisquare(chosen, 20_000 * p).pvalue > 1e-3
+
+
+# --- SFG ------------------------------------------------------------------------------------------
+
+# Gaussians of variance 0.01, 0.1, 1 and 100: the last is farthest from all others, and the
+# first from it. Each node covers two, greedily 0, then 1, then 2.
+EDGES = np.array([[1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1], [1, 0, 0, 1]])
+DOMINATING = np.array([1, 1, 1, 0]) / 3
+
+
+def sfg(name="sfg", seed=0, **changes):
+    settings = dict(eta=ETA, xi=Schedule(0.4, -0.5), lam=LAM, M=2, explore=4) | changes
+    return learner(name, FOUR, seed=seed, **settings)
+
+
+def follow(ours, edges_and_share, explore=4):
+    """Rounds of algorithms 5 and 6; ``edges_and_share(u)`` gives (E_t, [i in D] / |D|)."""
+    paper = Paper(ours)
+    u = np.ones(4)
+    for t, x, y, S, done in rounds(ours):
+        xi, eta = 0.4 / np.sqrt(t), 0.3 / np.sqrt(t)
+        edges, share = edges_and_share(u)
+        p = (1 - xi) * u / u.sum() + xi * share  # (33), (46)
+        np.testing.assert_allclose(ours.state.p, p, rtol=1e-12)
+        node = ours.state.node[0] if t <= explore else np.argmax(u)
+        assert node == ours.state.node[0]
+        assert sorted(S) == np.flatnonzero(edges[node]).tolist()
+        q = edges.T @ p  # (36)
+        np.testing.assert_allclose(ours.state.q[S], q[S], rtol=1e-12)
+        assert np.isnan(np.delete(ours.state.q, S)).all()
+        y_hat = paper.predict(S, x)
+        assert done() == pytest.approx(y_hat, rel=1e-12)
+        paper.learn(S, x, y, eta, q)
+        u[node] *= np.exp(-eta * (y_hat - y) ** 2 / p[node])  # (37), (39b)
+        paper.assert_equal(ours.state)
+        np.testing.assert_allclose(ours.state.log_u, np.log(u), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sfg(seed):
+    follow(sfg(seed=seed), lambda u: (EDGES, DOMINATING))
+
+
+def divergence():
+    """(27) for Gaussians in one input."""
+    b = np.array([k.bandwidth for k in FOUR])
+    product = np.sqrt(2 * np.pi * np.outer(b, b) / np.add.outer(b, b))
+    own = np.diag(product)
+    return own[:, None] + own[None, :] - 2 * product
+
+
+@pytest.mark.parametrize("only_undominated", [False, True])
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_sfg_r(seed, rank, only_undominated):
+    refined = []
+
+    def refine(u):
+        best = np.flatnonzero(u >= np.sort(u)[-rank])  # (44) with the beta of section 5.2
+        edges = EDGES.copy()
+        for i in set(range(4)) - set(best.tolist()):
+            if only_undominated and EDGES[best, i].any():
+                continue
+            edges[best[divergence()[i, best].argmax()], i] = 1  # (45)
+        refined.append((edges != EDGES).any())
+        return edges, np.isin(np.arange(4), best) / len(best)
+
+    follow(sfg("sfg_r", seed, rank=rank, only_undominated=only_undominated), refine)
+    assert any(refined)
+
+
+class Drawing:
+    """A generator that always draws the same number."""
+
+    def __init__(self, u):
+        self.u = u
+
+    def random(self):
+        return self.u
+
+
+@pytest.mark.parametrize(
+    ("only_undominated", "S", "q2"), [(False, [1, 3, 2], 0.92), (True, [1, 3], 0.58)]
+)
+def test_sfg_r_readings_of_the_added_edge(only_undominated, S, q2):
+    """Where DS' = {0, 1} reaches kernel 2 by 0 already, but its d_2 = 1 does not.
+
+    The box adds the edge (1, 2), the text above it does not. Both leave (1, 3) as it is.
+    """
+    ours = sfg("sfg_r", xi=Schedule(0.2, 0.0), rank=2, only_undominated=only_undominated)
+    out = np.array([[0, 2], [1, 3], [2, 0], [3, 1]])
+    state = ours.state._replace(
+        out=out,
+        in_start=np.array([0, 2, 4, 6, 8]),
+        in_source=np.array([0, 2, 1, 3, 0, 2, 1, 3]),
+        log_divergence=np.log(
+            np.array([[0, 9, 1, 1], [9, 0, 5, 5], [1, 5, 0, 9], [1, 5, 9, 0]]) + 1e-9
+        ),
+    )
+    state.log_u[:] = np.log([0.4, 0.3, 0.2, 0.1]) - 1000.0
+    engine.select(ours.params, state, 1, Drawing(0.5), ours._round)
+    np.testing.assert_allclose(state.p, [0.42, 0.34, 0.16, 0.08], rtol=1e-12)
+    assert state.node[0] == 1
+    assert ours._round.evaluate[: ours._round.n[0]].tolist() == S
+    q = {1: 0.34 + 0.08, 3: 0.08 + 0.34}
+    assert [state.q[1], state.q[3]] == pytest.approx([q[1], q[3]], rel=1e-12)
+    engine.select(ours.params, state, 1, Drawing(0.9), ours._round)  # node 2 sees 2 and 0
+    assert ours._round.evaluate[: ours._round.n[0]].tolist() == [2, 0]
+    assert state.q[2] == pytest.approx(q2, rel=1e-12)
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=4, max_size=4),
+    st.integers(1, 4),
+    st.floats(0.01, 0.99),
+    st.booleans(),
+    st.floats(0.0, 1.0, exclude_max=True),
+)
+def test_sfg_r_observes_every_kernel_with_at_least_beta(levels, rank, xi, only_undominated, u):
+    """Below (46). Equal weights are common here: all nodes that tie for the rank dominate."""
+    ours = sfg("sfg_r", xi=Schedule(xi, 0.0), rank=rank, only_undominated=only_undominated)
+    ours.state.log_u[:] = np.array(levels) * 0.7
+    engine.select(ours.params, ours.state, 1, Drawing(u), ours._round)
+    share = np.exp(ours.state.log_u) / np.exp(ours.state.log_u).sum()
+    beta = (1 - xi) * np.sort(share)[-rank] + xi / 4
+    S = ours._round.evaluate[: ours._round.n[0]]
+    assert np.all(ours.state.q[S] >= beta * (1 - 1e-12))
+    assert ours.state.dominates.tolist() == [v >= sorted(levels)[-rank] for v in levels]
+    assert np.all(ours.state.p[ours.state.dominates] >= beta * (1 - 1e-12))
+
+
+@pytest.mark.parametrize("name", ["sfg", "sfg_r"])
+def test_nodes_are_drawn_with_p_and_then_the_best_is_taken(name):
+    more = {"rank": 2, "only_undominated": False} if name == "sfg_r" else {}
+    ours = sfg(name, **more)
+    ours.state.log_u[:] = np.log([0.1, 0.2, 0.4, 0.3]) - 1000.0
+    drawn = np.zeros(4)
+    for _ in range(20_000):
+        engine.select(ours.params, ours.state, 4, ours.rng, ours._round)  # 4 = explore
+        drawn[ours.state.node[0]] += 1
+    share = DOMINATING if name == "sfg" else np.array([0, 0, 0.5, 0.5])
+    assert (
+        chisquare(drawn, 20_000 * (0.8 * np.array([0.1, 0.2, 0.4, 0.3]) + 0.2 * share)).pvalue
+        > 1e-3
+    )
+    for u in (0.0, 0.5, 0.999):
+        engine.select(ours.params, ours.state, 5, Drawing(u), ours._round)
+        assert ours.state.node[0] == 2

@@ -1,0 +1,98 @@
+"""Settings at which one algorithm becomes another or something known.
+
+One kernel and the complete graph are in ``omkl.checks``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from omkl import checks, engine
+from omkl.checks import DICTIONARY, Case, default_settings, stream
+
+N = len(DICTIONARY)
+
+
+def learner(name, seed=0, **changes):
+    return Case(name, default_settings(name)).learner(seed, **changes)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return stream()
+
+
+def test_sfg_with_one_out_neighbour_sees_the_drawn_node_alone(data):
+    """Then the dominating set is everything, q is p, and w plays no part in the prediction."""
+    ours = learner("sfg", M=1)
+    np.testing.assert_array_equal(ours.state.dominating, 1 / N)
+
+    def spy(rnd):
+        node = ours.state.node[0]
+        assert rnd.n.tolist() == [1, 1] and rnd.evaluate[0] == rnd.combine[0] == node
+        assert ours.state.q[node] == ours.state.p[node]
+        return lambda: None
+
+    checks.play(ours, *data, spy)
+
+
+@pytest.mark.parametrize("only_undominated", [False, True])
+def test_sfg_r_whose_nodes_all_dominate_is_sfg_where_all_dominate(data, only_undominated):
+    """rank = N refines nothing and explores uniformly, as SFG does with M = 1: the same bits."""
+    refined = learner("sfg_r", M=1, rank=N, only_undominated=only_undominated)
+    np.testing.assert_array_equal(
+        refined.partial_fit(*data).y_hat, learner("sfg", M=1).partial_fit(*data).y_hat
+    )
+
+
+@pytest.mark.parametrize("name", ["sfg", "sfg_r"])
+def test_without_exploration_rounds_nothing_is_random(data, name):
+    """explore = 0: another seed for the selection, the same features, the same bits."""
+    first, second = learner(name, seed=0, explore=0), learner(name, seed=1, explore=0)
+    second.state.model.omega[:] = first.state.model.omega
+    np.testing.assert_array_equal(first.partial_fit(*data).y_hat, second.partial_fit(*data).y_hat)
+    assert first.used.min() > 0  # the node with the largest u changes all the time
+
+
+def test_gf_that_only_explores_ignores_its_weights(data):
+    """eta_e -> 1: kernels and nodes are drawn uniformly, q = 1 - (1 - 1/N)^M for ever."""
+    ours = learner("gf", eta_e=1 - 1e-13, eta=2.0)
+    q = 1 - (1 - 1 / N) ** ours.params.M
+
+    def spy(rnd):
+        np.testing.assert_allclose(ours.state.q[rnd.evaluate[: rnd.n[0]]], q, rtol=1e-11)
+        np.testing.assert_allclose(ours.state.p, 1 / ours.params.J, rtol=1e-11)
+        return lambda: None
+
+    checks.play(ours, *data, spy)
+    assert np.ptp(ours.state.log_w) > 1.0
+
+
+def test_gf_with_one_selective_node_weighs_without_bias(data):
+    """J = 1: p is 1 whatever was drawn, so q is the probability of being observed, (21)."""
+    ours = learner("gf", J=1)
+    ours.state.log_w[:] = -0.8 * np.arange(N)
+    n = 5000
+    weight = np.zeros((n, N))
+    for k in range(n):
+        engine.select(ours.params, ours.state, 41, ours.rng, ours._round)
+        S = ours._round.evaluate[: ours._round.n[0]]
+        weight[k, S] = 1 / ours.state.q[S]
+    assert ours.state.p.tolist() == [1.0]
+    assert np.all(np.abs(weight.mean(axis=0) - 1) < 4 * weight.std(axis=0) / np.sqrt(n))
+
+
+def test_without_regularisation_raker_is_least_mean_squares(data):
+    """lam = 0 and a single kernel twice: f stays that of one learner, and the weights equal."""
+    X, y = data
+    twins = Case("raker", default_settings("raker")).learner(dictionary=DICTIONARY[:1] * 2, lam=0.0)
+    twins.state.model.omega[1] = twins.state.model.omega[0]
+    z = np.sin(X @ twins.state.model.omega[0]), np.cos(X @ twins.state.model.omega[0])
+    z = np.hstack(z) / np.sqrt(z[0].shape[1])
+    theta, expected = np.zeros(z.shape[1]), np.empty(len(y))
+    for s in range(len(y)):
+        expected[s] = theta @ z[s]
+        theta += 2 * 0.1 / np.sqrt(s + 1) * (y[s] - expected[s]) * z[s]
+    np.testing.assert_allclose(twins.partial_fit(X, y).y_hat, expected, rtol=0, atol=1e-12)
+    assert twins.state.log_w[0] == twins.state.log_w[1] < 0

@@ -1,0 +1,133 @@
+"""Compiled arithmetic against extended precision, and exponential weights in the log domain."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import chisquare
+
+from omkl import jit, weights
+from omkl.features import sincos
+
+
+def every_exp(x, out):
+    for j in range(x.shape[0]):
+        out[j] = weights.exp_nonpositive(x[j])
+
+
+compiled_exp = jit.compiled(every_exp)
+
+
+@pytest.mark.parametrize("exp", [every_exp, compiled_exp], ids=["plain", "compiled"])
+def test_exp_nonpositive(exp):
+    rng = np.random.default_rng(0)
+    x = -np.concatenate([[0.0, 1e-300, 1e-17], rng.uniform(0, 1, 5000), rng.uniform(0, 708, 5000)])
+    out = np.empty_like(x)
+    exp(x, out)
+    exact = np.exp(x.astype(np.longdouble))
+    assert np.abs(out / exact - 1).max() < 3e-16
+    special = np.array([0.0, -708.5, -1e5, -1e300, -np.inf, np.nan])
+    out = np.empty_like(special)
+    exp(special, out)
+    np.testing.assert_array_equal(out, [1.0, 0.0, 0.0, 0.0, 0.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("scale", "tolerance"), [(1.0, 3e-16), (1e2, 4e-16), (1e4, 4e-16), (1e6, 1e-13)]
+)
+def test_sincos_is_as_accurate_as_stated(scale, tolerance):
+    x = np.random.default_rng(1).uniform(-scale, scale, 20_000)
+    x[:5] = [0.0, scale, -scale, math.pi / 2, -math.pi]
+    sin, cos = np.empty_like(x), np.empty_like(x)
+    sincos(x, sin, cos)
+    exact = x.astype(np.longdouble)
+    assert np.abs(sin - np.sin(exact)).max() < tolerance
+    assert np.abs(cos - np.cos(exact)).max() < tolerance
+
+
+def test_sincos_of_huge_and_undefined_angles():
+    """Where floats are further apart than a period the values mean nothing, but stay in range."""
+    x = np.array([s * m * 10.0**k for s in (1, -1) for m in (1.0, 1.7) for k in range(7, 309)])
+    sin, cos = np.empty_like(x), np.empty_like(x)
+    sincos(x, sin, cos)
+    assert np.abs(sin).max() <= 1.0 + 3e-16 and np.abs(cos).max() <= 1.0 + 3e-16
+    x = np.array([np.nan, np.inf, -np.inf])
+    with np.errstate(invalid="ignore"):
+        sincos(x, sin, cos)
+    assert np.isnan(sin[:3]).all() and np.isnan(cos[:3]).all()
+
+
+# --- Weights --------------------------------------------------------------------------------------
+
+
+def softmax(log_w):
+    w = np.empty_like(log_w)
+    return w, weights.softmax(log_w, w)
+
+
+def test_softmax_and_mean_by_hand():
+    log_w = np.log([1.0, 2.0, 5.0])
+    w, log_sum = softmax(log_w)
+    np.testing.assert_allclose(w, [1 / 8, 2 / 8, 5 / 8], rtol=1e-15)
+    assert log_sum == pytest.approx(math.log(8.0), rel=1e-15)
+    f, kernels = np.array([10.0, np.nan, 4.0]), np.array([2, 0, 99])
+    assert weights.weighted_mean(log_w, f, kernels, 2) == pytest.approx((5 * 4 + 10) / 6)
+    np.testing.assert_allclose(weights.normalised(np.stack([log_w, log_w + 7])), [w, w], rtol=1e-14)
+
+
+def test_a_million_rounds_do_not_underflow():
+    """Losses 0.9, 0.9 + 1e-6 and 1: the weights themselves are 0 long before the end.
+
+    A million roundings of a number near 1e6 add up to 6e-5 at most.
+    """
+    loss = np.array([0.9, 0.9 + 1e-6, 1.0])
+    log_w = -np.cumsum(np.tile(loss, (1_000_000, 1)), axis=0)[-1]
+    assert np.all(np.exp(log_w) == 0.0)
+    w, log_sum = softmax(log_w)
+    np.testing.assert_allclose(w, np.array([1.0, math.exp(-1), 0.0]) / (1 + math.exp(-1)), 1e-4)
+    assert log_sum == pytest.approx(-900_000 + math.log(1 + math.exp(-1)), rel=1e-9)
+    assert weights.weighted_mean(log_w, np.array([0.0, 0.0, 3.0]), np.array([2]), 1) == 3.0
+    assert weights.argmax(log_w) == 0
+
+
+log_weights = arrays(np.float64, st.integers(1, 8), elements=st.floats(-1e6, 1e6))
+
+
+@settings(deadline=None)
+@given(log_weights, st.floats(-1e3, 1e3))
+def test_softmax_properties(log_w, shift):
+    """A distribution, in the order of the weights, that a common factor does not change."""
+    w, _ = softmax(log_w)
+    assert w.sum() == pytest.approx(1.0, abs=1e-15 * len(w)) and np.all(w >= 0.0)
+    assert np.all(np.diff(w[np.argsort(log_w, kind="stable")]) >= -1e-18)
+    np.testing.assert_allclose(softmax(log_w + shift)[0], w, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(weights.normalised(log_w), w, rtol=1e-14, atol=1e-300)
+    kernels = np.arange(len(w))
+    mean = weights.weighted_mean(log_w, np.linspace(-1, 2, len(w)), kernels, len(w))
+    assert mean == pytest.approx(w @ np.linspace(-1, 2, len(w)), abs=1e-14)
+
+
+def test_draw_by_hand():
+    p = np.array([0.0, 0.25, 0.0, 0.5, 0.25, 0.0])
+    drawn = [weights.draw(p, u) for u in (0.0, 0.2499, 0.25, 0.7499, 0.75, 1.0 - 2**-53)]
+    assert drawn == [1, 1, 3, 3, 4, 4]
+    tenths = np.full(10, 0.1)  # their running sum ends at 1 - 1.1e-16
+    assert weights.draw(tenths, 1.0 - 2**-53) == 9
+
+
+def test_draw_frequencies():
+    p = np.array([0.4, 0.0, 0.05, 0.3, 0.25])
+    u = np.random.default_rng(2).random(50_000)
+    counts = np.bincount([weights.draw(p, v) for v in u], minlength=5)
+    assert counts[1] == 0
+    assert chisquare(counts[p > 0], 50_000 * p[p > 0]).pvalue > 1e-3
+
+
+def test_argmax_takes_the_first_of_equals():
+    assert weights.argmax(np.array([1.0, 3.0, 3.0, 2.0])) == 1
+    assert weights.argmax(np.array([-np.inf, -np.inf])) == 0
