@@ -269,10 +269,11 @@ class CommandLine:
         for folder in self.folders:
             if not folder.is_dir():
                 raise UsageError(f"there is no folder {folder} (--config-dir)")
-            for path in sorted(folder.glob("*/*.yaml")):
-                names = found.setdefault(path.parent.name, [])
-                if path.stem not in names:
-                    names.append(path.stem)
+            for path in sorted(folder.glob("*/**/*.yaml")):
+                group, _, name = path.relative_to(folder).with_suffix("").as_posix().partition("/")
+                names = found.setdefault(group, [])
+                if name not in names:
+                    names.append(name)
         found.pop("table", None)  # for omkl-report
         return found
 

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl import features
+from omkl import features, support
 from omkl.features import Buffers, RandomFeatures
-from omkl.jit import compiled, implement, part
+from omkl.jit import compiled, implement, part, tell_apart, uncached
+from omkl.support import Sums, Support
 
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
@@ -39,14 +40,14 @@ class Round(NamedTuple):
     combine   (N,) int64, the kernels that predict, a subset: the first n[1] entries
     n         (2,) int64, both counts
     f         (N,) outputs f_i(x_t); NaN where the kernel was not evaluated
-    buffers   room for the features of the evaluated kernels
+    buffers   room for the representation: features of the evaluated kernels, or sums
     """
 
     evaluate: np.ndarray
     combine: np.ndarray
     n: np.ndarray
     f: np.ndarray
-    buffers: Buffers
+    buffers: Buffers | Sums
 
 
 class Schedule(NamedTuple):
@@ -98,7 +99,12 @@ def _evaluate_random_features(model, x, rnd):
     features.outputs(model, rnd.evaluate, n, rnd.buffers, rnd.f)
 
 
+def _evaluate_support(model, x, rnd):
+    support.outputs(model, x, rnd.buffers, rnd.f)
+
+
 implement(evaluate, RandomFeatures, _evaluate_random_features)
+implement(evaluate, Support, _evaluate_support)
 
 
 @part
@@ -114,7 +120,7 @@ def choose(rnd, kernels, n):
 @part
 def choose_all(rnd):
     """Evaluate and combine every kernel."""
-    if rnd.n[0] != rnd.f.shape[0]:
+    if rnd.n[0] != rnd.f.shape[0] or rnd.n[1] != rnd.f.shape[0]:
         for i in range(rnd.f.shape[0]):
             rnd.evaluate[i] = i
             rnd.combine[i] = i
@@ -140,11 +146,22 @@ def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used):
         update(params, state, now, y[s] if ask else np.nan, rnd)
 
 
+def _run_block_of(Params: type) -> Callable[..., None]:
+    """Code of algorithms outside the package is not kept on disk, where edits would go unseen."""
+    return run_block if Params.__module__.startswith("omkl.") else uncached(run_block)
+
+
 class Algorithm(NamedTuple):
     """An online learner, as its module in ``omkl.algorithms`` registers it.
 
-    Params is the NamedTuple of hyper-parameters, the keys of its YAML; ``init``
-    makes its State, a NamedTuple of arrays with the field ``model``.
+    name       as typed after ``algorithm=``
+    Params     the NamedTuple of hyper-parameters, the keys of its YAML
+    init       (params, dictionary, model) -> State, a NamedTuple of arrays with ``model``
+    select, predict, update   the three steps
+    kernels    (params, dictionary) -> the kernels that it learns with
+    module     where it is defined
+    exact      True: exact kernels and a growing support, nothing random; False: random
+               features
     """
 
     name: str
@@ -153,14 +170,36 @@ class Algorithm(NamedTuple):
     select: Callable[..., Any]
     predict: Callable[..., Any]
     update: Callable[..., Any]
+    kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
+    exact: bool
+    module: str
 
 
-def register(module: str, Params: type, init: Any, **steps: Any) -> Algorithm:
+def register(
+    module: str,
+    Params: type,
+    init: Callable[..., Any],
+    *,
+    select: Callable[..., Any],
+    predict: Callable[..., Any],
+    update: Callable[..., Any],
+    kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] | None = None,
+    exact: bool = False,
+) -> Algorithm:
     """Make a module's three steps the ones that the engine takes for its Params."""
-    algorithm = Algorithm(module.rpartition(".")[2], Params, init, **steps)
-    for name, step in (("select", select), ("predict", predict), ("update", update)):
-        implement(step, Params, steps[name])
-    return algorithm
+    for step, function in ((_STEPS[0], select), (_STEPS[1], predict), (_STEPS[2], update)):
+        implement(step, Params, function)
+    name = module.removeprefix("omkl.algorithms.").replace(".", "/")
+    return Algorithm(
+        name, Params, init, select, predict, update, kernels or _dictionary, exact, module
+    )
+
+
+_STEPS = (select, predict, update)
+
+
+def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    return dictionary
 
 
 class Trace(NamedTuple):
@@ -168,6 +207,12 @@ class Trace(NamedTuple):
 
     y_hat: np.ndarray
     asked: np.ndarray
+
+
+def draw_features(dictionary: Sequence[Kernel], d: int, D: int, seed: int) -> RandomFeatures:
+    """The random features that every algorithm sees for this seed."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0])
+    return features.random_features(dictionary, d, D, rng)
 
 
 class Learner:
@@ -182,12 +227,14 @@ class Learner:
     dictionary
         N kernels.
     d, D
-        Inputs and random features a kernel.
+        Inputs, and random features a kernel.
     seed
         Integer >= 0. Features and selection draw from separate children of one
         ``SeedSequence``: all algorithms see the same features for the same seed.
     model
-        A representation to start from in place of fresh random features.
+        A representation to start from in place of a fresh one.
+    threads
+        Threads of an exact-kernel learner; the others use one.
     """
 
     def __init__(
@@ -198,19 +245,24 @@ class Learner:
         d: int,
         D: int,
         seed: int,
-        model: Any = None,
+        model: RandomFeatures | Support | None = None,
+        threads: int = 1,
     ) -> None:
-        for_features, for_selection = np.random.SeedSequence(seed).spawn(2)
-        if model is None:
-            rng = np.random.default_rng(for_features)
-            model = features.random_features(dictionary, d, D, rng)
+        kernels = algorithm.kernels(params, dictionary)
+        if model is None and algorithm.exact:
+            model = support.support(kernels, d, support.TILE)
+        elif model is None:
+            model = draw_features(kernels, d, D, seed)
         self.params = params
         self.d = d
-        self.state = algorithm.init(params, dictionary, model)
-        self.rng = np.random.default_rng(for_selection)
+        self.threads = threads
+        self.state = algorithm.init(params, kernels, model)
+        tell_apart(type(self.state))
+        self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
+        self._run_block = _run_block_of(type(params))
         self.t = 0
-        self.used = np.zeros(len(dictionary), dtype=np.int64)
-        self._round = _room(len(dictionary), D)
+        self.used = np.zeros(model.n_kernels, dtype=np.int64)
+        self._round = _room(model, threads)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
         """Predict, then learn, row by row: X (n, d), y (n,). Any split gives the same numbers."""
@@ -220,13 +272,45 @@ class Learner:
             raise ValueError(
                 f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
             )
-        y_hat = np.empty(len(y))
-        asked = np.empty(len(y), dtype=np.bool_)
-        run_block(
-            self.params, self.state, self.t, X, y, self.rng, self._round, y_hat, asked, self.used
+        trace = Trace(np.empty(len(y)), np.empty(len(y), dtype=np.bool_))
+        if isinstance(self.state.model, Support):
+            self._stream_in_tiles(X, y, trace)
+        else:
+            self._stream(X, y, trace, slice(0, len(y)))
+        return trace
+
+    def _stream(self, X: np.ndarray, y: np.ndarray, trace: Trace, rows: slice) -> None:
+        self._run_block(
+            self.params,
+            self.state,
+            self.t,
+            X[rows],
+            y[rows],
+            self.rng,
+            self._round,
+            trace.y_hat[rows],
+            trace.asked[rows],
+            self.used,
         )
-        self.t += len(y)
-        return Trace(y_hat, asked)
+        self.t += rows.stop - rows.start
+
+    def _stream_in_tiles(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
+        model = self.make_room(len(y))
+        buffers = self._round.buffers
+        assert isinstance(buffers, Sums)
+        start = 0
+        with support.threads(self.threads) as pool:
+            while start < len(y):
+                stop = min(len(y), start + support.rows_of_tile(model))
+                support.ahead(model, buffers, X[start:stop], pool)
+                self._stream(X, y, trace, slice(start, stop))
+                start = stop
+
+    def make_room(self, n_rows: int) -> Support:
+        """Let an exact-kernel learner's support grow by that many rows."""
+        model = support.with_room(self.state.model, int(self.state.model.n[0]) + n_rows)
+        self.state = self.state._replace(model=model)
+        return model
 
     def learn_one(self, x: np.ndarray, y: float) -> float:
         """One round: the prediction for x (d,), given before y is learned."""
@@ -234,19 +318,25 @@ class Learner:
         return float(trace.y_hat[0])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_round"}
+        left_out = ("_round", "_run_block")
+        return {k: v for k, v in self.__dict__.items() if k not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        N, _, D = self.state.model.omega.shape
-        self._round = _room(N, D)
+        self._run_block = _run_block_of(type(self.params))
+        self._round = _room(self.state.model, self.threads)
 
 
-def _room(N: int, D: int) -> Round:
+def _room(model: RandomFeatures | Support, n_threads: int) -> Round:
+    N = model.n_kernels
+    if isinstance(model, Support):
+        buffers: Buffers | Sums = support.sums(model, n_threads)
+    else:
+        buffers = features.buffers(model)
     return Round(
         evaluate=np.zeros(N, dtype=np.int64),
         combine=np.zeros(N, dtype=np.int64),
         n=np.zeros(2, dtype=np.int64),
         f=np.full(N, np.nan),
-        buffers=Buffers(np.empty(N * D), np.empty(N * D), np.empty(N * D)),
+        buffers=buffers,
     )

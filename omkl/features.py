@@ -35,6 +35,10 @@ class RandomFeatures(NamedTuple):
     theta: np.ndarray
     norm2: np.ndarray
 
+    @property
+    def n_kernels(self) -> int:
+        return len(self.theta)
+
 
 def random_features(
     dictionary: Sequence[Kernel], d: int, D: int, rng: np.random.Generator
@@ -103,6 +107,12 @@ class Buffers(NamedTuple):
     angle: np.ndarray
     sin: np.ndarray
     cos: np.ndarray
+
+
+def buffers(model: RandomFeatures) -> Buffers:
+    """Empty room for the features of a model's rounds."""
+    N, _, D = model.omega.shape
+    return Buffers(np.empty(N * D), np.empty(N * D), np.empty(N * D))
 
 
 @part

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 
-def dissimilarity_graph(log_divergence: np.ndarray, M: int) -> np.ndarray:
+def dissimilarity_graph(
+    log_divergence: np.ndarray, M: int, add: np.ufunc = np.logaddexp
+) -> np.ndarray:
     """Out-neighbours (N, M) of a graph whose every node sees M mutually dissimilar kernels.
 
     Ghari and Shen, JMLR, algorithm 4: node i starts with itself, and j joins
@@ -14,7 +16,8 @@ def dissimilarity_graph(log_divergence: np.ndarray, M: int) -> np.ndarray:
     with the largest mean divergence from those already there joins next (ties:
     the smallest index); gamma_i is then the mean divergence of the last to join.
 
-    log_divergence (N, N) is the log of Delta. The first column is the node itself.
+    log_divergence (N, N) is the log of Delta; with ``add=np.add`` it is Delta itself,
+    which may then be negative. The first column is the node itself.
     """
     N = len(log_divergence)
     if not 1 <= M <= N:
@@ -34,8 +37,27 @@ def dissimilarity_graph(log_divergence: np.ndarray, M: int) -> np.ndarray:
             best[blank] = (~chosen[blank]).argmax(axis=1)
         out[:, m] = best
         chosen[rows, best] = True
-        log_sum = np.logaddexp(log_sum, log_divergence[best])
+        log_sum = add(log_sum, log_divergence[best])
     return out
+
+
+def similarity_graph(log_divergence: np.ndarray, M: int) -> np.ndarray:
+    """Out-neighbours (N, M) of a graph whose every node sees the M kernels most like its own.
+
+    Ghari and Shen, first version (arXiv), algorithm 1: an edge from i to j where
+    Delta(i, j) <= gamma_i, the largest threshold that leaves M of them, node i
+    among them (Delta(i, i) = 0). Every gamma from the M-th smallest divergence up
+    to the next one gives this graph; equal divergences go to the smallest index.
+
+    log_divergence (N, N) is the log of Delta. The first column is the node itself.
+    """
+    N = len(log_divergence)
+    if not 1 <= M <= N:
+        raise ValueError(f"M={M} out-neighbours lie outside [1, N={N}]")
+    own = np.arange(N)[:, None]
+    order = np.argsort(log_divergence, axis=1, kind="stable")
+    others = order[order != own].reshape(N, N - 1)  # copies of a kernel may precede it
+    return np.hstack([own, others[:, : M - 1]])
 
 
 def dominating_set(out: np.ndarray) -> np.ndarray:

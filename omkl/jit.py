@@ -42,7 +42,7 @@ PACKAGE = Path(__file__).parent
 
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
-    core = ["jit", "engine", "features", "weights"]
+    core = ["jit", "engine", "features", "support", "weights"]
     return [PACKAGE / f"{name}.py" for name in core] + sorted(PACKAGE.glob("algorithms/**/*.py"))
 
 
@@ -114,6 +114,14 @@ def compiled(function: F) -> F:
         return numba.njit(cache=True, **options)(function)
 
 
+@functools.cache
+def uncached(function: Any) -> Any:
+    """The same compiled function, kept for this process alone."""
+    if not ENABLED:
+        return function
+    return numba.njit(nogil=True, error_model="numpy", fastmath=FLAGS)(function.py_func)
+
+
 def part(function: F) -> F:
     """A piece of compiled code that has no entry point of its own."""
     return register_jitable(fastmath=FLAGS, error_model="numpy")(function) if ENABLED else function
@@ -129,7 +137,7 @@ def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
     step.register(kind)(function)
     if not ENABLED:
         return
-
+    tell_apart(kind)
     names = list(function.__code__.co_varnames[: function.__code__.co_argcount])
     first = names[0]
     scope: dict[str, Any] = {"types": types, "kind": kind, "function": function}
@@ -140,6 +148,16 @@ def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
     ]
     exec("\n".join(lines), scope)
     overload(step, jit_options={"fastmath": FLAGS, "error_model": "numpy"})(scope["choose"])
+
+
+def tell_apart(kind: type) -> None:
+    """Give a NamedTuple its full name, module included, in the symbols of compiled code.
+
+    Numba names a symbol by the bare class names of its arguments. Two algorithms whose
+    ``Params`` have fields of the same types, compiled in different processes, would get
+    one name for both; a process that loads both from disk then runs one for the other.
+    """
+    kind.__name__ = f"{kind.__module__}.{kind.__qualname__}"
 
 
 def n_specialisations(function: Any) -> int:
@@ -171,13 +189,21 @@ if ENABLED:
         return lambda k: _power_of_two(k)  # type: ignore[call-arg]
 
 
+def reduction(function: F) -> F:
+    """Compile a helper whose sum may be taken in any order, so that it becomes vector code.
+
+    The freedom holds for the instructions of this function alone, not for what it calls.
+    """
+    if not ENABLED:
+        return function
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    return numba.njit(fastmath=FLAGS | {"reassoc"}, **options)(function)
+
+
+@reduction
 def dot(a, b):
     """Inner product of two vectors, (n,) and (n,); the order of the sum is free."""
     total = 0.0
     for j in range(a.shape[0]):
         total += a[j] * b[j]
     return total
-
-
-if ENABLED:
-    dot = numba.njit(fastmath=FLAGS | {"reassoc"}, error_model="numpy")(dot)

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ import numpy as np
 import omkl
 from omkl import algorithms, comparators, jit, kernels, params, results
 from omkl.datasets import DataError, Stream, open_stream
-from omkl.engine import Algorithm, Learner, Schedule
+from omkl.engine import Algorithm, Learner, Schedule, draw_features
 from omkl.metrics import Recorder, mean_and_deviation
 from omkl.results import Run
 
@@ -36,6 +36,10 @@ Progress = Callable[[str, int, int | None, float | None], None]
 
 # Keys of a data set that describe it and cannot change a number.
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
+
+
+UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open yet
+MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
 
 
 class Outcome(NamedTuple):
@@ -76,11 +80,28 @@ def prepare(config: Mapping[str, Any]) -> Job:
     algorithm = algorithms.load(given.pop("name"))
     sizes = {"N": len(dictionary), "D": config["D"]}
     # Once before the data are opened: a wrong number should not wait for a large file.
-    params.build(algorithm.Params, given, 1, sizes)
+    params.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
     stream = open_stream(config["dataset"], config["stream"], seed=config["seed"])
     built = params.build(algorithm.Params, given, stream.n_rounds, sizes)
-    seeds = [config["seed"] + r for r in range(config["seeds"])]
+    # An exact-kernel learner draws nothing: one repetition says all.
+    n_seeds = 1 if algorithm.exact else config["seeds"]
+    seeds = [config["seed"] + r for r in range(n_seeds)]
+    if algorithm.exact:
+        _require_memory(len(algorithm.kernels(built, dictionary)), stream)
     return Job(_portable(config, stream), stream, dictionary, algorithm, built, seeds)
+
+
+def _require_memory(n_kernels: int, stream: Stream) -> None:
+    """Exact kernels keep every row: refuse what cannot be held before the first round."""
+    if stream.n_rounds is None:
+        return
+    gigabytes = stream.n_rounds * (n_kernels + stream.n_inputs) * 8 / 1e9
+    if gigabytes > MOST_GIGABYTES:
+        raise ValueError(
+            f"exact kernels would keep {stream.n_rounds} rows for {n_kernels} kernels, "
+            f"{gigabytes:.0f} GB; set stream.limit, choose fewer kernels, or a learner with "
+            "random features"
+        )
 
 
 def _check_settings(config: Mapping[str, Any]) -> None:
@@ -144,7 +165,8 @@ def _without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
 
 def folder_of(config: Mapping[str, Any]) -> Path:
     """Where the run of this configuration lives, relative to nothing but ``outputs``."""
-    name = f"{config['algorithm']['name']}-{key_of(config)}"
+    algorithm = str(config["algorithm"]["name"]).replace("/", ".")  # no folder in between
+    name = f"{algorithm}-{key_of(config)}"
     return Path(config["outputs"]) / "runs" / str(config["dataset"]["name"]) / name
 
 
@@ -292,7 +314,8 @@ def compute(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Stream every seed through its learner: the numbers of result.json and curves.npz."""
     config, stream = job.config, job.stream
-    n_threads = min(config["threads"] or default_threads(), len(job.seeds))
+    most_threads = config["threads"] or default_threads()
+    n_threads = min(most_threads, len(job.seeds))
     if progress:
         progress("preparing", 0, None, None)
     with _threads(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
@@ -300,7 +323,7 @@ def compute(
     recorder = Recorder(len(learners))
     seconds = np.zeros(len(learners))
     labels = np.zeros(len(learners), dtype=np.int64)
-    low, high = np.inf, -np.inf
+    low, high, largest_norm, largest_error = np.inf, -np.inf, 0.0, 0.0
 
     def one(r: int, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         before = time.perf_counter()
@@ -320,6 +343,8 @@ def compute(
                 recorder.add(np.stack(errors))
             _require_finite(job, recorder)
             low, high = min(low, float(y.min())), max(high, float(y.max()))
+            largest_norm = max(largest_norm, float(np.linalg.norm(X, axis=1).max()))
+            largest_error = max(largest_error, *(float(e.max()) for e in errors))
             if progress:
                 so_far = float(recorder.total.mean() / recorder.n_rounds)
                 progress("rounds", recorder.n_rounds, stream.n_rounds, so_far)
@@ -336,11 +361,15 @@ def compute(
     mse = recorder.total / T
     mean, deviation = mean_and_deviation(mse)
     used = np.stack([learner.used for learner in learners])
-    regret, regret_curves = _regret(job, learners, rounds, sums, progress)
+    regret, regret_curves = _regret(job, rounds, sums, progress)
+    learned_with = job.algorithm.kernels(job.params, job.dictionary)
     result = {
         "n_rounds": T,
         "n_inputs": stream.n_inputs,
-        "n_kernels": len(job.dictionary),
+        "n_kernels": used.shape[1],
+        "deterministic": job.algorithm.exact,
+        "max_squared_error": largest_error,
+        "max_norm": largest_norm,
         "D": config["D"],
         "seeds": job.seeds,
         "mse_mean": mean,
@@ -350,7 +379,7 @@ def compute(
         "labels": float(labels.mean()),
         "seconds": elapsed,
         "seconds_per_seed": seconds.tolist(),
-        "threads": n_threads,
+        "threads": most_threads if job.algorithm.exact else n_threads,
         "regret": regret,
         "stream": stream.provenance,
     }
@@ -359,8 +388,8 @@ def compute(
         "mse": sums / rounds,
         "weights": np.stack([_weights(learner) for learner in learners]),
         "usage": used,
-        "kernel_family": np.array([k.family for k in job.dictionary]),
-        "kernel_bandwidth": np.array([k.bandwidth for k in job.dictionary]),
+        "kernel_family": np.array([k.family for k in learned_with]),
+        "kernel_bandwidth": np.array([k.bandwidth for k in learned_with]),
         "change_rounds": np.array(stream.change_rounds, dtype=np.int64),
     }
     return result, curves | regret_curves
@@ -403,9 +432,10 @@ def _weights(learner: Learner) -> np.ndarray:
 def _learners(job: Job) -> list[Learner]:
     """A learner a seed; compiles, or loads what was compiled, before any clock starts."""
     d, D = job.stream.n_inputs, job.config["D"]
+    n_threads = job.config["threads"] or default_threads() if job.algorithm.exact else 1
 
     def learner(seed: int) -> Learner:
-        return Learner(job.algorithm, job.params, job.dictionary, d, D, seed)
+        return Learner(job.algorithm, job.params, job.dictionary, d, D, seed, threads=n_threads)
 
     learner(0).partial_fit(np.zeros((2, d)), np.zeros(2))
     return [learner(seed) for seed in job.seeds]
@@ -413,7 +443,6 @@ def _learners(job: Job) -> list[Learner]:
 
 def _regret(
     job: Job,
-    learners: Sequence[Learner],
     rounds: np.ndarray,
     sums: np.ndarray,
     progress: Progress | None,
@@ -438,7 +467,7 @@ def _regret(
 
     if settings["ridge_features"]:
         label = comparators.RIDGE_FEATURES
-        N, _, D = learners[0].state.model.omega.shape
+        N, D = len(job.dictionary), job.config["D"]
         megabytes = N * (2 * D) ** 2 * 8 // 2**20
         reason = None
         if T > settings["max_rounds"]:
@@ -448,7 +477,7 @@ def _regret(
         if reason:
             entries["ridge_features"] = {"label": label, "skipped": reason}
         else:
-            sums_of, best = _ridge_features(job, learners, progress)
+            sums_of, best = _ridge_features(job, progress)
             keep("ridge_features", label, sums_of, kernels=best)
 
     if settings["kernel_ridge"]:
@@ -466,38 +495,40 @@ def _regret(
     return entries, curves
 
 
-def _ridge_features(
-    job: Job, learners: Sequence[Learner], progress: Progress | None
-) -> tuple[np.ndarray, list[str]]:
+def _ridge_features(job: Job, progress: Progress | None) -> tuple[np.ndarray, list[str]]:
     """Cumulative squared errors (R, P) of each seed's comparator, and the kernels chosen."""
     stream, size = job.stream, 1024
     n_threads = job.config["threads"] or default_threads()
+    d, D = stream.n_inputs, job.config["D"]
 
-    def find(r: int) -> dict[str, np.ndarray]:
-        omega = learners[r].state.model.omega
+    def omega_of(seed: int) -> np.ndarray:
+        return draw_features(job.dictionary, d, D, seed).omega
+
+    def find(seed: int) -> dict[str, np.ndarray]:
 
         def fit() -> dict[str, np.ndarray]:
             index, theta = comparators.ridge_features(
-                omega, lambda: stream.blocks(size), job.config["regret"]["lam"]
+                omega_of(seed), lambda: stream.blocks(size), job.config["regret"]["lam"]
             )
             return {"best": np.array(index), "theta": theta}
 
-        return _cached(job, f"ridge_features-{job.seeds[r]}", fit)
+        return _cached(job, f"ridge_features-{seed}", fit)
 
     thetas, best = [], []
     with comparators.one_thread_each(), _threads(n_threads) as pool:
-        for r, found in enumerate(pool.map(find, range(len(learners)))):
+        for found in pool.map(find, job.seeds):
             thetas.append(found["theta"])
             best.append(int(found["best"]))
             if progress:
-                progress("comparator", r + 1, len(learners), None)
-    recorder = Recorder(len(learners))
+                progress("comparator", len(best), len(job.seeds), None)
+    omegas = [omega_of(seed)[i].copy() for seed, i in zip(job.seeds, best, strict=True)]
+    recorder = Recorder(len(job.seeds))
     for X, y in stream.blocks(size):
         recorder.add(
             np.stack(
                 [
-                    comparators.squared_errors(learner.state.model.omega[i], theta, X, y)
-                    for learner, i, theta in zip(learners, best, thetas, strict=True)
+                    comparators.squared_errors(omega, theta, X, y)
+                    for omega, theta in zip(omegas, thetas, strict=True)
                 ]
             )
         )

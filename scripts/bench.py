@@ -9,7 +9,9 @@ two multiply-adds for the output and two for the update. The least time is
     |S| D (sincos + (d + 4) multiply_add)
 
 with the throughputs of the bare polynomial and of y += a x, both on cached
-data, measured here as well. Only the ratios mean anything on another machine.
+data, measured here as well. An exact-kernel learner needs one exponential and
+one multiply-add for each of N t kernel values, and d multiply-adds for each of
+t distances of each kind. Only the ratios mean anything on another machine.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ from omkl.engine import Learner
 from omkl.features import sincos
 from omkl.jit import compiled
 from omkl.kernels import dictionary
+from omkl.weights import exp_nonpositive
 
-D, INPUTS, ROUNDS = 50, 15, 1000
+D, INPUTS, ROUNDS, EXACT_ROUNDS = 50, 15, 1000, 4000
 
 
 @compiled
@@ -50,6 +53,14 @@ def _repeat_multiply_add(n, a, x, y):
         a = -a
 
 
+@compiled
+def _repeat_exponential(n, c, x, alpha, y):
+    for _ in range(n):
+        for j in range(x.shape[0]):
+            y[j] += alpha[j] * exp_nonpositive(c * x[j])
+        c *= 1.0 - 1e-9
+
+
 def best_time(function: Callable[[], Any], seconds: float) -> list[float]:
     """Times of repeated calls for about that many seconds, at least five."""
     function()
@@ -63,14 +74,16 @@ def best_time(function: Callable[[], Any], seconds: float) -> list[float]:
 
 
 def limits(seconds: float) -> dict[str, float]:
-    """Nanoseconds for one sine and cosine, and for one multiply-add, on cached data."""
+    """Nanoseconds on cached data: sine and cosine, multiply-add, exponential and multiply-add."""
     n, size = 200, 2048
     x = np.random.default_rng(0).normal(scale=8.0, size=size)
     sin, cos, y = np.empty(size), np.empty(size), np.zeros(size)
     pair = min(best_time(lambda: _repeat_sincos(n, x, sin, cos), seconds))
     add = min(best_time(lambda: _repeat_multiply_add(n, 1e-3, x, y), seconds))
+    x = np.abs(x)
+    exp = min(best_time(lambda: _repeat_exponential(n, -0.5, x, sin, y), seconds))
     per = 1e9 / (n * size)
-    return {"sincos_ns": pair * per, "multiply_add_ns": add * per}
+    return {"sincos_ns": pair * per, "multiply_add_ns": add * per, "exp_add_ns": exp * per}
 
 
 def measure(name: str, seconds: float, limit: dict[str, float]) -> dict[str, Any]:
@@ -82,25 +95,34 @@ def measure(name: str, seconds: float, limit: dict[str, float]) -> dict[str, Any
     algorithm = algorithms.load(name)
     given = checks.default_settings(name)
     built = params.build(algorithm.Params, given, 100 * ROUNDS, {"N": N, "D": D})
+    rounds = EXACT_ROUNDS if algorithm.exact else ROUNDS
     rng = np.random.default_rng(1)
-    X = rng.uniform(0.0, 1.0, size=(ROUNDS, INPUTS)) / np.sqrt(INPUTS)
-    y = rng.uniform(0.0, 1.0, size=ROUNDS)
+    X = rng.uniform(0.0, 1.0, size=(rounds, INPUTS)) / np.sqrt(INPUTS)
+    y = rng.uniform(0.0, 1.0, size=rounds)
     learner = Learner(algorithm, built, kernels, INPUTS, D, seed=0)
-    learner.partial_fit(X, y)  # past the rounds in which graphs are drawn
-    before, t = learner.used.sum(), learner.t
-    times = best_time(lambda: learner.partial_fit(X, y), seconds)
-    evaluated = (learner.used.sum() - before) / (learner.t - t)
-    round_us = statistics.median(times) / ROUNDS * 1e6
-    feature_ns = limit["sincos_ns"] + (INPUTS + 4) * limit["multiply_add_ns"]
-    least_us = evaluated * D * feature_ns / 1e3
+    if algorithm.exact:  # the whole stream each time: rounds grow
+        times = best_time(
+            lambda: Learner(algorithm, built, kernels, INPUTS, D, seed=0).partial_fit(X, y), seconds
+        )
+        used = algorithm.kernels(built, kernels)
+        evaluated, kinds = float(len(used)), len({k.family for k in used})
+        values_ns = evaluated * limit["exp_add_ns"] + kinds * INPUTS * limit["multiply_add_ns"]
+        least_us = 0.5 * rounds * values_ns / 1e3
+    else:
+        learner.partial_fit(X, y)  # past the rounds in which graphs are drawn
+        before, t = learner.used.sum(), learner.t
+        times = best_time(lambda: learner.partial_fit(X, y), seconds)
+        evaluated = float((learner.used.sum() - before) / (learner.t - t))
+        feature_ns = limit["sincos_ns"] + (INPUTS + 4) * limit["multiply_add_ns"]
+        least_us = evaluated * D * feature_ns / 1e3
+    round_us = statistics.median(times) / rounds * 1e6
     return {
         "algorithm": name,
-        "kernels_per_round": float(evaluated),
+        "kernels_per_round": evaluated,
         "round_us": round_us,
         "spread": (max(times) - min(times)) / statistics.median(times),
         "least_us": least_us,
         "ratio": round_us / least_us,
-        "feature_ns": 1e3 * round_us / (evaluated * D),
     }
 
 
@@ -113,7 +135,8 @@ def main() -> int:
     machine = runner.machine()
     print(f"{machine['processor']}, one thread; N=76 kernels, D={D}, d={INPUTS}")
     print(f"sin and cos  {limit['sincos_ns']:.3f} ns    ", end="")
-    print(f"multiply-add {limit['multiply_add_ns']:.4f} ns\n")
+    print(f"multiply-add {limit['multiply_add_ns']:.4f} ns    ", end="")
+    print(f"exp and multiply-add {limit['exp_add_ns']:.3f} ns\n")
     print(f"{'algorithm':10s} {'kernels':>8s} {'us/round':>9s} {'least':>8s} {'ratio':>6s}  spread")
     rows = []
     for name in algorithms.names():

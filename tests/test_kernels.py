@@ -165,10 +165,15 @@ def test_copies_of_a_kernel_have_no_divergence():
 
 def published(name):
     gaussian51 = [("gaussian", 10.0 ** ((2 * i - 52) / 25)) for i in range(1, 52)]
+    gaussian41 = [("gaussian", 10.0 ** ((i - 21) / 10)) for i in range(1, 42)]
+    laplacian25 = [("laplacian", 10.0 ** ((i - 13) / 6)) for i in range(1, 26)]
     return {
-        "rbf51_lap25": gaussian51 + [("laplacian", 10.0 ** ((i - 13) / 6)) for i in range(1, 26)],
+        "rbf51_lap25": gaussian51 + laplacian25,
+        # exp(-||x - x'||^2 / b), with no 2, is a Gaussian of variance b / 2
+        "rbf51_lap25_exact": [(family, b / 2) for family, b in gaussian51] + laplacian25,
+        "rbf41_exact": [(family, b / 2) for family, b in gaussian41],
         "rbf51": gaussian51,
-        "rbf41": [("gaussian", 10.0 ** ((i - 21) / 10)) for i in range(1, 42)],
+        "rbf41": gaussian41,
         "gaussian17": [("gaussian", 10.0 ** ((i - 9) / 2)) for i in range(1, 18)],
     }[name]
 

@@ -408,7 +408,7 @@ def test_render(cell_run, tmp_path):
             assert fact in plain
         assert "at most 15 %" in plain
         assert "divergence" in plain
-    assert "11.09 ± 0.05 <sup>1</sup>" in text["md"]
+    assert "11.09 ± 0.05" in text["md"] and "OMKL-GF <sup>1</sup>" in text["md"]
     assert r"11.09 $\pm$ 0.05$^{1}$" in text["tex"]
     assert r"50\% of \textless{}a\_b\textgreater{}" in text["tex"]
     assert "50% of <a_b>" in page.text

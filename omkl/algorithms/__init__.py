@@ -1,17 +1,30 @@
-"""The algorithms, one file each. A module with ``Params`` and ``algorithm`` is registered."""
+"""The algorithms, one file each. A module with ``Params`` and ``algorithm`` is registered.
+
+Those in a sub-package are typed with a slash: ``algorithm=as_released/rfomkr``.
+"""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import pkgutil
+from collections.abc import Iterable, Iterator
 
 from omkl.engine import Algorithm
 
 
 def names() -> list[str]:
     """Names of all algorithms, as typed after ``algorithm=``."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.ispkg)
+    return sorted(_modules(__path__))
+
+
+def _modules(path: Iterable[str], prefix: str = "") -> Iterator[str]:
+    for module in pkgutil.iter_modules(path):
+        name = prefix + module.name
+        if module.ispkg:
+            yield from _modules([f"{folder}/{module.name}" for folder in path], f"{name}/")
+        else:
+            yield name
 
 
 def load(name: str) -> Algorithm:
@@ -20,5 +33,5 @@ def load(name: str) -> Algorithm:
         near = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ValueError(f"there is no algorithm {name!r}.{hint} There are: {', '.join(names())}.")
-    module = importlib.import_module(f"{__name__}.{name}")
+    module = importlib.import_module(f"{__name__}.{name.replace('/', '.')}")
     return module.algorithm

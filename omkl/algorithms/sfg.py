@@ -71,8 +71,13 @@ class State(NamedTuple):
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
     from omkl.kernels import log_divergence
 
-    N, d, _ = model.omega.shape
-    out = dissimilarity_graph(log_divergence(dictionary, d), params.M)
+    d = model.omega.shape[1]
+    return on_graph(dissimilarity_graph(log_divergence(dictionary, d), params.M), model)
+
+
+def on_graph(out: np.ndarray, model: RandomFeatures) -> State:
+    """The state before the first round on the graph with out-neighbours ``out`` (N, M)."""
+    N = len(out)
     start, source = in_neighbours(out)
     cover = dominating_set(out)
     dominating = np.zeros(N)
@@ -104,20 +109,30 @@ def probability_of_in_neighbours(state, i):
 def choose_node(params, state, t, rng):
     """I_t: drawn from p, and after ``explore`` rounds the node with the largest u."""
     state.node[0] = draw(state.p, rng.random()) if t <= params.explore else argmax(state.log_u)
-    return state.node[0]
 
 
-def select(params, state, t, rng, rnd):
-    xi = at(params.xi, t)
+@part
+def mix(state, xi):
+    """p of the nodes, (33)."""
     softmax(state.log_u, state.p)
     for i in range(state.p.shape[0]):
         state.p[i] = (1.0 - xi) * state.p[i] + xi * state.dominating[i]
-    node = choose_node(params, state, t, rng)
-    choose(rnd, state.out[node], state.out.shape[1])
+
+
+@part
+def choose_neighbours(state, rnd):
+    """Evaluate and combine the out-neighbours of the node; their q."""
+    choose(rnd, state.out[state.node[0]], state.out.shape[1])
     state.q[:] = np.nan
     for m in range(rnd.n[0]):
         i = rnd.evaluate[m]
         state.q[i] = probability_of_in_neighbours(state, i)
+
+
+def select(params, state, t, rng, rnd):
+    mix(state, at(params.xi, t))
+    choose_node(params, state, t, rng)
+    choose_neighbours(state, rnd)
 
 
 def predict(params, state, t, rnd):

@@ -34,12 +34,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from omkl.algorithms import sfg
-from omkl.algorithms.sfg import choose_node, probability_of_in_neighbours
+from omkl.algorithms.sfg import choose_node, predict, probability_of_in_neighbours, update
 from omkl.engine import Schedule, at, choose, register
-from omkl.features import RandomFeatures, gradient_step
+from omkl.features import RandomFeatures
+from omkl.graphs import dissimilarity_graph
 from omkl.jit import part
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.weights import softmax, weighted_mean
+from omkl.weights import softmax
 
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
@@ -59,12 +60,13 @@ class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: np.ndarray  # (N,) nodes
-    log_divergence: np.ndarray  # (N, N)
+    log_divergence: np.ndarray  # (N, N), read only by its order
     out: np.ndarray  # (N, M) out-neighbours in the unrefined graph
     in_start: np.ndarray  # (N + 1,)
     in_source: np.ndarray  # (N M,)
     refined: np.ndarray  # (N,) the node d_i whose edge to i was added, -1 where none was
-    best: np.ndarray  # (rank,) room for the largest u
+    best: np.ndarray  # (rank,) the largest log u, falling; best[-1] is the bar of DS'_t
+    size: np.ndarray  # (1,) |DS'_t|; 0 when DS'_t has to be found anew
     dominates: np.ndarray  # (N,) bool, DS'_t
     members: np.ndarray  # (N,) the nodes of DS'_t in rising order, as many as there are
     p: np.ndarray  # (N,)
@@ -75,20 +77,25 @@ class State(NamedTuple):
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
     from omkl.kernels import log_divergence
 
-    N, d, _ = model.omega.shape
-    plain = sfg.init(
-        sfg.Params(params.eta, params.xi, params.lam, params.M, params.explore), dictionary, model
-    )
+    divergence = log_divergence(dictionary, model.omega.shape[1])
+    return on_graph(dissimilarity_graph(divergence, params.M), divergence, params.rank, model)
+
+
+def on_graph(out: np.ndarray, divergence: np.ndarray, rank: int, model: RandomFeatures) -> State:
+    """The state before the first round on a graph (N, M), to be refined by ``divergence``."""
+    N = len(out)
+    plain = sfg.on_graph(out, model)
     return State(
         model,
         log_w=plain.log_w,
         log_u=plain.log_u,
-        log_divergence=log_divergence(dictionary, d),
+        log_divergence=divergence,
         out=plain.out,
         in_start=plain.in_start,
         in_source=plain.in_source,
         refined=np.full(N, -1, dtype=np.int64),
-        best=np.zeros(params.rank),
+        best=np.zeros(rank),
+        size=np.zeros(1, dtype=np.int64),
         dominates=np.zeros(N, dtype=np.bool_),
         members=np.zeros(N, dtype=np.int64),
         p=plain.p,
@@ -114,8 +121,18 @@ def rank_largest(values, best):
 
 
 @part
-def refine(params, state):
-    """DS'_t, and the edges (d_i, i) that make it a dominating set; its size."""
+def refine(params, state, sign):
+    """DS'_t, and the edges (d_i, i) that make it a dominating set; its size.
+
+    d_i is the node of DS'_t with the largest divergence from i for sign = 1, the
+    smallest for sign = -1. Only the node of the last round has another u now: while it
+    stays above the bar, or was below it before, DS'_t and its edges are what they were.
+    """
+    node = state.node[0]
+    if state.size[0] > 0 and (
+        not state.dominates[node] or state.log_u[node] > state.best[state.best.shape[0] - 1]
+    ):
+        return state.size[0]
     N = state.log_u.shape[0]
     threshold = rank_largest(state.log_u, state.best)
     size = 0
@@ -124,33 +141,49 @@ def refine(params, state):
         if state.dominates[i]:
             state.members[size] = i
             size += 1
+    state.size[0] = size
     for i in range(N):
         state.refined[i] = -1
         if state.dominates[i]:
             continue
-        farthest = state.members[0]
-        for m in range(1, size):
-            j = state.members[m]
-            if state.log_divergence[i, j] > state.log_divergence[i, farthest]:
-                farthest = j
+        partner = partner_of(state, i, sign)
         present = False  # is the edge, or any edge from DS'_t, in the graph already?
         for e in range(state.in_start[i], state.in_start[i + 1]):
             j = state.in_source[e]
-            if j == farthest or (params.only_undominated and state.dominates[j]):
+            if j == partner or (params.only_undominated and state.dominates[j]):
                 present = True
         if not present:
-            state.refined[i] = farthest
+            state.refined[i] = partner
     return size
 
 
-def select(params, state, t, rng, rnd):
-    xi = at(params.xi, t)
-    size = refine(params, state)
+@part
+def partner_of(state, i, sign):
+    """d_i, (45): the first j of DS'_t with the largest sign * Delta(i, j)."""
+    best = state.members[0]
+    for m in range(1, state.size[0]):
+        j = state.members[m]
+        if sign * state.log_divergence[i, j] > sign * state.log_divergence[i, best]:
+            best = j
+    return best
+
+
+@part
+def mix(state, xi, size):
+    """p of the nodes, (46)."""
     softmax(state.log_u, state.p)
     for i in range(state.p.shape[0]):
         share = 1.0 / size if state.dominates[i] else 0.0
         state.p[i] = (1.0 - xi) * state.p[i] + xi * share
-    node = choose_node(params, state, t, rng)
+
+
+@part
+def choose_neighbours(state, rnd):
+    """Evaluate and combine the out-neighbours of the node in the refined graph; their q.
+
+    Those of the unrefined graph come first.
+    """
+    node = state.node[0]
     choose(rnd, state.out[node], state.out.shape[1])
     n = rnd.n[0]
     for i in range(state.p.shape[0]):
@@ -167,24 +200,11 @@ def select(params, state, t, rng, rnd):
             state.q[i] += state.p[state.refined[i]]
 
 
-def predict(params, state, t, rnd):
-    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
-
-
-def update(params, state, t, y, rnd):
-    eta = at(params.eta, t)
-    node = state.node[0]
-    error = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]) - y
-    state.log_u[node] -= eta / state.p[node] * error * error
-    for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        error = rnd.f[i] - y
-        loss = error * error + params.lam * state.model.norm2[i]
-        step = eta / state.q[i]
-        state.log_w[i] -= step * loss
-        gradient_step(
-            state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
-        )
+def select(params, state, t, rng, rnd):
+    size = refine(params, state, 1.0)
+    mix(state, at(params.xi, t), size)
+    choose_node(params, state, t, rng)
+    choose_neighbours(state, rnd)
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

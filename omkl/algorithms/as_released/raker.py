@@ -1,0 +1,53 @@
+"""Raker as released with the JMLR paper: the penalty in the loss is that of the moved theta.
+
+Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR, section 5,
+         and its public code; the algorithm is that of Shen, Chen and Giannakis, JMLR 2019.
+Task     regression; full information.
+Round    1. Evaluate f_i(x_t) = theta_i'z_i(x_t) for all N kernels.
+         2. Predict the mean of the f_i weighted by w_i.
+         3. theta_i <- theta_i - eta_t grad ((theta_i'z_i - y)^2 + lam ||theta_i||^2).
+         4. w_i <- w_i exp(-eta_t ((f_i - y)^2 + lam ||theta_i||^2)) with the new theta_i.
+Symbols  eta  step size of theta and of the weights, > 0, a schedule in t
+         lam  regularisation, >= 0
+Cost     as ``raker``.
+Bound    none stated for this order.
+Differs  from the paper (``raker``): the penalty that feeds the weights is taken after theta
+         has moved; the squared error in the same sum is not. The text takes both before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from omkl.algorithms import raker
+from omkl.algorithms.as_released import learn
+from omkl.algorithms.raker import State, predict, select
+from omkl.engine import Schedule, at, register
+from omkl.features import RandomFeatures
+from omkl.params import NON_NEGATIVE
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    lam: NON_NEGATIVE
+
+
+def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
+    return raker.init(raker.Params(*params), dictionary, model)
+
+
+def update(params, state, t, y, rnd):
+    eta = at(params.eta, t)
+    for m in range(rnd.n[0]):
+        learn(params, state, rnd.evaluate[m], m, y, eta, rnd)
+
+
+EXPECTED_FAILURES = {
+    "complete_graph": "the penalty that feeds its weights is that of the moved theta"
+}
+
+algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

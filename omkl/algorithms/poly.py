@@ -1,0 +1,51 @@
+"""POLY: online regression with one exact polynomial kernel, (x'x')^degree.
+
+Paper    D. Sahoo, S. C. H. Hoi, B. Li, "Online Multiple Kernel Regression", KDD 2014, its
+         single-kernel baseline; POLY-2 (degree 2) of Ghari and Shen, "Graph-Aided Online
+         Multi-Kernel Learning", JMLR.
+Task     regression; full information.
+Round    1. Predict f(x_t) = sum over s < t of alpha_s (x_s'x_t)^degree.
+         2. alpha_t = -eta_t (f(x_t) - y_t).
+Symbols  eta     step size, > 0, a schedule in t
+         degree  of the polynomial, >= 1; homogeneous, there is no constant in it
+Cost     O(t d) time a round; O(T d) memory, growing with the stream.
+Bound    O(sqrt(T)) against the best function of the kernel's space; bounded squared losses.
+Differs  none. The dictionary (kernels=...) is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from omkl.algorithms import rbf
+from omkl.algorithms.rbf import init, predict, select, update
+from omkl.engine import Schedule, register
+from omkl.kernels import Kernel
+from omkl.params import COUNT
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    degree: COUNT
+
+
+def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    return (Kernel("polynomial", float(params.degree)),)
+
+
+EXPECTED_FAILURES = {
+    **rbf.EXPECTED_FAILURES,
+    "learns": "the check's target is no quadratic form",
+}
+
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    kernels=kernels,
+    exact=True,
+)

@@ -1,0 +1,73 @@
+"""RBF: online regression with one exact Gaussian kernel exp(-||x - x'||^2 / bandwidth).
+
+Paper    D. Sahoo, S. C. H. Hoi, B. Li, "Online Multiple Kernel Regression", KDD 2014, its
+         single-kernel baseline; RBF-1 (bandwidth 1) of Ghari and Shen, "Graph-Aided Online
+         Multi-Kernel Learning", JMLR.
+Task     regression; full information.
+Round    1. Predict f(x_t) = sum over s < t of alpha_s kappa(x_s, x_t).
+         2. alpha_t = -eta_t (f(x_t) - y_t).
+Symbols  eta        step size, > 0, a schedule in t
+         bandwidth  of the kernel as written above, > 0; note that there is no 2 in it
+Cost     O(t d) time a round; O(T d) memory, growing with the stream.
+Bound    O(sqrt(T)) against the best function of the kernel's space; bounded squared losses.
+Differs  none. The dictionary (kernels=...) is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from omkl.engine import Schedule, at, choose_all, register
+from omkl.kernels import Kernel
+from omkl.params import POSITIVE
+from omkl.support import Support, append
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    bandwidth: POSITIVE
+
+
+class State(NamedTuple):
+    model: Support
+    log_w: np.ndarray  # (1,) the only kernel has all the weight
+
+
+def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    return (Kernel("gaussian", 0.5 * params.bandwidth),)  # a Gaussian's bandwidth is its variance
+
+
+def init(params: Params, dictionary: Sequence[Kernel], model: Support) -> State:
+    return State(model, np.zeros(1))
+
+
+def select(params, state, t, rng, rnd):
+    choose_all(rnd)
+
+
+def predict(params, state, t, rnd):
+    return rnd.f[0], True
+
+
+def update(params, state, t, y, rnd):
+    state.model.alpha[0, state.model.n[0]] = -at(params.eta, t) * (rnd.f[0] - y)
+    append(state.model)
+
+
+EXPECTED_FAILURES = {
+    "bounded_memory": "exact kernels keep every row: the curse of dimensionality",
+}
+
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    kernels=kernels,
+    exact=True,
+)

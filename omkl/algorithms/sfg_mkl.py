@@ -1,0 +1,61 @@
+"""SFG-MKL: a fixed feedback graph of similar kernels.
+
+Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", first version
+         (arXiv v1), algorithms 1 and 2. The JMLR version turned the graph round: see OMKL-SFG.
+Task     regression; selected kernels (exactly M a round).
+Round    0. Before the first round: Delta(i, j), the integral over R^d of
+            (kappa_i - kappa_j)^2; a graph whose node i points to the M kernels with the
+            smallest Delta(i, .), itself the first (``graphs.similarity_graph``); a
+            dominating set D of it by greedy set cover.
+         1. p_i = (1 - xi) u_i / U + xi / |D| [i in D].
+         2. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
+         3. Evaluate its out-neighbours S_t; predict their mean weighted by w.
+         4. q_i = sum of p_j over the in-neighbours j of i; for i in S_t
+            theta_i <- theta_i - eta grad L_i / q_i,  w_i <- w_i exp(-eta L_i / q_i),
+            L_i(theta) = (theta'z_i - y)^2 + lam ||theta||^2;
+            for the node, u <- u exp(-eta (y_hat - y)^2 / p).
+Symbols  eta      step size of theta, w and u, > 0, a schedule
+         xi       exploration, in (0, 1), a schedule
+         lam      regularisation, >= 0
+         M        out-neighbours of a node, itself included, 1..N
+         explore  rounds in which the node is drawn, >= 0 (section 5: 300)
+Cost     O(M D d + N) time a round; O(N D d + N M) memory, N^2 to build the graph.
+Bound    theorem 3: O(T^(3/4)) with eta of order 1/sqrt(T), xi of order T^(-1/4);
+         losses in [0, 1], ||x|| <= 1. (The text prints T^(1/4) for xi.)
+Differs  from the paper: none. Readings: |N_out| in (11) counts the self-loop; the text
+         changes only how the node is chosen after round 300, so p and q stay (12) and (15)
+         there; the combination has no theta of its own, so its loss in (16) is the squared
+         error. No code of this version was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from omkl.algorithms.sfg import State, on_graph, predict, select, update
+from omkl.engine import Schedule, register
+from omkl.features import RandomFeatures
+from omkl.graphs import similarity_graph
+from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    xi: RATE
+    lam: NON_NEGATIVE
+    M: UP_TO_N
+    explore: Annotated[int, Range(0)]
+
+
+def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
+    from omkl.kernels import log_divergence
+
+    divergence = log_divergence(dictionary, model.omega.shape[1])
+    return on_graph(similarity_graph(divergence, params.M), model)
+
+
+algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

@@ -1,0 +1,75 @@
+"""SFG-MKL-R: the graph of SFG-MKL, refined in every round.
+
+Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", first version
+         (arXiv v1), algorithms 1 and 3. The JMLR version turned the graph round: see
+         OMKL-SFG-R.
+Task     regression; selected kernels (M a round, more where the refinement adds edges).
+Round    0. As SFG-MKL: the divergence Delta and the graph of similar kernels.
+         1. D'_t: the nodes whose u_i / U is at least the ``rank``-th largest one; that is
+            (22) with beta = (1 - xi) u_[rank] / U + xi / N (section 5: rank 10).
+         2. Each i outside D'_t gets an edge from d_i, the node of D'_t with the smallest
+            Delta(i, .), so that D'_t dominates the refined graph and q_i >= beta.
+         3. p_i = (1 - xi) u_i / U + xi / |D'_t| [i in D'_t].
+         4. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
+         5. Evaluate its out-neighbours in the refined graph; predict and learn as SFG-MKL,
+            with q_i the sum of p over the in-neighbours of i in the refined graph.
+Symbols  eta, xi, lam, M, explore   as in SFG-MKL
+         rank             1..N: how many of the best nodes dominate (all of them on a tie)
+         only_undominated true: an edge is added only where D'_t has none to i yet
+Cost     O(M D d + N rank) time a round, at worst O(N D d); O(N D d + N^2) memory.
+Bound    theorem 4: O(sqrt(T)) with eta and xi of order 1/sqrt(T), beta <= 1/N; losses in
+         [0, 1], ||x|| <= 1.
+Differs  from the paper: none. The box appends (d_i, i) for every i outside D'_t, the text
+         above it only where no edge from D'_t reaches i; the box is the default,
+         ``only_undominated`` the text. Other readings as in SFG-MKL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from omkl.algorithms.sfg import choose_node
+from omkl.algorithms.sfg_r import (
+    State,
+    choose_neighbours,
+    mix,
+    on_graph,
+    predict,
+    refine,
+    update,
+)
+from omkl.engine import Schedule, at, register
+from omkl.features import RandomFeatures
+from omkl.graphs import similarity_graph
+from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    xi: RATE
+    lam: NON_NEGATIVE
+    M: UP_TO_N
+    explore: Annotated[int, Range(0)]
+    rank: UP_TO_N
+    only_undominated: bool
+
+
+def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
+    from omkl.kernels import log_divergence
+
+    divergence = log_divergence(dictionary, model.omega.shape[1])
+    return on_graph(similarity_graph(divergence, params.M), divergence, params.rank, model)
+
+
+def select(params, state, t, rng, rnd):
+    size = refine(params, state, -1.0)
+    mix(state, at(params.xi, t), size)
+    choose_node(params, state, t, rng)
+    choose_neighbours(state, rnd)
+
+
+algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

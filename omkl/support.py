@@ -1,0 +1,284 @@
+"""Exact kernels: learners that are a growing expansion over all rows seen.
+
+    f_i(x) = sum over s < t of alpha[i, s] kappa_i(x, x_s)
+
+The curse of dimensionality: round t costs O(t (d + N)), and a stream of T
+rounds keeps O(T (N + d)) numbers. Distances and inner products to the support
+are computed once a row and shared by all kernels.
+
+Rows are summed in tiles of ``TILE`` rounds, aligned to the round and not to
+the blocks in which they arrive: when a row arrives, the part of its sums over
+the support of finished tiles is computed ahead, many rows at a time and on
+several threads; the rest, fewer than ``TILE`` terms, follows in its round. So
+any split into blocks, and any number of threads, gives the same bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from omkl.jit import compiled, part, reduction
+from omkl.weights import exp_nonpositive
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+TILE = 64  # rounds whose far sums are computed together
+CHUNK = 256  # support rows whose distances are held at a time
+
+GAUSSIAN, LAPLACIAN, POLYNOMIAL = 0, 1, 2
+CODES = {"gaussian": GAUSSIAN, "laplacian": LAPLACIAN, "polynomial": POLYNOMIAL}
+
+
+class Support(NamedTuple):
+    """The expansion of N kernels over the rows seen so far.
+
+    x       (d, capacity) the rows, inputs first so that a pass over rows is contiguous
+    alpha   (N, capacity) coefficients
+    n       (1,) int64, rows held
+    family  (N,) int64 codes; parameter (N,) what multiplies the distance, or the degree
+    needs   (3,) bool, the families that occur
+    """
+
+    x: np.ndarray
+    alpha: np.ndarray
+    n: np.ndarray
+    family: np.ndarray
+    parameter: np.ndarray
+    needs: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.alpha)
+
+
+class Sums(NamedTuple):
+    """Room for one tile of rounds.
+
+    far    (TILE, N) sums over the support of finished tiles
+    rows   (threads, 3, CHUNK) squared and absolute distances, inner products
+    upto   (1,) int64, how many support rows the far sums cover
+    next   (1,) int64, the row of ``far`` that the next round needs
+    """
+
+    far: np.ndarray
+    rows: np.ndarray
+    upto: np.ndarray
+    next: np.ndarray
+
+
+def support(kernels: Sequence[Kernel], d: int, capacity: int) -> Support:
+    """An empty expansion with room for ``capacity`` rows; ValueError for a family it lacks."""
+    for kernel in kernels:
+        if kernel.family not in CODES:
+            raise ValueError(
+                f"exact-kernel learners have no {kernel.family} kernels; they have: "
+                f"{', '.join(CODES)}. Choose another dictionary (kernels=rbf51_lap25)."
+            )
+    family = np.array([CODES[k.family] for k in kernels], dtype=np.int64)
+    parameter = np.array([_parameter(k) for k in kernels])
+    needs = np.zeros(len(CODES), dtype=np.bool_)
+    needs[family] = True
+    capacity = max(capacity, TILE)
+    return Support(
+        x=np.zeros((d, capacity)),
+        alpha=np.zeros((len(kernels), capacity)),
+        n=np.zeros(1, dtype=np.int64),
+        family=family,
+        parameter=parameter,
+        needs=needs,
+    )
+
+
+def _parameter(kernel: Kernel) -> float:
+    match kernel.family:
+        case "gaussian":
+            return -0.5 / kernel.bandwidth
+        case "laplacian":
+            return -1.0 / kernel.bandwidth
+    return kernel.bandwidth  # a polynomial's degree
+
+
+def sums(model: Support, n_threads: int) -> Sums:
+    """Empty room for the sums of a model's rounds."""
+    return Sums(
+        far=np.zeros((TILE, len(model.alpha))),
+        rows=np.zeros((n_threads, 3, CHUNK)),
+        upto=np.zeros(1, dtype=np.int64),
+        next=np.zeros(1, dtype=np.int64),
+    )
+
+
+def with_room(model: Support, n_rows: int) -> Support:
+    """The same expansion with room for ``n_rows`` rows; grows by doubling."""
+    capacity = model.x.shape[1]
+    if n_rows <= capacity:
+        return model
+    more = max(n_rows, 2 * capacity) - capacity
+    return model._replace(
+        x=np.ascontiguousarray(np.pad(model.x, ((0, 0), (0, more)))),
+        alpha=np.ascontiguousarray(np.pad(model.alpha, ((0, 0), (0, more)))),
+    )
+
+
+@part
+def _squared(a, b):
+    return (a - b) * (a - b)
+
+
+@part
+def _absolute(a, b):
+    return abs(a - b)
+
+
+@part
+def _product(a, b):
+    return a * b
+
+
+def _accumulator(term):
+    """A pass over support rows that adds term(x_k, x_sk) over the inputs k, four at a time."""
+
+    @part
+    def accumulate(x, rows, start, n, total):
+        d = rows.shape[0]
+        for s in range(n):
+            total[s] = 0.0
+        k = 0
+        while k + 4 <= d:
+            a, b, c, e = x[k], x[k + 1], x[k + 2], x[k + 3]
+            A, B = rows[k, start : start + n], rows[k + 1, start : start + n]
+            C, E = rows[k + 2, start : start + n], rows[k + 3, start : start + n]
+            for s in range(n):
+                total[s] += (term(a, A[s]) + term(b, B[s])) + (term(c, C[s]) + term(e, E[s]))
+            k += 4
+        while k < d:
+            for s in range(n):
+                total[s] += term(x[k], rows[k, start + s])
+            k += 1
+
+    return accumulate
+
+
+_add_squared, _add_absolute, _add_product = map(_accumulator, (_squared, _absolute, _product))
+
+
+@part
+def _distances(model, x, start, n, row):
+    """Squared and absolute distances and inner products of x (d,) to n support rows."""
+    if model.needs[GAUSSIAN]:
+        _add_squared(x, model.x, start, n, row[0])
+    if model.needs[LAPLACIAN]:
+        _add_absolute(x, model.x, start, n, row[1])
+    if model.needs[POLYNOMIAL]:
+        _add_product(x, model.x, start, n, row[2])
+
+
+@reduction
+def _exponential_sum(c, distance, alpha, n):
+    """Sum of alpha exp(c distance) over n terms, c <= 0."""
+    total = 0.0
+    for s in range(n):
+        total += alpha[s] * exp_nonpositive(c * distance[s])
+    return total
+
+
+@reduction
+def _polynomial_sum(degree, product, alpha, n):
+    """Sum of alpha product^degree over n terms."""
+    total = 0.0
+    for s in range(n):
+        base = product[s]
+        power = base
+        for _ in range(degree - 1):
+            power *= base
+        total += alpha[s] * power
+    return total
+
+
+@part
+def _add_sums(model, start, n, row, f):
+    """f (N,) += the sums over support rows start .. start + n, whose distances are in row."""
+    for i in range(f.shape[0]):
+        alpha = model.alpha[i, start : start + n]
+        family = model.family[i]
+        if family == GAUSSIAN:
+            f[i] += _exponential_sum(model.parameter[i], row[0], alpha, n)
+        elif family == LAPLACIAN:
+            f[i] += _exponential_sum(model.parameter[i], row[1], alpha, n)
+        else:
+            f[i] += _polynomial_sum(int(model.parameter[i]), row[2], alpha, n)
+
+
+@compiled
+def far_sums(model, upto, X, first, last, far, row):
+    """far[r] (N,) = the sums of row X[r] over support rows 0 .. upto, for r in first .. last.
+
+    Chunk by chunk over the support, so that coefficients are read once for all rows.
+    """
+    for r in range(first, last):
+        for i in range(far.shape[1]):
+            far[r, i] = 0.0
+    for start in range(0, upto, CHUNK):
+        n = min(CHUNK, upto - start)
+        for r in range(first, last):
+            _distances(model, X[r], start, n, row)
+            _add_sums(model, start, n, row, far[r])
+
+
+@part
+def outputs(model, x, buffers, f):
+    """f_i(x) (N,), of which the sums over finished tiles are in the buffers; x takes its place."""
+    n = model.n[0]
+    upto = buffers.upto[0]
+    for k in range(x.shape[0]):
+        model.x[k, n] = x[k]
+    row = buffers.rows[0]
+    _distances(model, x, upto, n - upto, row)
+    for i in range(f.shape[0]):
+        f[i] = buffers.far[buffers.next[0], i]
+    _add_sums(model, upto, n - upto, row, f)
+    buffers.next[0] += 1
+
+
+@part
+def append(model):
+    """The row of this round joins the support; its coefficients alpha[:, n] are written."""
+    model.n[0] += 1
+
+
+def ahead(model: Support, buffers: Sums, X: np.ndarray, pool: ThreadPoolExecutor | None) -> None:
+    """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
+    held = int(model.n[0])
+    upto = held - held % TILE
+    buffers.upto[0], buffers.next[0] = upto, 0
+    n_parts = min(len(buffers.rows), len(X)) if pool and upto else 1
+    edges = np.linspace(0, len(X), n_parts + 1).astype(int)
+    tasks = [
+        (model, upto, X, edges[k], edges[k + 1], buffers.far, buffers.rows[k])
+        for k in range(n_parts)
+    ]
+    if pool and n_parts > 1:
+        list(pool.map(lambda task: far_sums(*task), tasks))
+    else:
+        far_sums(*tasks[0])
+
+
+def rows_of_tile(model: Support) -> int:
+    """How many rows fit into the current tile."""
+    return TILE - int(model.n[0]) % TILE
+
+
+@contextlib.contextmanager
+def threads(n: int) -> Iterator[ThreadPoolExecutor | None]:
+    """A pool of n threads, or none for one."""
+    if n == 1:
+        yield None
+        return
+    with ThreadPoolExecutor(n) as pool:
+        yield pool
