@@ -1,13 +1,15 @@
 """Run what the published tables need, then put every published number beside ours.
 
-    python scripts/reproduce_tables.py [TABLE ...] [--outputs outputs]
+    python scripts/reproduce_tables.py [TABLE ...] [--outputs outputs] [--page FOLDER]
 
-Finished runs are reused while code, data and settings are the same.
+Finished runs are reused while code, data and settings are the same; a run that several
+tables share is done once. The last thing is one page of all tables and figures.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
@@ -17,7 +19,7 @@ from omegaconf import OmegaConf
 
 from omkl import results, runner
 from omkl.cli import conf_folder
-from omkl.report import tables
+from omkl.report import page, tables
 
 
 def configuration(overrides: list[str]) -> dict:
@@ -28,43 +30,84 @@ def configuration(overrides: list[str]) -> dict:
     return {str(key): value for key, value in container.items()}
 
 
-def reproduce(name: str, outputs: Path) -> bool:
-    """Fill one table; False when a cell failed."""
-    table = tables.load_table(conf_folder() / "table" / f"{name}.yaml")
-    jobs = tables.jobs(table)
-    print(f"{name}: {len(jobs)} cells to fill")
-    complete = True
-    for number, overrides in enumerate(jobs, start=1):
+class Cells:
+    """Runs jobs, each once, and keeps how long each took in a file, by the run's key.
+
+    A reused run keeps the time of when it was computed, so the file tells what the
+    tables cost and not what the last call did.
+    """
+
+    def __init__(self, outputs: Path) -> None:
+        self.outputs = outputs
+        self.path = outputs / page.TIMES
+        self.times = page.read_times(outputs)
+        self.done: dict[tuple[str, ...], bool] = {}
+        self.spent: dict[tuple[str, ...], float] = {}
+
+    def run(self, overrides: list[str], label: str) -> None:
+        job = tuple(overrides)
+        if job in self.done:
+            return
         start = time.perf_counter()
-        outcome = runner.run(configuration([*overrides, f"outputs={outputs}"]))
-        result = outcome.run.result
-        text = f"[{number}/{len(jobs)}] {result['algorithm']} on {result['dataset']}"
-        if outcome.status == "failed":
-            complete = False
-            print(f"{text}: failed: {result['error']['message']}", flush=True)
-            continue
+        # A picture and a tracked run a cell would take longer than the cells themselves.
+        quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]
+        outcome = runner.run(configuration([*overrides, *quiet]))
         seconds = time.perf_counter() - start
+        result = outcome.run.result
+        text = f"{label} {result['algorithm']} on {result['dataset']}"
+        self.done[job] = outcome.status != "failed"
+        if outcome.status == "failed":
+            self.spent[job] = seconds
+            print(f"{text}: failed: {result['error']['message']}", flush=True)
+            return
+        if outcome.status == "complete" or result["key"] not in self.times:
+            self.times[result["key"]] = seconds
+        self.spent[job] = self.times[result["key"]]
         how = "reused" if outcome.status == "reused" else f"{seconds:.1f} s"
         print(f"{text}: {1e3 * result['mse_mean']:.2f} x 10^-3 ({how})", flush=True)
         for note in outcome.notes:
             print(f"    {note}")
-    filled = tables.fill(table, list(results.find(outputs)))
-    for path in tables.render(filled, tables.FORMATS, outputs / "tables"):
-        print(path)
-    return complete
+
+    def table(self, table: tables.Table) -> float:
+        """Run a table's jobs; the seconds that all of them took, shared ones included."""
+        jobs = tables.jobs(table)
+        new = [job for job in jobs if tuple(job) not in self.done]
+        print(f"{table.name}: {len(jobs)} runs, {len(jobs) - len(new)} of them done already")
+        for number, overrides in enumerate(new, start=1):
+            self.run(overrides, f"  [{number}/{len(new)}]")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        results.write_atomically(self.path, json.dumps(self.times, indent=2) + "\n")
+        return sum(self.spent[tuple(job)] for job in jobs)
 
 
 def main() -> int:
-    known = sorted(path.stem for path in (conf_folder() / "table").glob("*.yaml"))
+    files = {path.stem: path for path in (conf_folder() / "table").glob("*.yaml")}
+    known = sorted(files, key=page.order_of)
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"default: {', '.join(known)}")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
+    parser.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
     arguments = parser.parse_args()
     for name in arguments.tables:
         if name not in known:
             parser.error(f"there is no table {name}; there are: {', '.join(known)}")
-    done = [reproduce(name, arguments.outputs) for name in arguments.tables or known]
-    return 0 if all(done) else 1
+    outputs, start = arguments.outputs, time.perf_counter()
+    cells, seconds = Cells(outputs), {}
+    chosen = [tables.load_table(files[name]) for name in arguments.tables or known]
+    for table in chosen:
+        seconds[table.name] = cells.table(table)
+    runs = list(results.find(outputs))
+    print("\nseconds that the runs of each table took (tables share runs)")
+    for table in chosen:
+        tables.render(tables.fill(table, runs), tables.FORMATS, outputs / "tables")
+        print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
+    print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
+    everything = [tables.load_table(files[name]) for name in known]
+    written = page.build(everything, outputs, arguments.page or outputs / "page", runs)
+    print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
+    print(f"tables   {outputs / 'tables'}/ ({', '.join(tables.FORMATS)})")
+    print(f"page     {written[0]}")
+    return 0 if all(cells.done.values()) else 1
 
 
 if __name__ == "__main__":
