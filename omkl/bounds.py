@@ -249,7 +249,7 @@ def for_run(run: Run) -> Bound | None:
     above 1; ||theta*|| and C are bounded from the comparators' errors, or taken from
     ``comparator_norm`` and ``comparator_coefficients``.
     """
-    name = base_name(run.result["algorithm"])
+    name = run.result["algorithm"]  # of the released code no theorem speaks
     if name not in ("gf", "sfg", "sfg_r") or not run.complete:
         return None
     result, given = run.result, run.result["params"]
