@@ -112,7 +112,8 @@ def remark_text(entry: Entry) -> str:
     if entry.difference is None:
         return ""
     word = "only within 2 std" if entry.wide else entry.verdict
-    return f"{entry.difference:+.1f} %, {word}".replace("-", "−").replace("−0.0", "+0.0")
+    difference = f"{entry.difference:+.1f}".replace("-", "−")
+    return f"{'0.0' if difference[1:] == '0.0' else difference} %, {word}"
 
 
 def _ratio(ratio: float) -> str:
