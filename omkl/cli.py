@@ -601,8 +601,13 @@ def data() -> None:
 
 
 def report() -> None:
-    """``omkl-report show | table NAME | rebuild-tracking | ui``: from results only."""
+    """``omkl-report``: from results only, but for ``run``, which makes what is missing."""
     import argparse
+
+    if sys.argv[1:2] == ["run"]:
+        from omkl.reproduce import command as run_tables
+
+        sys.exit(run_tables(sys.argv[2:]))
 
     parser = argparse.ArgumentParser(
         prog="omkl-report", description="Tables, figures and the MLflow view, from results alone."
@@ -610,8 +615,11 @@ def report() -> None:
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="default: outputs")
     sub = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     sub.add_parser("show", help="one table of all finished and failed runs")
-    table = sub.add_parser("table", help="a published table beside ours, e.g. jmlr_table1")
-    table.add_argument("name")
+    sub.add_parser("run", help="run what published tables need, fill them, make the page")
+    table = sub.add_parser("table", help="fill a published table from the runs that are there")
+    table.add_argument("name", help="jmlr_table1, say")
+    page = sub.add_parser("page", help="one page of all tables and figures from those runs")
+    page.add_argument("--to", type=Path, help="folder; default: OUTPUTS/page")
     sub.add_parser("figures", help="draw the plots of all runs anew")
     sub.add_parser("rebuild-tracking", help="make the MLflow view again from the run folders")
     ui = sub.add_parser("ui", help="open MLflow on the runs")
@@ -654,19 +662,24 @@ def _report(arguments: Any) -> int:
         tables.print_sweep(tables.sweep_table(complete), tables.failure_table(runs), Console())
         return 0
     if arguments.command == "figures":
-        from omkl.report import figures
+        from omkl.report import figures, paper_figures
 
         for r in runs:
             if r.complete:
                 figures.all_figures(r)
+                paper_figures.regret_bound(r)
         return 0
-    from omkl.report import tables
+    from omkl.report import page, tables
 
-    for path in tables.render(
-        tables.fill(tables.load_table(_table_path(arguments.name)), runs),
-        ("md", "csv", "tex", "html"),
-        outputs / "tables",
-    ):
+    if arguments.command == "page":
+        files = sorted(
+            (conf_folder() / "table").glob("*.yaml"), key=lambda p: page.order_of(p.stem)
+        )
+        every = [tables.load_table(path) for path in files]
+        print(page.build(every, outputs, arguments.to or outputs / "page", runs)[0])
+        return 0
+    filled = tables.fill(tables.load_table(_table_path(arguments.name)), runs)
+    for path in tables.render(filled, tables.FORMATS, outputs / "tables"):
         print(path)
     return 0
 

@@ -257,44 +257,98 @@ def test_verdict(ours, std, expected):
     assert tables.verdict(0.1, ours / 1000, None if std is None else std / 1000) == expected
 
 
-def test_jobs_of_the_jmlr_table():
+@pytest.fixture
+def here(monkeypatch):
+    """The learners that these tests take to be in omkl."""
+    present = ["raker", "gf", "sfg", "sfg_r", "omkr", "as_released/gf"]
+    monkeypatch.setattr(tables, "_exists", lambda name: name in present)
+    return present
+
+
+def test_jobs_of_the_jmlr_tables(here):
     table = tables.load_table(JMLR)
-    assert [row.published for row in table.rows] == [
-        *("omkr", "rbf1", "poly2", "rfomkr", "raker", "gf", "sfg", "sfg_r")
-    ]
     found = tables.jobs(table)
-    assert len(found) == 16
-    common = ["kernels=rbf51_lap25", "D=50", "stream.scaling=whole", "seeds=20"]
-    assert found[0] == ["algorithm=raker", "dataset=airfoil", *common]
-    assert found[-1] == ["algorithm=sfg_r", "dataset=naval", *common, "algorithm.M=10"]
+    assert len(found) == 24
+    common = ["kernels=rbf51_lap25", "D=50", "stream.scaling=whole"]
+    exact = ["kernels=rbf51_lap25_exact", *common[1:], "seeds=1"]
+    assert found[0] == ["algorithm=omkr", "dataset=airfoil", *exact]
+    assert found[-1] == [
+        *("algorithm=sfg_r", "dataset=naval", *common, "algorithm.M=10", "seeds=20")
+    ]
+    assert ["algorithm=as_released/gf", *found[-1][1:]] in found
+    # Table 2 is the run time of table 1, and both metrics of table 3 come from one run.
+    assert tables.jobs(tables.load_table(JMLR.with_name("jmlr_table2.yaml"))) == found
+    third = tables.jobs(tables.load_table(JMLR.with_name("jmlr_table3.yaml")))
+    assert len(third) == 4 * 5 * 2
+    assert ["algorithm=gf", *found[-1][1:]] in third
+
+
+def test_every_published_number_of_both_papers_has_one_cell():
+    cells = []
+    for path in JMLR.parent.glob("*.yaml"):
+        table = tables.load_table(path)
+        for spec in (spec for line in table.specs for spec in line):
+            cells.append((table.paper, table.table, spec.published, spec.dataset, spec.metric))
+            cells[-1] += (str(spec.where["M"]),) if spec.where else ()
+    papers = {cell[0] for cell in cells}
+    published = [line for line in tables.published_numbers() if line["paper"] in papers]
+    assert len(cells) == len(set(cells)) == len(published) == 224
+    assert all(
+        f"algorithm.M={spec.where['M']}" in spec.overrides
+        for n in (3, 4, 5)
+        for line in tables.load_table(JMLR.with_name(f"jmlr_table{n}.yaml")).specs
+        for spec in line
+    )
 
 
 def test_load_table_refuses_what_does_not_exist():
+    row = {"label": "5", "published": "gf", "algorithm": "gf", "where": {"M": 5}}
     spec = {
         "name": "t",
         "title": "T",
         "paper": "graph-aided-jmlr",
         "table": 3,
         "metric": "mse_e3",
-        "scale": 1000,
         "seeds": 2,
         "columns": [{"label": "Airfoil", "dataset": "airfoil"}],
-        "rows": [{"label": "5", "published": "gf", "algorithm": {"name": "gf"}, "where": {"M": 5}}],
+        "rows": [row],
     }
     filled = tables.fill(tables.load_table(spec), [])
     assert filled.cells[0][0].published == 24.95
     for wrong, message in [
         ({"colums": []}, "unknown colums"),
         ({"metric": "speed"}, "mse_e3"),
-        ({"rows": [{**spec["rows"][0], "where": {}}]}, "has 5 lines"),
-        ({"rows": [{**spec["rows"][0], "published": "gff"}]}, "has 0 lines"),
+        ({"rows": [{**row, "where": {}}]}, "has 5 lines"),
+        ({"rows": [{**row, "published": "gff"}]}, "has 0 lines"),
         ({"footnotes": [{"rows": ["raker"], "text": "x"}]}, "names raker"),
         ({"overrides": ["D"]}, "not an override"),
+        ({"columns": [{"label": "Airfoil"}]}, "without dataset"),
     ]:
         with pytest.raises(ValueError, match=message):
             tables.load_table(spec | wrong)
-    with pytest.raises(ValueError, match="without seeds"):
-        tables.load_table({k: v for k, v in spec.items() if k != "seeds"})
+    with pytest.raises(ValueError, match="without title"):
+        tables.load_table({k: v for k, v in spec.items() if k != "title"})
+
+
+def test_later_settings_of_a_cell_count():
+    spec = {
+        "name": "t",
+        "title": "T",
+        "paper": "graph-aided-jmlr",
+        "table": 3,
+        "published": "gf",
+        "overrides": ["D=50", "kernels=a"],
+        "rows": [{"label": "Airfoil", "dataset": "airfoil", "overrides": ["kernels=b"]}],
+        "columns": [
+            {"label": "5", "metric": "mse_e3", "where": {"M": 5}, "overrides": ["x=5"]},
+            {"label": "5 s", "metric": "runtime_s", "where": {"M": 5}, "seeds": 3},
+        ],
+    }
+    first, second = tables.load_table(spec).specs[0]
+    assert first.overrides == ("D=50", "kernels=b", "x=5")
+    assert (first.seeds, second.seeds) == (1, 3)
+    cells = tables.fill(tables.load_table(spec), []).cells[0]
+    assert [cell.published for cell in cells] == [24.95, 1.53]
 
 
 @pytest.fixture
@@ -316,17 +370,19 @@ def cell_run(run_folder_maker, tmp_path):
     return make
 
 
-def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run):
+def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run, here):
     table = tables.load_table(JMLR)
 
     def cell(*runs):
         return tables.fill(table, runs).cells[5][0]  # OMKL-GF on airfoil
 
     good = cell_run("gf", "airfoil", "0a", mse_mean=0.026, mse_std=0.0005)
-    found = cell(good)
-    assert (found.published, found.ours, found.std) == (25.73, 26.0, 0.5)
+    found = cell(good).written
+    assert cell(good).published == 25.73
+    assert (found.ours, found.std) == (26.0, 0.5)
     assert found.difference == pytest.approx(100 * 0.27 / 25.73)
     assert found.verdict == "reproduced"
+    assert cell(good).released.verdict == "missing"
     for wrong in [
         cell_run("gf", "airfoil", "0b", M=5),
         cell_run("gf", "airfoil", "0c", n_seeds=19),
@@ -336,15 +392,51 @@ def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run):
         cell_run("gf", "bias", "0a"),
         cell_run("sfg", "airfoil", "0a"),
     ]:
-        assert cell(wrong).verdict == "missing"
-        assert cell(wrong, good) == found
+        assert cell(wrong).written.verdict == "missing"
+        assert cell(wrong, good).written == found
     failed = cell_run("gf", "airfoil", "1a", failed=True)
-    assert cell(failed).verdict == "failed"
-    assert cell(failed).reason == "ValueError: algorithm.M=90 is larger than N=76"
-    assert cell(failed, good) == found
+    assert cell(failed).written.verdict == "failed"
+    assert cell(failed).written.reason == "ValueError: algorithm.M=90 is larger than N=76"
+    assert cell(failed, good).written == found
     later = cell_run("gf", "airfoil", "1b", started="2026-02-01", mse_mean=0.028, mse_std=0.0)
-    assert cell(later, good).verdict == "close"
-    assert cell(cell_run("gf", "airfoil", "1c", status="interrupted")).reason == "interrupted"
+    assert cell(later, good).written.verdict == "close"
+    interrupted = cell_run("gf", "airfoil", "1c", status="interrupted")
+    assert cell(interrupted).written.reason == "interrupted"
+    assert cell(good).written.wide is False
+    scattered = cell_run("gf", "airfoil", "1d", mse_mean=0.06, mse_std=0.03)
+    assert (cell(scattered).written.verdict, cell(scattered).written.wide) == ("reproduced", True)
+
+
+def test_released_deterministic_and_absent_learners(cell_run, here):
+    table = tables.load_table(JMLR)
+    released = cell_run("gf", "airfoil", "0a", mse_mean=0.0257)
+    released = change(released.folder, algorithm="as_released/gf")
+    exact = cell_run("omkr", "naval", "0a", n_seeds=3, kernels="rbf51_lap25_exact")
+    filled = tables.fill(table, [released, exact])
+    both = filled.cells[5][0]
+    assert (both.written.verdict, both.released.verdict) == ("missing", "reproduced")
+    assert filled.cells[0][3].written.verdict == "missing"  # three seeds where one is wanted
+    change(exact.folder, deterministic=True)
+    filled = tables.fill(table, [Run(exact.folder)])
+    assert filled.cells[0][3].written.ours is not None
+    assert [cell.written.reason for cell in filled.cells[2]] == ["not in omkl yet"] * 4  # POLY-2
+    assert filled.cells[2][0].released is None  # nothing of POLY-2's was released
+    assert "poly" not in str(tables.jobs(table))
+
+
+def test_run_times_are_per_seed_and_get_no_verdict(cell_run, here, tmp_path):
+    run = cell_run("gf", "airfoil", "0a", M=5, seconds_per_seed=[0.01, 0.02] * 10)
+    filled = tables.fill(tables.load_table(JMLR.with_name("jmlr_table3.yaml")), [run])
+    cell = filled.cells[0][6]
+    assert (cell.spec.metric, cell.spec.where) == ("runtime_s", {"M": 5})
+    assert cell.written.verdict == "timed"
+    assert cell.written.ours == pytest.approx(0.015)
+    assert cell.written.ratio == pytest.approx(1.53 / 0.015)
+    assert sum(filled.counts().values()) == 20  # the twenty errors alone
+    (path,) = tables.render(filled, ["md"], tmp_path)
+    text = path.read_text(encoding="utf-8")
+    assert "0.015 ± 0.005<br>102 × faster" in text
+    assert text.count("**MSE × 10⁻³**") == text.count("**run time, s**") == 1
 
 
 class Page(HTMLParser):
@@ -368,7 +460,7 @@ class Page(HTMLParser):
         self.text += data + " "
 
 
-def test_render(cell_run, tmp_path):
+def test_render(cell_run, here, tmp_path):
     runs = [
         cell_run("raker", "naval", mse_mean=0.01109, mse_std=0.00005),
         cell_run("gf", "airfoil", mse_mean=0.02573, mse_std=0.0005, seconds=1.25),
@@ -376,11 +468,11 @@ def test_render(cell_run, tmp_path):
         cell_run("sfg", "naval", failed=True, error={"type": "E", "message": "50% of <a_b>"}),
     ]
     filled = tables.fill(tables.load_table(JMLR), runs)
-    assert filled.counts == {
+    assert filled.counts() == {
         "reproduced": 2,
         "close": 0,
         "differs": 1,
-        "missing": 12,
+        "missing": 16,
         "failed": 1,
     }
     folder = tmp_path / "out"
@@ -392,7 +484,7 @@ def test_render(cell_run, tmp_path):
     page.close()
     assert page.open == []
     assert not any(k in ("src", "srcset") for k, _ in page.attributes)
-    assert all(v.startswith("#note") for k, v in page.attributes if k == "href" and v)
+    assert all(v.startswith("#jmlr_table1-note") for k, v in page.attributes if k == "href" and v)
     assert "prefers-color-scheme: dark" in text["html"]
 
     squeezed = re.sub(r"\s+", " ", page.text)
@@ -408,8 +500,8 @@ def test_render(cell_run, tmp_path):
             assert fact in plain
         assert "at most 15 %" in plain
         assert "divergence" in plain
-    assert "11.09 ± 0.05" in text["md"] and "OMKL-GF <sup>1</sup>" in text["md"]
-    assert r"11.09 $\pm$ 0.05$^{1}$" in text["tex"]
+    assert "OMKL-GF <sup>4</sup>" in text["md"]
+    assert r"OMKL-GF$^{4}$" in text["tex"]
     assert r"50\% of \textless{}a\_b\textgreater{}" in text["tex"]
     assert "50% of <a_b>" in page.text
 
@@ -422,20 +514,18 @@ def test_render(cell_run, tmp_path):
             assert line.count(" & ") == (2 if "multicolumn" in line else 5)
 
     lines = list(csv.DictReader(StringIO(text["csv"])))
-    assert len(lines) == 32
+    assert len(lines) == 32 + 20
     (gf,) = (x for x in lines if x["algorithm"] == "gf" and x["dataset"] == "airfoil")
-    assert [gf[k] for k in ("published", "ours", "std", "n_seeds")] == [
-        "25.73",
-        "25.73",
-        "0.5",
-        "20",
+    assert [gf[k] for k in ("variant", "published", "ours", "std", "n_seeds")] == [
+        *("as written", "25.73", "25.73", "0.5", "20")
     ]
     assert str(tmp_path) not in "".join(text.values())
     with pytest.raises(ValueError, match="'pdf' is not one of md, csv, tex, html"):
         tables.render(filled, ["pdf"], folder)
 
 
-def test_render_without_a_single_run(tmp_path):
-    filled = tables.fill(tables.load_table(JMLR), [])
-    for path in tables.render(filled, tables.FORMATS, tmp_path):
-        assert "missing" in path.read_text(encoding="utf-8")
+def test_render_without_a_single_run(here, tmp_path):
+    for name in ("jmlr_table1", "jmlr_table2", "jmlr_table5", "arxiv_v1_table4"):
+        filled = tables.fill(tables.load_table(JMLR.with_name(f"{name}.yaml")), [])
+        for path in tables.render(filled, tables.FORMATS, tmp_path):
+            assert "missing" in path.read_text(encoding="utf-8")

@@ -46,16 +46,16 @@ def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]
     """
     _need_complete(run)
     curves = run.curves
-    chosen = _drawn(curves["t"], skip=0.005)
+    chosen = drawn_rounds(curves["t"], skip=0.005)
     t = curves["t"][chosen]
-    mean, std = _mean_std(curves["mse"][:, chosen])
+    mean, std = mean_std(curves["mse"][:, chosen])
     with style.applied():
         figure = Figure(figsize=(WIDTH, 4.2))
         axes = figure.add_subplot()
         low, high = _positive_limits(mean, std)
-        _line(axes, t, mean, std, 0, _seeds(run), floor=low)
+        band_line(axes, t, mean, std, 0, _seeds(run), floor=low)
         style.log_axis(axes.yaxis, low, high)
-        _round_axis(axes, t, log_x)
+        round_axis(axes, t, log_x)
         _changes(axes, curves["change_rounds"], t)
         axes.set(xlabel="round t", ylabel="MSE of rounds 1..t")
         axes.set_title(_title(run, "running mean squared error"))
@@ -70,7 +70,7 @@ def regret(run: Run, folder: Path | None = None) -> list[Path]:
     names = [name for name in stated if f"regret_{name}" in curves]
     if not names:
         return []
-    chosen = _drawn(curves["t"])
+    chosen = drawn_rounds(curves["t"])
     t = curves["t"][chosen]
     notes = [
         f"Not drawn: {_text(entry, name)} ({entry['skipped']})."
@@ -83,10 +83,10 @@ def regret(run: Run, folder: Path | None = None) -> list[Path]:
         figure = Figure(figsize=(WIDTH, 4.1 + 0.17 * lines_below))
         axes = figure.add_subplot()
         for index, name in enumerate(names):
-            mean, std = _mean_std(curves[f"regret_{name}"][:, chosen])
-            _line(axes, t, mean, std, index, style.wrapped(_text(stated[name], name), 90))
+            mean, std = mean_std(curves[f"regret_{name}"][:, chosen])
+            band_line(axes, t, mean, std, index, style.wrapped(_text(stated[name], name), 90))
         axes.axhline(0, color=style.GREY, linewidth=0.8)
-        _round_axis(axes, t)
+        round_axis(axes, t)
         _changes(axes, curves["change_rounds"], t)
         axes.set(xlabel="round t", ylabel="cumulative squared error\nabove the comparator")
         axes.set_title(_title(run, f"regret, {_seeds(run)}"))
@@ -100,7 +100,7 @@ def weights(run: Run, folder: Path | None = None) -> list[Path]:
     """Expert weights (R, N) after the last round, over the dictionary."""
     _need_complete(run)
     values = run.curves["weights"]
-    mean, std = _mean_std(values)
+    mean, std = mean_std(values)
     uniform = 1 / values.shape[1]
     # A weight far above the rest hides it on a linear axis; below a thousandth of
     # the uniform weight the order no longer matters.
@@ -138,7 +138,7 @@ def weights(run: Run, folder: Path | None = None) -> list[Path]:
 def usage(run: Run, folder: Path | None = None) -> list[Path]:
     """Share of the rounds in which each kernel was evaluated, over the dictionary."""
     _need_complete(run)
-    mean, std = _mean_std(run.curves["usage"] / run.result["n_rounds"])
+    mean, std = mean_std(run.curves["usage"] / run.result["n_rounds"])
     with style.applied():
         figure, panels = _dictionary(run)
         for axes, members, bandwidth in panels:
@@ -154,14 +154,19 @@ def usage(run: Run, folder: Path | None = None) -> list[Path]:
         return style.save(figure, folder or run.folder, "usage")
 
 
-def comparison(runs: Sequence[Run], folder: Path, name: str = "comparison") -> list[Path]:
+def comparison(
+    runs: Sequence[Run],
+    folder: Path,
+    name: str = "comparison",
+    suffixes: Sequence[str] = ("png", "pdf"),
+) -> list[Path]:
     """A panel a data set with the MSE curves of all its complete runs."""
     runs, labels, datasets = _sweep(runs)
     if not runs:
         return []
     order = list(dict.fromkeys(labels))
     with style.applied():
-        rows, columns = _grid(len(datasets))
+        rows, columns = panel_grid(len(datasets))
         width = max(WIDTH, 3.4 * columns)
         texts, legend_columns, legend_height = _fitted(order, width)
         figure = Figure(figsize=(width, (3.6 if rows == 1 else 2.7 * rows) + legend_height))
@@ -172,18 +177,18 @@ def comparison(runs: Sequence[Run], folder: Path, name: str = "comparison") -> l
             for run, label in zip(runs, labels, strict=True):
                 if run.result["dataset"] != dataset:
                     continue
-                chosen = _drawn(run.curves["t"], 0.01, N_DRAWN_SMALL)
+                chosen = drawn_rounds(run.curves["t"], 0.01, N_DRAWN_SMALL)
                 t = run.curves["t"][chosen]
-                mean, std = _mean_std(run.curves["mse"][:, chosen])
+                mean, std = mean_std(run.curves["mse"][:, chosen])
                 limits.append(_positive_limits(mean, std))
                 index = order.index(label)
-                handles[label] = _line(
+                handles[label] = band_line(
                     axes, t, mean, std, index, texts[index], floor=limits[-1][0], opacity=0.12
                 )
                 _changes(axes, run.curves["change_rounds"], t)
                 last = max(last, int(t[-1]))
             style.log_axis(axes.yaxis, min(a for a, _ in limits), max(b for _, b in limits))
-            _round_axis(axes, np.array([1, last]))
+            round_axis(axes, np.array([1, last]))
             axes.set_title(style.wrapped(dataset, 30))
             if place + columns >= len(datasets):
                 axes.set_xlabel("round t")
@@ -199,7 +204,7 @@ def comparison(runs: Sequence[Run], folder: Path, name: str = "comparison") -> l
             ncols=legend_columns,
         )
         figure.suptitle(f"Running mean squared error, {_spread_of(runs)}", fontsize=10)
-        return style.save(figure, folder, name)
+        return style.save(figure, folder, name, suffixes)
 
 
 def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Path]:
@@ -210,7 +215,7 @@ def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Pa
     order = list(dict.fromkeys(labels))
     texts = [style.wrapped(label, 34) for label in order]
     with style.applied():
-        rows, columns = _grid(len(datasets))
+        rows, columns = panel_grid(len(datasets))
         lines = sum(text.count("\n") + 1 for text in texts)
         height = rows * (0.9 + 0.2 * max(lines, 3)) + 0.4
         figure = Figure(figsize=(max(WIDTH, 3.4 * columns), height))
@@ -256,7 +261,7 @@ def _sweep(runs: Sequence[Run]) -> tuple[list[Run], list[str], list[str]]:
     return kept, style.labels(kept), list(dict.fromkeys(run.result["dataset"] for run in kept))
 
 
-def _grid(n_panels: int) -> tuple[int, int]:
+def panel_grid(n_panels: int) -> tuple[int, int]:
     """Rows and columns of panels; four make a square."""
     columns = 2 if n_panels == 4 else min(N_COLUMNS, n_panels)
     return math.ceil(n_panels / columns), columns
@@ -285,13 +290,13 @@ def _spread_of(runs: Sequence[Run]) -> str:
     return f"mean ± std over {among} seeds"
 
 
-def _mean_std(values: Array) -> tuple[Array, Array | None]:
+def mean_std(values: Array) -> tuple[Array, Array | None]:
     """Mean and sample standard deviation over the first axis (seeds)."""
     values = np.asarray(values, dtype=np.float64)
     return values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else None
 
 
-def _drawn(t: Array, skip: float = 0.0, limit: int = N_DRAWN) -> Array:
+def drawn_rounds(t: Array, skip: float = 0.0, limit: int = N_DRAWN) -> Array:
     """Indices of at most ``limit`` recorded rounds, dense early and even later."""
     first = int(np.searchsorted(t, skip * t[-1]))
     if len(t) - first <= limit:
@@ -312,7 +317,7 @@ def _positive_limits(mean: Array, std: Array | None) -> tuple[float, float]:
     return bottom / 1.12, top * 1.12
 
 
-def _line(
+def band_line(
     axes: Axes,
     t: Array,
     mean: Array,
@@ -334,7 +339,7 @@ def _line(
     return line
 
 
-def _round_axis(axes: Axes, t: Array, log_x: bool = False) -> None:
+def round_axis(axes: Axes, t: Array, log_x: bool = False) -> None:
     first, last = int(t[0]), int(t[-1])
     if first == last:
         axes.set_xlim(last - 0.5, last + 0.5)

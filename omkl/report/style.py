@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-TITLES = {"raker": "Raker", "gf": "OMKL-GF", "sfg": "OMKL-SFG", "sfg_r": "OMKL-SFG-R"}
+TITLES = {
+    "omkr": "OMKR",
+    "rbf": "RBF-1",
+    "poly": "POLY-2",
+    "rfomkr": "RFOMKR",
+    "raker": "Raker",
+    "gf": "OMKL-GF",
+    "sfg": "OMKL-SFG",
+    "sfg_r": "OMKL-SFG-R",
+    "sfg_mkl": "SFG-MKL",
+    "sfg_mkl_r": "SFG-MKL-R",
+}
 
 # Okabe and Ito's colours without yellow, which vanishes on white paper. The three
 # cycles have coprime lengths: the first 280 looks are all different.
@@ -74,17 +85,19 @@ def look(index: int) -> dict[str, Any]:
     }
 
 
-def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+def save(
+    figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = ("png", "pdf")
+) -> list[Path]:
     """Write ``name``.png (150 dpi) and ``name``.pdf (undated) whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    formats: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("png", {"dpi": 150}),
-        ("pdf", {"metadata": {"CreationDate": None}}),
-    )
+    options: dict[str, dict[str, Any]] = {
+        "png": {"dpi": 150},
+        "pdf": {"metadata": {"CreationDate": None}},
+    }
     paths = []
-    for suffix, options in formats:
+    for suffix in suffixes:
         buffer = io.BytesIO()
-        figure.savefig(buffer, format=suffix, **options)
+        figure.savefig(buffer, format=suffix, **options[suffix])
         paths.append(folder / f"{name}.{suffix}")
         write_atomically(paths[-1], buffer.getvalue())
     return paths
@@ -125,7 +138,11 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 def display_name(algorithm: str, title: str | None = None) -> str:
     """The name of an algorithm for readers: its title where a run states one."""
-    return title or TITLES.get(algorithm, algorithm)
+    if title:
+        return title
+    folder, _, name = algorithm.rpartition("/")
+    shown = TITLES.get(name, name)
+    return f"{shown} ({folder.replace('_', ' ')})" if folder else shown
 
 
 def name_of(run: Run) -> str:

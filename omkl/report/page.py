@@ -1,0 +1,393 @@
+"""One page of all published tables and figures beside ours, from run folders alone.
+
+``build`` writes index.html, README.md and their figures into a folder; neither page needs
+anything else. What the page says is a list of blocks, written down once and rendered twice.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from omkl import bounds
+from omkl.report import formats, style, tables
+from omkl.report.paper_figures import Drawn, arxiv_v1, jmlr
+from omkl.report.tables import Entry, Filled, Table
+from omkl.report.text import markdown_table, markdown_text
+from omkl.results import Run, find, write_atomically
+
+TIMES = "tables/times.json"  # seconds of each run, by its key
+SEARCH_LINES = 25
+
+# In the order of the page: title, and what draws the figures.
+Figures = Callable[[dict[str, Filled], Path], list[Drawn]]
+PAPERS: dict[str, tuple[str, Figures]] = {
+    "graph-aided-jmlr": (
+        'P. M. Ghari and Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR',
+        jmlr,
+    ),
+    "graph-aided-arxiv-v1": ("Its first version on arXiv", arxiv_v1),
+}
+
+
+# --- blocks --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Heading:
+    text: str
+    level: int = 2
+
+
+@dataclass(frozen=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True)
+class Items:
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A plain table; the first ``left`` columns and the ``wordy`` ones are flush left."""
+
+    headings: tuple[str, ...]
+    body: tuple[tuple[str, ...], ...]
+    left: int = 1
+    wordy: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    facts: tuple[tuple[str, str], ...]
+
+
+Block = Heading | Text | Items | Grid | Facts | Filled | Drawn
+
+
+# --- building ------------------------------------------------------------------------------
+
+
+def order_of(name: str) -> tuple[bool, str]:
+    """A key that sorts tables: the JMLR paper before its first version."""
+    return name.startswith("arxiv"), name
+
+
+def read_times(outputs: Path) -> dict[str, float]:
+    """Seconds that each run took when it was computed, by its key; empty where none is known."""
+    try:
+        return json.loads((outputs / TIMES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def build(
+    specs: Sequence[Table], outputs: Path, folder: Path, runs: Iterable[Run] | None = None
+) -> list[Path]:
+    """Write the page of these tables into ``folder``; index.html is the first path."""
+    runs = list(find(outputs) if runs is None else runs)
+    filled = [tables.fill(table, runs) for table in specs]
+    folder.mkdir(parents=True, exist_ok=True)
+    blocks = _blocks(filled, outputs, folder)
+    title = "Published and reproduced: graph-aided online multi-kernel learning"
+    paths = [folder / "index.html", folder / "README.md"]
+    write_atomically(paths[0], _html(title, blocks))
+    write_atomically(paths[1], _markdown(title, blocks))
+    return paths + [block.path for block in blocks if isinstance(block, Drawn)]
+
+
+def _blocks(filled: Sequence[Filled], outputs: Path, folder: Path) -> list[Block]:
+    times = read_times(outputs)
+    by_run = {run.folder: run for table in filled for run in table.runs}
+    done = [run for run in by_run.values() if run.complete]
+    blocks: list[Block] = [*_summary(filled, times)]
+    for paper, (title, draw) in PAPERS.items():
+        members = [table for table in filled if table.table.paper == paper]
+        if not members:
+            continue
+        blocks.append(Heading(title))
+        for table in members:
+            blocks += [Heading(formats.caption(table.table), 3), table]
+        figures = draw({table.table.name: table for table in members}, folder)
+        if figures:
+            blocks += [Heading("Figures", 3), *figures]
+    blocks += _theory([table for table in filled if table.table.name == "jmlr_table1"])
+    blocks += _search(outputs / "search")
+    facts = formats.provenance(done)
+    if facts:
+        started = sorted(str(run.result["started"]) for run in done)
+        facts.append(("computed", f"{started[0]} to {started[-1]}"))
+        known = [times[run.result["key"]] for run in done if run.result["key"] in times]
+        if known:
+            facts.append(("total time", f"{_duration(sum(known))} for {len(known)} runs"))
+        blocks += [Heading("Made with"), Facts(tuple(facts))]
+        settings = [(_label(t.table), formats.settings_text(t.table)) for t in filled]
+        blocks += [Heading("Settings", 3), Facts(tuple(settings))]
+    return blocks
+
+
+def _summary(filled: Sequence[Filled], times: Mapping[str, float]) -> list[Block]:
+    heads = ("table", "cells", "as written", "as released", "reproduced by either", "runs take, s")
+    body = []
+    written: list[Entry] = []
+    released: list[Entry] = []
+    n_either = 0
+    for table in filled:
+        found = table.entries(), table.entries(released=True)
+        judged = [c for c in table.all_cells if tables.METRICS[c.spec.metric].judged]
+        either = sum(any(e.verdict == "reproduced" for e in cell.entries) for cell in judged)
+        written, released, n_either = written + found[0], released + found[1], n_either + either
+        seconds = [times[r.result["key"]] for r in table.runs if r.result["key"] in times]
+        label = _label(table.table)
+        texts = [formats.counted(entries) for entries in found]
+        numbers = (str(either), f"{sum(seconds):.1f}" if seconds else "")
+        if not judged:
+            texts, numbers = ["run times only", ""], ("", numbers[1])
+        body.append((label, str(len(judged) or ""), *texts, *numbers))
+    return [
+        Text(
+            f"Of {len(written)} published errors, ours as the papers are written: "
+            f"{formats.counted(written)}. As the authors' code was released, where that exists: "
+            f"{formats.counted(released)}. One of the two reproduces {n_either} of {len(written)}."
+        ),
+        Grid(heads, tuple(body), left=1, wordy=(2, 3)),
+        Text(f"{tables.RULES}."),
+        Text(f"{tables.RUN_TIME_RULE}. Tables share runs, each of which is done once."),
+    ]
+
+
+def _label(table: Table) -> str:
+    return f"{formats.PAPERS.get(table.paper, table.paper)}, table {table.table}"
+
+
+def _theory(filled: Sequence[Filled]) -> list[Block]:
+    """What the theorems say of the runs of table 1, and which of their conditions hold."""
+    entries = [cell.written for table in filled for cell in table.all_cells]
+    runs = [e.run for e in entries if e.run is not None and e.run.complete]
+    runs = [run for run in runs if bounds.base_name(run.result["algorithm"]) in bounds.RATES]
+    runs = [run for run in runs if "regret_ridge_features" in run.curves]
+    if not runs:
+        return []
+    body: list[tuple[str, ...]] = []
+    notes: dict[str, dict[str, None]] = {}
+    judged: dict[str, list[tuple[bounds.Assumption, str, str]]] = {}
+    for run in runs:
+        name, dataset = style.name_of(run), run.result["dataset"]
+        t, regret = run.curves["t"], run.curves["regret_ridge_features"].mean(axis=0)
+        slope = bounds.fitted_slope(t, regret)
+        bound = bounds.for_run(run)
+        rate, source = bounds.RATES[bounds.base_name(run.result["algorithm"])]
+        body.append(
+            (
+                *(name, dataset, f"{t[-1]:,}", f"{regret[-1]:.1f}"),
+                "" if slope is None else f"{slope:.2f}".replace("-", "−"),
+                f"{rate:.2g} ({source})",
+                "" if bound is None else _scientific(bound.value[-1]),
+                "" if bound is None else _scientific(bound.full),
+            )
+        )
+        if bound is not None:
+            for note in bound.notes:
+                notes.setdefault(note, {})[bound.theorem] = None
+            for assumption in bounds.assumptions(run):
+                judged.setdefault(assumption.name, []).append((assumption, name, dataset))
+    heads = (
+        *("learner", "data set", "T", "regret", "fitted slope", "promised slope"),
+        *("bound, random features", "bound, kernel's space"),
+    )
+    blocks: list[Block] = [
+        Heading("Theory beside experiment"),
+        Text(
+            "Regret: cumulative squared error above that of the best kernel in hindsight (ridge "
+            "regression on its random features), after the last round, mean over the seeds. The "
+            "fitted slope is that of log regret over log t on the second half of the rounds; the "
+            "promised one belongs to the step sizes that the theorem asks for, which the "
+            "experiments do not use. The bounds are the theorem's right-hand side with the run's "
+            "own settings, once against the best function of the random features and once, as in "
+            "the theorem, against the best of the kernel's space. With losses in [0, 1] no regret "
+            "exceeds T, so a bound above T says nothing."
+        ),
+        Grid(heads, tuple(body), left=2),
+        Items(tuple(f"{', '.join(names)}: {note}" for note, names in notes.items())),
+        Heading("Assumptions on these data", 3),
+        Grid(
+            ("assumption", "holds", "fails", "cannot be told", "where it fails"),
+            tuple(_assumption_line(name, found) for name, found in judged.items()),
+            wordy=(0, 4),
+        ),
+    ]
+    losses = [(bounds.largest_squared_error(run), run) for run in runs]
+    (largest, exact), worst = max(losses, key=lambda pair: pair[0][0])
+    at_least = "" if exact else "at least "
+    blocks.append(
+        Text(
+            f"The largest squared error of a prediction in these runs is {at_least}{largest:.3g} "
+            f"({style.name_of(worst)} on {worst.result['dataset']}). A prediction is a weighted "
+            "mean of kernels, so above 1 it refutes (as2) and below 1 it does not prove it. "
+            + _features_text(runs)
+        )
+    )
+    return blocks
+
+
+def _assumption_line(
+    name: str, found: Sequence[tuple[bounds.Assumption, str, str]]
+) -> tuple[str, ...]:
+    answers = [assumption.holds for assumption, _, _ in found]
+    failing: dict[str, list[tuple[str, str]]] = {}
+    for assumption, learner, dataset in found:
+        if assumption.holds is False:
+            failing.setdefault(assumption.text, []).append((learner, dataset))
+    texts = []
+    for text, where in failing.items():
+        places = []
+        for learner in dict.fromkeys(learner for learner, _ in where):
+            on = [dataset for other, dataset in where if other == learner]
+            everywhere = len(on) == sum(other == learner for _, other, _ in found)
+            places.append(learner if everywhere else f"{learner} on {', '.join(on)}")
+        texts.append(text if len(where) == len(found) else f"{', '.join(places)}: {text}")
+    counts = (str(answers.count(answer)) for answer in (True, False, None))
+    return (name, *counts, "; ".join(texts))
+
+
+def _features_text(runs: Sequence[Run]) -> str:
+    """How many random features the probability statement would need for a Gaussian kernel."""
+    D, inputs = runs[0].result["D"], sorted({run.result["n_inputs"] for run in runs})
+    needed = [bounds.features_needed(0.1, bounds.PROBABILITY, d, d) for d in inputs]
+    smallest = [bounds.smallest_epsilon(bounds.PROBABILITY, d, D, d) for d in inputs]
+    return (
+        f"For a Gaussian kernel of variance 1 and D = {D}, probability {bounds.PROBABILITY:g} "
+        f"needs epsilon of {min(smallest):.1f} to {max(smallest):.1f}, where 2 holds always; "
+        f"epsilon = 0.1 needs D of {min(needed):,.0f} to {max(needed):,.0f}."
+    )
+
+
+def _search(folder: Path) -> list[Block]:
+    """What a search for unstated settings found: every CSV of outputs/search."""
+    blocks: list[Block] = []
+    for path in sorted(folder.glob("*.csv")):
+        with open(path, newline="", encoding="utf-8") as file:
+            lines = list(csv.reader(file))
+        if len(lines) < 2:
+            continue
+        body = [tuple(map(_short_number, line)) for line in lines[1 : SEARCH_LINES + 1]]
+        name = path.stem.replace("_", " ")
+        more = f", the first {SEARCH_LINES} of {len(lines) - 1} lines"
+        blocks.append(Heading(name + (more if len(lines) - 1 > SEARCH_LINES else ""), 3))
+        blocks.append(Grid(tuple(lines[0]), tuple(body)))
+    return [Heading("Search for settings that the papers do not state"), *blocks] if blocks else []
+
+
+def _short_number(text: str) -> str:
+    try:
+        return text if text.lstrip("-").isdigit() else f"{float(text):.4g}"
+    except ValueError:
+        return text
+
+
+def _scientific(value: float) -> str:
+    if value < 1e4:
+        return f"{value:,.0f}"
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits} × 10" + str(int(exponent)).translate(_RAISED)
+
+
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
+
+
+# --- HTML ----------------------------------------------------------------------------------
+
+_CSS = """
+figure { margin: 1.6rem 0; }
+figure img { max-width: 100%; height: auto; background: #fff; border-radius: 6px;
+  border: 1px solid var(--line); }
+figcaption { font-size: .88rem; color: var(--soft); }
+table.plain td { border-bottom: 1px solid var(--line); }
+table.plain td:first-child { padding-left: 0; }
+table.plain th { white-space: normal; }
+table.plain .left, table.plain .words { text-align: left; }
+table.plain td.words { white-space: normal; min-width: 11rem; }
+"""
+
+
+def _html(title: str, blocks: Iterable[Block]) -> str:
+    body = [f"<h1>{html.escape(title)}</h1>"]
+    for block in blocks:
+        body += _html_block(block)
+    return formats.page(title, body, formats.CSS + _CSS)
+
+
+def _html_block(block: Block) -> list[str]:
+    esc = html.escape
+    match block:
+        case Heading():
+            return [f"<h{block.level}>{esc(block.text)}</h{block.level}>"]
+        case Text():
+            return [f"<p>{esc(block.text)}</p>"]
+        case Items():
+            items = "".join(f"<li>{esc(text)}</li>" for text in block.items)
+            return [f"<ul>{items}</ul>"] if items else []
+        case Facts():
+            return [formats.html_facts(block.facts)]
+        case Drawn():
+            alt, name = esc(block.caption, quote=True), esc(block.path.name, quote=True)
+            picture = f'<img src="{name}" alt="{alt}" loading="lazy">'
+            return [f"<figure>{picture}<figcaption>{esc(block.caption)}</figcaption></figure>"]
+        case Filled():
+            return formats.html_body(block)
+        case Grid():
+            sides = [
+                ' class="words"' if i in block.wordy else ' class="left"' if i < block.left else ""
+                for i in range(len(block.headings))
+            ]
+            head = "".join(
+                f'<th scope="col"{side}>{esc(text)}</th>'
+                for side, text in zip(sides, block.headings, strict=True)
+            )
+            lines = "".join(
+                "<tr>"
+                + "".join(f"<td{s}>{esc(text)}</td>" for s, text in zip(sides, line, strict=True))
+                + "</tr>"
+                for line in block.body
+            )
+            table = f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody>"
+            return [f'<div class="wide"><table class="plain">{table}</table></div>']
+
+
+# --- Markdown ------------------------------------------------------------------------------
+
+
+def _markdown(title: str, blocks: Iterable[Block]) -> str:
+    parts = [f"# {markdown_text(title)}", ""]
+    for block in blocks:
+        parts += _markdown_block(block)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _markdown_block(block: Block) -> list[str]:
+    md = markdown_text
+    match block:
+        case Heading():
+            return [f"{'#' * block.level} {md(block.text)}", ""]
+        case Text():
+            return [md(block.text), ""]
+        case Items():
+            return [*(f"- {md(text)}" for text in block.items), ""]
+        case Facts():
+            return [*(f"- {md(name)}: {md(text)}" for name, text in block.facts), ""]
+        case Drawn():
+            return [f"![{md(block.caption)}]({block.path.name})", "", md(block.caption), ""]
+        case Filled():
+            return formats.md_body(block)
+        case Grid():
+            return [markdown_table(block.headings, block.body, block.left), ""]

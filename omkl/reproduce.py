@@ -1,0 +1,124 @@
+"""Run what the published tables need, then put every published number beside ours.
+
+    omkl-report run [TABLE ...] [--outputs outputs] [--page FOLDER]
+    make reproduce-tables
+
+Finished runs are reused while code, data and settings are the same; a run that several
+tables share is done once. The last thing is one page of all tables and figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from omkl import results, runner
+from omkl.cli import conf_folder
+from omkl.report import page, tables
+
+
+def configuration(overrides: list[str]) -> dict[str, Any]:
+    """The resolved configuration of one cell."""
+    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+        container = OmegaConf.to_container(compose("config", overrides), resolve=True)
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items()}
+
+
+class Cells:
+    """Runs jobs, each once, and keeps how long each took in a file, by the run's key.
+
+    A reused run keeps the time of when it was computed, so the file tells what the
+    tables cost and not what the last call did.
+    """
+
+    def __init__(self, outputs: Path) -> None:
+        self.outputs = outputs
+        self.path = outputs / page.TIMES
+        self.times = page.read_times(outputs)
+        self.done: dict[tuple[str, ...], bool] = {}
+        self.spent: dict[tuple[str, ...], float] = {}
+
+    def run(self, overrides: list[str], label: str) -> None:
+        job = tuple(overrides)
+        if job in self.done:
+            return
+        start = time.perf_counter()
+        # A picture and a tracked run a cell would take longer than the cells themselves.
+        quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]
+        outcome = runner.run(configuration([*overrides, *quiet]))
+        seconds = time.perf_counter() - start
+        result = outcome.run.result
+        text = f"{label} {result['algorithm']} on {result['dataset']}"
+        self.done[job] = outcome.status != "failed"
+        if outcome.status == "failed":
+            self.spent[job] = seconds
+            print(f"{text}: failed: {result['error']['message']}", flush=True)
+            return
+        if outcome.status == "complete" or result["key"] not in self.times:
+            self.times[result["key"]] = seconds
+        self.spent[job] = self.times[result["key"]]
+        how = "reused" if outcome.status == "reused" else f"{seconds:.1f} s"
+        print(f"{text}: {1e3 * result['mse_mean']:.2f} x 10^-3 ({how})", flush=True)
+        for note in outcome.notes:
+            print(f"    {note}")
+
+    def table(self, table: tables.Table) -> float:
+        """Run a table's jobs; the seconds that all of them took, shared ones included."""
+        jobs = tables.jobs(table)
+        new = [job for job in jobs if tuple(job) not in self.done]
+        print(f"{table.name}: {len(jobs)} runs, {len(jobs) - len(new)} of them done already")
+        for number, overrides in enumerate(new, start=1):
+            self.run(overrides, f"  [{number}/{len(new)}]")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        results.write_atomically(self.path, json.dumps(self.times, indent=2) + "\n")
+        return sum(self.spent[tuple(job)] for job in jobs)
+
+
+def command(arguments: Sequence[str]) -> int:
+    """``omkl-report run``: fill tables and make the page; the exit code."""
+    try:
+        return _command(arguments)
+    except KeyboardInterrupt:
+        print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
+        return 130
+
+
+def _command(given: Sequence[str]) -> int:
+    files = {path.stem: path for path in (conf_folder() / "table").glob("*.yaml")}
+    known = sorted(files, key=page.order_of)
+    parser = argparse.ArgumentParser(
+        prog="omkl-report run", description=str(__doc__).split("\n", 1)[0]
+    )
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"default: {', '.join(known)}")
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"))
+    parser.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
+    arguments = parser.parse_args(given)
+    for name in arguments.tables:
+        if name not in known:
+            parser.error(f"there is no table {name}; there are: {', '.join(known)}")
+    outputs, start = arguments.outputs, time.perf_counter()
+    cells, seconds = Cells(outputs), {}
+    chosen = [tables.load_table(files[name]) for name in arguments.tables or known]
+    for table in chosen:
+        seconds[table.name] = cells.table(table)
+    runs = list(results.find(outputs))
+    print("\nseconds that the runs of each table took (tables share runs)")
+    for table in chosen:
+        tables.render(tables.fill(table, runs), tables.FORMATS, outputs / "tables")
+        print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
+    print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
+    everything = [tables.load_table(files[name]) for name in known]
+    written = page.build(everything, outputs, arguments.page or outputs / "page", runs)
+    print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
+    print(f"tables   {outputs / 'tables'}/ ({', '.join(tables.FORMATS)})")
+    print(f"page     {written[0]}")
+    return 0 if all(cells.done.values()) else 1
