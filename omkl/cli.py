@@ -275,7 +275,7 @@ class CommandLine:
                 if name not in names:
                     names.append(name)
         found.pop("table", None)  # for omkl-report
-        return found
+        return {k: sorted(v, key=lambda name: ("/" in name, name)) for k, v in found.items()}
 
     def fields(self, group: str, name: str) -> dict[str, Any]:
         """Keys of a group's YAML and their values, with those of the YAML that it builds upon."""

@@ -55,12 +55,18 @@ def results_of(outputs: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ("algorithm=rakr", "there is no algorithm=rakr. Did you mean raker? There are: gf, raker"),
+        (
+            "algorithm=rakr",
+            "there is no algorithm=rakr. Did you mean raker? There are: gf, omkr, poly, raker",
+        ),
         ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
-        ("kernels=rbf42", "Did you mean rbf41? There are: gaussian17, rbf41, rbf51, rbf51_lap25."),
+        ("kernels=rbf42", "Did you mean rbf41? There are: gaussian17, rbf41, rbf41_exact, rbf51"),
         ("algorithm=null", "there is no algorithm=null."),
         ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
-        ("algorithm=raker algorithm.M=5", "raker has no algorithm.M (but gf, sfg, sfg_r)"),
+        (
+            "algorithm=raker algorithm.M=5",
+            "raker has no algorithm.M (but gf, sfg, sfg_mkl, sfg_mkl_r, sfg_r",
+        ),
         ("+algorithm.foo=5", "there is no algorithm.foo with sfg_r."),
         (
             "sede=3",

@@ -14,9 +14,7 @@ from omkl.cli import CommandLine, conf_folder
 from omkl.datasets import prepare
 
 GROUPS = ("algorithm", "dataset", "kernels")
-CHOICES = [
-    (group, path.stem) for group in GROUPS for path in sorted((conf_folder() / group).glob("*"))
-]
+CHOICES = [(group, name) for group in GROUPS for name in CommandLine([]).groups()[group]]
 ALGORITHMS = [name for group, name in CHOICES if group == "algorithm"]
 
 
@@ -27,8 +25,9 @@ def configuration(*overrides: str) -> dict[str, Any]:
     return {str(key): value for key, value in container.items()}
 
 
-def test_every_group_has_choices():
-    assert {group for group, _ in CHOICES} == set(GROUPS)
+def test_every_file_is_a_choice():
+    files = [p for group in GROUPS for p in (conf_folder() / group).rglob("*.yaml")]
+    assert len(files) == len(CHOICES) and {group for group, _ in CHOICES} == set(GROUPS)
 
 
 @pytest.mark.parametrize(("group", "name"), CHOICES, ids=[f"{g}={n}" for g, n in CHOICES])

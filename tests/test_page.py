@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from html.parser import HTMLParser
@@ -13,6 +12,7 @@ import pytest
 
 from omkl import bounds
 from omkl.report import page, paper_figures, tables
+from omkl.reproduce import configuration
 from omkl.results import Run, find
 
 ROOT = Path(__file__).parents[1]
@@ -168,15 +168,11 @@ def test_regret_bound_writes_both_formats(outputs):
 
 def test_every_cell_of_every_table_composes():
     """Each job of each table, for the learners that are here, is a configuration Hydra reads."""
-    path = ROOT / "scripts" / "reproduce_tables.py"
-    spec = importlib.util.spec_from_file_location("reproduce_tables", path)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
     found = {}
     for file in (ROOT / "conf" / "table").glob("*.yaml"):
         for job in tables.jobs(tables.load_table(file)):
             found[tuple(job)] = None
     for job in found:
-        config = script.configuration(list(job))
+        config = configuration(list(job))
         assert f"algorithm={config['algorithm']['name']}" == job[0]
         assert config["seeds"] in (1, 20, 50)

@@ -15,7 +15,7 @@ from omkl.engine import Algorithm
 
 def names() -> list[str]:
     """Names of all algorithms, as typed after ``algorithm=``."""
-    return sorted(_modules(__path__))
+    return sorted(_modules(__path__), key=lambda name: ("/" in name, name))
 
 
 def _modules(path: Iterable[str], prefix: str = "") -> Iterator[str]:
