@@ -34,7 +34,9 @@ def shifted(i, N):
     return min(i + 1, N - 1)
 
 
-def released_divergence(kernels: Sequence[Kernel]) -> np.ndarray:
+def released_divergence(
+    kernels: Sequence[Kernel], gaussian_power: float = 1.0, laplacian_power: float = 1.0
+) -> np.ndarray:
     """The divergence (N, N) that the released code computes, in any dimension.
 
     It is no integral of (kappa_i - kappa_j)^2: it does not depend on the number of
@@ -45,11 +47,14 @@ def released_divergence(kernels: Sequence[Kernel]) -> np.ndarray:
         cross: b_i b_j / sqrt(2 pi (b_i + b_j))           l_i l_j / (2 pi^2 (l_i + l_j))
                b (1 + erf(sqrt(b) / (2 l))) / (2 pi)      of a Gaussian and a Laplacian
 
-    It grows with b^(3/2), so the widest Gaussians are "dissimilar" to every kernel.
+    It grows with b^(3/2), so the widest Gaussians are "dissimilar" to every kernel. With a
+    power other than 1 the bandwidths of that family enter as b^power.
     """
     unknown = {k.family for k in kernels} - {"gaussian", "laplacian"}
     if unknown:
         raise ValueError(f"the released code knows no {sorted(unknown)[0]} kernels")
+    power = {"gaussian": gaussian_power, "laplacian": laplacian_power}
+    kernels = [k._replace(bandwidth=k.bandwidth ** power[k.family]) for k in kernels]
     own = np.array([_own(k) for k in kernels])
     cross = np.array([[_cross(a, b) for b in kernels] for a in kernels])
     return own[:, None] + own[None, :] - cross

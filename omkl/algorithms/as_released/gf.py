@@ -15,7 +15,7 @@ Round    1. While t <= freeze, draw the graph: each of J selective nodes draws M
             w_i <- w_i exp(-eta ((f_i - y)^2 + lam ||theta_i||^2) / q_i) with the new theta_i.
 Symbols  eta, eta_e, lam, M, J   as in OMKL-GF
          freeze   rounds after which the graph is kept, >= 1 (released: 302)
-         floor_q  smallest q in an importance weight, >= 0 (released: 0.05)
+         floor_q  smallest q in an importance weight, >= 0 (released: 0.05; 1: no such weights)
 Cost     as ``gf``.
 Bound    none: the importance weights are not unbiased.
 Differs  from the paper (``gf``): the loop that draws kernels starts at an empty sum, so

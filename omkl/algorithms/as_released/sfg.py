@@ -18,6 +18,8 @@ Symbols  eta, xi, lam, M   as in OMKL-SFG
          explore  rounds in which the node is drawn, >= 0 (released: 300)
          floor_q  smallest q in an importance weight, >= 0 (released: 0.1)
          floor_p  smallest p in an importance weight, >= 0 (released: 0.2)
+         gaussian_power, laplacian_power   the divergence takes bandwidths as b^power (released:
+                  1; with -1/2 for the Gaussians the published numbers come out)
 Cost     as ``sfg``.
 Bound    none: the importance weights are not unbiased, and the node of the end is arbitrary.
 Differs  from the paper (``sfg``): the divergence is no integral of (kappa_i - kappa_j)^2 and
@@ -54,10 +56,13 @@ class Params(NamedTuple):
     explore: Annotated[int, Range(0)]
     floor_q: NON_NEGATIVE
     floor_p: NON_NEGATIVE
+    gaussian_power: float
+    laplacian_power: float
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    return on_graph(dissimilarity_graph(released_divergence(dictionary), params.M, np.add), model)
+    divergence = released_divergence(dictionary, params.gaussian_power, params.laplacian_power)
+    return on_graph(dissimilarity_graph(divergence, params.M, np.add), model)
 
 
 def select(params, state, t, rng, rnd):

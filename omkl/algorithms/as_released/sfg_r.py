@@ -17,6 +17,8 @@ Symbols  eta, xi, lam, M   as in OMKL-SFG
          slack    how far below the rank-th a share u_i / U may be, >= 0 (1e-7)
          floor_q  smallest q in an importance weight, >= 0 (released: 0.1)
          floor_p  smallest p in an importance weight, >= 0 (released: 0.2)
+         gaussian_power, laplacian_power   the divergence takes bandwidths as b^power (released:
+                  1; with -1/2 for the Gaussians the published numbers come out)
 Cost     as ``sfg_r``.
 Bound    none: the importance weights are not unbiased.
 Differs  from the paper (``sfg_r``): the divergence; the shifted draw, the floors and the
@@ -65,10 +67,12 @@ class Params(NamedTuple):
     slack: NON_NEGATIVE
     floor_q: NON_NEGATIVE
     floor_p: NON_NEGATIVE
+    gaussian_power: float
+    laplacian_power: float
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    divergence = released_divergence(dictionary)
+    divergence = released_divergence(dictionary, params.gaussian_power, params.laplacian_power)
     out = dissimilarity_graph(divergence, params.M, np.add)
     return on_graph(out, divergence, params.rank, model)
 

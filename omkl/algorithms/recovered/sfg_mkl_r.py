@@ -1,0 +1,63 @@
+"""SFG-MKL-R as its published numbers say it was run: node 0 in the end.
+
+Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", first version
+         (arXiv v1), algorithms 1 and 3, tables 1 to 4.
+Task     regression; selected kernels (M a round, more where the refinement adds edges).
+Round    As SFG-MKL-R, but Delta is the integral of (kappa_i - kappa_j)^2 over one input, and
+         after ``explore`` rounds the node is node 0, the narrowest kernel of the dictionary.
+Symbols  eta, xi, lam, M, rank, only_undominated   as in SFG-MKL-R
+         explore  rounds in which the node is drawn, >= 0 (300)
+Cost     as ``sfg_mkl_r``.
+Bound    none: the node of the end is arbitrary.
+Differs  from the paper (``sfg_mkl_r``): both points above, as in ``recovered/sfg_mkl``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from omkl.algorithms.sfg_r import (
+    State,
+    choose_neighbours,
+    mix,
+    on_graph,
+    predict,
+    refine,
+    update,
+)
+from omkl.engine import Schedule, at, register
+from omkl.features import RandomFeatures
+from omkl.graphs import similarity_graph
+from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.weights import draw
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    xi: RATE
+    lam: NON_NEGATIVE
+    M: UP_TO_N
+    explore: Annotated[int, Range(0)]
+    rank: UP_TO_N
+    only_undominated: bool
+
+
+def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
+    from omkl.kernels import log_divergence
+
+    divergence = log_divergence(dictionary, 1)
+    return on_graph(similarity_graph(divergence, params.M), divergence, params.rank, model)
+
+
+def select(params, state, t, rng, rnd):
+    size = refine(params, state, -1.0)
+    mix(state, at(params.xi, t), size)
+    state.node[0] = draw(state.p, rng.random()) if t <= params.explore else 0
+    choose_neighbours(state, rnd)
+
+
+algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
