@@ -39,8 +39,9 @@ SEARCHES = {
         "96 points: the divergence of two kernels is the integral of the text over R^d, or that of "
         "the released code; Gaussian and Laplacian bandwidths b enter it as b^1, b^(1/2), "
         "b^(-1/2) or b^(-1), each on its own; the rules are those of the text, of the released "
-        "code (floors of q and p, shifted draw, node 0 for ever after round 300), or of the "
-        "released code without the floors.",
+        "code (floors of q and p, shifted draw, and OMKL-SFG's node 0 for ever after round 300), "
+        "or of the released code without the floors. Points of equal distance gave equal numbers "
+        "in every cell.",
         {"formula": "integral", "gaussian": "1", "laplacian": "1", "rules": "text"},
     ),
     "arxiv_v1": Search(
