@@ -186,9 +186,9 @@ def _summary(filled: Sequence[Filled], times: Mapping[str, float]) -> list[Block
         Text(
             f"Of {len(written)} published errors, ours as the papers are written: "
             f"{formats.counted(written)}. As the authors' code was released, where that exists: "
-            f"{formats.counted(released)}. With settings recovered by a search for the published "
-            f"numbers, where one was made: {formats.counted(recovered)}. At least one of the three "
-            f"reproduces {n_any} of {len(written)}."
+            f"{formats.counted(released)}. With settings recovered, that is chosen, to give "
+            f"the published numbers, where some were sought: {formats.counted(recovered)}. "
+            f"At least one of the three reproduces {n_any} of {len(written)}."
         ),
         Grid(heads, tuple(body), left=1, wordy=tuple(range(2, 2 + len(VARIANTS)))),
         Text(f"{tables.RULES}."),
@@ -331,9 +331,9 @@ def _search(folder: Path) -> list[Block]:
         return []
     about = (
         "scripts/search_graph.py runs every point of a grid on all cells of a paper's tables of "
-        "these learners and ranks it by its distance from them: the mean of |ours / published − "
-        "1|. The nearest point is the variant called recovered. That it gives the published "
-        "numbers is what it was chosen for; it is no default anywhere."
+        "these learners, with few seeds (2 unless told), and ranks it by its distance from them: "
+        "the mean of |ours / published − 1|. The nearest point is the variant called recovered. "
+        "That it gives the published numbers is what it was chosen for; it is no default anywhere."
     )
     return [Heading("Search for settings that give the published numbers"), Text(about), *blocks]
 
