@@ -57,7 +57,9 @@ class Cells:
         outcome = runner.run(configuration([*overrides, *quiet]))
         seconds = time.perf_counter() - start
         result = outcome.run.result
-        text = f"{label} {result['algorithm']} on {result['dataset']}"
+        # As typed: two files of conf/algorithm may name one module.
+        typed = next(o for o in overrides if o.startswith("algorithm=")).partition("=")[2]
+        text = f"{label} {typed} on {result['dataset']}"
         self.done[job] = outcome.status != "failed"
         if outcome.status == "failed":
             self.spent[job] = seconds

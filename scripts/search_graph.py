@@ -15,7 +15,7 @@ arxiv_v1  tables 1 to 4 (SFG-MKL, SFG-MKL-R; 4 data sets, M = 5)
           count     out-neighbours: M with the node itself, or besides it
           rules     text (argmax of u after round 300) or node 0 after it
 
-Writes search_graph/<grid>.csv and .md under the outputs folder. Six minutes on two cores.
+Writes search/<grid>.csv and .md under the outputs folder. Six minutes on two cores.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def main() -> None:
         limit = 2 if arguments.quick else None
         lines, final = search(grid, arguments.seeds, arguments.final_seeds, limit)
         print(f"{grid}: {len(lines)} points in {time.perf_counter() - start:.0f} s")
-        folder = arguments.outputs / "search_graph"
+        folder = arguments.outputs / "search"
         write(grid, lines, final, arguments.seeds, arguments.final_seeds, folder)
 
 

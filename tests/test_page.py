@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from html.parser import HTMLParser
@@ -25,7 +26,7 @@ SETTINGS = {
 
 @pytest.fixture
 def specs(monkeypatch):
-    present = [*SETTINGS, "as_released/gf"]
+    present = [*SETTINGS, "as_released/gf", "as_released/sfg"]
     monkeypatch.setattr(tables, "_exists", lambda name: name in present)
     files = sorted((ROOT / "conf" / "table").glob("*.yaml"), key=lambda p: page.order_of(p.stem))
     return [tables.load_table(path) for path in files]
@@ -57,6 +58,14 @@ def outputs(run_folder_maker, tmp_path):
     times = {"10gf": 1.5, "10raker": 2.0, "10sfg": 4.0}
     (tmp_path / page.TIMES).write_text(json.dumps(times))
     (tmp_path / "search").mkdir()
+    text = {"formula": "integral", "gaussian": "1.0", "laplacian": "1.0", "rules": "text"}
+    near = text | {"formula": "released", "gaussian": "-0.5", "rules": "released"}
+    points = [near | {"distance": 0.0222 + 0.01 * n, "sfg naval M=1": 8.765} for n in range(20)]
+    points.append(text | {"distance": 1e9, "sfg naval M=1": 9.0})
+    with open(tmp_path / "search" / "jmlr.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(points[0]))
+        writer.writeheader()
+        writer.writerows(points)
     lines = ["step,mse"] + [f"0.{n},12.34567" for n in range(40)]
     (tmp_path / "search" / "step_sizes.csv").write_text("\n".join(lines))
     return tmp_path
@@ -114,7 +123,18 @@ def test_page(specs, outputs, tmp_path):
         for table in specs:
             assert f"table {table.table}: {table.title}" in text
         assert "Of 112 published errors" in text
-        assert "the first 25 of 40 lines" in text
+        assert "the first 8 of 40 lines" in text
+        assert "the first 8 of 21 lines" in text
+        assert "96 points: the divergence" in text
+        assert "8.765" not in text  # a cell of a search
+        assert re.search(
+            r"as written (\| )?as released (\| )?recovered (\| )?reproduced by any", text
+        )
+        assert "At least one of the three reproduces" in text
+        point = r"(\| )?integral (\| )?1 (\| )?1 (\| )?text (\| )?diverges"
+        assert re.search(rf"8 (\| )?released .* 21, as written {point}", text)
+        assert "9.2 %" in text
+        assert "10.2 %" not in text
         assert "12.35" in text
         assert "processor test, cores 2" in text
         assert "20 seeds (0..19)" in text
@@ -167,12 +187,22 @@ def test_regret_bound_writes_both_formats(outputs):
 
 
 def test_every_cell_of_every_table_composes():
-    """Each job of each table, for the learners that are here, is a configuration Hydra reads."""
-    found = {}
+    """Each job of each table is a configuration Hydra reads, with the parameters that fill asks."""
+    found, expected = {}, {}
     for file in (ROOT / "conf" / "table").glob("*.yaml"):
-        for job in tables.jobs(tables.load_table(file)):
+        table = tables.load_table(file)
+        for job in tables.jobs(table):
             found[tuple(job)] = None
+        for spec in (spec for line in table.specs for spec in line):
+            for variant in spec.variants.values():
+                key = (f"algorithm={variant.algorithm}", *variant.overrides)
+                expected[key] = tables._settings(variant)
+    typed = {job[0] for job in found}
+    for name in ("sfg", "sfg_r", "sfg_mkl", "sfg_mkl_r", "gf_v1"):
+        assert f"algorithm=recovered/{name}" in typed
     for job in found:
         config = configuration(list(job))
-        assert f"algorithm={config['algorithm']['name']}" == job[0]
+        settings = expected[job[0], *job[2:-1]]  # without the data set and the seeds
+        assert settings.keys() == config["algorithm"].keys()
+        assert all(tables._same(config["algorithm"][k], v) for k, v in settings.items())
         assert config["seeds"] in (1, 20, 50)

@@ -13,12 +13,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from rich.console import Console
 
 from omkl.report import figures, style, tables
 from omkl.results import Run
 
-JMLR = Path(__file__).parents[1] / "conf" / "table" / "jmlr_table1.yaml"
+CONF = Path(__file__).parents[1] / "conf"
+JMLR = CONF / "table" / "jmlr_table1.yaml"
+
+
+def settings_of(name: str) -> dict:
+    """The parameters of a file of conf/algorithm."""
+    content = OmegaConf.to_container(OmegaConf.load(CONF / "algorithm" / f"{name}.yaml"))
+    del content["name"]
+    return content
+
+
+SETTINGS = {name: settings_of(name) for name in ("raker", "omkr", "gf", "sfg", "sfg_r")}
 
 
 def change(folder: Path, arrays: dict | None = None, **result) -> Run:
@@ -260,7 +272,7 @@ def test_verdict(ours, std, expected):
 @pytest.fixture
 def here(monkeypatch):
     """The learners that these tests take to be in omkl."""
-    present = ["raker", "gf", "sfg", "sfg_r", "omkr", "as_released/gf"]
+    present = ["raker", "gf", "sfg", "sfg_r", "omkr", "as_released/gf", "as_released/sfg"]
     monkeypatch.setattr(tables, "_exists", lambda name: name in present)
     return present
 
@@ -268,7 +280,7 @@ def here(monkeypatch):
 def test_jobs_of_the_jmlr_tables(here):
     table = tables.load_table(JMLR)
     found = tables.jobs(table)
-    assert len(found) == 24
+    assert len(found) == 32
     common = ["kernels=rbf51_lap25", "D=50", "stream.scaling=whole"]
     exact = ["kernels=rbf51_lap25_exact", *common[1:], "seeds=1"]
     assert found[0] == ["algorithm=omkr", "dataset=airfoil", *exact]
@@ -276,6 +288,9 @@ def test_jobs_of_the_jmlr_tables(here):
         *("algorithm=sfg_r", "dataset=naval", *common, "algorithm.M=10", "seeds=20")
     ]
     assert ["algorithm=as_released/gf", *found[-1][1:]] in found
+    # Named as typed: both files have the name of one module.
+    assert ["algorithm=as_released/sfg", *found[-1][1:]] in found
+    assert ["algorithm=recovered/sfg", *found[-1][1:]] in found
     # Table 2 is the run time of table 1, and both metrics of table 3 come from one run.
     assert tables.jobs(tables.load_table(JMLR.with_name("jmlr_table2.yaml"))) == found
     third = tables.jobs(tables.load_table(JMLR.with_name("jmlr_table3.yaml")))
@@ -356,7 +371,7 @@ def cell_run(run_folder_maker, tmp_path):
     """A run that fits a cell of the JMLR table, with stated numbers."""
 
     def make(algorithm, dataset, key="00000000", M=10, config=(), n_seeds=20, failed=False, **res):
-        params = {"eta": "0.1/sqrt(t)"} | ({} if algorithm == "raker" else {"M": M})
+        params = SETTINGS[algorithm] | ({"M": M} if "M" in SETTINGS[algorithm] else {})
         options = {"n_rounds": 20, "n_seeds": n_seeds, "failed": failed, "params": params}
         folder = run_folder_maker(tmp_path, algorithm, dataset, key, **options)
         path = folder / "config.yaml"
@@ -382,7 +397,7 @@ def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run, here):
     assert (found.ours, found.std) == (26.0, 0.5)
     assert found.difference == pytest.approx(100 * 0.27 / 25.73)
     assert found.verdict == "reproduced"
-    assert cell(good).released.verdict == "missing"
+    assert cell(good).entries["released"].verdict == "missing"
     for wrong in [
         cell_run("gf", "airfoil", "0b", M=5),
         cell_run("gf", "airfoil", "0c", n_seeds=19),
@@ -410,18 +425,106 @@ def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run, here):
 def test_released_deterministic_and_absent_learners(cell_run, here):
     table = tables.load_table(JMLR)
     released = cell_run("gf", "airfoil", "0a", mse_mean=0.0257)
-    released = change(released.folder, algorithm="as_released/gf")
+    changes = {"algorithm": "as_released/gf", "params": settings_of("as_released/gf") | {"M": 10}}
+    released = change(released.folder, **changes)
     exact = cell_run("omkr", "naval", "0a", n_seeds=3, kernels="rbf51_lap25_exact")
     filled = tables.fill(table, [released, exact])
     both = filled.cells[5][0]
-    assert (both.written.verdict, both.released.verdict) == ("missing", "reproduced")
+    assert both.written.verdict == "missing"
+    assert both.entries["released"].verdict == "reproduced"
     assert filled.cells[0][3].written.verdict == "missing"  # three seeds where one is wanted
     change(exact.folder, deterministic=True)
     filled = tables.fill(table, [Run(exact.folder)])
     assert filled.cells[0][3].written.ours is not None
     assert [cell.written.reason for cell in filled.cells[2]] == ["not in omkl yet"] * 4  # POLY-2
-    assert filled.cells[2][0].released is None  # nothing of POLY-2's was released
+    assert "released" not in filled.cells[2][0].entries  # nothing of POLY-2's was released
     assert "poly" not in str(tables.jobs(table))
+
+
+def test_runs_of_one_module_with_other_settings_fill_other_variants(cell_run, here):
+    """as_released/sfg and recovered/sfg name one module: every parameter is compared."""
+    table = tables.load_table(JMLR)
+
+    def run(typed, key, **more):
+        params = settings_of(typed) | {"M": 10} | more
+        return change(cell_run("sfg", "airfoil", key).folder, algorithm=NAME, params=params)
+
+    NAME = "as_released/sfg"
+    (_, released), (_, recovered) = found = [
+        (typed, run(typed, key)) for typed, key in ((NAME, "0a"), ("recovered/sfg", "0b"))
+    ]
+    assert len({json.dumps(r.result["params"]) for _, r in found}) == 2
+
+    def filled(*runs):
+        cell = tables.fill(table, runs).cells[6][0]
+        assert list(cell.entries) == list(tables.VARIANTS)
+        return {name: entry.run for name, entry in cell.entries.items()}
+
+    nothing = dict.fromkeys(tables.VARIANTS)
+    assert filled(released) == nothing | {"released": released}
+    assert filled(recovered) == nothing | {"recovered": recovered}
+    assert filled(recovered, released)["recovered"] is recovered
+    assert filled(recovered, released)["released"] is released
+    assert filled(run(NAME, "0c", M=5), run("recovered/sfg", "0d", xi="0.2/sqrt(t)")) == nothing
+    assert filled(run(NAME, "0e", more=1)) == nothing
+    # Numbers and schedules count, not how they are written.
+    same = run("recovered/sfg", "0f", lam="1e-3", M="10", xi="0.1 / sqrt(t)", laplacian_power=".5")
+    assert filled(same)["recovered"] is same
+
+    both = tables.fill(table, [released, recovered])
+    assert [len(both.entries(name)) for name in tables.VARIANTS] == [32, 20, 8]
+    assert both.counts("recovered")["missing"] == 3  # SFG-R's are absent here
+    assert both.runs == [released, recovered]
+
+
+def test_a_variant_may_have_overrides_of_its_own(monkeypatch):
+    monkeypatch.setattr(tables, "_exists", lambda name: True)
+    table = tables.load_table(JMLR.with_name("arxiv_v1_table1.yaml"))
+    spec = table.specs[table.rows.index("OMKL-GF")][0]
+    assert list(spec.variants) == ["algorithm", "recovered"]
+    assert "algorithm.freeze=1000000" in spec.overrides == spec.variants["algorithm"].overrides
+    recovered = spec.variants["recovered"]
+    assert recovered.algorithm == "recovered/gf_v1"
+    assert set(recovered.overrides) - set(spec.overrides) == {"algorithm.freeze=302"}
+    assert "algorithm.freeze=1000000" not in recovered.overrides
+    (job,) = (job for job in tables.jobs(table) if job[0] == "algorithm=recovered/gf_v1")
+    assert "algorithm.freeze=302" in job
+    # With these the file is run as it stands.
+    written = tables._algorithm_file("recovered/gf_v1")
+    settings = tables._settings(recovered)
+    assert settings.keys() == written.keys()
+    assert all(tables._same(settings[key], value) for key, value in written.items())
+
+
+def test_an_algorithm_file_may_build_on_another(tmp_path, monkeypatch):
+    folder = tmp_path / "algorithm" / "recovered"
+    folder.mkdir(parents=True)
+    (tmp_path / "algorithm" / "a.yaml").write_text("name: a\nM: 5\nlam: 1e-3\n")
+    (folder / "b.yaml").write_text("defaults: [a, _self_]\nM: 7\n")
+    monkeypatch.setattr("omkl.cli.conf_folder", lambda: tmp_path)
+    tables._algorithm_file.cache_clear()
+    try:
+        assert tables._algorithm_file("recovered/b") == {"name": "a", "M": 7, "lam": 0.001}
+        assert tables._algorithm_file("c") == {}
+    finally:
+        tables._algorithm_file.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "same"),
+    [
+        (0.001, "1e-3", True),
+        (10, 10.0, True),
+        ("0.1/sqrt(t)", "0.1 / sqrt(t)", True),
+        ("1/sqrt(T)", "1/sqrt(t)", False),
+        (True, 1, False),
+        (False, False, True),
+        (None, 0, False),
+        (0.5, -0.5, False),
+    ],
+)
+def test_same_settings(found, wanted, same):
+    assert tables._same(found, wanted) is tables._same(wanted, found) is same
 
 
 def test_run_times_are_per_seed_and_get_no_verdict(cell_run, here, tmp_path):
@@ -514,7 +617,7 @@ def test_render(cell_run, here, tmp_path):
             assert line.count(" & ") == (2 if "multicolumn" in line else 5)
 
     lines = list(csv.DictReader(StringIO(text["csv"])))
-    assert len(lines) == 32 + 20
+    assert len(lines) == 32 + 20 + 8
     (gf,) = (x for x in lines if x["algorithm"] == "gf" and x["dataset"] == "airfoil")
     assert [gf[k] for k in ("variant", "published", "ours", "std", "n_seeds")] == [
         *("as written", "25.73", "25.73", "0.5", "20")

@@ -1,7 +1,7 @@
 """A paper's table in the formats of ``tables.render``: CSV, Markdown, LaTeX, HTML.
 
-A row of the paper becomes up to three lines: published, as written, as released. A table
-of two metrics with many columns is cut into a panel a metric.
+A row of the paper becomes a line of published numbers and one of ours a variant that it
+has. A table of two metrics with many columns is cut into a panel a metric.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from omkl.report.tables import (
     METRICS,
     RULES,
     RUN_TIME_RULE,
+    VARIANTS,
     VERDICTS,
+    WRITTEN,
     Cell,
     Entry,
     Filled,
@@ -33,7 +35,6 @@ PAPERS = {
     "graph-aided-jmlr": "JMLR",
     "graph-aided-arxiv-v1": "arXiv v1",
 }
-WRITTEN, RELEASED = "as written", "as released"
 
 
 # --- what every format shows ---------------------------------------------------------------
@@ -70,14 +71,15 @@ class Line:
 
 
 def lines_of(cells: Sequence[Cell]) -> list[Line]:
-    """Published, as written and, where there is one, as released."""
+    """Published, and every variant that one of the cells has."""
     n = len(cells)
     papers = tuple(published_text(cell) for cell in cells)
     found = [Line("published", papers, ("",) * n, ("published",) * n)]
-    found.append(_entry_line(WRITTEN, [cell.written for cell in cells]))
-    released = [cell.released for cell in cells]
-    if any(entry is not None for entry in released):
-        found.append(_entry_line(RELEASED, [e or Entry("absent", reason="") for e in released]))
+    nothing = Entry("absent", reason="")
+    for variant, what in VARIANTS.items():
+        if any(variant in cell.entries for cell in cells):
+            entries = [cell.entries.get(variant, nothing) for cell in cells]
+            found.append(_entry_line(what, entries))
     return found
 
 
@@ -138,10 +140,8 @@ def caption(table: Table) -> str:
 def count_text(filled: Filled) -> str:
     if not filled.entries():
         return f"{len(filled.all_cells)} run times, without a verdict"
-    parts = [f"{WRITTEN}: {counted(filled.entries())}"]
-    if filled.entries(released=True):
-        parts.append(f"{RELEASED}: {counted(filled.entries(released=True))}")
-    return "; ".join(parts)
+    found = {what: filled.entries(variant) for variant, what in VARIANTS.items()}
+    return "; ".join(f"{what}: {counted(entries)}" for what, entries in found.items() if entries)
 
 
 def counted(entries: Sequence[Entry]) -> str:
@@ -192,7 +192,7 @@ def remarks_of(table: Table) -> list[str]:
 def errors_of(filled: Filled) -> list[str]:
     found: dict[int, str] = {}
     for cell in filled.all_cells:
-        for entry in cell.entries:
+        for entry in cell.entries.values():
             if entry.verdict == "failed" and entry.run is not None:
                 text = f"{cell.row}, {cell.column}: {entry.reason} ({_short(entry.run)})"
                 found.setdefault(id(entry.run), text)
@@ -264,16 +264,14 @@ def to_csv(filled: Filled) -> str:
     lines: list[list[Any]] = [heading]
     for cell in filled.all_cells:
         spec = cell.spec
-        variants = [(WRITTEN, spec.algorithm, cell.written)]
-        if cell.released is not None:
-            variants.append((RELEASED, spec.released, cell.released))
-        for variant, algorithm, entry in variants:
+        for variant, entry in cell.entries.items():
             result = entry.run.result if entry.run else {}
             numbers = (cell.published_std, entry.ours, entry.std, entry.difference, entry.ratio)
             lines.append(
                 [
                     *(table.paper, table.table, cell.row, cell.column, spec.dataset, spec.metric),
-                    *(variant, algorithm or "", cell.published),
+                    *(VARIANTS[variant], spec.variants[variant].algorithm or ""),
+                    cell.published,
                     *("" if number is None else number for number in numbers),
                     *(entry.verdict, entry.reason),
                     "" if entry.ours is None else len(result["seeds"]),
@@ -306,7 +304,7 @@ def md_body(filled: Filled) -> list[str]:
                     markdown_text(value) + (f"<br>{markdown_text(remark)}" if remark else "")
                     for value, remark in zip(line.values, line.remarks, strict=True)
                 ]
-                if line.what == WRITTEN:
+                if line.what == VARIANTS[WRITTEN]:
                     marks = (marks_of(filled, c.row, c.column) for c in cells)
                     texts = [text + _md_marks(m) for text, m in zip(texts, marks, strict=True)]
                 row = markdown_text(cells[0].row) + _md_marks(marks_of(filled, cells[0].row))
@@ -395,7 +393,7 @@ def _tex_panel(filled: Filled, panel: Panel) -> list[str]:
                 out.append(rf"{first} & {line.what} & \multicolumn{{{n}}}{{c}}{{{ABSENT}}} \\")
                 continue
             fields = [tex_text(text) for text in line.values]
-            if line.what == WRITTEN:
+            if line.what == VARIANTS[WRITTEN]:
                 marks = [_tex_marks(marks_of(filled, c.row, c.column)) for c in cells]
                 fields = [a + b for a, b in zip(fields, marks, strict=True)]
             out.append(" & ".join([first, line.what, *fields]) + r" \\")
@@ -531,7 +529,7 @@ def _html_fields(filled: Filled, line: Line, cells: Sequence[Cell]) -> str:
         cells, line.values, line.remarks, line.classes, strict=True
     ):
         marks = ""
-        if line.what == WRITTEN:
+        if line.what == VARIANTS[WRITTEN]:
             marks = _html_marks(filled, marks_of(filled, cell.row, cell.column))
         small = f"<span>{html.escape(remark)}</span>" if remark else ""
         fields.append(f'<td class="{name}">{html.escape(value)}{marks}{small}</td>')

@@ -19,9 +19,14 @@ A cell's settings come from the table, then its row, then its column:
     dataset           data set
     algorithm         ours, as the paper is written; null where there is none
     released          ours, as the authors' code was released; null where there is none
-    overrides         Hydra overrides for both, conditions of a run that fills the cell; of
-                      two for one setting the later counts
+    recovered         ours, with settings that a search found to give the published numbers;
+                      null where there is none
+    overrides         Hydra overrides of all of them, conditions of a run that fills the cell;
+                      of two for one setting the later counts
     seeds             repetitions; a deterministic learner may have fewer
+
+Each of the three is the name of a file of conf/algorithm, or ``{algorithm: that name,
+overrides: [..]}`` with overrides of its own.
 """
 
 from __future__ import annotations
@@ -47,6 +52,9 @@ REPRODUCED_STDS = 2.0
 REPRODUCED_PERCENT = 3.0
 CLOSE_PERCENT = 15.0
 VERDICTS = ("reproduced", "close", "differs", "missing", "failed")
+# Our variants of a published number, in the order of every table: key in conf/table, in print.
+WRITTEN = "algorithm"
+VARIANTS = {WRITTEN: "as written", "released": "as released", "recovered": "recovered"}
 RULES = (
     f"reproduced: at most {REPRODUCED_STDS:g} of our standard deviations or "
     f"{REPRODUCED_PERCENT:g} % from the published number; "
@@ -295,17 +303,34 @@ METRICS = {
 
 
 @dataclass(frozen=True)
+class Variant:
+    """One way to make ours: a file of conf/algorithm and its overrides.
+
+    ``algorithm`` is None where omkl has no such learner, ``overrides`` has the cell's too.
+    """
+
+    algorithm: str | None
+    overrides: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Spec:
-    """What fills one cell; the fields are explained above."""
+    """What fills one cell; the fields are explained above.
+
+    ``variants`` has, in the order of ``VARIANTS``, those that there are; the first always.
+    """
 
     published: str
     dataset: str
     metric: str
-    algorithm: str | None
-    released: str | None
     where: Mapping[str, Any]
     overrides: tuple[str, ...]
     seeds: int
+    variants: Mapping[str, Variant]
+
+    @property
+    def algorithm(self) -> str | None:
+        return self.variants[WRITTEN].algorithm
 
 
 @dataclass(frozen=True)
@@ -362,19 +387,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class Cell:
-    """A published number and ours: as the paper is written, and as its code was released."""
+    """A published number and ours, an entry a variant of its spec."""
 
     row: str
     column: str
     spec: Spec
     published: float
     published_std: float | None
-    written: Entry
-    released: Entry | None
+    entries: Mapping[str, Entry]
 
     @property
-    def entries(self) -> list[Entry]:
-        return [self.written] if self.released is None else [self.written, self.released]
+    def written(self) -> Entry:
+        return self.entries[WRITTEN]
 
 
 @dataclass(frozen=True)
@@ -391,24 +415,21 @@ class Filled:
     @property
     def runs(self) -> list[Run]:
         """Every run of the table once, in the order of its cells."""
-        entries = [entry for cell in self.all_cells for entry in cell.entries]
+        entries = [entry for cell in self.all_cells for entry in cell.entries.values()]
         return list({id(e.run): e.run for e in entries if e.run is not None}.values())
 
-    def entries(self, released: bool = False) -> list[Entry]:
+    def entries(self, variant: str = WRITTEN) -> list[Entry]:
         """Our numbers of the cells that get a verdict, those of absent algorithms included."""
         judged = [cell for cell in self.all_cells if METRICS[cell.spec.metric].judged]
-        found = [cell.released if released else cell.written for cell in judged]
-        return [entry for entry in found if entry is not None]
+        return [cell.entries[variant] for cell in judged if variant in cell.entries]
 
-    def counts(self, released: bool = False) -> dict[str, int]:
+    def counts(self, variant: str = WRITTEN) -> dict[str, int]:
         """Number of judged cells by verdict; those of absent algorithms are left out."""
-        verdicts = [entry.verdict for entry in self.entries(released)]
+        verdicts = [entry.verdict for entry in self.entries(variant)]
         return {name: verdicts.count(name) for name in VERDICTS}
 
 
-_CELL_KEYS = {
-    *("published", "where", "metric", "dataset", "algorithm", "released", "overrides", "seeds")
-}
+_CELL_KEYS = {*("published", "where", "metric", "dataset", *VARIANTS, "overrides", "seeds")}
 
 
 def load_table(source: str | Path | Mapping[str, Any]) -> Table:
@@ -463,20 +484,39 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
 
 def _spec(*sources: Mapping[str, Any]) -> Spec:
     """The settings of a cell from its table, row and column; the later count."""
-    values: dict[str, Any] = {"algorithm": None, "released": None, "seeds": 1}
+    values: dict[str, Any] = {"seeds": 1}
+    chosen: dict[str, Any] = {}
     where: dict[str, Any] = {}
-    overrides: dict[str, str] = {}
+    overrides: list[str] = []
     for source in sources:
-        values |= {key: source[key] for key in _CELL_KEYS if key in source}
+        values |= {key: source[key] for key in _CELL_KEYS - set(VARIANTS) if key in source}
+        chosen |= {key: source[key] for key in VARIANTS if key in source}
         where |= source.get("where") or {}
-        for override in source.get("overrides") or ():
-            overrides[_parsed(override)[0]] = override
+        overrides += source.get("overrides") or ()
     for key in ("published", "metric", "dataset"):
         if key not in values:
             raise ValueError(f"a cell is without {key}")
     if values["metric"] not in METRICS:
         raise ValueError(f"metric {values['metric']!r} is not one of {', '.join(METRICS)}")
-    return Spec(**values | {"where": where, "overrides": tuple(overrides.values())})
+    variants = {
+        key: _variant(key, chosen.get(key), overrides)
+        for key in VARIANTS
+        if key == WRITTEN or chosen.get(key) is not None
+    }
+    more = {"where": where, "overrides": _latest(overrides), "variants": variants}
+    return Spec(**values | more)
+
+
+def _variant(key: str, given: Any, overrides: Sequence[str]) -> Variant:
+    if not isinstance(given, Mapping):
+        return Variant(given, _latest(overrides))
+    _check_keys(given, {"algorithm"}, {"overrides"}, key)
+    return Variant(given["algorithm"], _latest([*overrides, *(given.get("overrides") or ())]))
+
+
+def _latest(overrides: Iterable[str]) -> tuple[str, ...]:
+    """Of several overrides for one setting the last, at the place of the first."""
+    return tuple({_parsed(override)[0]: override for override in overrides}.values())
 
 
 def jobs(table: Table) -> list[list[str]]:
@@ -484,18 +524,19 @@ def jobs(table: Table) -> list[list[str]]:
     found: dict[tuple[str, ...], None] = {}
     for line in table.specs:
         for spec in line:
-            for algorithm in (spec.algorithm, spec.released):
-                if _exists(algorithm):
-                    common = (f"algorithm={algorithm}", f"dataset={spec.dataset}")
-                    found[*common, *spec.overrides, f"seeds={spec.seeds}"] = None
+            for variant in spec.variants.values():
+                if _settings(variant) is not None:
+                    common = (f"algorithm={variant.algorithm}", f"dataset={spec.dataset}")
+                    found[*common, *variant.overrides, f"seeds={spec.seeds}"] = None
     return [list(job) for job in found]
 
 
 def fill(table: Table, runs: Iterable[Run]) -> Filled:
-    """Put runs into the cells whose overrides, data set and number of seeds they have.
+    """Put runs into the cells whose learner, overrides, data set and number of seeds they have.
 
-    Settings that no override names are not compared. Where several complete runs
-    fit, the one started last is taken.
+    All parameters of the learner are compared, so that two files of conf/algorithm may
+    name one module; of the other settings those that an override names. Where several
+    complete runs fit, the one started last is taken.
     """
     runs = list(runs)
     cells = []
@@ -577,15 +618,15 @@ def _published(table: Table, spec: Spec) -> tuple[float, float | None]:
 
 def _cell(table: Table, row: str, column: str, spec: Spec, runs: Sequence[Run]) -> Cell:
     value, value_std = _published(table, spec)
-    written = _entry(spec, spec.algorithm, value, runs)
-    released = None if spec.released is None else _entry(spec, spec.released, value, runs)
-    return Cell(row, column, spec, value, value_std, written, released)
+    entries = {key: _entry(spec, variant, value, runs) for key, variant in spec.variants.items()}
+    return Cell(row, column, spec, value, value_std, entries)
 
 
-def _entry(spec: Spec, algorithm: str | None, published: float, runs: Sequence[Run]) -> Entry:
-    if algorithm is None or not _exists(algorithm):
+def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) -> Entry:
+    settings = _settings(variant)
+    if settings is None:
         return Entry("absent", reason=ABSENT)
-    fitting = [run for run in runs if _fits(spec, algorithm, run)]
+    fitting = [run for run in runs if _fits(spec, variant, settings, run)]
     fitting.sort(key=lambda run: run.result.get("started", ""))
     complete = [run for run in fitting if run.complete]
     if complete:
@@ -602,23 +643,61 @@ def _entry(spec: Spec, algorithm: str | None, published: float, runs: Sequence[R
     return Entry("missing", reason="interrupted" if fitting else "not run")
 
 
-def _exists(algorithm: str | None) -> bool:
+def _exists(module: str) -> bool:
     from omkl import algorithms  # imports the compiler, which most reports do without
 
-    return algorithm in algorithms.names()
+    return module in algorithms.names()
 
 
-def _fits(spec: Spec, algorithm: str, run: Run) -> bool:
+def _settings(variant: Variant) -> dict[str, Any] | None:
+    """The ``algorithm`` section of a variant's runs; None where omkl has no such learner."""
+    if variant.algorithm is None:
+        return None
+    settings = dict(_algorithm_file(variant.algorithm))
+    if not settings or not _exists(settings["name"]):
+        return None
+    for name, value in map(_parsed, variant.overrides):
+        if name.startswith("algorithm."):
+            settings[name.removeprefix("algorithm.")] = value
+    return settings
+
+
+@functools.cache
+def _algorithm_file(name: str) -> Mapping[str, Any]:
+    """A file of conf/algorithm with those of its defaults list; empty where there is none."""
+    from omegaconf import OmegaConf
+
+    from omkl.cli import conf_folder
+
+    path = conf_folder() / "algorithm" / f"{name}.yaml"
+    if not path.is_file():
+        return {}
+    content: Any = OmegaConf.to_container(OmegaConf.load(path))
+    defaults = content.pop("defaults", [])
+    found: dict[str, Any] = {}
+    for default in defaults if "_self_" in defaults else [*defaults, "_self_"]:
+        found |= content if default == "_self_" else _algorithm_file(default)
+    return found
+
+
+def _fits(spec: Spec, variant: Variant, settings: Mapping[str, Any], run: Run) -> bool:
     result = run.result
-    if result["algorithm"] != algorithm or result["dataset"] != spec.dataset:
+    if result["algorithm"] != settings["name"] or result["dataset"] != spec.dataset:
+        return False
+    params = dict(result.get("params") or {}) | {"name": settings["name"]}
+    if params.keys() != settings.keys():
+        return False
+    if not all(_same(params[key], value) for key, value in settings.items()):
         return False
     seeds = result.get("seeds", run.config.get("seeds"))
     n_seeds = len(seeds) if isinstance(seeds, list) else seeds
     if n_seeds != spec.seeds and not result.get("deterministic"):
         return False
-    return all(_has(run, *_parsed(override)) for override in spec.overrides)
+    others = [o for o in map(_parsed, variant.overrides) if not o[0].startswith("algorithm.")]
+    return all(_has(run, name, value) for name, value in others)
 
 
+@functools.cache
 def _parsed(override: str) -> tuple[str, Any]:
     """Dotted name and value of an override ``name=value`` (or ``+name=value``)."""
     name, equals, value = override.lstrip("+").partition("=")
@@ -631,10 +710,7 @@ def _parsed(override: str) -> tuple[str, Any]:
 
 def _has(run: Run, name: str, value: Any) -> bool:
     """Whether the run's setting ``name`` is ``value``; the name of a group stands for it."""
-    group, _, rest = name.partition(".")
-    if group == "algorithm" and rest in (run.result.get("params") or {}):
-        return _same(run.result["params"][rest], value)
-    if not rest and run.result.get(name) is not None:
+    if "." not in name and run.result.get(name) is not None:
         return _same(run.result[name], value)
     node: Any = run.config
     for part in name.split("."):
@@ -645,4 +721,12 @@ def _has(run: Run, name: str, value: Any) -> bool:
 
 
 def _same(found: Any, wanted: Any) -> bool:
-    return found == wanted or str(found) == str(wanted)
+    """Whether two settings are equal, however their numbers are written."""
+    if found == wanted or "".join(str(found).split()) == "".join(str(wanted).split()):
+        return isinstance(found, bool) == isinstance(wanted, bool)
+    if isinstance(found, bool) or isinstance(wanted, bool):
+        return False
+    try:
+        return float(found) == float(wanted)
+    except (TypeError, ValueError):
+        return False
