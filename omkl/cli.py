@@ -41,7 +41,12 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal may lack letters such as ±
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        code = _run(sys.argv[1:])
+        try:
+            code = _run(sys.argv[1:])
+        except Exception as error:
+            if _was_interrupted(error):
+                raise KeyboardInterrupt from error
+            raise
         sys.stdout.flush()
     except KeyboardInterrupt:
         with contextlib.suppress(KeyboardInterrupt):
@@ -54,6 +59,15 @@ def run() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_FAILED
     sys.exit(code)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether a library has made another error of a Ctrl-C."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _insisting_on_interrupts(otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -94,7 +108,7 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"omkl-run: {error}", file=sys.stderr)
         return EXIT_USAGE
     except (HydraException, OmegaConfBaseException) as error:
-        if own_trace:
+        if own_trace or _was_interrupted(error):
             raise
         cause = error.__cause__
         more = f"\n{cause}" if isinstance(cause, OmegaConfBaseException) else ""
