@@ -10,7 +10,6 @@ import io
 import os
 import platform
 import shutil
-import sqlite3
 import subprocess
 import tempfile
 import threading
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import omkl
-from omkl import algorithms, comparators, jit, kernels, params, results
+from omkl import algorithms, comparators, jit, kernels, params, results, tracking
 from omkl.datasets import DataError, Stream, open_stream
 from omkl.engine import Algorithm, Learner, Schedule, draw_features
 from omkl.metrics import Recorder, mean_and_deviation
@@ -194,7 +193,7 @@ def run(config: Mapping[str, Any], progress: Progress | None = None) -> Outcome:
         if _is_complete(earlier) and not config["force"]:
             if earlier.result.get("numbers") == numbers:
                 # An earlier start may have had tracking=none, or ended before tracking.
-                tracked = _is_tracked(folder, Path(config["outputs"]))
+                tracked = tracking.holds(folder, Path(config["outputs"]))
                 tracker = None if tracked else _prepare_tracking(config)
                 if config["figures"] and not (folder / "mse.png").exists():
                     _draw(earlier, tracker, progress)
@@ -648,7 +647,6 @@ def _prepare_tracking(config: Mapping[str, Any]) -> threading.Thread | None:
     """Import MLflow and open its database while the rounds are running: they hold no lock."""
     if config["tracking"] != "mlflow":
         return None
-    from omkl import tracking
 
     def quietly() -> None:
         try:
@@ -671,8 +669,6 @@ def _track(
     """Whether the run is in the MLflow view now; if it should be and is not, notes say why."""
     if thread is None:
         return False
-    from omkl import tracking
-
     if progress:
         progress("tracking", 0, None, None)
     thread.join()
@@ -682,19 +678,6 @@ def _track(
         notes.append(str(error))
         return False
     return True
-
-
-def _is_tracked(folder: Path, outputs: Path) -> bool:
-    """Whether the MLflow view holds this very result: asked without importing MLflow."""
-    digest = hashlib.sha256((folder / "result.json").read_bytes()).hexdigest()
-    uri = f"{(outputs / 'mlflow.db').resolve().as_uri()}?mode=ro"
-    # The tag that tracking.log_run writes last.
-    question = "SELECT 1 FROM tags WHERE key = 'result_sha256' AND value = ?"
-    try:
-        with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
-            return connection.execute(question, (digest,)).fetchone() is not None
-    except sqlite3.Error:  # log_run meets the same and explains it
-        return False
 
 
 def default_threads() -> int:

@@ -86,6 +86,17 @@ def log_run(folder: Path, outputs: Path) -> str:
         return _write(_open(outputs), record, outputs)
 
 
+def holds(folder: Path, outputs: Path) -> bool:
+    """Whether the view holds this very result; asked without importing MLflow."""
+    uri = f"{(outputs / 'mlflow.db').resolve().as_uri()}?mode=ro"
+    question = "SELECT 1 FROM tags WHERE key = 'result_sha256' AND value = ?"  # written last
+    try:
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+            return connection.execute(question, (_digest(folder),)).fetchone() is not None
+    except sqlite3.Error:  # log_run meets the same and explains it
+        return False
+
+
 def prepare(outputs: Path) -> None:
     """Import MLflow and create the database, so that ``log_run`` finds both done.
 

@@ -48,9 +48,11 @@ class SyntheticSource:
         self._seed = _whole_number(cfg, "seed", 0)
         self.inputs = tuple(f"x{k + 1}" for k in range(self._n_inputs))
         self.target = "y"
-        self._noise = float(cfg["noise"])
-        if not (math.isfinite(self._noise) and self._noise >= 0):
-            raise DataError(f"dataset.noise={cfg['noise']} must be a number >= 0.")
+        noise = cfg["noise"]
+        number = isinstance(noise, int | float) and not isinstance(noise, bool)
+        if not (number and math.isfinite(noise) and noise >= 0):
+            raise DataError(f"dataset.noise={noise!r} must be a number >= 0.")
+        self._noise = float(noise)
         self.change_at = _change_round(cfg.get("change_at"), self.n_rows)
         n_centres = _whole_number(cfg, "n_centres", 1)
         self._before = self._draw(0, cfg["kernel"], "dataset.kernel", n_centres)
