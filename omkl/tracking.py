@@ -728,7 +728,8 @@ def _welcome(outputs: Path, address: str) -> str:
     for number, name, n_runs, has_view in rows:
         page = f"{address}/#/experiments/{number}/runs?workflowType=machine_learning"
         view = f"&viewStateShareKey={_VIEW}" if has_view else ""
-        lines.append(f"  {name:{width}}  {n_runs:4} runs  {page}{view}")
+        noun = "run " if n_runs == 1 else "runs"
+        lines.append(f"  {name:{width}}  {n_runs:4} {noun}  {page}{view}")
     return "\n".join(lines)
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 TITLES = {
     "omkr": "OMKR",
-    "rbf": "RBF-1",
-    "poly": "POLY-2",
+    "rbf": "RBF",
+    "poly": "POLY",
     "rfomkr": "RFOMKR",
     "raker": "Raker",
     "gf": "OMKL-GF",
