@@ -128,11 +128,12 @@ def choose_all(rnd):
 
 
 @compiled
-def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used):
+def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used, worst):
     """Stream rounds t + 1 .. t + len(y).
 
     X (n, d), y (n,); y_hat (n,) and asked (n,) bool are written; used (N,) int64
-    counts the rounds in which each kernel was evaluated.
+    counts the rounds in which each kernel was evaluated, worst (1,) keeps the
+    largest squared error of an evaluated kernel.
     """
     for s in range(y.shape[0]):
         now = t + s + 1
@@ -142,7 +143,10 @@ def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used):
         y_hat[s] = prediction
         asked[s] = ask
         for m in range(rnd.n[0]):
-            used[rnd.evaluate[m]] += 1
+            i = rnd.evaluate[m]
+            used[i] += 1
+            error = rnd.f[i] - y[s]
+            worst[0] = max(worst[0], error * error)
         update(params, state, now, y[s] if ask else np.nan, rnd)
 
 
@@ -262,6 +266,7 @@ class Learner:
         self._run_block = _run_block_of(type(params))
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
+        self.worst = np.zeros(1)  # largest squared error of a single kernel
         self._round = _room(model, threads)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
@@ -291,6 +296,7 @@ class Learner:
             trace.y_hat[rows],
             trace.asked[rows],
             self.used,
+            self.worst,
         )
         self.t += rows.stop - rows.start
 

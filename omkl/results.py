@@ -19,6 +19,10 @@ MLflow view are all made from it.
     mse, mse_mean, mse_std           per seed (list); mean and sample standard
                                      deviation over the seeds (std is null for one seed)
     kernels_per_round mean number of kernels evaluated in a round
+    deterministic     true for exact-kernel learners: nothing is drawn, one seed says all
+    max_squared_error, max_kernel_squared_error, max_norm
+                      largest squared error of a prediction and of a single evaluated
+                      kernel, over rounds and seeds; largest norm of x
     labels            labels asked for, mean over the seeds
     seconds           wall time of streaming all seeds, without compilation
     seconds_per_seed  list: time inside the learner, summed over blocks

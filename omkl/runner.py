@@ -368,6 +368,7 @@ def compute(
         "n_kernels": used.shape[1],
         "deterministic": job.algorithm.exact,
         "max_squared_error": largest_error,
+        "max_kernel_squared_error": max(float(learner.worst[0]) for learner in learners),
         "max_norm": largest_norm,
         "D": config["D"],
         "seeds": job.seeds,

@@ -262,9 +262,8 @@ def _theory(filled: Sequence[Filled]) -> list[Block]:
     blocks.append(
         Text(
             f"The largest squared error of a prediction in these runs is {at_least}{largest:.3g} "
-            f"({style.name_of(worst)} on {worst.result['dataset']}). A prediction is a weighted "
-            "mean of kernels, so above 1 it refutes (as2) and below 1 it does not prove it. "
-            + _features_text(runs)
+            f"({style.name_of(worst)} on {worst.result['dataset']}). (as2) speaks of every kernel, "
+            "evaluated or not. " + _features_text(runs)
         )
     )
     return blocks
