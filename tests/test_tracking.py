@@ -472,7 +472,7 @@ def test_ui_makes_the_view_first(tmp_path, run_folder_maker, quick_creation, mon
     assert served == [(tracking.ui_command(tmp_path, port), tmp_path)]
     assert len(all_runs(tmp_path)) == 1
     address = f"http://127.0.0.1:{port}/#/experiments/1/runs"
-    assert f"airfoil     1 runs  {address}?workflowType=machine_learning" in capsys.readouterr().out
+    assert f"airfoil     1 run   {address}?workflowType=machine_learning" in capsys.readouterr().out
 
 
 def test_ui_serves_and_ends_with_all_children(outputs, run_folder_maker, tmp_path):
