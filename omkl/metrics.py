@@ -1,4 +1,4 @@
-"""Pure functions of labels and predictions, and the recorder of their curves."""
+"""The recorder of squared errors, and their summary over seeds."""
 
 from __future__ import annotations
 
@@ -55,11 +55,6 @@ class Recorder:
             rounds = np.append(rounds, self.n_rounds)
             sums = np.concatenate([sums, self.total[:, None]], axis=1)
         return rounds, sums
-
-
-def mean_squared_error(y: np.ndarray, y_hat: np.ndarray) -> float:
-    """Mean of (y_hat - y)^2, both (n,)."""
-    return float(np.mean(np.square(y_hat - y)))
 
 
 def mean_and_deviation(values: np.ndarray) -> tuple[float, float | None]:

@@ -82,7 +82,6 @@ def test_mean_and_deviation():
     mean, deviation = metrics.mean_and_deviation(np.array([1.0, 2.0, 6.0]))
     assert mean == 3.0 and deviation == pytest.approx(np.sqrt(7.0))
     assert metrics.mean_and_deviation(np.array([2.0])) == (2.0, None)
-    assert metrics.mean_squared_error(np.array([0.0, 2.0]), np.array([1.0, 0.0])) == 2.5
 
 
 # --- Comparators --------------------------------------------------------------------------------
