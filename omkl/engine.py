@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl import features, support
-from omkl.features import Buffers, RandomFeatures
+from omkl.features import Buffers, RandomFeatures, Tile
 from omkl.jit import compiled, implement, part, tell_apart, uncached
 from omkl.support import Sums, Support
 
@@ -41,13 +41,16 @@ class Round(NamedTuple):
     n         (2,) int64, both counts
     f         (N,) outputs f_i(x_t); NaN where the kernel was not evaluated
     buffers   room for the representation: features of the evaluated kernels, or sums
+
+    A learner that evaluates every kernel in every round and says so to ``register`` finds
+    kernel i as number i of the evaluated ones.
     """
 
     evaluate: np.ndarray
     combine: np.ndarray
     n: np.ndarray
     f: np.ndarray
-    buffers: Buffers | Sums
+    buffers: Buffers | Tile | Sums
 
 
 class Schedule(NamedTuple):
@@ -86,25 +89,29 @@ def update(params, state, t, y, rnd):
 
 
 @functools.singledispatch
-def evaluate(model, x, rnd):
-    """Write f_i(x) of the kernels to evaluate into rnd.f, NaN for all others."""
-    raise TypeError(f"no representation is registered for {type(model)}")
+def evaluate(buffers, model, X, row, rnd):
+    """Write f_i(X[row]) of the kernels to evaluate into rnd.f; the others keep NaN."""
+    raise TypeError(f"no representation is registered for {type(buffers)}")
 
 
-def _evaluate_random_features(model, x, rnd):
+def _evaluate_chosen(buffers, model, X, row, rnd):
     n = rnd.n[0]
-    if n < rnd.f.shape[0]:
-        rnd.f[:] = np.nan
-    features.transform(model.omega, x, rnd.evaluate, n, rnd.buffers)
-    features.outputs(model, rnd.evaluate, n, rnd.buffers, rnd.f)
+    features.transform(model.omega, X, row, rnd.evaluate, n, buffers)
+    features.outputs(model, rnd.evaluate, n, buffers, rnd.f)
 
 
-def _evaluate_support(model, x, rnd):
-    support.outputs(model, x, rnd.buffers, rnd.f)
+def _evaluate_every(buffers, model, X, row, rnd):
+    features.transform_ahead(model.omega, X, row, buffers)
+    features.outputs(model, rnd.evaluate, rnd.n[0], buffers, rnd.f)
 
 
-implement(evaluate, RandomFeatures, _evaluate_random_features)
-implement(evaluate, Support, _evaluate_support)
+def _evaluate_support(buffers, model, X, row, rnd):
+    support.outputs(model, X[row], buffers, rnd.f)
+
+
+implement(evaluate, Buffers, _evaluate_chosen)
+implement(evaluate, Tile, _evaluate_every)
+implement(evaluate, Sums, _evaluate_support)
 
 
 @part
@@ -138,16 +145,22 @@ def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used, worst):
     for s in range(y.shape[0]):
         now = t + s + 1
         select(params, state, now, rng, rnd)
-        evaluate(state.model, X[s], rnd)
+        evaluate(rnd.buffers, state.model, X, s, rnd)
         prediction, ask = predict(params, state, now, rnd)
         y_hat[s] = prediction
         asked[s] = ask
-        for m in range(rnd.n[0]):
+        n = rnd.n[0]
+        largest = worst[0]
+        for m in range(n):
             i = rnd.evaluate[m]
             used[i] += 1
             error = rnd.f[i] - y[s]
-            worst[0] = max(worst[0], error * error)
+            largest = max(largest, error * error)
+        worst[0] = largest
         update(params, state, now, y[s] if ask else np.nan, rnd)
+        if n < rnd.f.shape[0]:
+            for m in range(n):
+                rnd.f[rnd.evaluate[m]] = np.nan
 
 
 def _run_block_of(Params: type) -> Callable[..., None]:
@@ -166,6 +179,8 @@ class Algorithm(NamedTuple):
     module     where it is defined
     exact      True: exact kernels and a growing support, nothing random; False: random
                features
+    every_kernel   it evaluates all kernels in every round: features of several rounds
+               are then computed together
     """
 
     name: str
@@ -176,6 +191,7 @@ class Algorithm(NamedTuple):
     update: Callable[..., Any]
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
     exact: bool
+    every_kernel: bool
     module: str
 
 
@@ -189,13 +205,15 @@ def register(
     update: Callable[..., Any],
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] | None = None,
     exact: bool = False,
+    every_kernel: bool = False,
 ) -> Algorithm:
     """Make a module's three steps the ones that the engine takes for its Params."""
     for step, function in ((_STEPS[0], select), (_STEPS[1], predict), (_STEPS[2], update)):
         implement(step, Params, function)
     name = module.removeprefix("omkl.algorithms.").replace(".", "/")
+    kernels = kernels or _dictionary
     return Algorithm(
-        name, Params, init, select, predict, update, kernels or _dictionary, exact, module
+        name, Params, init, select, predict, update, kernels, exact, every_kernel, module
     )
 
 
@@ -260,6 +278,7 @@ class Learner:
         self.params = params
         self.d = d
         self.threads = threads
+        self.every_kernel = algorithm.every_kernel
         self.state = algorithm.init(params, kernels, model)
         tell_apart(type(self.state))
         self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
@@ -267,7 +286,7 @@ class Learner:
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self.worst = np.zeros(1)  # largest squared error of a single kernel
-        self._round = _room(model, threads)
+        self._round = _room(model, threads, self.every_kernel)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
         """Predict, then learn, row by row: X (n, d), y (n,). Any split gives the same numbers."""
@@ -330,15 +349,15 @@ class Learner:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._run_block = _run_block_of(type(self.params))
-        self._round = _room(self.state.model, self.threads)
+        self._round = _room(self.state.model, self.threads, self.every_kernel)
 
 
-def _room(model: RandomFeatures | Support, n_threads: int) -> Round:
+def _room(model: RandomFeatures | Support, n_threads: int, every_kernel: bool) -> Round:
     N = model.n_kernels
     if isinstance(model, Support):
-        buffers: Buffers | Sums = support.sums(model, n_threads)
+        buffers: Buffers | Tile | Sums = support.sums(model, n_threads)
     else:
-        buffers = features.buffers(model)
+        buffers = features.buffers(model, every_kernel)
     return Round(
         evaluate=np.zeros(N, dtype=np.int64),
         combine=np.zeros(N, dtype=np.int64),

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.jit import compiled, dot, part
+from omkl.jit import compiled, part
+from omkl.vector import LANES, WHOLE, clip, flip_where_odd, fma, load, pack, store, total
 
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
@@ -57,123 +58,259 @@ PI_HIGH = float.fromhex("0x1.921fb50000000p+1")
 PI_LOW = 3.178650954710656e-08
 HALF_PI = 0.5 * math.pi
 PER_PI = 1.0 / math.pi
-S1, S2 = -1.6666666666666666e-01, 8.333333333333184e-03
-S3, S4 = -1.9841269841207903e-04, 2.7557319211136276e-06
-S5, S6 = -2.5052106884442246e-08, 1.6058940657442572e-10
-S7, S8 = -7.64302247224428e-13, 2.7215450954648354e-15
-C1, C2, C3 = -0.5, 4.166666666666666e-02, -1.388888888888852e-03
-C4, C5, C6 = 2.480158730148323e-05, -2.75573192078857e-07, 2.0876755508432244e-09
-C7, C8, C9 = -1.1470662616514851e-11, 4.776686884404695e-14, -1.5101404114062806e-16
+# Minimax on [-pi/2, pi/2]: sin r = r + r v S(v) to 1.1e-16, cos r = 1 + v C(v) to 4e-18, v = r^2.
+S1, S2 = -0.1666666666666581, 0.00833333333326288
+S3, S4 = -0.00019841269820094226, 2.7557316077005476e-06
+S5, S6, S7 = -2.5051851496783252e-08, 1.6047301189356057e-10, -7.364646371464744e-13
+C1, C2 = -0.49999999999999983, 0.04166666666666437
+C3, C4 = -0.0013888888888785652, 2.480158727914876e-05
+C5, C6 = -2.755731652520198e-07, 2.087656773969985e-09
+C7, C8 = -1.1463039334831913e-11, 4.610293800524976e-14
 
 
 @part
 def _sincos(x):
-    k = np.floor(x * PER_PI + 0.5)
-    r = (x - k * PI_HIGH) - k * PI_LOW
-    # For |x| beyond 1e15 neighbouring floats are further apart than a period; keep the
-    # result in range there. Written so that NaN stays NaN.
-    r = HALF_PI if r > HALF_PI else r
-    r = -HALF_PI if r < -HALF_PI else r
-    sign = 1.0 - 2.0 * (k - 2.0 * np.floor(0.5 * k))
+    """Sine and cosine of a pack."""
+    shifted = fma(x, PER_PI, WHOLE)
+    k = shifted - WHOLE
+    # Beyond 2^51 neighbouring floats are further apart than a period; clip keeps the
+    # result in range there.
+    r = clip(fma(k, -PI_LOW, fma(k, -PI_HIGH, x)), HALF_PI)
     v = r * r
-    s = S4 + v * (S5 + v * (S6 + v * (S7 + v * S8)))
-    s = r + r * (v * (S1 + v * (S2 + v * (S3 + v * s))))
-    c = C5 + v * (C6 + v * (C7 + v * (C8 + v * C9)))
-    c = 1.0 + v * (C1 + v * (C2 + v * (C3 + v * (C4 + v * c))))
-    return sign * s, sign * c
+    s = fma(v, fma(v, fma(v, S7, S6), S5), S4)
+    s = fma(v, fma(v, fma(v, s, S3), S2), S1)
+    c = fma(v, fma(v, fma(v, fma(v, C8, C7), C6), C5), C4)
+    c = fma(v, fma(v, fma(v, c, C3), C2), C1)
+    return (
+        flip_where_odd(fma(r * v, s, r), shifted),
+        flip_where_odd(fma(v, c, 1.0), shifted),
+    )
+
+
+@part
+def _sincos_of_first(n, x, sin, cos, start):
+    """The first n of x; the results from ``start`` on."""
+    j = 0
+    while j + LANES <= n:
+        s, c = _sincos(load(x, j))
+        store(sin, start + j, s)
+        store(cos, start + j, c)
+        j += LANES
+    if j < n:
+        s, c = _sincos(load(x, j, n - j))
+        store(sin, start + j, s, n - j)
+        store(cos, start + j, c, n - j)
 
 
 @compiled
 def sincos(x, sin, cos):
-    """Write sine and cosine of each x, all (n,) float64.
+    """Write sine and cosine of each x, all (n,) float64, C-contiguous.
 
-    Branch-free, so that the compiler turns it into vector code: absolute error
-    below 4e-16 for |x| <= 1e4 and below 1e-13 for |x| <= 1e6.
+    Branch-free vector code: absolute error below 4e-16 for |x| <= 1e4 and below 1e-13
+    for |x| <= 1e6.
     """
-    for j in range(x.shape[0]):
-        s, c = _sincos(x[j])
-        sin[j] = s
-        cos[j] = c
+    _sincos_of_first(x.shape[0], x, sin, cos, 0)
 
 
 class Buffers(NamedTuple):
-    """Room for the features of one round, N D numbers each.
+    """Room for the features of one round, for learners that choose kernels.
 
-    Kernel number m of the evaluated ones fills entries m D .. (m + 1) D - 1, so
-    that the trigonometry runs over one flat stretch whatever D is. The sines and
-    cosines are not yet divided by sqrt(D).
+    angle, sin, cos   (N D,), the last two not yet divided by sqrt(D)
+    place             (2,) int64: the features of the evaluated kernel number m begin at
+                      m place[0] + place[1]; here m D
     """
 
     angle: np.ndarray
     sin: np.ndarray
     cos: np.ndarray
+    place: np.ndarray
 
 
-def buffers(model: RandomFeatures) -> Buffers:
+class Tile(NamedTuple):
+    """Room for the features of several rounds, for learners that evaluate every kernel.
+
+    Their arguments are a small matrix product for a tile of rounds, so that the
+    frequencies are read once for all of them.
+
+    angle      (ROWS D,)
+    sin, cos   (N ROWS D,): kernel by kernel, round by round
+    place      (2,) as in ``Buffers``: rounds D and the present round's part of that
+    """
+
+    angle: np.ndarray
+    sin: np.ndarray
+    cos: np.ndarray
+    place: np.ndarray
+
+
+ROWS = 4  # rounds of a tile
+
+
+def buffers(model: RandomFeatures, every_kernel: bool = False) -> Buffers | Tile:
     """Empty room for the features of a model's rounds."""
     N, _, D = model.omega.shape
-    return Buffers(np.empty(N * D), np.empty(N * D), np.empty(N * D))
+    if every_kernel:
+        n = N * ROWS * D
+        return Tile(np.empty(ROWS * D), np.empty(n), np.empty(n), np.zeros(2, dtype=np.int64))
+    return Buffers(np.empty(N * D), np.empty(N * D), np.empty(N * D), np.array([D, 0]))
 
 
 @part
-def transform(omega, x, kernels, n, buffers):
-    """Fill the buffers with the features of the first ``n`` of ``kernels`` at x (d,)."""
-    angle = buffers.angle
+def _arguments(omega, i, x, row, angle, start):
+    """angle[start : start + D] = omega_i x[row], the sum over inputs in their order."""
     d = omega.shape[1]
     D = omega.shape[2]
+    j = 0
+    while j + 4 * LANES <= D:
+        w = i * d * D + j
+        u = x[row, 0]
+        a = load(omega, w) * u
+        b = load(omega, w + LANES) * u
+        c = load(omega, w + 2 * LANES) * u
+        e = load(omega, w + 3 * LANES) * u
+        for k in range(1, d):
+            w += D
+            u = x[row, k]
+            a = fma(load(omega, w), u, a)
+            b = fma(load(omega, w + LANES), u, b)
+            c = fma(load(omega, w + 2 * LANES), u, c)
+            e = fma(load(omega, w + 3 * LANES), u, e)
+        store(angle, start + j, a)
+        store(angle, start + j + LANES, b)
+        store(angle, start + j + 2 * LANES, c)
+        store(angle, start + j + 3 * LANES, e)
+        j += 4 * LANES
+    while j < D:
+        n = min(LANES, D - j)
+        w = i * d * D + j
+        a = load(omega, w, n) * x[row, 0]
+        for k in range(1, d):
+            w += D
+            a = fma(load(omega, w, n), x[row, k], a)
+        store(angle, start + j, a, n)
+        j += LANES
+
+
+@part
+def _arguments_of_four(omega, i, x, row, angle):
+    """The same numbers for four rows at once, written one after the other."""
+    d = omega.shape[1]
+    D = omega.shape[2]
+    j = 0
+    while j < D:
+        n = min(LANES, D - j)
+        w = i * d * D + j
+        v = load(omega, w, n)
+        a = v * x[row, 0]
+        b = v * x[row + 1, 0]
+        c = v * x[row + 2, 0]
+        e = v * x[row + 3, 0]
+        for k in range(1, d):
+            w += D
+            v = load(omega, w, n)
+            a = fma(v, x[row, k], a)
+            b = fma(v, x[row + 1, k], b)
+            c = fma(v, x[row + 2, k], c)
+            e = fma(v, x[row + 3, k], e)
+        store(angle, j, a, n)
+        store(angle, D + j, b, n)
+        store(angle, 2 * D + j, c, n)
+        store(angle, 3 * D + j, e, n)
+        j += LANES
+
+
+@part
+def transform(omega, X, row, kernels, n, buffers):
+    """Fill the buffers with the features of the first ``n`` of ``kernels`` at X[row]."""
+    D = omega.shape[2]
     for m in range(n):
-        i = kernels[m]
-        start = m * D
-        for j in range(D):
-            angle[start + j] = x[0] * omega[i, 0, j]
-        k = 1
-        while k + 4 <= d:
-            x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
-            for j in range(D):
-                angle[start + j] += (x0 * omega[i, k, j] + x1 * omega[i, k + 1, j]) + (
-                    x2 * omega[i, k + 2, j] + x3 * omega[i, k + 3, j]
-                )
-            k += 4
-        while k < d:
-            for j in range(D):
-                angle[start + j] += x[k] * omega[i, k, j]
-            k += 1
-    sincos(angle[: n * D], buffers.sin, buffers.cos)
+        _arguments(omega, kernels[m], X, row, buffers.angle, m * D)
+    _sincos_of_first(n * D, buffers.angle, buffers.sin, buffers.cos, 0)
+
+
+@part
+def transform_ahead(omega, X, row, tile):
+    """Bring the tile to X[row]: one round further, or filled anew at every ``ROWS``-th row."""
+    D = omega.shape[2]
+    if row % ROWS:
+        tile.place[1] += D
+        return
+    rows = min(ROWS, X.shape[0] - row)
+    for i in range(omega.shape[0]):
+        if rows == ROWS:
+            _arguments_of_four(omega, i, X, row, tile.angle)
+        else:
+            for r in range(rows):
+                _arguments(omega, i, X, row + r, tile.angle, r * D)
+        _sincos_of_first(rows * D, tile.angle, tile.sin, tile.cos, i * rows * D)
+    tile.place[0] = rows * D
+    tile.place[1] = 0
 
 
 @part
 def outputs(model, kernels, n, buffers, f):
     """f[i] = theta_i'z_i for the first ``n`` of ``kernels``; the rest of f is left alone."""
     D = model.omega.shape[2]
+    theta = model.theta
     scale = 1.0 / math.sqrt(D)
     for m in range(n):
         i = kernels[m]
-        here = slice(m * D, (m + 1) * D)
-        theta = model.theta[i]
-        f[i] = scale * (dot(theta[:D], buffers.sin[here]) + dot(theta[D:], buffers.cos[here]))
+        z = m * buffers.place[0] + buffers.place[1]
+        w = 2 * D * i
+        a = pack(0.0)
+        b = pack(0.0)
+        j = 0
+        while j + LANES <= D:
+            a = fma(load(theta, w + j), load(buffers.sin, z + j), a)
+            b = fma(load(theta, w + D + j), load(buffers.cos, z + j), b)
+            j += LANES
+        if j < D:
+            k = D - j
+            a = fma(load(theta, w + j, k), load(buffers.sin, z + j, k), a)
+            b = fma(load(theta, w + D + j, k), load(buffers.cos, z + j, k), b)
+        f[i] = scale * total(a + b)
 
 
 @part
 def gradient_step(model, i, m, buffers, step, shrink):
     """theta_i <- shrink theta_i - step z_i, where kernel i is number m of the evaluated ones."""
     D = model.omega.shape[2]
-    scaled = step / math.sqrt(D)
-    theta = model.theta[i]
-    start = m * D
-    for j in range(D):
-        theta[j] = shrink * theta[j] - scaled * buffers.sin[start + j]
-        theta[D + j] = shrink * theta[D + j] - scaled * buffers.cos[start + j]
-    model.norm2[i] = dot(theta, theta)
+    theta = model.theta
+    scaled = pack(-step / math.sqrt(D))
+    z = m * buffers.place[0] + buffers.place[1]
+    w = 2 * D * i
+    a = pack(0.0)
+    b = pack(0.0)
+    j = 0
+    while j + LANES <= D:
+        s = fma(load(buffers.sin, z + j), scaled, load(theta, w + j) * shrink)
+        c = fma(load(buffers.cos, z + j), scaled, load(theta, w + D + j) * shrink)
+        store(theta, w + j, s)
+        store(theta, w + D + j, c)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        j += LANES
+    if j < D:
+        k = D - j
+        s = fma(load(buffers.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
+        c = fma(load(buffers.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
+        store(theta, w + j, s, k)
+        store(theta, w + D + j, c, k)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+    model.norm2[i] = total(a + b)
 
 
 @compiled
 def _fill(angle, z):
     D = angle.shape[1]
     scale = 1.0 / math.sqrt(D)
-    for s in range(angle.shape[0]):
-        sincos(angle[s], z[s, :D], z[s, D:])
-        for j in range(2 * D):
-            z[s, j] *= scale
+    for row in range(angle.shape[0]):
+        for j in range(0, D, LANES):
+            n = min(LANES, D - j)
+            s, c = _sincos(load(angle, row * D + j, n))
+            store(z, 2 * row * D + j, s * scale, n)
+            store(z, 2 * row * D + D + j, c * scale, n)
 
 
 def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:

@@ -1,0 +1,296 @@
+"""Eight doubles at a time, for the inner loops of the streaming core.
+
+Left to itself the compiler turns a loop into vector code behind checks that its
+arrays do not overlap, runs the last elements one by one, and keeps sums in
+memory. The pieces below say what is meant: a *pack* is eight doubles in a
+register (one of 512 bits, two of 256 or four of 128, as the processor has it).
+``load`` and ``store`` take the flat index into a C-contiguous array of any
+shape and how many entries count; the others read as zero and are left alone.
+The order of every sum is the same on all processors.
+
+In plain Python a pack is an array of eight.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from omkl.jit import ENABLED
+
+LANES = 8
+
+
+def load(array, start, n=LANES):
+    """The pack array.flat[start : start + n], n in 0..8, zeros behind it."""
+    pack = np.zeros(LANES)
+    pack[:n] = array.reshape(-1)[start : start + n]
+    return pack
+
+
+def store(array, start, pack, n=LANES):
+    """array.flat[start : start + n] = the first n of the pack, n in 0..8."""
+    array.reshape(-1)[start : start + n] = pack[:n]
+
+
+def pack(x):
+    """Eight times the number x."""
+    return np.full(LANES, x)
+
+
+def fma(a, b, c):
+    """a b + c by element, with one rounding where the processor can; numbers spread."""
+    return a * b + c
+
+
+def total(pack):
+    """Sum of the eight, by halves."""
+    four = pack[:4] + pack[4:]
+    two = four[:2] + four[2:]
+    return two[0] + two[1]
+
+
+def clip(pack, bound):
+    """Each element brought into [-bound, bound]; NaN stays."""
+    return np.clip(pack, -bound, bound)
+
+
+def flip_where_odd(pack, k):
+    """The pack with the sign of those elements flipped whose k is odd.
+
+    k holds whole numbers plus ``WHOLE``, so that the last bit is that of the number.
+    """
+    with np.errstate(invalid="ignore"):
+        odd = k.view(np.int64) & 1
+    return np.where(odd == 1, -pack, pack)
+
+
+# Adding it to |x| < 2^51 rounds x to a whole number and leaves that in the last bits.
+WHOLE = 1.5 * 2.0**52
+
+
+if ENABLED:
+    import operator
+
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic, models, overload, register_model
+
+    class Pack(types.Type):
+        """Numba's type of eight doubles."""
+
+        def __init__(self) -> None:
+            super().__init__(name="pack")
+
+    PACK = Pack()
+    _DOUBLE = ir.DoubleType()
+    _INT = ir.IntType(64)
+    _VECTOR = ir.VectorType(_DOUBLE, LANES)
+    _WHOLES = ir.VectorType(_INT, LANES)
+    _BITS = ir.VectorType(ir.IntType(1), LANES)
+    _FUSE = ("contract", "nsz")
+
+    @register_model(Pack)
+    class _PackModel(models.PrimitiveModel):
+        def __init__(self, manager: Any, kind: Any) -> None:
+            super().__init__(manager, kind, _VECTOR)
+
+    def _spread(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        """A pack as it is, a number eight times."""
+        if isinstance(kind, Pack):
+            return value
+        number = context.cast(builder, value, kind, types.float64)
+        first = builder.insert_element(
+            ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(ir.IntType(32), 0)
+        )
+        order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), order)
+
+    def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        start = context.cast(builder, args[1], signature.args[1], types.intp)
+        first = builder.gep(array.data, [start], inbounds=True)
+        return builder.bitcast(first, _VECTOR.as_pointer())
+
+    def _counting(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        """Which of the eight lie before the first ``value``."""
+        n = context.cast(builder, value, kind, types.intp)
+        first = builder.insert_element(
+            ir.Constant(_WHOLES, ir.Undefined), n, ir.Constant(ir.IntType(32), 0)
+        )
+        order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        limit = builder.shuffle_vector(first, ir.Constant(_WHOLES, ir.Undefined), order)
+        return builder.icmp_signed("<", ir.Constant(_WHOLES, list(range(LANES))), limit)
+
+    def _is_array(kind: Any) -> bool:
+        return isinstance(kind, types.Array) and kind.layout == "C" and kind.dtype == types.float64
+
+    def _declare(builder: Any, name: str, result: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(result, arguments)
+        return cgutils.get_or_insert_function(builder.module, kind, name)
+
+    @intrinsic
+    def _load(typingctx: Any, array: Any, start: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.load(_pointer(context, builder, signature, args), align=8)
+
+        return (PACK(array, start), build) if _is_array(array) else None
+
+    @intrinsic
+    def _load_first(typingctx: Any, array: Any, start: Any, n: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = _pointer(context, builder, signature, args)
+            mask = _counting(context, builder, signature.args[2], args[2])
+            masked = _declare(
+                builder,
+                "llvm.masked.load.v8f64.p0",
+                _VECTOR,
+                [pointer.type, ir.IntType(32), _BITS, _VECTOR],
+            )
+            zeros = ir.Constant(_VECTOR, [0.0] * LANES)
+            return builder.call(masked, [pointer, ir.Constant(ir.IntType(32), 8), mask, zeros])
+
+        return (PACK(array, start, n), build) if _is_array(array) else None
+
+    @intrinsic
+    def _store(typingctx: Any, array: Any, start: Any, value: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            builder.store(args[2], _pointer(context, builder, signature, args), align=8)
+            return context.get_dummy_value()
+
+        known = _is_array(array) and isinstance(value, Pack)
+        return (types.void(array, start, value), build) if known else None
+
+    @intrinsic
+    def _store_first(typingctx: Any, array: Any, start: Any, value: Any, n: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = _pointer(context, builder, signature, args)
+            mask = _counting(context, builder, signature.args[3], args[3])
+            masked = _declare(
+                builder,
+                "llvm.masked.store.v8f64.p0",
+                ir.VoidType(),
+                [_VECTOR, pointer.type, ir.IntType(32), _BITS],
+            )
+            builder.call(masked, [args[2], pointer, ir.Constant(ir.IntType(32), 8), mask])
+            return context.get_dummy_value()
+
+        known = _is_array(array) and isinstance(value, Pack)
+        return (types.void(array, start, value, n), build) if known else None
+
+    @intrinsic
+    def _pack(typingctx: Any, x: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return _spread(context, builder, signature.args[0], args[0])
+
+        return PACK(x), build
+
+    @intrinsic
+    def _fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            spread = [
+                _spread(context, builder, k, v) for k, v in zip(signature.args, args, strict=True)
+            ]
+            fused = _declare(builder, "llvm.fmuladd.v8f64", _VECTOR, [_VECTOR] * 3)
+            return builder.call(fused, spread)
+
+        return PACK(a, b, c), build
+
+    def _elementwise(name: str) -> Any:
+        @intrinsic
+        def step(typingctx: Any, a: Any, b: Any) -> Any:
+            def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                left = _spread(context, builder, signature.args[0], args[0])
+                right = _spread(context, builder, signature.args[1], args[1])
+                return getattr(builder, name)(left, right, flags=_FUSE)
+
+            return PACK(a, b), build
+
+        return step
+
+    @intrinsic
+    def _total(typingctx: Any, value: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            part, width = args[0], LANES
+            while width > 1:
+                width //= 2
+                kind = ir.VectorType(ir.IntType(32), width)
+                blank = ir.Constant(part.type, ir.Undefined)
+                low = ir.Constant(kind, list(range(width)))
+                high = ir.Constant(kind, list(range(width, 2 * width)))
+                part = builder.fadd(
+                    builder.shuffle_vector(part, blank, low),
+                    builder.shuffle_vector(part, blank, high),
+                )
+            return builder.extract_element(part, ir.Constant(ir.IntType(32), 0))
+
+        return types.float64(value), build
+
+    @intrinsic
+    def _clip(typingctx: Any, value: Any, bound: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x = args[0]
+            high = _spread(context, builder, signature.args[1], args[1])
+            low = builder.fsub(ir.Constant(_VECTOR, [-0.0] * LANES), high)
+            # Ordered comparisons are false for NaN, which then stays.
+            x = builder.select(builder.fcmp_ordered(">", x, high), high, x)
+            return builder.select(builder.fcmp_ordered("<", x, low), low, x)
+
+        return PACK(value, bound), build
+
+    @intrinsic
+    def _flip_where_odd(typingctx: Any, value: Any, k: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            bits = builder.bitcast(args[1], _WHOLES)
+            sign = builder.shl(bits, ir.Constant(_WHOLES, [63] * LANES))
+            flipped = builder.xor(builder.bitcast(args[0], _WHOLES), sign)
+            return builder.bitcast(flipped, _VECTOR)
+
+        return PACK(value, k), build
+
+    @overload(load)
+    def _load_compiled(array, start, n=LANES):
+        if isinstance(n, int | types.Omitted):
+            return lambda array, start, n=LANES: _load(array, start)
+        return lambda array, start, n=LANES: _load_first(array, start, n)
+
+    @overload(store)
+    def _store_compiled(array, start, pack, n=LANES):
+        if isinstance(n, int | types.Omitted):
+            return lambda array, start, pack, n=LANES: _store(array, start, pack)
+        return lambda array, start, pack, n=LANES: _store_first(array, start, pack, n)
+
+    @overload(pack)
+    def _pack_compiled(x):
+        return lambda x: _pack(x)
+
+    @overload(fma)
+    def _fma_compiled(a, b, c):
+        return lambda a, b, c: _fma(a, b, c)
+
+    @overload(total)
+    def _total_compiled(pack):
+        return lambda pack: _total(pack)
+
+    @overload(clip)
+    def _clip_compiled(pack, bound):
+        return lambda pack, bound: _clip(pack, bound)
+
+    @overload(flip_where_odd)
+    def _flip_where_odd_compiled(pack, k):
+        return lambda pack, k: _flip_where_odd(pack, k)
+
+    def _overload_operator(python: Any, name: str) -> None:
+        step = _elementwise(name)
+
+        @overload(python)
+        def compiled(a, b):
+            if isinstance(a, Pack) or isinstance(b, Pack):
+                return lambda a, b: step(a, b)
+            return None
+
+    _overload_operator(operator.add, "fadd")
+    _overload_operator(operator.sub, "fsub")
+    _overload_operator(operator.mul, "fmul")
