@@ -89,19 +89,19 @@ def update(params, state, t, y, rnd):
 
 
 @functools.singledispatch
-def evaluate(buffers, model, X, row, rnd):
+def evaluate_row(buffers, model, X, row, rnd):
     """Write f_i(X[row]) of the kernels to evaluate into rnd.f; the others keep NaN."""
     raise TypeError(f"no representation is registered for {type(buffers)}")
 
 
 def _evaluate_chosen(buffers, model, X, row, rnd):
     n = rnd.n[0]
-    features.transform(model.omega, X, row, rnd.evaluate, n, buffers)
+    features.transform(model, X, row, rnd.evaluate, n, buffers)
     features.outputs(model, rnd.evaluate, n, buffers, rnd.f)
 
 
 def _evaluate_every(buffers, model, X, row, rnd):
-    features.transform_ahead(model.omega, X, row, buffers)
+    features.transform_ahead(model, X, row, buffers)
     features.outputs(model, rnd.evaluate, rnd.n[0], buffers, rnd.f)
 
 
@@ -109,9 +109,15 @@ def _evaluate_support(buffers, model, X, row, rnd):
     support.outputs(model, X[row], buffers, rnd.f)
 
 
-implement(evaluate, Buffers, _evaluate_chosen)
-implement(evaluate, Tile, _evaluate_every)
-implement(evaluate, Sums, _evaluate_support)
+implement(evaluate_row, Buffers, _evaluate_chosen)
+implement(evaluate_row, Tile, _evaluate_every)
+implement(evaluate_row, Sums, _evaluate_support)
+
+
+def evaluate(model: RandomFeatures | Support, x: np.ndarray, rnd: Round) -> None:
+    """The same for one x (d,) outside the compiled loop, for tests that go step by step."""
+    rnd.f[:] = np.nan
+    evaluate_row(rnd.buffers, model, np.reshape(x, (1, -1)), 0, rnd)
 
 
 @part
@@ -145,7 +151,7 @@ def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used, worst):
     for s in range(y.shape[0]):
         now = t + s + 1
         select(params, state, now, rng, rnd)
-        evaluate(rnd.buffers, state.model, X, s, rnd)
+        evaluate_row(rnd.buffers, state.model, X, s, rnd)
         prediction, ask = predict(params, state, now, rnd)
         y_hat[s] = prediction
         asked[s] = ask

@@ -27,29 +27,46 @@ if TYPE_CHECKING:
 class RandomFeatures(NamedTuple):
     """One linear learner for each kernel of a dictionary of N, in d dimensions.
 
-    omega   (N, d, D) frequencies, the feature index last
+    padded  (N, d, W) frequencies, the feature index last; W is D in whole packs, zeros behind
     theta   (N, 2 D) coefficients: sines first, then cosines
     norm2   (N,) squared Euclidean norm of each row of theta
     """
 
-    omega: np.ndarray
+    padded: np.ndarray
     theta: np.ndarray
     norm2: np.ndarray
+
+    @property
+    def omega(self) -> np.ndarray:
+        """The frequencies (N, d, D): a view, writes go through."""
+        return self.padded[:, :, : self.theta.shape[1] // 2]
 
     @property
     def n_kernels(self) -> int:
         return len(self.theta)
 
 
+def blank(N: int, d: int, D: int) -> RandomFeatures:
+    """Learners whose frequencies and coefficients are zero."""
+    padded = _aligned((N, d, -(-D // LANES) * LANES))
+    return RandomFeatures(padded, _aligned((N, 2 * D)), np.zeros(N))
+
+
 def random_features(
     dictionary: Sequence[Kernel], d: int, D: int, rng: np.random.Generator
 ) -> RandomFeatures:
     """Fresh learners: frequencies drawn kernel by kernel, coefficients zero."""
-    N = len(dictionary)
-    omega = np.empty((N, d, D))
+    model = blank(len(dictionary), d, D)
     for i, kernel in enumerate(dictionary):
-        omega[i] = kernel.frequencies(rng, D, d).T
-    return RandomFeatures(omega, np.zeros((N, 2 * D)), np.zeros(N))
+        model.omega[i] = kernel.frequencies(rng, D, d).T
+    return model
+
+
+def _aligned(shape: tuple[int, ...]) -> np.ndarray:
+    """Zeros that begin at a cache line: a pack that straddles two is read twice."""
+    room = np.zeros(math.prod(shape) + LANES)
+    first = -room.ctypes.data % 64 // 8
+    return room[first : first + math.prod(shape)].reshape(shape)
 
 
 # Half-period reduction x = k pi + r, then sin x = (-1)^k sin r. PI_HIGH has 27 bits, so
@@ -151,97 +168,149 @@ def buffers(model: RandomFeatures, every_kernel: bool = False) -> Buffers | Tile
     N, _, D = model.omega.shape
     if every_kernel:
         n = N * ROWS * D
-        return Tile(np.empty(ROWS * D), np.empty(n), np.empty(n), np.zeros(2, dtype=np.int64))
-    return Buffers(np.empty(N * D), np.empty(N * D), np.empty(N * D), np.array([D, 0]))
+        return Tile(_aligned((ROWS * D,)), _aligned((n,)), _aligned((n,)), np.array([D, 0]))
+    return Buffers(_aligned((N * D,)), _aligned((N * D,)), _aligned((N * D,)), np.array([D, 0]))
 
 
 @part
-def _arguments(omega, i, x, row, angle, start):
-    """angle[start : start + D] = omega_i x[row], the sum over inputs in their order."""
-    d = omega.shape[1]
-    D = omega.shape[2]
+def _arguments(padded, D, i, X, row, angle, start):
+    """angle[start : start + D] = omega_i X[row], the sum over inputs in their order."""
+    d = padded.shape[1]
+    W = padded.shape[2]
     j = 0
-    while j + 4 * LANES <= D:
-        w = i * d * D + j
-        u = x[row, 0]
-        a = load(omega, w) * u
-        b = load(omega, w + LANES) * u
-        c = load(omega, w + 2 * LANES) * u
-        e = load(omega, w + 3 * LANES) * u
+    while j + 4 * LANES <= W:
+        w = i * d * W + j
+        u = X[row, 0]
+        a0 = load(padded, w) * u
+        a1 = load(padded, w + LANES) * u
+        a2 = load(padded, w + 2 * LANES) * u
+        a3 = load(padded, w + 3 * LANES) * u
         for k in range(1, d):
-            w += D
-            u = x[row, k]
-            a = fma(load(omega, w), u, a)
-            b = fma(load(omega, w + LANES), u, b)
-            c = fma(load(omega, w + 2 * LANES), u, c)
-            e = fma(load(omega, w + 3 * LANES), u, e)
-        store(angle, start + j, a)
-        store(angle, start + j + LANES, b)
-        store(angle, start + j + 2 * LANES, c)
-        store(angle, start + j + 3 * LANES, e)
+            w += W
+            u = X[row, k]
+            a0 = fma(load(padded, w), u, a0)
+            a1 = fma(load(padded, w + LANES), u, a1)
+            a2 = fma(load(padded, w + 2 * LANES), u, a2)
+            a3 = fma(load(padded, w + 3 * LANES), u, a3)
+        store(angle, start + j, a0)
+        store(angle, start + j + LANES, a1)
+        store(angle, start + j + 2 * LANES, a2)
+        store(angle, start + j + 3 * LANES, a3, min(LANES, D - j - 3 * LANES))
         j += 4 * LANES
-    while j < D:
-        n = min(LANES, D - j)
-        w = i * d * D + j
-        a = load(omega, w, n) * x[row, 0]
+    while j + 2 * LANES <= W:
+        w = i * d * W + j
+        u = X[row, 0]
+        a0 = load(padded, w) * u
+        a1 = load(padded, w + LANES) * u
         for k in range(1, d):
-            w += D
-            a = fma(load(omega, w, n), x[row, k], a)
-        store(angle, start + j, a, n)
-        j += LANES
+            w += W
+            u = X[row, k]
+            a0 = fma(load(padded, w), u, a0)
+            a1 = fma(load(padded, w + LANES), u, a1)
+        store(angle, start + j, a0)
+        store(angle, start + j + LANES, a1, min(LANES, D - j - LANES))
+        j += 2 * LANES
+    if j < W:
+        w = i * d * W + j
+        a0 = load(padded, w) * X[row, 0]
+        for k in range(1, d):
+            w += W
+            a0 = fma(load(padded, w), X[row, k], a0)
+        store(angle, start + j, a0, min(LANES, D - j))
 
 
 @part
-def _arguments_of_four(omega, i, x, row, angle):
-    """The same numbers for four rows at once, written one after the other."""
-    d = omega.shape[1]
-    D = omega.shape[2]
+def _arguments_of_four(padded, D, i, X, row, angle):
+    """The same numbers for rows row .. row + 3 at once, written one after the other."""
+    d = padded.shape[1]
+    W = padded.shape[2]
     j = 0
-    while j < D:
-        n = min(LANES, D - j)
-        w = i * d * D + j
-        v = load(omega, w, n)
-        a = v * x[row, 0]
-        b = v * x[row + 1, 0]
-        c = v * x[row + 2, 0]
-        e = v * x[row + 3, 0]
+    while j + 2 * LANES <= W:
+        w = i * d * W + j
+        v0 = load(padded, w)
+        v1 = load(padded, w + LANES)
+        u = X[row, 0]
+        a0 = v0 * u
+        a1 = v1 * u
+        u = X[row + 1, 0]
+        b0 = v0 * u
+        b1 = v1 * u
+        u = X[row + 2, 0]
+        c0 = v0 * u
+        c1 = v1 * u
+        u = X[row + 3, 0]
+        e0 = v0 * u
+        e1 = v1 * u
         for k in range(1, d):
-            w += D
-            v = load(omega, w, n)
-            a = fma(v, x[row, k], a)
-            b = fma(v, x[row + 1, k], b)
-            c = fma(v, x[row + 2, k], c)
-            e = fma(v, x[row + 3, k], e)
-        store(angle, j, a, n)
-        store(angle, D + j, b, n)
-        store(angle, 2 * D + j, c, n)
-        store(angle, 3 * D + j, e, n)
-        j += LANES
+            w += W
+            v0 = load(padded, w)
+            v1 = load(padded, w + LANES)
+            u = X[row, k]
+            a0 = fma(v0, u, a0)
+            a1 = fma(v1, u, a1)
+            u = X[row + 1, k]
+            b0 = fma(v0, u, b0)
+            b1 = fma(v1, u, b1)
+            u = X[row + 2, k]
+            c0 = fma(v0, u, c0)
+            c1 = fma(v1, u, c1)
+            u = X[row + 3, k]
+            e0 = fma(v0, u, e0)
+            e1 = fma(v1, u, e1)
+        n = min(LANES, D - j - LANES)
+        store(angle, j, a0)
+        store(angle, j + LANES, a1, n)
+        store(angle, D + j, b0)
+        store(angle, D + j + LANES, b1, n)
+        store(angle, 2 * D + j, c0)
+        store(angle, 2 * D + j + LANES, c1, n)
+        store(angle, 3 * D + j, e0)
+        store(angle, 3 * D + j + LANES, e1, n)
+        j += 2 * LANES
+    if j < W:
+        w = i * d * W + j
+        v0 = load(padded, w)
+        a0 = v0 * X[row, 0]
+        b0 = v0 * X[row + 1, 0]
+        c0 = v0 * X[row + 2, 0]
+        e0 = v0 * X[row + 3, 0]
+        for k in range(1, d):
+            w += W
+            v0 = load(padded, w)
+            a0 = fma(v0, X[row, k], a0)
+            b0 = fma(v0, X[row + 1, k], b0)
+            c0 = fma(v0, X[row + 2, k], c0)
+            e0 = fma(v0, X[row + 3, k], e0)
+        n = min(LANES, D - j)
+        store(angle, j, a0, n)
+        store(angle, D + j, b0, n)
+        store(angle, 2 * D + j, c0, n)
+        store(angle, 3 * D + j, e0, n)
 
 
 @part
-def transform(omega, X, row, kernels, n, buffers):
+def transform(model, X, row, kernels, n, buffers):
     """Fill the buffers with the features of the first ``n`` of ``kernels`` at X[row]."""
-    D = omega.shape[2]
+    D = model.theta.shape[1] // 2
     for m in range(n):
-        _arguments(omega, kernels[m], X, row, buffers.angle, m * D)
+        _arguments(model.padded, D, kernels[m], X, row, buffers.angle, m * D)
     _sincos_of_first(n * D, buffers.angle, buffers.sin, buffers.cos, 0)
 
 
 @part
-def transform_ahead(omega, X, row, tile):
+def transform_ahead(model, X, row, tile):
     """Bring the tile to X[row]: one round further, or filled anew at every ``ROWS``-th row."""
-    D = omega.shape[2]
+    D = model.theta.shape[1] // 2
     if row % ROWS:
         tile.place[1] += D
         return
     rows = min(ROWS, X.shape[0] - row)
-    for i in range(omega.shape[0]):
+    for i in range(model.padded.shape[0]):
         if rows == ROWS:
-            _arguments_of_four(omega, i, X, row, tile.angle)
+            _arguments_of_four(model.padded, D, i, X, row, tile.angle)
         else:
             for r in range(rows):
-                _arguments(omega, i, X, row + r, tile.angle, r * D)
+                _arguments(model.padded, D, i, X, row + r, tile.angle, r * D)
         _sincos_of_first(rows * D, tile.angle, tile.sin, tile.cos, i * rows * D)
     tile.place[0] = rows * D
     tile.place[1] = 0
@@ -250,7 +319,7 @@ def transform_ahead(omega, X, row, tile):
 @part
 def outputs(model, kernels, n, buffers, f):
     """f[i] = theta_i'z_i for the first ``n`` of ``kernels``; the rest of f is left alone."""
-    D = model.omega.shape[2]
+    D = model.theta.shape[1] // 2
     theta = model.theta
     scale = 1.0 / math.sqrt(D)
     for m in range(n):
@@ -274,7 +343,7 @@ def outputs(model, kernels, n, buffers, f):
 @part
 def gradient_step(model, i, m, buffers, step, shrink):
     """theta_i <- shrink theta_i - step z_i, where kernel i is number m of the evaluated ones."""
-    D = model.omega.shape[2]
+    D = model.theta.shape[1] // 2
     theta = model.theta
     scaled = pack(-step / math.sqrt(D))
     z = m * buffers.place[0] + buffers.place[1]

@@ -154,7 +154,7 @@ def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
         "        return function",
     ]
     exec("\n".join(lines), scope)
-    overload(step, jit_options=_INSIDE)(scope["choose"])
+    overload(step, jit_options=_INSIDE)(scope["choose"])  # type: ignore[arg-type]
 
 
 def tell_apart(kind: type) -> None:

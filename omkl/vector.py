@@ -253,34 +253,34 @@ if ENABLED:
     @overload(load)
     def _load_compiled(array, start, n=LANES):
         if isinstance(n, int | types.Omitted):
-            return lambda array, start, n=LANES: _load(array, start)
-        return lambda array, start, n=LANES: _load_first(array, start, n)
+            return lambda array, start, n=LANES: _load(array, start)  # type: ignore[call-arg]
+        return lambda array, start, n=LANES: _load_first(array, start, n)  # type: ignore[call-arg]
 
     @overload(store)
     def _store_compiled(array, start, pack, n=LANES):
         if isinstance(n, int | types.Omitted):
-            return lambda array, start, pack, n=LANES: _store(array, start, pack)
-        return lambda array, start, pack, n=LANES: _store_first(array, start, pack, n)
+            return lambda array, start, pack, n=LANES: _store(array, start, pack)  # type: ignore[call-arg]
+        return lambda array, start, pack, n=LANES: _store_first(array, start, pack, n)  # type: ignore[call-arg]
 
     @overload(pack)
     def _pack_compiled(x):
-        return lambda x: _pack(x)
+        return lambda x: _pack(x)  # type: ignore[call-arg]
 
     @overload(fma)
     def _fma_compiled(a, b, c):
-        return lambda a, b, c: _fma(a, b, c)
+        return lambda a, b, c: _fma(a, b, c)  # type: ignore[call-arg]
 
     @overload(total)
     def _total_compiled(pack):
-        return lambda pack: _total(pack)
+        return lambda pack: _total(pack)  # type: ignore[call-arg]
 
     @overload(clip)
     def _clip_compiled(pack, bound):
-        return lambda pack, bound: _clip(pack, bound)
+        return lambda pack, bound: _clip(pack, bound)  # type: ignore[call-arg]
 
     @overload(flip_where_odd)
     def _flip_where_odd_compiled(pack, k):
-        return lambda pack, k: _flip_where_odd(pack, k)
+        return lambda pack, k: _flip_where_odd(pack, k)  # type: ignore[call-arg]
 
     def _overload_operator(python: Any, name: str) -> None:
         step = _elementwise(name)
