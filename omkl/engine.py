@@ -243,6 +243,9 @@ def draw_features(dictionary: Sequence[Kernel], d: int, D: int, seed: int) -> Ra
     return features.random_features(dictionary, d, D, rng)
 
 
+PRECISIONS = ("float64", "float32")
+
+
 class Learner:
     """One learner on one stream: the state of an algorithm, its generator and its clock.
 
@@ -263,6 +266,9 @@ class Learner:
         A representation to start from in place of a fresh one.
     threads
         Threads of an exact-kernel learner; the others use one.
+    precision
+        "float32": random features are rounded to single precision, where predictions move
+        by about 1e-7 of their size; coefficients and sums stay in double precision.
     """
 
     def __init__(
@@ -275,7 +281,12 @@ class Learner:
         seed: int,
         model: RandomFeatures | Support | None = None,
         threads: int = 1,
+        precision: str = "float64",
     ) -> None:
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision={precision!r} is none of {', '.join(PRECISIONS)}")
+        if algorithm.exact and precision != "float64":
+            raise ValueError(f"{algorithm.name} has exact kernels and no features of {precision}")
         kernels = algorithm.kernels(params, dictionary)
         if model is None and algorithm.exact:
             model = support.support(kernels, d, support.TILE)
@@ -285,6 +296,7 @@ class Learner:
         self.d = d
         self.threads = threads
         self.every_kernel = algorithm.every_kernel
+        self.precision = precision
         self.state = algorithm.init(params, kernels, model)
         tell_apart(type(self.state))
         self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
@@ -292,7 +304,7 @@ class Learner:
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self.worst = np.zeros(1)  # largest squared error of a single kernel
-        self._round = _room(model, threads, self.every_kernel)
+        self._round = self._room()
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
         """Predict, then learn, row by row: X (n, d), y (n,). Any split gives the same numbers."""
@@ -355,19 +367,19 @@ class Learner:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._run_block = _run_block_of(type(self.params))
-        self._round = _room(self.state.model, self.threads, self.every_kernel)
+        self._round = self._room()
 
-
-def _room(model: RandomFeatures | Support, n_threads: int, every_kernel: bool) -> Round:
-    N = model.n_kernels
-    if isinstance(model, Support):
-        buffers: Buffers | Tile | Sums = support.sums(model, n_threads)
-    else:
-        buffers = features.buffers(model, every_kernel)
-    return Round(
-        evaluate=np.zeros(N, dtype=np.int64),
-        combine=np.zeros(N, dtype=np.int64),
-        n=np.zeros(2, dtype=np.int64),
-        f=np.full(N, np.nan),
-        buffers=buffers,
-    )
+    def _room(self) -> Round:
+        model = self.state.model
+        N = model.n_kernels
+        if isinstance(model, Support):
+            buffers: Buffers | Tile | Sums = support.sums(model, self.threads)
+        else:
+            buffers = features.buffers(model, self.every_kernel, self.precision)
+        return Round(
+            evaluate=np.zeros(N, dtype=np.int64),
+            combine=np.zeros(N, dtype=np.int64),
+            n=np.zeros(2, dtype=np.int64),
+            f=np.full(N, np.nan),
+            buffers=buffers,
+        )
