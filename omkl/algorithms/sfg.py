@@ -19,7 +19,8 @@ Symbols  eta      step size of theta, w and u, > 0, a schedule
          lam      regularisation, >= 0
          M        out-neighbours of a node, itself included, 1..N
          explore  rounds in which the node is drawn, >= 0 (section 5: 300)
-Cost     O(M D d + N M) time a round; O(N D d + N M) memory, N^2 to build the graph.
+Cost     O(M D d + M log N) time a round; O(N D d + N M) memory; O(N^2 M) time to build the
+         graph, once for all seeds.
 Bound    theorem 5: O(sqrt(N ln N) T^(2/3)) with eta of order sqrt(ln N / N) T^(-2/3),
          xi of order T^(-1/3); losses in [0, 1], ||x|| <= 1.
 Differs  from the paper: none. Readings: the text changes only how the node is chosen after
@@ -31,20 +32,32 @@ Differs  from the paper: none. Readings: the text changes only how the node is c
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from omkl.engine import Schedule, at, choose, register
 from omkl.features import RandomFeatures, gradient_step
-from omkl.graphs import dissimilarity_graph, dominating_set, in_neighbours
+from omkl.graphs import dissimilarity_graph
 from omkl.jit import part
+from omkl.kernels import Kernel, divergence
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.weights import argmax, draw, softmax, weighted_mean
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.sampling import (
+    Graph,
+    Nodes,
+    best_node,
+    draw_node,
+    enter,
+    follow,
+    forget,
+    graph_of,
+    nodes_of,
+    probability,
+    probability_seen,
+)
+from omkl.weights import shares
 
 
 class Params(NamedTuple):
@@ -59,91 +72,96 @@ class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: np.ndarray  # (N,) nodes
-    out: np.ndarray  # (N, M) out-neighbours
-    in_start: np.ndarray  # (N + 1,) in-neighbours of i are in_source[in_start[i] : in_start[i + 1]]
-    in_source: np.ndarray  # (N M,)
-    dominating: np.ndarray  # (N,) 1 / |DS| on the dominating set, 0 elsewhere
-    p: np.ndarray  # (N,)
+    graph: Graph
+    nodes: Nodes  # u and DS
+    w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
+    p: np.ndarray  # (1,) of the node
     node: np.ndarray  # (1,)
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    from omkl.kernels import log_divergence
-
-    d = model.omega.shape[1]
-    return on_graph(dissimilarity_graph(log_divergence(dictionary, d), params.M), model)
+    return on_graph(dissimilar(tuple(dictionary), model.omega.shape[1], params.M), model)
 
 
-def on_graph(out: np.ndarray, model: RandomFeatures) -> State:
-    """The state before the first round on the graph with out-neighbours ``out`` (N, M)."""
-    N = len(out)
-    start, source = in_neighbours(out)
-    cover = dominating_set(out)
-    dominating = np.zeros(N)
-    dominating[cover] = 1.0 / len(cover)
+@functools.lru_cache(maxsize=4)
+def dissimilar(dictionary: tuple[Kernel, ...], d: int, M: int) -> Graph:
+    """The graph of algorithm 4, built once for all seeds."""
+    return graph_of(dissimilarity_graph(divergence(dictionary, d), M))
+
+
+def on_graph(graph: Graph, model: RandomFeatures) -> State:
+    """The state before the first round on a graph; DS is its dominating set."""
+    N = len(graph.out)
+    nodes = nodes_of(graph)
+    for i in graph.cover:
+        enter(graph, nodes, i, 1)
     return State(
         model,
         log_w=np.zeros(N),
         log_u=np.zeros(N),
-        out=out,
-        in_start=start,
-        in_source=source,
-        dominating=dominating,
-        p=np.zeros(N),
+        graph=graph,
+        nodes=nodes,
+        w=np.zeros(N),
         q=np.full(N, np.nan),
+        p=np.zeros(1),
         node=np.zeros(1, dtype=np.int64),
     )
 
 
 @part
-def probability_of_in_neighbours(state, i):
-    """Sum of p over the in-neighbours of i in the fixed graph, (36)."""
-    total = 0.0
-    for e in range(state.in_start[i], state.in_start[i + 1]):
-        total += state.p[state.in_source[e]]
-    return total
-
-
-@part
-def choose_node(params, state, t, rng):
+def choose_node(params, state, t, xi, rng):
     """I_t: drawn from p, and after ``explore`` rounds the node with the largest u."""
-    state.node[0] = draw(state.p, rng.random()) if t <= params.explore else argmax(state.log_u)
+    if t <= params.explore:
+        state.node[0] = draw_node(state.nodes, xi, rng.random())
+    else:
+        state.node[0] = best_node(state.nodes)
 
 
 @part
-def mix(state, xi):
-    """p of the nodes, (33)."""
-    softmax(state.log_u, state.p)
-    for i in range(state.p.shape[0]):
-        state.p[i] = (1.0 - xi) * state.p[i] + xi * state.dominating[i]
+def weigh(state, rnd):
+    """Weights of the kernels to combine."""
+    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
 @part
-def choose_neighbours(state, rnd):
-    """Evaluate and combine the out-neighbours of the node; their q."""
-    choose(rnd, state.out[state.node[0]], state.out.shape[1])
-    state.q[:] = np.nan
+def choose_neighbours(state, xi, rnd):
+    """Evaluate and combine the out-neighbours of the node; their q, (36), and p of the node."""
+    forget(state, rnd)
+    node = state.node[0]
+    choose(rnd, state.graph.out[node], state.graph.out.shape[1])
+    weigh(state, rnd)
+    state.p[0] = probability(state.nodes, node, xi)
     for m in range(rnd.n[0]):
         i = rnd.evaluate[m]
-        state.q[i] = probability_of_in_neighbours(state, i)
+        state.q[i] = probability_seen(state.graph, state.nodes, i, xi)
 
 
 def select(params, state, t, rng, rnd):
-    mix(state, at(params.xi, t))
-    choose_node(params, state, t, rng)
-    choose_neighbours(state, rnd)
+    xi = at(params.xi, t)
+    follow(state.graph, state.nodes, state.log_u, state.node[0])
+    choose_node(params, state, t, xi, rng)
+    choose_neighbours(state, xi, rnd)
+
+
+@part
+def combined(state, rnd):
+    """The mean of the combined kernels."""
+    y_hat = 0.0
+    for m in range(rnd.n[1]):
+        y_hat += state.w[m] * rnd.f[rnd.combine[m]]
+    return y_hat
 
 
 def predict(params, state, t, rnd):
-    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+    return combined(state, rnd), True
 
 
 def update(params, state, t, y, rnd):
     eta = at(params.eta, t)
     node = state.node[0]
-    error = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]) - y
-    state.log_u[node] -= eta / state.p[node] * error * error
+    error = combined(state, rnd) - y
+    state.log_u[node] -= eta / state.p[0] * error * error
     for m in range(rnd.n[0]):
         i = rnd.evaluate[m]
         error = rnd.f[i] - y

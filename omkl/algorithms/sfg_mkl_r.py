@@ -27,13 +27,13 @@ Differs  from the paper: none. The box appends (d_i, i) for every i outside D'_t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
-from omkl.algorithms.sfg import choose_node
+from omkl.algorithms.sfg import choose_node, weigh
+from omkl.algorithms.sfg_mkl import similar
 from omkl.algorithms.sfg_r import (
     State,
     choose_neighbours,
-    mix,
     on_graph,
     predict,
     refine,
@@ -41,11 +41,9 @@ from omkl.algorithms.sfg_r import (
 )
 from omkl.engine import Schedule, at, register
 from omkl.features import RandomFeatures
-from omkl.graphs import similarity_graph
+from omkl.kernels import Kernel, divergence
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.sampling import follow
 
 
 class Params(NamedTuple):
@@ -59,17 +57,18 @@ class Params(NamedTuple):
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    from omkl.kernels import log_divergence
-
-    divergence = log_divergence(dictionary, model.omega.shape[1])
-    return on_graph(similarity_graph(divergence, params.M), divergence, params.rank, model)
+    d = model.omega.shape[1]
+    graph = similar(tuple(dictionary), d, params.M)
+    return on_graph(graph, divergence(tuple(dictionary), d), params.rank, model)
 
 
 def select(params, state, t, rng, rnd):
-    size = refine(params, state, -1.0)
-    mix(state, at(params.xi, t), size)
-    choose_node(params, state, t, rng)
-    choose_neighbours(state, rnd)
+    xi = at(params.xi, t)
+    refine(params, state, -1.0)
+    follow(state.graph, state.nodes, state.log_u, state.node[0])
+    choose_node(params, state, t, xi, rng)
+    choose_neighbours(state, xi, rnd)
+    weigh(state, rnd)
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

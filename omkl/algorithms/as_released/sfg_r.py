@@ -3,7 +3,7 @@
 Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
          algorithms 4 and 6, and its public code.
 Task     regression; selected kernels (M a round, more where the refinement adds edges).
-Round    0. As OMKL-SFG-R, with ``released_divergence`` in place of the integral.
+Round    0. As OMKL-SFG-R, with the divergence of ``Released`` in place of the integral.
          1. While t <= freeze: DS'_t, the nodes with u_i / U >= u_[rank] / U - slack; every
             node i, those of DS'_t included, gets an edge from the node of DS'_t with the
             largest Delta(i, .).
@@ -31,30 +31,25 @@ Differs  from the paper (``sfg_r``): the divergence; the shifted draw, the floor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from omkl.algorithms.as_released import released_divergence, shifted
+from omkl.algorithms.as_released import released_graph, shifted
 from omkl.algorithms.as_released.sfg import update
+from omkl.algorithms.sfg import weigh
 from omkl.algorithms.sfg_r import (
     State,
     choose_neighbours,
-    mix,
     on_graph,
-    partner_of,
     predict,
     rank_largest,
+    rewire,
 )
 from omkl.engine import Schedule, at, register
 from omkl.features import RandomFeatures
-from omkl.graphs import dissimilarity_graph
 from omkl.jit import part
+from omkl.kernels import Kernel
 from omkl.params import COUNT, NON_NEGATIVE, RATE, UP_TO_N
-from omkl.weights import draw, softmax
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.sampling import draw_node, follow
 
 
 class Params(NamedTuple):
@@ -72,39 +67,40 @@ class Params(NamedTuple):
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    divergence = released_divergence(dictionary, params.gaussian_power, params.laplacian_power)
-    out = dissimilarity_graph(divergence, params.M, np.add)
-    return on_graph(out, divergence, params.rank, model)
+    powers = params.gaussian_power, params.laplacian_power
+    graph, divergence = released_graph(tuple(dictionary), *powers, params.M)
+    return on_graph(graph, divergence, params.rank, model)
 
 
 @part
 def refine(params, state):
     """DS'_t, and an edge from it to every node."""
-    softmax(state.log_u, state.p)
-    threshold = rank_largest(state.p, state.best) - params.slack
-    N = state.p.shape[0]
-    size = 0
+    nodes = state.nodes
+    N = state.log_u.shape[0]
+    first = nodes.mass.shape[0] // 2
+    inverse = 1.0 / nodes.mass[1]
+    share = state.room[0]
     for i in range(N):
-        state.dominates[i] = state.p[i] >= threshold
-        if state.dominates[i]:
-            state.members[size] = i
-            size += 1
-    state.size[0] = size
+        share[i] = nodes.mass[first + i] * inverse
+    threshold = rank_largest(share, state.best) - params.slack
+    n = 0
     for i in range(N):
-        partner = partner_of(state, i, 1.0)
-        state.refined[i] = partner
-        for e in range(state.in_start[i], state.in_start[i + 1]):
-            if state.in_source[e] == partner:
-                state.refined[i] = -1  # the edge is there already
+        if (share[i] >= threshold) != nodes.member[i]:
+            state.changed[n] = i
+            n += 1
+    if n > 0:
+        rewire(state, n, 1.0, False, True)
 
 
 def select(params, state, t, rng, rnd):
+    xi = at(params.xi, t)
+    follow(state.graph, state.nodes, state.log_u, state.node[0])
     if t <= params.freeze:
         refine(params, state)
-    mix(state, at(params.xi, t), state.size[0])
-    state.node[0] = shifted(draw(state.p, rng.random()), state.p.shape[0])
-    choose_neighbours(state, rnd)
-    rnd.n[1] = state.out.shape[1]  # those of the unrefined graph come first
+    state.node[0] = shifted(draw_node(state.nodes, xi, rng.random()), state.log_u.shape[0])
+    choose_neighbours(state, xi, rnd)
+    rnd.n[1] = state.graph.out.shape[1]  # those of the unrefined graph come first
+    weigh(state, rnd)
 
 
 EXPECTED_FAILURES = {
