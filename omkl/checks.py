@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms, engine, jit, params, support
+from omkl import algorithms, engine, jit, params, sampling, support
 from omkl.engine import Algorithm, Learner
 from omkl.features import features_of
 from omkl.kernels import Kernel
@@ -271,6 +271,8 @@ def check_importance_weights(case: Case) -> None:
     for field in ("log_w", "log_u"):  # uneven, or a wrong share would not show
         if field in state._fields:
             getattr(state, field)[:] = -0.3 * np.arange(N)
+    if "trees" in state._fields:
+        sampling.stale(state.trees)
     weight = np.zeros((n, N))
     for k in range(n):
         engine.select(learner.params, state, 41, learner.rng, learner._round)

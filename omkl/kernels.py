@@ -309,7 +309,7 @@ def computed(kernels: Sequence[Kernel], d: int) -> Divergence:
         first[f, g], count[f, g], lowest[f, g] = len(pieces), n, low
         pieces += list(_pieces(names[f], names[g], low, n))
     table = np.array(pieces)
-    for f, name in enumerate(names):
+    for f in range(F):
         where = family == f
         own[where] = d * (length[where] + np.polyval(table[first[f, f]], -1.0))
     return Divergence(family, length, own, d, first, count, lowest, table)
@@ -322,9 +322,7 @@ def _pieces(one: str, other: str, low: float, n: int) -> np.ndarray:
     """
     nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
     s = low + (np.arange(n)[:, None] + 0.5 * (nodes + 1.0)) / PER_UNIT
-    values = _log_overlaps(
-        one, np.ones_like(s), other, np.exp(s / LENGTH_POWER[other])
-    )
+    values = _log_overlaps(one, np.ones_like(s), other, np.exp(s / LENGTH_POWER[other]))
     return np.linalg.solve(np.vander(nodes), values.T).T
 
 

@@ -8,11 +8,9 @@ many rounds there are.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from omkl.graphs import dominating_set, in_neighbours
+from omkl.graphs import in_neighbours
 from omkl.jit import part
 from omkl.weights import exp_nonpositive
 
@@ -21,209 +19,199 @@ from omkl.weights import exp_nonpositive
 MOST_FALL = 64.0
 
 
-class Graph(NamedTuple):
-    """A feedback graph (N nodes, M out-neighbours each); learners share it and never write.
+# The arrays below are handed over one by one, and few hold much: of every array in a tuple the
+# compiler counts references, in every round.
 
-    out        (N, M) out-neighbours, the node itself the first
-    in_start   (N + 1,) in-neighbours of i are in_source[in_start[i] : in_start[i + 1]]
-    in_source  (N M,)
-    leaf       (N, M) where the m-th edge of a node begins in the tree of its end
-    cover      (n,) a dominating set
+OUT, FIRST, LEAF = 0, 1, 2  # rows of the edges
+MASS, TOP, COUNT = 0, 1, 2  # rows of the trees
+MEMBER, COVERS = 0, 1  # rows of the cover
+
+
+def edges_of(out: np.ndarray) -> np.ndarray:
+    """The graph with out-neighbours ``out`` (N, M), for learners to share: edges (3, N, M).
+
+    edges[OUT, i, m]    end of the m-th edge of node i; the first is the node itself
+    edges[FIRST, i, m]  where the tree of sums of that end begins
+    edges[LEAF, i, m]   the edge's leaf in it
     """
-
-    out: np.ndarray
-    in_start: np.ndarray
-    in_source: np.ndarray
-    leaf: np.ndarray
-    cover: np.ndarray
-
-
-def graph_of(out: np.ndarray) -> Graph:
-    """The graph with out-neighbours ``out`` (N, M)."""
     N, M = out.shape
-    start, source = in_neighbours(out)
+    start, _ = in_neighbours(out)
     target = out.ravel()
     order = np.argsort(target, kind="stable")
     leaf = np.empty(N * M, dtype=np.int64)
-    degree = np.diff(start)
-    leaf[order] = np.arange(N * M) - start[target[order]] + degree[target[order]]
-    return Graph(out, start, source, leaf.reshape(N, M), dominating_set(out))
+    leaf[order] = np.arange(N * M) - start[target[order]] + np.diff(start)[target[order]]
+    return np.stack([out, 2 * start[out], leaf.reshape(N, M)])
 
 
-class Nodes(NamedTuple):
-    """Weights u of the nodes of a graph and the set of those that are explored.
+def trees_of(edges: np.ndarray) -> np.ndarray:
+    """Trees (3, 2 P) of all N nodes, P the power of two from N on; the set is empty.
 
-    p_i = (1 - xi) u_i / U + xi [i in the set] / size. Trees of all nodes have their root at 1
-    and node i at P + i, P the power of two from N on; the children of k are 2 k and 2 k + 1.
+    The root is at 1, the children of k are at 2 k and 2 k + 1, node i is at P + i.
 
-    mass    (2 P,) sums of exp(log_u - scale)
-    top     (2 P,) largest log_u, -inf where no node is
-    count   (2 P,) how many nodes of the set
-    seen    (2 N M,) for each kernel i, from 2 in_start[i] on, the same tree as mass over its
-            in-neighbours
-    covers  (N,) in-neighbours of a kernel in the set
-    member  (N,) bool, the set
-    size    (1,) of the set
-    scale   (1,)
-    fresh   (1,) bool, whether the trees follow log_u; set it to False after writing log_u
+    trees[MASS]   sums of exp(log_u - scale); the scale at 0
+    trees[TOP]    largest log_u; at 0 whether the trees follow log_u, 1 or 0
+    trees[COUNT]  how many nodes of the set
     """
-
-    mass: np.ndarray
-    top: np.ndarray
-    count: np.ndarray
-    seen: np.ndarray
-    covers: np.ndarray
-    member: np.ndarray
-    size: np.ndarray
-    scale: np.ndarray
-    fresh: np.ndarray
+    N = edges.shape[1]
+    trees = np.zeros((3, 2 << (N - 1).bit_length()))
+    trees[TOP, 1:] = -np.inf
+    return trees
 
 
-def nodes_of(graph: Graph) -> Nodes:
-    """Room for the weights of the nodes of a graph; the set is empty."""
-    N, M = graph.out.shape
-    P = 1 << (N - 1).bit_length()
-    return Nodes(
-        mass=np.zeros(2 * P),
-        top=np.full(2 * P, -np.inf),
-        count=np.zeros(2 * P, dtype=np.int64),
-        seen=np.zeros(2 * N * M),
-        covers=np.zeros(N, dtype=np.int64),
-        member=np.zeros(N, dtype=np.bool_),
-        size=np.zeros(1, dtype=np.int64),
-        scale=np.zeros(1),
-        fresh=np.zeros(1, dtype=np.bool_),
-    )
+def cover_of(edges: np.ndarray) -> np.ndarray:
+    """The empty set of nodes: cover (2, N).
+
+    cover[MEMBER, i]  1 if node i is in the set, or 0
+    cover[COVERS, i]  how many of the in-neighbours of kernel i are in it
+    """
+    return np.zeros((2, edges.shape[1]), dtype=np.int64)
+
+
+def seen_of(edges: np.ndarray) -> np.ndarray:
+    """For every kernel the tree of MASS over its in-neighbours, (2 N M,)."""
+    return np.zeros(2 * edges.shape[1] * edges.shape[2])
+
+
+def stale(trees: np.ndarray) -> None:
+    """Say that log_u was written by hand: the trees are made anew in the next round."""
+    trees[TOP, 0] = 0.0
 
 
 @part
-def follow(graph, nodes, log_u, node):
+def is_fresh(trees):
+    """Whether the trees follow log_u, but for the node of the last round."""
+    return trees[TOP, 0] == 1.0
+
+
+@part
+def follow(edges, trees, seen, log_u, node):
     """Bring the trees up to date: log_u changed at ``node`` alone, if they are fresh."""
-    if not nodes.fresh[0]:
-        _begin(graph, nodes, log_u)
-        return
-    mass, top, seen = nodes.mass, nodes.top, nodes.seen
-    out, in_start, leaf = graph.out, graph.in_start, graph.leaf
-    P = mass.shape[0] // 2
-    k = P + node
-    if log_u[node] == top[k]:
-        return
-    top[k] = log_u[node]
-    u = exp_nonpositive(log_u[node] - nodes.scale[0])
-    mass[k] = u
-    while k > 1:
-        k >>= 1
-        mass[k] = mass[2 * k] + mass[2 * k + 1]
-        top[k] = max(top[2 * k], top[2 * k + 1])
-    for m in range(out.shape[1]):
-        first = 2 * in_start[out[node, m]]
-        k = leaf[node, m]
-        seen[first + k] = u
+    mass, top = trees[MASS], trees[TOP]
+    if top[0] == 1.0:
+        u = exp_nonpositive(log_u[node] - mass[0])
+        k = mass.shape[0] // 2 + node
+        mass[k] = u
+        top[k] = log_u[node]
         while k > 1:
             k >>= 1
-            seen[first + k] = seen[first + 2 * k] + seen[first + 2 * k + 1]
-    if top[1] < nodes.scale[0] - MOST_FALL:
-        _begin(graph, nodes, log_u)
+            mass[k] = mass[2 * k] + mass[2 * k + 1]
+            top[k] = max(top[2 * k], top[2 * k + 1])
+        for m in range(edges.shape[2]):
+            first = edges[FIRST, node, m]
+            k = edges[LEAF, node, m]
+            seen[first + k] = u
+            while k > 1:
+                k >>= 1
+                seen[first + k] = seen[first + 2 * k] + seen[first + 2 * k + 1]
+    if top[0] != 1.0 or top[1] < mass[0] - MOST_FALL:
+        begin(mass, top, log_u)
+        begin_seen(edges, seen, mass)
 
 
 @part
-def _begin(graph, nodes, log_u):
-    mass, top, seen = nodes.mass, nodes.top, nodes.seen
-    out, in_start, leaf = graph.out, graph.in_start, graph.leaf
-    N, M = out.shape
+def begin(mass, top, log_u):
+    """All weights anew, the largest as 1."""
+    N = log_u.shape[0]
     P = mass.shape[0] // 2
     for i in range(N):
         top[P + i] = log_u[i]
     for k in range(P - 1, 0, -1):
         top[k] = max(top[2 * k], top[2 * k + 1])
-    nodes.scale[0] = top[1]
     for i in range(N):
         mass[P + i] = exp_nonpositive(log_u[i] - top[1])
     for k in range(P - 1, 0, -1):
         mass[k] = mass[2 * k] + mass[2 * k + 1]
-    for i in range(N):
-        for m in range(M):
-            seen[2 * in_start[out[i, m]] + leaf[i, m]] = mass[P + i]
-    for i in range(N):
-        first = 2 * in_start[i]
-        for k in range(in_start[i + 1] - in_start[i] - 1, 0, -1):
+    mass[0] = top[1]
+    top[0] = 1.0
+
+
+@part
+def begin_seen(edges, seen, mass):
+    """All sums over in-neighbours anew."""
+    P = mass.shape[0] // 2
+    last = np.zeros(edges.shape[1], dtype=np.int64)
+    for i in range(edges.shape[1]):
+        for m in range(edges.shape[2]):
+            seen[edges[FIRST, i, m] + edges[LEAF, i, m]] = mass[P + i]
+            end = edges[OUT, i, m]
+            last[end] = max(last[end], edges[LEAF, i, m])
+    for i in range(edges.shape[1]):
+        first = edges[FIRST, i, 0]
+        for k in range(last[i] // 2, 0, -1):
             seen[first + k] = seen[first + 2 * k] + seen[first + 2 * k + 1]
-    nodes.fresh[0] = True
 
 
 @part
-def enter(graph, nodes, i, change):
+def enter(edges, trees, cover, i, change):
     """Node i enters the set (change = 1) or leaves it (-1)."""
-    count, covers = nodes.count, nodes.covers
-    nodes.member[i] = change > 0
-    nodes.size[0] += change
-    k = count.shape[0] // 2 + i
+    cover[MEMBER, i] += change
+    k = trees.shape[1] // 2 + i
     while k > 0:
-        count[k] += change
+        trees[COUNT, k] += change
         k >>= 1
-    for m in range(graph.out.shape[1]):
-        covers[graph.out[i, m]] += change
+    for m in range(edges.shape[2]):
+        cover[COVERS, edges[OUT, i, m]] += change
 
 
 @part
-def probability(nodes, i, xi):
+def probability(trees, i, xi):
     """p of node i."""
-    P = nodes.mass.shape[0] // 2
-    share = nodes.count[P + i] / nodes.size[0]
-    return (1.0 - xi) * (nodes.mass[P + i] / nodes.mass[1]) + xi * share
+    k = trees.shape[1] // 2 + i
+    share = trees[COUNT, k] / trees[COUNT, 1]
+    return (1.0 - xi) * (trees[MASS, k] / trees[MASS, 1]) + xi * share
 
 
 @part
-def probability_seen(graph, nodes, i, xi):
-    """Sum of p over the in-neighbours of kernel i."""
-    share = nodes.covers[i] / nodes.size[0]
-    return (1.0 - xi) * (nodes.seen[2 * graph.in_start[i] + 1] / nodes.mass[1]) + xi * share
+def probabilities_seen(edges, trees, seen, cover, kernels, n, xi, q):
+    """q[i] = sum of p over the in-neighbours of kernel i, for the first ``n`` of ``kernels``."""
+    total, size = trees[MASS, 1], trees[COUNT, 1]
+    for m in range(n):
+        i = kernels[m]
+        mass = seen[edges[FIRST, i, 0] + 1]
+        q[i] = (1.0 - xi) * (mass / total) + xi * (cover[COVERS, i] / size)
 
 
 @part
-def draw_node(nodes, xi, v):
+def draw_node(trees, xi, v):
     """Node drawn from p by one uniform number v in [0, 1): the first whose running sum exceeds v.
 
     Where rounding leaves the sum of p below v it is the last node with a positive p.
     """
-    mass, count = nodes.mass, nodes.count
-    P = mass.shape[0] // 2
-    per_mass = (1.0 - xi) / mass[1]
-    per_count = xi / nodes.size[0]
+    per_mass, per_count = (1.0 - xi) / trees[MASS, 1], xi / trees[COUNT, 1]
+    P = trees.shape[1] // 2
     k = 1
     while k < P:
         k *= 2
-        left = per_mass * mass[k] + per_count * count[k]
-        if not v < left and (mass[k + 1] > 0.0 or count[k + 1] > 0):
+        left = per_mass * trees[MASS, k] + per_count * trees[COUNT, k]
+        if not v < left and (trees[MASS, k + 1] > 0.0 or trees[COUNT, k + 1] > 0.0):
             v -= left
             k += 1
     return k - P
 
 
 @part
-def best_node(nodes):
+def best_node(trees):
     """The smallest index of the largest log_u."""
-    top = nodes.top
-    P = top.shape[0] // 2
+    P = trees.shape[1] // 2
     k = 1
     while k < P:
         k *= 2
-        if top[k + 1] > top[k]:
+        if trees[TOP, k + 1] > trees[TOP, k]:
             k += 1
     return k - P
 
 
 @part
-def forget(state, rnd):
-    """NaN for the q of the last round."""
-    if rnd.n[0] == 0:  # the round is new, the state need not be
-        state.q[:] = np.nan
-    for m in range(rnd.n[0]):
-        state.q[rnd.evaluate[m]] = np.nan
+def forget(q, evaluate, n):
+    """NaN for the q of the last round's kernels."""
+    if n == 0:  # the round is new, the state need not be
+        q[:] = np.nan
+    for m in range(n):
+        q[evaluate[m]] = np.nan
 
 
-def probabilities(nodes: Nodes, xi: float, N: int) -> np.ndarray:
+def probabilities(trees: np.ndarray, xi: float, N: int) -> np.ndarray:
     """p of all nodes, (N,)."""
-    P = len(nodes.mass) // 2
-    share = nodes.count[P : P + N] / nodes.size[0]
-    return (1.0 - xi) * nodes.mass[P : P + N] / nodes.mass[1] + xi * share
+    P = trees.shape[1] // 2
+    mass, count = trees[MASS], trees[COUNT]
+    return (1.0 - xi) * mass[P : P + N] / mass[1] + xi * count[P : P + N] / count[1]

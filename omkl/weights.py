@@ -87,7 +87,7 @@ def log_one_minus_exp(x):
     m = np.int64(bits - (e << 52)).view(np.float64)
     result = _log(np.float64(e), m - 1.0)
     result = 0.0 if x < -708.0 else result + (x - x)
-    return result if x < 0.0 or not x == 0.0 else -np.inf
+    return result if x != 0.0 else -np.inf
 
 
 @part
@@ -155,6 +155,15 @@ def shares(log_w, kernels, n, w):
     inverse = 1.0 / total
     for m in range(n):
         w[m] *= inverse
+
+
+@part
+def mean_by_shares(w, f, kernels, n):
+    """Mean of f over the first ``n`` of ``kernels`` by weights from ``shares``."""
+    mean = 0.0
+    for m in range(n):
+        mean += w[m] * f[kernels[m]]
+    return mean
 
 
 @part

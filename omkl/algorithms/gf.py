@@ -104,10 +104,10 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
 @part
 def draw_graph(params, state, eta_e, rng):
     """Algorithm 2; also keeps 1 - (1 - pi_ij)^M, which (21) needs."""
-    w = state.w
+    w, sums, kernels = state.w, state.sums, state.kernels
     N = w.shape[0]
     softmax(state.log_w, w)
-    running_sums(w, state.sums)
+    running_sums(w, sums)
     explore = 1.0
     for j in range(params.J):
         explore *= eta_e
@@ -117,12 +117,12 @@ def draw_graph(params, state, eta_e, rng):
             if rng.random() < explore:
                 i = min(int(rng.random() * N), N - 1)
             else:
-                i = draw_by_sums(state.sums, rng.random())
+                i = draw_by_sums(sums, rng.random())
             known = False
             for m in range(n):
-                known = known or state.kernels[j, m] == i
+                known = known or kernels[j, m] == i
             if not known:
-                state.kernels[j, n] = i
+                kernels[j, n] = i
                 n += 1
         state.n_kernels[j] = n
         # 1 - (1 - pi)^M = pi (1 + (1 - pi) + ..), which does not cancel for small pi.
@@ -139,15 +139,16 @@ def draw_graph(params, state, eta_e, rng):
 def choose_node(params, state, eta_e, rng, rnd):
     """Draw a selective node from p, (19); its kernels are evaluated and combined. Their q."""
     kernels, n_kernels, p, q = state.kernels, state.n_kernels, state.p, state.q
+    log_w = state.log_w
     top = -np.inf
     for j in range(params.J):
         for m in range(n_kernels[j]):
-            top = max(top, state.log_w[kernels[j, m]])
+            top = max(top, log_w[kernels[j, m]])
     U = 0.0
     for j in range(params.J):
         u = state.u[j]
         for m in range(n_kernels[j]):
-            u[m] = exp_nonpositive(state.log_w[kernels[j, m]] - top)
+            u[m] = exp_nonpositive(log_w[kernels[j, m]] - top)
         p[j] = 0.0
         for m in range(n_kernels[j]):
             p[j] += u[m]
@@ -155,13 +156,14 @@ def choose_node(params, state, eta_e, rng, rnd):
     for j in range(params.J):
         p[j] = (1.0 - eta_e) * (p[j] / U) + eta_e / params.J
     node = draw(p, rng.random())
-    forget(state, rnd)
+    forget(state.q, rnd.evaluate, rnd.n[0])
     choose(rnd, kernels[node], n_kernels[node])
+    drawn, evaluate = state.drawn, rnd.evaluate
     for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
+        i = evaluate[m]
         q[i] = 0.0
         for j in range(params.J):
-            q[i] += p[j] * state.drawn[j, i]
+            q[i] += p[j] * drawn[j, i]
 
 
 def select(params, state, t, rng, rnd):
@@ -177,15 +179,14 @@ def predict(params, state, t, rnd):
 
 def update(params, state, t, y, rnd):
     eta = at(params.eta, t)
+    model, buffers, evaluate, f = state.model, rnd.buffers, rnd.evaluate, rnd.f
+    log_w, q = state.log_w, state.q
     for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        error = rnd.f[i] - y
-        loss = error * error + params.lam * state.model.norm2[i]
-        step = eta / state.q[i]
-        state.log_w[i] -= step * loss
-        gradient_step(
-            state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
-        )
+        i = evaluate[m]
+        error = f[i] - y
+        step = eta / q[i]
+        log_w[i] -= step * (error * error + params.lam * model.norm2[i])
+        gradient_step(model, i, m, buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
 EXPECTED_FAILURES = {

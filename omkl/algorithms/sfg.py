@@ -40,24 +40,25 @@ import numpy as np
 
 from omkl.engine import Schedule, at, choose, register
 from omkl.features import RandomFeatures, gradient_step
-from omkl.graphs import dissimilarity_graph
+from omkl.graphs import dissimilarity_graph, dominating_set
 from omkl.jit import part
 from omkl.kernels import Kernel, divergence
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.sampling import (
-    Graph,
-    Nodes,
+    OUT,
     best_node,
+    cover_of,
     draw_node,
+    edges_of,
     enter,
     follow,
     forget,
-    graph_of,
-    nodes_of,
+    probabilities_seen,
     probability,
-    probability_seen,
+    seen_of,
+    trees_of,
 )
-from omkl.weights import shares
+from omkl.weights import mean_by_shares, shares
 
 
 class Params(NamedTuple):
@@ -72,11 +73,12 @@ class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: np.ndarray  # (N,) nodes
-    graph: Graph
-    nodes: Nodes  # u and DS
+    edges: np.ndarray  # (3, N, M) the graph; these four as in omkl.sampling
+    trees: np.ndarray  # (3, 2 P) sums over u and over DS
+    cover: np.ndarray  # (2, N) DS
+    seen: np.ndarray  # (2 N M,) sums over in-neighbours
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
-    p: np.ndarray  # (1,) of the node
     node: np.ndarray  # (1,)
 
 
@@ -85,26 +87,27 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 @functools.lru_cache(maxsize=4)
-def dissimilar(dictionary: tuple[Kernel, ...], d: int, M: int) -> Graph:
+def dissimilar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
     """The graph of algorithm 4, built once for all seeds."""
-    return graph_of(dissimilarity_graph(divergence(dictionary, d), M))
+    return edges_of(dissimilarity_graph(divergence(dictionary, d), M))
 
 
-def on_graph(graph: Graph, model: RandomFeatures) -> State:
-    """The state before the first round on a graph; DS is its dominating set."""
-    N = len(graph.out)
-    nodes = nodes_of(graph)
-    for i in graph.cover:
-        enter(graph, nodes, i, 1)
+def on_graph(edges: np.ndarray, model: RandomFeatures) -> State:
+    """The state before the first round on a graph (3, N, M); DS is its dominating set."""
+    N = edges.shape[1]
+    trees, cover = trees_of(edges), cover_of(edges)
+    for i in dominating_set(edges[OUT]):
+        enter(edges, trees, cover, i, 1)
     return State(
         model,
         log_w=np.zeros(N),
         log_u=np.zeros(N),
-        graph=graph,
-        nodes=nodes,
+        edges=edges,
+        trees=trees,
+        cover=cover,
+        seen=seen_of(edges),
         w=np.zeros(N),
         q=np.full(N, np.nan),
-        p=np.zeros(1),
         node=np.zeros(1, dtype=np.int64),
     )
 
@@ -113,64 +116,47 @@ def on_graph(graph: Graph, model: RandomFeatures) -> State:
 def choose_node(params, state, t, xi, rng):
     """I_t: drawn from p, and after ``explore`` rounds the node with the largest u."""
     if t <= params.explore:
-        state.node[0] = draw_node(state.nodes, xi, rng.random())
+        state.node[0] = draw_node(state.trees, xi, rng.random())
     else:
-        state.node[0] = best_node(state.nodes)
-
-
-@part
-def weigh(state, rnd):
-    """Weights of the kernels to combine."""
-    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
+        state.node[0] = best_node(state.trees)
 
 
 @part
 def choose_neighbours(state, xi, rnd):
-    """Evaluate and combine the out-neighbours of the node; their q, (36), and p of the node."""
-    forget(state, rnd)
-    node = state.node[0]
-    choose(rnd, state.graph.out[node], state.graph.out.shape[1])
-    weigh(state, rnd)
-    state.p[0] = probability(state.nodes, node, xi)
-    for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        state.q[i] = probability_seen(state.graph, state.nodes, i, xi)
+    """Evaluate and combine the out-neighbours of the node; their q, (36)."""
+    forget(state.q, rnd.evaluate, rnd.n[0])
+    edges = state.edges
+    choose(rnd, edges[OUT, state.node[0]], edges.shape[2])
+    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
+    probabilities_seen(
+        edges, state.trees, state.seen, state.cover, rnd.evaluate, rnd.n[0], xi, state.q
+    )
 
 
 def select(params, state, t, rng, rnd):
     xi = at(params.xi, t)
-    follow(state.graph, state.nodes, state.log_u, state.node[0])
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     choose_node(params, state, t, xi, rng)
     choose_neighbours(state, xi, rnd)
 
 
-@part
-def combined(state, rnd):
-    """The mean of the combined kernels."""
-    y_hat = 0.0
-    for m in range(rnd.n[1]):
-        y_hat += state.w[m] * rnd.f[rnd.combine[m]]
-    return y_hat
-
-
 def predict(params, state, t, rnd):
-    return combined(state, rnd), True
+    return mean_by_shares(state.w, rnd.f, rnd.combine, rnd.n[1]), True
 
 
 def update(params, state, t, y, rnd):
     eta = at(params.eta, t)
     node = state.node[0]
-    error = combined(state, rnd) - y
-    state.log_u[node] -= eta / state.p[0] * error * error
+    error = mean_by_shares(state.w, rnd.f, rnd.combine, rnd.n[1]) - y
+    state.log_u[node] -= eta / probability(state.trees, node, at(params.xi, t)) * error * error
+    model, buffers, evaluate, f = state.model, rnd.buffers, rnd.evaluate, rnd.f
+    log_w, q = state.log_w, state.q
     for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        error = rnd.f[i] - y
-        loss = error * error + params.lam * state.model.norm2[i]
-        step = eta / state.q[i]
-        state.log_w[i] -= step * loss
-        gradient_step(
-            state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
-        )
+        i = evaluate[m]
+        error = f[i] - y
+        step = eta / q[i]
+        log_w[i] -= step * (error * error + params.lam * model.norm2[i])
+        gradient_step(model, i, m, buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

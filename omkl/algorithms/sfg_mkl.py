@@ -35,13 +35,15 @@ import functools
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
+import numpy as np
+
 from omkl.algorithms.sfg import State, on_graph, predict, select, update
 from omkl.engine import Schedule, register
 from omkl.features import RandomFeatures
 from omkl.graphs import similarity_graph
 from omkl.kernels import Kernel, divergence
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.sampling import Graph, graph_of
+from omkl.sampling import edges_of
 
 
 class Params(NamedTuple):
@@ -57,9 +59,9 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 @functools.lru_cache(maxsize=4)
-def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> Graph:
+def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
     """The graph of algorithm 1, built once for all seeds."""
-    return graph_of(similarity_graph(divergence(dictionary, d), M))
+    return edges_of(similarity_graph(divergence(dictionary, d), M))
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

@@ -15,7 +15,8 @@ Round    0. As OMKL-SFG: the divergence Delta and the graph.
 Symbols  eta, xi, lam, M, explore   as in OMKL-SFG
          rank             1..N: how many of the best nodes dominate (more where nodes tie)
          only_undominated true: an edge is added only where DS'_t has none to i yet
-Cost     O(M D d + N (M + rank)) time a round, at worst O(N D d + N^2); O(N D d + N^2) memory.
+Cost     O(M D d + M log N) time a round, and O(N) for every node that enters or leaves
+         DS'_t, at worst O(N D d + N^2); O(N D d + N M) memory, and N^2 up to N = 1024.
 Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
          1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1.
 Differs  from the paper: none. The box appends (d_i, i) for every i outside DS'_t, the text
@@ -33,22 +34,28 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.sfg import choose_node, dissimilar, predict, update, weigh
+from omkl.algorithms.sfg import choose_node, dissimilar, predict, update
 from omkl.engine import Schedule, at, choose, register
 from omkl.features import RandomFeatures
 from omkl.jit import part
 from omkl.kernels import Kernel, divergence, divergences
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.sampling import (
-    Graph,
-    Nodes,
+    COUNT,
+    COVERS,
+    MEMBER,
+    OUT,
+    cover_of,
     enter,
     follow,
     forget,
-    nodes_of,
+    is_fresh,
+    probabilities_seen,
     probability,
-    probability_seen,
+    seen_of,
+    trees_of,
 )
+from omkl.weights import shares
 
 
 class Params(NamedTuple):
@@ -66,57 +73,52 @@ class State(NamedTuple):
     log_w: np.ndarray  # (N,) kernels
     log_u: np.ndarray  # (N,) nodes
     divergence: Any  # Matrix or what it is computed from; read only by its order
-    graph: Graph  # unrefined
-    nodes: Nodes  # u and DS'_t
-    members: np.ndarray  # (N,) the nodes of DS'_t in rising order, as many as there are
-    bar: np.ndarray  # (1,) the smallest log u of DS'_t
-    partner: np.ndarray  # (N,) d_i of the nodes outside DS'_t, -1 of the others
-    distance: np.ndarray  # (N,) divergence of i and d_i, with the sign that makes it the largest
-    n_partner: np.ndarray  # (N,) of how many nodes this is the d_i
-    refined: np.ndarray  # (N,) the node d_i whose edge to i was added, -1 where none was
-    n_refined: np.ndarray  # (N,) edges that were added at the node
-    changed: np.ndarray  # (N,) room: nodes that enter or leave DS'_t
-    others: np.ndarray  # (N,) room: nodes that need a d_i
-    room: np.ndarray  # (2, N)
-    best: np.ndarray  # (rank,) room
+    edges: np.ndarray  # (3, N, M) the unrefined graph; these four as in omkl.sampling
+    trees: np.ndarray  # (3, 2 P) sums over u and over DS'_t
+    cover: np.ndarray  # (2, N) DS'_t
+    seen: np.ndarray  # (2 N M,) sums over in-neighbours
+    links: np.ndarray  # (7, N) see below
+    room: np.ndarray  # (3, N) see below
+    best: np.ndarray  # (rank,) the last one is the smallest log u of DS'_t
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
-    p: np.ndarray  # (1,) of the node
     node: np.ndarray  # (1,)
+
+
+# Rows of the links: the nodes of DS'_t in rising order, as many as there are; the d_i of node i
+# outside DS'_t, -1 inside; of how many nodes a node is the d_i; the node d_i whose edge to i was
+# added, -1 where none was; edges added at a node; nodes that enter or leave DS'_t, and nodes that
+# need a d_i, for as long as that takes.
+MEMBERS, PARTNER, N_PARTNER, REFINED, N_REFINED, CHANGED, OTHERS = range(7)
+# Rows of the room: divergence of i and d_i, with the sign that makes it the largest; two for use.
+DISTANCE, FOUND, SPARE = range(3)
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
     d = model.omega.shape[1]
-    graph = dissimilar(tuple(dictionary), d, params.M)
-    return on_graph(graph, divergence(tuple(dictionary), d), params.rank, model)
+    edges = dissimilar(tuple(dictionary), d, params.M)
+    return on_graph(edges, divergence(tuple(dictionary), d), params.rank, model)
 
 
-def on_graph(graph: Graph, divergence: Any, rank: int, model: RandomFeatures) -> State:
-    """The state before the first round on a graph, to be refined by ``divergence``."""
-    N = len(graph.out)
-    nobody = np.full(N, -1, dtype=np.int64)
-    none = np.zeros(N, dtype=np.int64)
+def on_graph(edges: np.ndarray, divergence: Any, rank: int, model: RandomFeatures) -> State:
+    """The state before the first round on a graph (3, N, M), to be refined by ``divergence``."""
+    N = edges.shape[1]
+    links = np.zeros((7, N), dtype=np.int64)
+    links[[PARTNER, REFINED]] = -1
     return State(
         model,
         log_w=np.zeros(N),
         log_u=np.zeros(N),
         divergence=divergence,
-        graph=graph,
-        nodes=nodes_of(graph),
-        members=none.copy(),
-        bar=np.zeros(1),
-        partner=nobody.copy(),
-        distance=np.zeros(N),
-        n_partner=none.copy(),
-        refined=nobody.copy(),
-        n_refined=none.copy(),
-        changed=none.copy(),
-        others=none.copy(),
-        room=np.zeros((2, N)),
+        edges=edges,
+        trees=trees_of(edges),
+        cover=cover_of(edges),
+        seen=seen_of(edges),
+        links=links,
+        room=np.zeros((3, N)),
         best=np.zeros(rank),
         w=np.zeros(N),
         q=np.full(N, np.nan),
-        p=np.zeros(1),
         node=np.zeros(1, dtype=np.int64),
     )
 
@@ -145,165 +147,193 @@ def refine(params, state, sign):
     smallest for sign = -1. Only the node of the last round has another u now: while it
     stays above the bar, or was below it before, DS'_t and its edges are what they were.
     """
-    node, log_u, member = state.node[0], state.log_u, state.nodes.member
-    N, size, n = log_u.shape[0], state.nodes.size[0], 0
-    if not state.nodes.fresh[0]:
-        state.bar[0] = rank_largest(log_u, state.best)
+    n = nodes_that_changed(
+        state.node[0],
+        state.log_u,
+        state.cover[MEMBER],
+        state.trees[COUNT, 1],
+        is_fresh(state.trees),
+        state.best,
+        state.links[CHANGED],
+    )
+    if n > 0:
+        rewire(state, n, sign, params.only_undominated, False)
+
+
+@part
+def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
+    """Nodes that enter or leave DS'_t: how many, listed in ``changed``."""
+    N, last = log_u.shape[0], best.shape[0] - 1
+    n = 0
+    if not fresh:
+        bar = rank_largest(log_u, best)
         for i in range(N):
-            if (log_u[i] >= state.bar[0]) != member[i]:
-                state.changed[n] = i
+            if (log_u[i] >= bar) != (member[i] == 1):
+                changed[n] = i
                 n += 1
-    elif not member[node] or log_u[node] >= state.bar[0]:
-        return
-    elif size > state.best.shape[0]:  # nodes tie for the last rank: enough of them are left
-        state.changed[0] = node
-        n = 1
-    else:  # the best of those outside, or the node itself, takes its rank
-        bar = log_u[node]
-        for i in range(N):
-            if not member[i] and log_u[i] > bar:
-                bar = log_u[i]
-        state.bar[0] = bar
-        for i in range(N):
-            if not member[i] and log_u[i] == bar:
-                state.changed[n] = i
-                n += 1
-        if bar > log_u[node]:
-            state.changed[n] = node
+        return n
+    if member[node] == 0 or log_u[node] >= best[last]:
+        return n
+    if size > best.shape[0]:  # nodes tie for the last rank: enough of them are left
+        changed[0] = node
+        return 1
+    # The best of those outside, or the node itself, takes its rank.
+    bar = log_u[node]
+    for i in range(N):
+        if member[i] == 0 and log_u[i] > bar:
+            bar = log_u[i]
+    best[last] = bar
+    for i in range(N):
+        if member[i] == 0 and log_u[i] == bar:
+            changed[n] = i
             n += 1
-    rewire(state, n, sign, params.only_undominated, False)
+    if bar > log_u[node]:
+        changed[n] = node
+        n += 1
+    return n
 
 
 @part
 def rewire(state, n, sign, only_undominated, everyone):
-    """The first ``n`` of ``changed`` enter or leave DS'_t: every d_i and the edges that follow.
+    """The first ``n`` of the changed enter or leave DS'_t: every d_i and the edges that follow.
 
     everyone: the nodes of DS'_t have a d_i too.
     """
-    member, partner = state.nodes.member, state.partner
-    N = partner.shape[0]
-    scan = state.nodes.size[0] == 0
+    edges, trees, cover, links = state.edges, state.trees, state.cover, state.links
+    scan = everyone or trees[COUNT, 1] == 0.0
     for k in range(n):
-        i = state.changed[k]
-        scan = scan or (member[i] and state.n_partner[i] > 0)
-        enter(state.graph, state.nodes, i, -1 if member[i] else 1)
-    size = 0
-    for i in range(N):
-        state.members[size] = i
-        size += member[i]
-        if size == state.nodes.size[0]:
-            break
-    # Those that lost their d_i, or left DS'_t and have none yet.
-    n_others = 0
-    if scan or everyone:
-        for i in range(N):
-            if (everyone or not member[i]) and (partner[i] < 0 or not member[partner[i]]):
-                state.others[n_others] = i
-                n_others += 1
-    else:
-        for k in range(n):
-            if not member[state.changed[k]]:
-                state.others[n_others] = state.changed[k]
-                n_others += 1
-    connect(state, n_others, sign, only_undominated, everyone)
-    # Those that entered DS'_t may be a better d_i.
-    entered = 0
+        i = links[CHANGED, k]
+        leaves = cover[MEMBER, i] == 1
+        scan = scan or (leaves and links[N_PARTNER, i] > 0)
+        enter(edges, trees, cover, i, -1 if leaves else 1)
+    list_members(cover, links)
+    connect(state, list_unconnected(cover, links, n, scan, everyone), sign, only_undominated)
+    # Those that entered may be a better d_i, and need none.
+    n_others = -1
     for k in range(n):
-        i = state.changed[k]
-        if member[i]:
-            entered += 1
+        i = links[CHANGED, k]
+        if cover[MEMBER, i] == 1:
+            if n_others < 0:
+                n_others = list_outside(cover, links, everyone)
             if not everyone:
-                set_partner(state, i, -1)
-                set_edge(state, i, only_undominated, everyone)
-    if entered > 0:
-        n_others = 0
-        for i in range(N):
-            if everyone or not member[i]:
-                state.others[n_others] = i
-                n_others += 1
+                set_partner(links, i, -1)
+                set_edge(edges, cover, links, i, only_undominated)
+            offer(state, i, n_others, sign, only_undominated)
+    if only_undominated:  # whom they reach has changed
         for k in range(n):
-            if member[state.changed[k]]:
-                offer(state, state.changed[k], n_others, sign, only_undominated, everyone)
-    if only_undominated:
-        for k in range(n):
-            for m in range(state.graph.out.shape[1]):
-                set_edge(state, state.graph.out[state.changed[k], m], True, everyone)
+            for m in range(edges.shape[2]):
+                set_edge(edges, cover, links, edges[OUT, links[CHANGED, k], m], True)
 
 
 @part
-def connect(state, n, sign, only_undominated, everyone):
-    """d_i of the first ``n`` of ``others``, (45), found anew."""
-    size = state.nodes.size[0]
+def list_members(cover, links):
+    """DS'_t in rising order."""
+    size = 0
+    for i in range(cover.shape[1]):
+        if cover[MEMBER, i] == 1:
+            links[MEMBERS, size] = i
+            size += 1
+
+
+@part
+def list_unconnected(cover, links, n, scan, everyone):
+    """Those that lost their d_i, or left DS'_t and have none yet: how many, listed in OTHERS."""
+    n_others = 0
+    if not scan:
+        for k in range(n):
+            if cover[MEMBER, links[CHANGED, k]] == 0:
+                links[OTHERS, n_others] = links[CHANGED, k]
+                n_others += 1
+        return n_others
+    for i in range(cover.shape[1]):
+        if everyone or cover[MEMBER, i] == 0:
+            partner = links[PARTNER, i]
+            if partner < 0 or cover[MEMBER, partner] == 0:
+                links[OTHERS, n_others] = i
+                n_others += 1
+    return n_others
+
+
+@part
+def list_outside(cover, links, everyone):
+    """Those that have a d_i: how many, listed in OTHERS."""
+    n_others = 0
+    for i in range(cover.shape[1]):
+        if everyone or cover[MEMBER, i] == 0:
+            links[OTHERS, n_others] = i
+            n_others += 1
+    return n_others
+
+
+@part
+def connect(state, n, sign, only_undominated):
+    """d_i of the first ``n`` of the others, (45), found anew."""
+    edges, cover, links, room = state.edges, state.cover, state.links, state.room
+    size = int(state.trees[COUNT, 1])
     for k in range(n):
-        set_partner(state, state.others[k], -1)
+        set_partner(links, links[OTHERS, k], -1)
     if size < n:  # the longer of the two loops is the inner one
         for m in range(size):
-            offer(state, state.members[m], n, sign, only_undominated, everyone)
+            offer(state, links[MEMBERS, m], n, sign, only_undominated)
         return
-    found = state.room[0]
     for k in range(n):
-        i = state.others[k]
-        divergences(state.divergence, i, state.members, size, found, state.room[1])
+        i = links[OTHERS, k]
+        divergences(state.divergence, i, links[MEMBERS], size, room[FOUND], room[SPARE])
         best = 0
         for m in range(1, size):
-            if sign * found[m] > sign * found[best]:
+            if sign * room[FOUND, m] > sign * room[FOUND, best]:
                 best = m
-        set_partner(state, i, state.members[best])
-        state.distance[i] = sign * found[best]
-        set_edge(state, i, only_undominated, everyone)
+        set_partner(links, i, links[MEMBERS, best])
+        room[DISTANCE, i] = sign * room[FOUND, best]
+        set_edge(edges, cover, links, i, only_undominated)
 
 
 @part
-def offer(state, j, n, sign, only_undominated, everyone):
-    """Node j becomes the d_i of those among the first ``n`` of ``others`` that it suits best.
+def offer(state, j, n, sign, only_undominated):
+    """Node j becomes the d_i of those among the first ``n`` of the others that it suits best.
 
     Of nodes that suit alike it is the first.
     """
-    found = state.room[0]
-    partner, distance = state.partner, state.distance
-    divergences(state.divergence, j, state.others, n, found, state.room[1])
+    links, room = state.links, state.room
+    divergences(state.divergence, j, links[OTHERS], n, room[FOUND], room[SPARE])
     for k in range(n):
-        i = state.others[k]
-        v = sign * found[k]
-        if (
-            v > distance[i]
-            or partner[i] < 0
-            or (v == distance[i] and j < partner[i])
-        ):
-            set_partner(state, i, j)
-            distance[i] = v
-            set_edge(state, i, only_undominated, everyone)
+        i = links[OTHERS, k]
+        v = sign * room[FOUND, k]
+        before = links[PARTNER, i]
+        if before < 0 or v > room[DISTANCE, i] or (v == room[DISTANCE, i] and j < before):
+            set_partner(links, i, j)
+            room[DISTANCE, i] = v
+            set_edge(state.edges, state.cover, links, i, only_undominated)
 
 
 @part
-def set_partner(state, i, j):
+def set_partner(links, i, j):
     """d_i = j, or none for j = -1."""
-    before = state.partner[i]
+    before = links[PARTNER, i]
     if before >= 0:
-        state.n_partner[before] -= 1
+        links[N_PARTNER, before] -= 1
     if j >= 0:
-        state.n_partner[j] += 1
-    state.partner[i] = j
-    state.distance[i] = -np.inf
+        links[N_PARTNER, j] += 1
+    links[PARTNER, i] = j
 
 
 @part
-def set_edge(state, i, only_undominated, everyone):
+def set_edge(edges, cover, links, i, only_undominated):
     """The edge (d_i, i), unless it is there, or not needed."""
-    j = state.partner[i]
-    if only_undominated and state.nodes.covers[i] > 0:
+    j = links[PARTNER, i]
+    if only_undominated and cover[COVERS, i] > 0:
         j = -1
     if j >= 0:
-        for m in range(state.graph.out.shape[1]):
-            if state.graph.out[j, m] == i:
+        for m in range(edges.shape[2]):
+            if edges[OUT, j, m] == i:
                 j = -1
                 break
-    before = state.refined[i]
+    before = links[REFINED, i]
     if before >= 0:
-        state.n_refined[before] -= 1
+        links[N_REFINED, before] -= 1
     if j >= 0:
-        state.n_refined[j] += 1
-    state.refined[i] = j
+        links[N_REFINED, j] += 1
+    links[REFINED, i] = j
 
 
 @part
@@ -312,34 +342,46 @@ def choose_neighbours(state, xi, rnd):
 
     Those of the unrefined graph come first.
     """
-    forget(state, rnd)
-    node = state.node[0]
-    choose(rnd, state.graph.out[node], state.graph.out.shape[1])
-    n = rnd.n[0]
-    last = n + state.n_refined[node]
+    forget(state.q, rnd.evaluate, rnd.n[0])
+    edges, node = state.edges, state.node[0]
+    choose(rnd, edges[OUT, node], edges.shape[2])
+    rnd.n[:] = add_refined(state.links, node, rnd.n[0], rnd.evaluate, rnd.combine)
+    probabilities_seen(
+        edges, state.trees, state.seen, state.cover, rnd.evaluate, rnd.n[0], xi, state.q
+    )
+    add_probabilities(state.trees, state.links, rnd.evaluate, rnd.n[0], xi, state.q)
+
+
+@part
+def add_refined(links, node, n, evaluate, combine):
+    """The ends of the added edges of a node after the first ``n``; how many there are then."""
+    last = n + links[N_REFINED, node]
     i = 0
     while n < last:
-        if state.refined[i] == node:
-            rnd.evaluate[n] = i
-            rnd.combine[n] = i
+        if links[REFINED, i] == node:
+            evaluate[n] = i
+            combine[n] = i
             n += 1
         i += 1
-    rnd.n[:] = n
-    state.p[0] = probability(state.nodes, node, xi)
+    return n
+
+
+@part
+def add_probabilities(trees, links, evaluate, n, xi, q):
+    """p of the nodes whose edges were added."""
     for m in range(n):
-        i = rnd.evaluate[m]
-        state.q[i] = probability_seen(state.graph, state.nodes, i, xi)
-        if state.refined[i] >= 0:
-            state.q[i] += probability(state.nodes, state.refined[i], xi)
+        i = evaluate[m]
+        if links[REFINED, i] >= 0:
+            q[i] += probability(trees, links[REFINED, i], xi)
 
 
 def select(params, state, t, rng, rnd):
     xi = at(params.xi, t)
     refine(params, state, 1.0)
-    follow(state.graph, state.nodes, state.log_u, state.node[0])
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     choose_node(params, state, t, xi, rng)
     choose_neighbours(state, xi, rnd)
-    weigh(state, rnd)
+    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

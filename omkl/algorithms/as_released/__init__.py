@@ -18,7 +18,7 @@ from omkl.features import gradient_step
 from omkl.graphs import dissimilarity_graph
 from omkl.jit import implement, part
 from omkl.kernels import LARGEST_MATRIX, Kernel, Matrix, divergences, rows_of
-from omkl.sampling import Graph, graph_of
+from omkl.sampling import edges_of
 
 
 @part
@@ -88,12 +88,12 @@ def released_divergence(
 @functools.lru_cache(maxsize=4)
 def released_graph(
     dictionary: tuple[Kernel, ...], gaussian_power: float, laplacian_power: float, M: int
-) -> tuple[Graph, Matrix | Released]:
+) -> tuple[np.ndarray, Matrix | Released]:
     """Graph and divergence of the released code, made once for all seeds."""
     divergence: Matrix | Released = released(dictionary, gaussian_power, laplacian_power)
     if len(dictionary) <= LARGEST_MATRIX:
         divergence = Matrix(rows_of(divergence, np.arange(len(dictionary))))
-    return graph_of(dissimilarity_graph(divergence, M, logs=False)), divergence
+    return edges_of(dissimilarity_graph(divergence, M, logs=False)), divergence
 
 
 def _own(kernel: Kernel) -> float:

@@ -35,12 +35,13 @@ from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from omkl.algorithms.as_released import learn, released_graph, shifted
-from omkl.algorithms.sfg import State, choose_neighbours, combined, on_graph, predict
+from omkl.algorithms.sfg import State, choose_neighbours, on_graph, predict
 from omkl.engine import Schedule, at, register
 from omkl.features import RandomFeatures
 from omkl.kernels import Kernel
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.sampling import draw_node, follow
+from omkl.sampling import draw_node, follow, probability
+from omkl.weights import mean_by_shares
 
 
 class Params(NamedTuple):
@@ -57,16 +58,16 @@ class Params(NamedTuple):
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
     powers = params.gaussian_power, params.laplacian_power
-    graph, _ = released_graph(tuple(dictionary), *powers, params.M)
-    return on_graph(graph, model)
+    edges, _ = released_graph(tuple(dictionary), *powers, params.M)
+    return on_graph(edges, model)
 
 
 def select(params, state, t, rng, rnd):
     xi = at(params.xi, t)
-    follow(state.graph, state.nodes, state.log_u, state.node[0])
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     node = 0
     if t <= params.explore:
-        node = shifted(draw_node(state.nodes, xi, rng.random()), state.log_u.shape[0])
+        node = shifted(draw_node(state.trees, xi, rng.random()), state.log_u.shape[0])
     state.node[0] = node
     choose_neighbours(state, xi, rnd)
 
@@ -74,8 +75,9 @@ def select(params, state, t, rng, rnd):
 def update(params, state, t, y, rnd):
     eta = at(params.eta, t)
     node = state.node[0]
-    error = combined(state, rnd) - y
-    state.log_u[node] -= eta / max(state.p[0], params.floor_p) * error * error
+    error = mean_by_shares(state.w, rnd.f, rnd.combine, rnd.n[1]) - y
+    p = probability(state.trees, node, at(params.xi, t))
+    state.log_u[node] -= eta / max(p, params.floor_p) * error * error
     for m in range(rnd.n[0]):
         i = rnd.evaluate[m]
         learn(params, state, i, m, y, eta / max(state.q[i], params.floor_q), rnd)

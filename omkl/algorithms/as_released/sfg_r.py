@@ -35,8 +35,9 @@ from typing import NamedTuple
 
 from omkl.algorithms.as_released import released_graph, shifted
 from omkl.algorithms.as_released.sfg import update
-from omkl.algorithms.sfg import weigh
 from omkl.algorithms.sfg_r import (
+    CHANGED,
+    FOUND,
     State,
     choose_neighbours,
     on_graph,
@@ -49,7 +50,8 @@ from omkl.features import RandomFeatures
 from omkl.jit import part
 from omkl.kernels import Kernel
 from omkl.params import COUNT, NON_NEGATIVE, RATE, UP_TO_N
-from omkl.sampling import draw_node, follow
+from omkl.sampling import MASS, MEMBER, draw_node, follow
+from omkl.weights import shares
 
 
 class Params(NamedTuple):
@@ -68,39 +70,50 @@ class Params(NamedTuple):
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
     powers = params.gaussian_power, params.laplacian_power
-    graph, divergence = released_graph(tuple(dictionary), *powers, params.M)
-    return on_graph(graph, divergence, params.rank, model)
+    edges, divergence = released_graph(tuple(dictionary), *powers, params.M)
+    return on_graph(edges, divergence, params.rank, model)
 
 
 @part
 def refine(params, state):
     """DS'_t, and an edge from it to every node."""
-    nodes = state.nodes
-    N = state.log_u.shape[0]
-    first = nodes.mass.shape[0] // 2
-    inverse = 1.0 / nodes.mass[1]
-    share = state.room[0]
-    for i in range(N):
-        share[i] = nodes.mass[first + i] * inverse
-    threshold = rank_largest(share, state.best) - params.slack
-    n = 0
-    for i in range(N):
-        if (share[i] >= threshold) != nodes.member[i]:
-            state.changed[n] = i
-            n += 1
+    share = state.room[FOUND]
+    n = shares_that_changed(
+        state.trees[MASS],
+        state.cover[MEMBER],
+        params.slack,
+        share,
+        state.best,
+        state.links[CHANGED],
+    )
     if n > 0:
         rewire(state, n, 1.0, False, True)
 
 
+@part
+def shares_that_changed(mass, member, slack, share, best, changed):
+    """Nodes whose u / U has crossed the bar since: how many, listed in ``changed``."""
+    P = mass.shape[0] // 2
+    for i in range(share.shape[0]):
+        share[i] = mass[P + i] / mass[1]
+    threshold = rank_largest(share, best) - slack
+    n = 0
+    for i in range(share.shape[0]):
+        if (share[i] >= threshold) != (member[i] == 1):
+            changed[n] = i
+            n += 1
+    return n
+
+
 def select(params, state, t, rng, rnd):
     xi = at(params.xi, t)
-    follow(state.graph, state.nodes, state.log_u, state.node[0])
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     if t <= params.freeze:
         refine(params, state)
-    state.node[0] = shifted(draw_node(state.nodes, xi, rng.random()), state.log_u.shape[0])
+    state.node[0] = shifted(draw_node(state.trees, xi, rng.random()), state.log_u.shape[0])
     choose_neighbours(state, xi, rnd)
-    rnd.n[1] = state.graph.out.shape[1]  # those of the unrefined graph come first
-    weigh(state, rnd)
+    rnd.n[1] = state.edges.shape[2]  # those of the unrefined graph come first
+    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
 EXPECTED_FAILURES = {

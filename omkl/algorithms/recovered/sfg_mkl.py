@@ -42,8 +42,8 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 def select(params, state, t, rng, rnd):
     xi = at(params.xi, t)
-    follow(state.graph, state.nodes, state.log_u, state.node[0])
-    state.node[0] = draw_node(state.nodes, xi, rng.random()) if t <= params.explore else 0
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    state.node[0] = draw_node(state.trees, xi, rng.random()) if t <= params.explore else 0
     choose_neighbours(state, xi, rnd)
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from omkl.algorithms.sfg import weigh
 from omkl.algorithms.sfg_mkl import similar
 from omkl.algorithms.sfg_r import (
     State,
@@ -32,6 +31,7 @@ from omkl.features import RandomFeatures
 from omkl.kernels import Kernel, divergence
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.sampling import draw_node, follow
+from omkl.weights import shares
 
 
 class Params(NamedTuple):
@@ -45,17 +45,17 @@ class Params(NamedTuple):
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    graph = similar(tuple(dictionary), 1, params.M)
-    return on_graph(graph, divergence(tuple(dictionary), 1), params.rank, model)
+    edges = similar(tuple(dictionary), 1, params.M)
+    return on_graph(edges, divergence(tuple(dictionary), 1), params.rank, model)
 
 
 def select(params, state, t, rng, rnd):
     xi = at(params.xi, t)
     refine(params, state, -1.0)
-    follow(state.graph, state.nodes, state.log_u, state.node[0])
-    state.node[0] = draw_node(state.nodes, xi, rng.random()) if t <= params.explore else 0
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    state.node[0] = draw_node(state.trees, xi, rng.random()) if t <= params.explore else 0
     choose_neighbours(state, xi, rnd)
-    weigh(state, rnd)
+    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
