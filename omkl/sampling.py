@@ -128,16 +128,15 @@ def begin(mass, top, log_u):
 @part
 def begin_seen(edges, seen, mass):
     """All sums over in-neighbours anew."""
+    N = edges.shape[1]
     P = mass.shape[0] // 2
-    last = np.zeros(edges.shape[1], dtype=np.int64)
-    for i in range(edges.shape[1]):
+    for i in range(N):
         for m in range(edges.shape[2]):
             seen[edges[FIRST, i, m] + edges[LEAF, i, m]] = mass[P + i]
-            end = edges[OUT, i, m]
-            last[end] = max(last[end], edges[LEAF, i, m])
-    for i in range(edges.shape[1]):
+    for i in range(N):
         first = edges[FIRST, i, 0]
-        for k in range(last[i] // 2, 0, -1):
+        end = edges[FIRST, i + 1, 0] if i + 1 < N else seen.shape[0]
+        for k in range((end - first) // 2 - 1, 0, -1):
             seen[first + k] = seen[first + 2 * k] + seen[first + 2 * k + 1]
 
 
