@@ -23,37 +23,48 @@ ROUNDS, EXACT_ROUNDS = 1000, 4000
 Row = dict[str, Any]
 
 
-def measure(rows: Rows, limit: Limits, seconds: float) -> list[Row]:
-    """A row for every algorithm that there is."""
+def measure(rows: Rows, seconds: float) -> list[Row]:
+    """A row for every algorithm that there is: its time, and the work of a round."""
     found: list[Row] = []
     for name in algorithms.names():
         task = getattr(algorithms.load(name), "task", "regression")
         if task in TASKS:
-            found += TASKS[task](name, rows, limit, seconds)
+            found += TASKS[task](name, rows, seconds)
         else:
             found.append({"algorithm": name, "missing": f"no measurement for the task {task}"})
     return found
 
 
-def regression(name: str, rows: Rows, limit: Limits, seconds: float) -> list[Row]:
-    case = setting.case(name, setting.kernels(), rows.X.shape[1], setting.D, 100 * ROUNDS)
-    if case.algorithm.exact:
-        return [exact(case, rows, limit, seconds)]
-    row, y_hat = random_features(case, rows, limit, seconds)
-    found = [row]
-    if "features" in inspect.signature(Learner).parameters:
-        other, y_hat_32 = random_features(case, rows, limit, seconds, features="float32")
-        other["algorithm"] += ", float32"
-        other["error"] = float(np.abs(y_hat_32 - y_hat).max())
-        found.append(other)
+def beside(rows: list[Row], limit: Limits) -> list[Row]:
+    """The rows with the least time of their work, and the ratio to it."""
+    found = []
+    for row in rows:
+        if "work" in row:
+            least = limits.least(row["work"], limit)
+            ratio = Spread(*(us / least["least_us"] for us in row["round_us"]))
+            row = row | least | {"ratio": ratio, "goal": limits.GOALS[least["kind"]]}
+        found.append(row)
     return found
 
 
-TASKS: dict[str, Callable[[str, Rows, Limits, float], list[Row]]] = {"regression": regression}
+def regression(name: str, rows: Rows, seconds: float) -> list[Row]:
+    case = setting.case(name, setting.kernels(), rows.X.shape[1], setting.D, 100 * ROUNDS)
+    if case.algorithm.exact:
+        return [exact(case, rows, seconds)]
+    row, y_hat = random_features(case, rows, seconds)
+    found = [row]
+    if "precision" in inspect.signature(Learner).parameters:
+        other, rounded = random_features(case, rows, seconds, precision="float32")
+        error = float(np.abs(rounded - y_hat).max())
+        found.append(other | {"precision": "float32", "error": error})
+    return found
+
+
+TASKS: dict[str, Callable[[str, Rows, float], list[Row]]] = {"regression": regression}
 
 
 def random_features(
-    case: Case, rows: Rows, limit: Limits, seconds: float, **options: Any
+    case: Case, rows: Rows, seconds: float, **options: Any
 ) -> tuple[Row, np.ndarray]:
     """The row, and the predictions of the first rounds."""
     X, y = rows.X[:ROUNDS], rows.y[:ROUNDS]
@@ -62,30 +73,35 @@ def random_features(
     before, t = learner.used.copy(), learner.t
     took = times(lambda: learner.partial_fit(X, y), seconds)
     used = learner.used - before
-    n = float(used.sum() / (learner.t - t))
-    N = len(case.dictionary)
-    least = limits.least_of_features(limit, n, np.count_nonzero(used), N, case.D, case.d)
-    return _row(case, n, took, len(y), least), y_hat
+    work = {
+        "evaluated": float(used.sum() / (learner.t - t)),
+        "distinct": int(np.count_nonzero(used)),
+        "N": len(used),
+        "D": case.D,
+        "d": case.d,
+    }
+    return _row(case, took, len(y), work), y_hat
 
 
-def exact(case: Case, rows: Rows, limit: Limits, seconds: float) -> Row:
+def exact(case: Case, rows: Rows, seconds: float) -> Row:
     """The whole stream each time: rounds grow."""
     X, y = rows.X[:EXACT_ROUNDS], rows.y[:EXACT_ROUNDS]
     took = times(lambda: case.learner().partial_fit(X, y), seconds, fewest=3)
     used = case.algorithm.kernels(case.params, case.dictionary)
-    kinds = len({kernel.family for kernel in used})
-    least = limits.least_of_support(limit, len(used), kinds, case.d, len(y))
-    return _row(case, float(len(used)), took, len(y), least)
+    work = {
+        "evaluated": float(len(used)),
+        "kinds": len({kernel.family for kernel in used}),
+        "support": 0.5 * len(y),
+        "d": case.d,
+    }
+    return _row(case, took, len(y), work)
 
 
-def _row(case: Case, n: float, took: list[float], rounds: int, least: dict[str, Any]) -> Row:
-    round_us = Spread(*(1e6 * t / rounds for t in spread(took)))
+def _row(case: Case, took: list[float], rounds: int, work: dict[str, Any]) -> Row:
     return {
         "algorithm": case.algorithm.name,
-        "kernels_per_round": n,
+        "precision": "float64",
         "rounds": rounds,
-        "round_us": round_us,
-        **least,
-        "ratio": Spread(*(us / least["least_us"] for us in round_us)),
-        "goal": limits.GOALS[least["kind"]],
+        "round_us": Spread(*(1e6 * t / rounds for t in spread(took))),
+        "work": work,
     }

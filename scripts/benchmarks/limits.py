@@ -181,15 +181,20 @@ def read_ns(limits: Limits, n_bytes: float) -> float:
     raise AssertionError("the last level is memory")
 
 
-def least_of_features(limits: Limits, n: float, distinct: int, N: int, D: int, d: int) -> Limits:
-    """The least microseconds of a round that evaluates n of N kernels, and what sets them.
+def least(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    """The least microseconds of a round that does this work, and what sets them.
 
-    ``distinct`` kernels occurred in the rounds that were measured.
+    Random features: ``evaluated`` of ``N`` kernels (a mean), ``distinct`` of them in all,
+    with ``D`` features of ``d`` inputs. Exact kernels: ``evaluated`` kernels of so many
+    ``kinds`` over ``support`` rows (a mean) of ``d`` inputs.
     """
-    everything = n == N
-    add = limits["peak_add_ns"]
-    if not everything:
-        add = read_ns(limits, 8.0 * distinct * D * (d + 2))
+    n, d = work["evaluated"], work["d"]
+    if "support" in work:
+        row_ns = n * limits["exp_add_ns"] + work["kinds"] * d * limits["cached_add_ns"]
+        return {"kind": EXACT, "least_us": work["support"] * row_ns / 1e3, "set_by": "arithmetic"}
+    D, distinct = work["D"], work["distinct"]
+    everything = n == work["N"]
+    add = limits["peak_add_ns"] if everything else read_ns(limits, 8.0 * distinct * D * (d + 2))
     compute = n * D * (limits["sincos_ns"] + d * add + 4.0 * limits["cached_add_ns"]) / 1e3
     traffic = 0.0
     if 16.0 * distinct * D > limits["last_cache"]:
@@ -199,9 +204,3 @@ def least_of_features(limits: Limits, n: float, distinct: int, N: int, D: int, d
         "least_us": max(compute, traffic),
         "set_by": "memory" if traffic > compute else "arithmetic",
     }
-
-
-def least_of_support(limits: Limits, N: int, kinds: int, d: int, rounds: int) -> Limits:
-    """The least microseconds of a round, over a stream of so many from its start."""
-    value_ns = N * limits["exp_add_ns"] + kinds * d * limits["cached_add_ns"]
-    return {"kind": EXACT, "least_us": 0.5 * rounds * value_ns / 1e3, "set_by": "arithmetic"}

@@ -28,7 +28,6 @@ from omkl.runner import default_threads
 ALGORITHMS = ("raker", "gf", "sfg", "sfg_r")
 WARM_UP = 320  # rounds: past those in which graphs are drawn
 LONGEST_START = 30.0  # seconds that a learner may take before its first round
-LARGEST_START = 6e9  # bytes that its graph may take on the way
 Point = dict[str, Any]
 
 
@@ -78,19 +77,19 @@ def _curve(
     for size in sweep.sizes:
         if size > largest:
             return points, [f"{sweep.letter} > {largest:,} left out"]
-        if too_long := _start_would_take(points, sweep.letter, size):
+        if too_long := _start_would_take(points, size):
             return points, [f"{name}, {sweep.letter} = {size:,} left out: {too_long}"]
         points.append(_point(name, {**sweep.fixed, sweep.letter: size}, size, seconds))
     return points, []
 
 
-def _start_would_take(points: Sequence[Point], letter: str, size: int) -> str | None:
+def _start_would_take(points: Sequence[Point], size: int) -> str | None:
     """Why a learner of this size is not started, or None."""
-    if letter != "N" or len(points) < 2:
+    if len(points) < 2:
         return None
     (n0, before), (n1, last) = ((p["size"], p["start_s"]) for p in points[-2:])
-    growth = max(0.0, math.log(last / before) / math.log(n1 / n0))
-    predicted = last * (size / n1) ** growth
+    growth = math.log(last / before) / math.log(n1 / n0)
+    predicted = last * (size / n1) ** min(max(growth, 1.0), 2.0)
     if predicted > LONGEST_START:
         return f"it would take about {predicted:.0f} s before the first round"
     return None
@@ -228,8 +227,8 @@ def resident_bytes(pid: int) -> float | None:
 
 def streams(generated: int, from_parquet: int) -> list[dict[str, Any]]:
     """A long generated stream and a long Parquet file, a small learner each, side by side."""
-    learner = ["algorithm=sfg", "algorithm.M=2", "D=8", "seeds=1", "threads=1"]
-    learner += ["kernels.parts=[{family: gaussian, bandwidth: [0.1, 1, 10]}]"]
+    learner = ["algorithm=raker", "D=4", "seeds=1", "threads=1"]
+    learner += ["kernels.parts=[{family: gaussian, bandwidth: [0.1, 1]}]"]
     common = [*learner, "stream.scaling=none", "block=65536", *QUIET]
     with tempfile.TemporaryDirectory(prefix="omkl-bench-") as folder:
         path = Path(folder) / "rows.parquet"
