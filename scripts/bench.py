@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import learners, limits, peers, report, scale, setting
+
 from omkl import runner
 
 
@@ -47,9 +48,7 @@ class Extent(NamedTuple):
     jobs: int
 
 
-FULL = Extent(
-    1.0, 5, 2000, 500, 10_000, 0.1, 100_000_000, 10_000_000, (10, 100, 1000), 1000
-)
+FULL = Extent(0.5, 5, 2000, 500, 10_000, 0.1, 100_000_000, 10_000_000, (10, 100, 1000), 1000)
 QUICK = Extent(0.2, 3, 500, 100, 1000, 0.02, 10_000_000, 1_000_000, (10, 100), 50)
 JOBS_ONE_BY_ONE = 20
 

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks import limits, setting
 from benchmarks.limits import Limits
 from benchmarks.setting import Case, Rows
-from benchmarks.timing import Spread, spread, times
+from benchmarks.timing import Spread, deciles, times
 from omkl import algorithms
 from omkl.engine import Learner
 
@@ -102,6 +102,6 @@ def _row(case: Case, took: list[float], rounds: int, work: dict[str, Any]) -> Ro
         "algorithm": case.algorithm.name,
         "precision": "float64",
         "rounds": rounds,
-        "round_us": Spread(*(1e6 * t / rounds for t in spread(took))),
+        "round_us": Spread(*(1e6 * t / rounds for t in deciles(took))),
         "work": work,
     }

@@ -167,8 +167,7 @@ def better(a: Limits, b: Limits) -> Limits:
         elif key.endswith("_gb_s"):
             found[key] = max(a[key], b[key])
     found["read_add"] = [
-        x | {"ns": min(x["ns"], y["ns"])}
-        for x, y in zip(a["read_add"], b["read_add"], strict=True)
+        x | {"ns": min(x["ns"], y["ns"])} for x, y in zip(a["read_add"], b["read_add"], strict=True)
     ]
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -21,10 +21,8 @@ Run = Callable[[], np.ndarray]
 def devices() -> dict[str, Any]:
     """The processor, and a GPU where JAX finds one."""
     found = {"CPU": jax.devices("cpu")[0]}
-    try:
+    with contextlib.suppress(RuntimeError):
         found["GPU"] = jax.devices("gpu")[0]
-    except RuntimeError:
-        pass
     return found
 
 
@@ -134,8 +132,9 @@ def prepared(
 ) -> Run:
     """Compiled, with its inputs on the device; several seeds as one vectorised map."""
     t = np.arange(1.0, len(y) + 1.0)
+    more: tuple[np.ndarray, ...] = ()
     if name == "raker":
-        run, more = stream_raker(omega, params), ()
+        run = stream_raker(omega, params)
     else:
         run, more = stream_gf(omega, params), uniforms_of_gf(params, len(y), rng)
     if seeds > 1:  # the same features over and over: only the time is of interest
@@ -143,4 +142,4 @@ def prepared(
         run = jax.vmap(run, in_axes=(0, *[None] * (3 + len(more))))
     inputs = jax.device_put((omega, t, X, y, *more), device)
     compiled = jax.jit(run).lower(*inputs).compile()
-    return functools.partial(lambda: np.asarray(jax.block_until_ready(compiled(*inputs))))
+    return lambda: np.asarray(jax.block_until_ready(compiled(*inputs)))

@@ -26,7 +26,7 @@ def scikit_learn(omega: np.ndarray, params: raker.Params) -> Stream:
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.linear_model import SGDRegressor
 
-    d, D = omega.shape
+    D = omega.shape[1]
 
     def run(X: np.ndarray, y: np.ndarray) -> np.ndarray:
         sampler = RBFSampler(n_components=2 * D).fit(X[:1])

@@ -29,7 +29,7 @@ def normalised(log_w: np.ndarray) -> np.ndarray:
 
 
 def drawn(p: np.ndarray, u: Any) -> Any:
-    """What ``Generator.choice(len(p), p=p)`` does with its uniform numbers u, without its checks."""
+    """What ``Generator.choice(len(p), p=p)`` does with uniform numbers u, without its checks."""
     return np.minimum(np.searchsorted(np.cumsum(p), u, side="right"), len(p) - 1)
 
 
@@ -138,13 +138,13 @@ def vectorised(
     N, d, D = omega.shape
     by_kernel = np.ascontiguousarray(omega.transpose(0, 2, 1))
     flat = by_kernel.reshape(N * D, d)
+    everything = type(selection) is Everything
 
     def run(X: np.ndarray, y: np.ndarray) -> np.ndarray:
         theta, log_w = np.zeros((N, 2 * D)), np.zeros(N)
         y_hat = np.empty(len(y))
         for t, (x, label) in enumerate(zip(X, y, strict=True), start=1):
             chosen, q = selection.select(t, log_w, rng)
-            everything = len(chosen) == N
             angle = (flat @ x).reshape(N, D) if everything else by_kernel[chosen] @ x
             z = np.concatenate([np.sin(angle), np.cos(angle)], axis=1) / np.sqrt(D)
             own = theta if everything else theta[chosen]
@@ -167,7 +167,7 @@ def looped(
     omega: np.ndarray, selection: Everything, params: Any, rng: np.random.Generator
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The same with one kernel after the other."""
-    N, d, D = omega.shape
+    N, _, D = omega.shape
     by_kernel = np.ascontiguousarray(omega.transpose(0, 2, 1))
 
     def run(X: np.ndarray, y: np.ndarray) -> np.ndarray:

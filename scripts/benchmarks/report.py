@@ -168,7 +168,9 @@ def size_table(bench: Bench) -> str:
     headings = ["", "algorithm", "sizes", "µs, first", "µs, last", "exponent", "start, s", "stated"]
     notes = [note for curve in bench["sizes"] for note in curve["notes"]]
     table = markdown_table(headings, body, left=3)
-    return "\n\n".join([table, *([f"Not measured: {'; '.join(dict.fromkeys(notes))}."] * bool(notes))])
+    return "\n\n".join(
+        [table, *([f"Not measured: {'; '.join(dict.fromkeys(notes))}."] * bool(notes))]
+    )
 
 
 def stream_table(bench: Bench) -> str:
@@ -179,7 +181,7 @@ def stream_table(bench: Bench) -> str:
             number(row["seconds"]),
             number(row["round_us"]),
             number(row["peak_mb"]),
-            f"{row['growth_mb']:+.1f}",
+            "" if row["growth_mb"] is None else f"{row['growth_mb']:+.1f}",
         ]
         for row in bench["streams"]
     ]
@@ -296,8 +298,7 @@ def page(bench: Bench, plots: str) -> str:
     if "streams" in bench:
         parts += [
             "## Long streams",
-            "Both at the same time, a core each; growth is from the second to the last quarter of "
-            "the run.",
+            "Both at the same time, a core each.",
             stream_table(bench),
             plot("memory", "memory over time"),
         ]
@@ -316,8 +317,9 @@ HOW_TO_READ = """\
   coefficients, loads and stores, and the ends of vectors (D = 50 is not a multiple of 8). The
   formula depends on what is known before a round, so ratios compare with the goal in their row and
   not between kinds.
-- **(median, smallest to largest).** Everything is repeated; a wide span means that the machine was
-  busy with something else.
+- **2.1 (2.0 to 2.4).** Everything is repeated: the median, and the first and last decile of a
+  learner's times, the smallest and largest of ratios to peers. A wide span means that the machine
+  was busy with something else.
 - **Times omkl.** Peers and omkl take turns, and a ratio is of times in the same turn. Peers
   get the same rows and the same random frequencies, and their predictions are the same to
   1e-8 (`tests/test_bench.py`), but for river's own sampler. JAX is compiled before the clock
@@ -325,7 +327,9 @@ HOW_TO_READ = """\
 - **Exponent.** The slope of time against size in logarithms over the last decade of sizes: the
   power with which a round grows where fixed costs no longer weigh. A step above the stated power
   is where a model leaves a cache.
-- **Growth.** Memory of the process in the last quarter of its time less that in the second."""
+- **Growth.** Memory of the process in the last quarter of the time after its start-up, less that
+  in the second quarter. The steps at both ends of the plot are packages being loaded, at the end
+  those that write the results."""
 
 
 def _exact_rounds(bench: Bench) -> int:
@@ -399,6 +403,7 @@ def limit_plot(bench: Bench) -> Figure:
 
 def peer_plot(bench: Bench) -> Figure:
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     rows = [r for r in bench["peers"]["learners"] if "times" in r and r["peer"] != peers.OURS]
     libraries = [r for r in bench["peers"]["kernels"] if "times" in r and r["peer"] != peers.OURS]
@@ -435,7 +440,10 @@ def peer_plot(bench: Bench) -> Figure:
     seen = [x for x in values if x]
     style.log_axis(axes.xaxis, min(0.3, 0.7 * min(seen)), 1.6 * max(seen))
     axes.axvline(1.0, color=style.GREY, linewidth=0.8, linestyle=(0, (4, 2)))
-    axes.set_xlabel("time of a round / that of omkl on one thread (grey bars: goals; left of 1: faster)")
+    axes.set_xlabel("time of a round / that of omkl on one thread")
+    axes.text(1.06, -0.5, "slower than omkl", color=style.GREY, fontsize=8, va="center")
+    goal = Line2D([], [], color=style.GREY, linewidth=1.6, label="goal")
+    axes.legend(handles=[goal], loc="lower right")
     return figure
 
 
@@ -459,7 +467,7 @@ def size_plot(bench: Bench) -> Figure:
         low, high = min(p["round_us"] for p in every), max(p["round_us"] for p in every)
         style.log_axis(axes.xaxis, 0.8 * min(p["size"] for p in every),
                        1.25 * max(p["size"] for p in every))  # fmt: skip
-        style.log_axis(axes.yaxis, 0.6 * low, 3.0 * high)
+        style.log_axis(axes.yaxis, 0.6 * low, 2.0 * high * (high / low) ** 0.4)  # room above
         axes.set_xlabel(what[letter])
         axes.set_ylabel("µs a round")
         axes.legend(loc="upper left", title="exponent over the last decade", title_fontsize=8)

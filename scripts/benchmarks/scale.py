@@ -27,7 +27,7 @@ from omkl.runner import default_threads
 
 ALGORITHMS = ("raker", "gf", "sfg", "sfg_r")
 WARM_UP = 320  # rounds: past those in which graphs are drawn
-LONGEST_START = 30.0  # seconds that a learner may take before its first round
+LONGEST_START = 20.0  # seconds that a learner may take before its first round
 Point = dict[str, Any]
 
 
@@ -70,9 +70,7 @@ def sizes(seconds: float, largest: int) -> list[dict[str, Any]]:
     return found
 
 
-def _curve(
-    name: str, sweep: Sweep, seconds: float, largest: int
-) -> tuple[list[Point], list[str]]:
+def _curve(name: str, sweep: Sweep, seconds: float, largest: int) -> tuple[list[Point], list[str]]:
     points: list[Point] = []
     for size in sweep.sizes:
         if size > largest:
@@ -208,7 +206,9 @@ def omkl_run(*commands: Sequence[str], every: float = 0.2) -> list[Process]:
                 raise Failed(f"omkl-run {' '.join(commands[k])}: {text[-2000:]}")
             paths = sorted(outputs.glob("runs/*/*/result.json"))
             results = [json.loads(path.read_text()) for path in paths]
-            found.append(Process(f"omkl-run {' '.join(commands[k])}", seconds[k], memory[k], results))
+            found.append(
+                Process(f"omkl-run {' '.join(commands[k])}", seconds[k], memory[k], results)
+            )
         return found
 
 
@@ -259,23 +259,28 @@ def streams(generated: int, from_parquet: int) -> list[dict[str, Any]]:
                 "seconds_of_rounds": result["seconds"],
                 "round_us": 1e6 * result["seconds"] / result["n_rounds"],
                 "memory": process.memory,
-                **flatness(process.memory),
+                # The run reads, compiles and imports before its rounds.
+                **flatness(process.memory, since=process.seconds - result["seconds"]),
             }
         )
     found[1] |= {"file_mb": size / 1e6, "seconds_to_write": written}
     return found
 
 
-def flatness(memory: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Peak, and growth from the second to the last quarter of the time, in megabytes."""
+def flatness(memory: Sequence[tuple[float, float]], since: float) -> dict[str, float | None]:
+    """Peak, and growth from the second to the last quarter of the time after ``since``, in MB.
+
+    The growth is None where the time was too short to look at the memory in both.
+    """
     seconds = np.array([t for t, _ in memory])
     megabytes = np.array([b for _, b in memory]) / 1e6
-    quarter = 4.0 * seconds / seconds[-1]
+    quarter = 4.0 * (seconds - since) / (seconds[-1] - since)
     early = megabytes[(quarter >= 1.0) & (quarter < 2.0)]
     late = megabytes[quarter >= 3.0]
+    told = len(early) and len(late)
     return {
         "peak_mb": float(megabytes.max()),
-        "growth_mb": float(np.median(late) - np.median(early)),
+        "growth_mb": float(np.median(late) - np.median(early)) if told else None,
     }
 
 
@@ -311,7 +316,7 @@ def seeds(counts: Sequence[int], rounds: int) -> list[dict[str, Any]]:
                 "seconds": process.seconds,
                 "seconds_of_rounds": result["seconds"],
                 "round_us": 1e6 * result["seconds"] / (rounds * count),
-                "peak_mb": flatness(process.memory)["peak_mb"],
+                "peak_mb": max(held for _, held in process.memory) / 1e6,
             }
         )
     return found
@@ -338,7 +343,14 @@ def jobs(count: int, count_one_by_one: int) -> list[dict[str, Any]]:
     for override, n in ((batch, count), (None, count_one_by_one)):
         if override is None and n == count:
             continue
-        command = ["-m", f"seed=range({n})", "algorithm=raker", "dataset.rows=100", "seeds=1", "D=10"]
+        command = [
+            "-m",
+            f"seed=range({n})",
+            "algorithm=raker",
+            "dataset.rows=100",
+            "seeds=1",
+            "D=10",
+        ]
         command += [*([override] if override else []), *QUIET]
         (process,) = omkl_run(command)
         if len(process.results) != n:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Spread(NamedTuple):
-    """Median, smallest and largest of repeated measurements."""
+    """Median of repeated measurements, and between what they lie."""
 
     median: float
     low: float
@@ -17,7 +17,14 @@ class Spread(NamedTuple):
 
 
 def spread(values: Sequence[float]) -> Spread:
+    """Median, smallest and largest."""
     return Spread(statistics.median(values), min(values), max(values))
+
+
+def deciles(values: Sequence[float]) -> Spread:
+    """Median, first and last decile, where there are many values and the largest is an accident."""
+    low, *_, high = statistics.quantiles(values, n=10, method="inclusive")
+    return Spread(statistics.median(values), low, high)
 
 
 def ratios(above: Sequence[float], below: Sequence[float]) -> Spread:
