@@ -79,6 +79,7 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
         "versions": runner.versions(),
         "commit": runner.commit(),
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "share_of_core": 1.0,  # until learners are measured
         "setting": {
             "rows": rows.source,
             "N": len(setting.kernels()),
@@ -103,7 +104,10 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
     section("limits", lambda: limits.measure(extent.seconds))
 
     def beside_the_limits() -> Any:
+        before = time.process_time(), time.perf_counter()
         found = learners.measure(rows, extent.seconds)
+        share = (time.process_time() - before[0]) / (time.perf_counter() - before[1])
+        bench["share_of_core"] = share
         # Before and after: a busy moment must not make the machine look slower than it is.
         bench["limits"] = limits.better(bench["limits"], limits.measure(extent.seconds))
         return learners.beside(found, bench["limits"])

@@ -81,7 +81,7 @@ def limit_table(bench: Bench) -> str:
 def formulas() -> str:
     """The least time of a round, as ``benchmarks.limits`` states it."""
     text = limits.__doc__ or ""
-    return text[text.index("The least time of a round") :].rstrip()
+    return f"```text\n{text[text.index('The least time of a round') :].rstrip()}\n```"
 
 
 def learner_table(bench: Bench) -> str:
@@ -258,6 +258,11 @@ def page(bench: Bench, plots: str) -> str:
         "this for yours. `outputs/bench/bench.json` has every number.",
         machine(bench),
     ]
+    if bench["share_of_core"] < 0.9:
+        parts.append(
+            f"**The machine was busy**: the bench had {100 * bench['share_of_core']:.0f} % of a "
+            "core while it measured learners, and its times are too long by as much or more."
+        )
     if bench["quick"]:
         parts.append("**Quick values** (`--quick`): fewer repetitions and shorter streams.")
     parts += ["## How to read it", HOW_TO_READ]
@@ -323,13 +328,14 @@ HOW_TO_READ = """\
 - **Times omkl.** Peers and omkl take turns, and a ratio is of times in the same turn. Peers
   get the same rows and the same random frequencies, and their predictions are the same to
   1e-8 (`tests/test_bench.py`), but for river's own sampler. JAX is compiled before the clock
-  starts. A peer that is not installed says so.
+  starts and may use all cores. A peer that is not installed says so. The line of omkl on all cores
+  is the time a seed and round: 0.5 times is the best that two cores can do.
 - **Exponent.** The slope of time against size in logarithms over the last decade of sizes: the
   power with which a round grows where fixed costs no longer weigh. A step above the stated power
   is where a model leaves a cache.
-- **Growth.** Memory of the process in the last quarter of the time after its start-up, less that
-  in the second quarter. The steps at both ends of the plot are packages being loaded, at the end
-  those that write the results."""
+- **Growth.** Memory of the process in the third quarter of the time after its start-up, less that
+  in the second. The steps at both ends of the plot are packages being loaded, at the end those
+  that write the results."""
 
 
 def _exact_rounds(bench: Bench) -> int:
@@ -342,10 +348,10 @@ def _fixed(bench: Bench) -> str:
         others = ", ".join(f"{k} = {v}" for k, v in curve["fixed"].items())
         if len(others) >= len(seen.get(curve["letter"], "")):
             seen[curve["letter"]] = others
-    text = "; ".join(f"{letter}: {others}" for letter, others in seen.items())
+    text = "; ".join(f"{letter} varies with {others}" for letter, others in seen.items())
     return (
         "One thread, rounds past those in which graphs are drawn; start: seconds before the first "
-        f"round of the largest, random features and graph. Fixed beside {text}."
+        f"round of the largest, random features and graph. {text}."
     )
 
 
@@ -441,9 +447,9 @@ def peer_plot(bench: Bench) -> Figure:
     style.log_axis(axes.xaxis, min(0.3, 0.7 * min(seen)), 1.6 * max(seen))
     axes.axvline(1.0, color=style.GREY, linewidth=0.8, linestyle=(0, (4, 2)))
     axes.set_xlabel("time of a round / that of omkl on one thread")
-    axes.text(1.06, -0.5, "slower than omkl", color=style.GREY, fontsize=8, va="center")
+    axes.text(1.15, -0.4, "slower than omkl", color=style.GREY, fontsize=8, va="center")
     goal = Line2D([], [], color=style.GREY, linewidth=1.6, label="goal")
-    axes.legend(handles=[goal], loc="lower right")
+    axes.legend(handles=[goal], loc="lower left")
     return figure
 
 

@@ -268,15 +268,16 @@ def streams(generated: int, from_parquet: int) -> list[dict[str, Any]]:
 
 
 def flatness(memory: Sequence[tuple[float, float]], since: float) -> dict[str, float | None]:
-    """Peak, and growth from the second to the last quarter of the time after ``since``, in MB.
+    """Peak, and growth from the second to the third quarter of the time after ``since``, in MB.
 
-    The growth is None where the time was too short to look at the memory in both.
+    The last quarter holds the writing of the results. The growth is None where the time
+    was too short to look at the memory in both.
     """
     seconds = np.array([t for t, _ in memory])
     megabytes = np.array([b for _, b in memory]) / 1e6
     quarter = 4.0 * (seconds - since) / (seconds[-1] - since)
     early = megabytes[(quarter >= 1.0) & (quarter < 2.0)]
-    late = megabytes[quarter >= 3.0]
+    late = megabytes[(quarter >= 2.0) & (quarter < 3.0)]
     told = len(early) and len(late)
     return {
         "peak_mb": float(megabytes.max()),
