@@ -6,6 +6,7 @@ user would, with the memory of that process looked at a few times a second.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import subprocess
@@ -21,7 +22,6 @@ import numpy as np
 from benchmarks import setting
 from benchmarks.setting import D
 from benchmarks.timing import times
-from omkl.cli import conf_folder
 from omkl.datasets import catalogue, open_stream
 from omkl.runner import default_threads
 
@@ -328,10 +328,7 @@ GOAL_JOB_MS = 30.0
 
 def launcher() -> str | None:
     """The override that puts several settings into one process; None where there is none."""
-    for group in ("hydra/launcher", "launcher"):
-        if (conf_folder() / group / "batch.yaml").exists():
-            return f"{group}=batch"
-    return None
+    return "launcher=batch" if importlib.util.find_spec("omkl.batch") else None
 
 
 def jobs(count: int, count_one_by_one: int) -> list[dict[str, Any]]:
