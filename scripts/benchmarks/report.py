@@ -51,10 +51,10 @@ def machine(bench: Bench) -> str:
     versions = ", ".join(f"{name} {v}" for name, v in bench["versions"].items())
     return "\n".join(
         [
-            f"Processor: {about['processor']}, {about['cores']} cores; {about['system']}.",
-            f"Caches: {caches}.",
-            f"Versions: {versions}.",
-            f"Commit {bench['commit'] or 'unknown'}, {bench['started']}, "
+            f"- Processor: {about['processor']}, {about['cores']} cores; {about['system']}.",
+            f"- Caches: {caches}.",
+            f"- Versions: {versions}.",
+            f"- Commit {bench['commit'] or 'unknown'}, {bench['started']}, "
             f"{bench['seconds'] / 60:.1f} minutes" + (", quick." if bench["quick"] else "."),
         ]
     )
