@@ -325,6 +325,8 @@ HOW_TO_READ = """\
 - **2.1 (2.0 to 2.4).** Everything is repeated: the median, and the first and last decile of a
   learner's times, the smallest and largest of ratios to peers. A wide span means that the machine
   was busy with something else.
+- **Error** of float32: the largest change of a prediction in the first rounds. Its ratio is to the
+  least time of float64. Where rounding tips the choice of kernels, it is as large as that choice.
 - **Times omkl.** Peers and omkl take turns, and a ratio is of times in the same turn. Peers
   get the same rows and the same random frequencies, and their predictions are the same to
   1e-8 (`tests/test_bench.py`), but for river's own sampler. JAX is compiled before the clock
