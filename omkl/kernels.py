@@ -17,6 +17,7 @@ kernels (exp(-||r||^2 / (2 b))) and the length for Laplacian ones.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -253,7 +254,7 @@ class Divergence(NamedTuple):
     own      (N,) log of the integral of kappa_i^2 over R^d
     d        inputs
     first    (F, F) the first piece for families f <= g
-    count    (F, F) how many pieces
+    n_pieces (F, F) how many pieces
     lowest   (F, F) argument at which the first piece begins
     pieces   (n, DEGREE + 1) coefficients, the highest power first
     """
@@ -263,7 +264,7 @@ class Divergence(NamedTuple):
     own: np.ndarray
     d: int
     first: np.ndarray
-    count: np.ndarray
+    n_pieces: np.ndarray
     lowest: np.ndarray
     pieces: np.ndarray
 
@@ -301,7 +302,7 @@ def computed(kernels: Sequence[Kernel], d: int) -> Divergence:
     first, count = np.zeros((F, F), dtype=np.int64), np.zeros((F, F), dtype=np.int64)
     lowest = np.zeros((F, F))
     pieces: list[np.ndarray] = []
-    for f, g in ((f, g) for f in range(F) for g in range(f, F)):
+    for f, g in itertools.combinations_with_replacement(range(F), 2):
         here, there = length[family == f], length[family == g]
         low = 0.0 if f == g else there.min() - here.max()
         high = there.max() - here.min()
@@ -343,7 +344,7 @@ def _computed_divergences(divergence, i, others, n, out, room):
         begin = lj if swap else li
         s = li - lj if swap else lj - li
         x = (s - divergence.lowest[f, g]) * PER_UNIT
-        k = min(max(int(x), 0), divergence.count[f, g] - 1)
+        k = min(max(int(x), 0), divergence.n_pieces[f, g] - 1)
         x = 2.0 * (x - k) - 1.0
         k += divergence.first[f, g]
         H = pieces[k, 0]

@@ -77,8 +77,10 @@ class State(NamedTuple):
     trees: np.ndarray  # (3, 2 P) sums over u and over DS'_t
     cover: np.ndarray  # (2, N) DS'_t
     seen: np.ndarray  # (2 N M,) sums over in-neighbours
-    links: np.ndarray  # (7, N) see below
-    room: np.ndarray  # (3, N) see below
+    links: np.ndarray  # (9, N) see below
+    near: np.ndarray  # (N, K) candidates for d_i, the best first
+    distance: np.ndarray  # (N, K) their divergence from i, times sign
+    room: np.ndarray  # (2, N) for the divergences of one node
     best: np.ndarray  # (rank,) the last one is the smallest log u of DS'_t
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
@@ -88,10 +90,11 @@ class State(NamedTuple):
 # Rows of the links: the nodes of DS'_t in rising order, as many as there are; the d_i of node i
 # outside DS'_t, -1 inside; of how many nodes a node is the d_i; the node d_i whose edge to i was
 # added, -1 where none was; edges added at a node; nodes that enter or leave DS'_t, and nodes that
-# need a d_i, for as long as that takes.
-MEMBERS, PARTNER, N_PARTNER, REFINED, N_REFINED, CHANGED, OTHERS = range(7)
-# Rows of the room: divergence of i and d_i, with the sign that makes it the largest; two for use.
-DISTANCE, FOUND, SPARE = range(3)
+# need a d_i, for as long as that takes; how many candidates for d_i are known; 1 if
+# they are all there are in DS'_t.
+MEMBERS, PARTNER, N_PARTNER, REFINED, N_REFINED, CHANGED, OTHERS, N_NEAR, WHOLE = range(9)
+FOUND, SPARE = range(2)
+CANDIDATES = 32  # for each d_i: so often its node may leave DS'_t before all are compared anew
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
@@ -103,7 +106,8 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 def on_graph(edges: np.ndarray, divergence: Any, rank: int, model: RandomFeatures) -> State:
     """The state before the first round on a graph (3, N, M), to be refined by ``divergence``."""
     N = edges.shape[1]
-    links = np.zeros((7, N), dtype=np.int64)
+    links = np.zeros((9, N), dtype=np.int64)
+    K = min(N, CANDIDATES)
     links[[PARTNER, REFINED]] = -1
     return State(
         model,
@@ -115,7 +119,9 @@ def on_graph(edges: np.ndarray, divergence: Any, rank: int, model: RandomFeature
         cover=cover_of(edges),
         seen=seen_of(edges),
         links=links,
-        room=np.zeros((3, N)),
+        near=np.zeros((N, K), dtype=np.int64),
+        distance=np.zeros((N, K)),
+        room=np.zeros((2, N)),
         best=np.zeros(rank),
         w=np.zeros(N),
         q=np.full(N, np.nan),
@@ -217,6 +223,7 @@ def rewire(state, n, sign, only_undominated, everyone):
                 n_others = list_outside(cover, links, everyone)
             if not everyone:
                 set_partner(links, i, -1)
+                links[N_NEAR, i] = 0  # it hears of no more candidates
                 set_edge(edges, cover, links, i, only_undominated)
             offer(state, i, n_others, sign, only_undominated)
     if only_undominated:  # whom they reach has changed
@@ -267,43 +274,95 @@ def list_outside(cover, links, everyone):
 
 @part
 def connect(state, n, sign, only_undominated):
-    """d_i of the first ``n`` of the others, (45), found anew."""
+    """d_i of the first ``n`` of the others, (45), whose d_i has left DS'_t."""
     edges, cover, links, room = state.edges, state.cover, state.links, state.room
+    near, distance = state.near, state.distance
     size = int(state.trees[COUNT, 1])
-    for k in range(n):
-        set_partner(links, links[OTHERS, k], -1)
-    if size < n:  # the longer of the two loops is the inner one
-        for m in range(size):
-            offer(state, links[MEMBERS, m], n, sign, only_undominated)
-        return
+    left = 0
     for k in range(n):
         i = links[OTHERS, k]
+        j = next_candidate(cover, links, near[i], distance[i], i)
+        set_partner(links, i, j)
+        if j < 0:
+            links[OTHERS, left] = i
+            links[WHOLE, i] = 1
+            left += 1
+        else:
+            set_edge(edges, cover, links, i, only_undominated)
+    if size < left:  # the longer of the two loops is the inner one
+        for m in range(size):
+            offer(state, links[MEMBERS, m], left, sign, only_undominated)
+        return
+    for k in range(left):
+        i = links[OTHERS, k]
         divergences(state.divergence, i, links[MEMBERS], size, room[FOUND], room[SPARE])
-        best = 0
-        for m in range(1, size):
-            if sign * room[FOUND, m] > sign * room[FOUND, best]:
-                best = m
-        set_partner(links, i, links[MEMBERS, best])
-        room[DISTANCE, i] = sign * room[FOUND, best]
+        for m in range(size):
+            v = sign * room[FOUND, m]
+            if m < near.shape[1] or v > distance[i, near.shape[1] - 1]:
+                insert(links, near[i], distance[i], i, links[MEMBERS, m], v)
+            else:
+                links[WHOLE, i] = 0
+        set_partner(links, i, near[i, 0])
         set_edge(edges, cover, links, i, only_undominated)
 
 
 @part
-def offer(state, j, n, sign, only_undominated):
-    """Node j becomes the d_i of those among the first ``n`` of the others that it suits best.
+def next_candidate(cover, links, near, distance, i):
+    """The best of the candidates of node i that is in DS'_t, now the first; -1 for none."""
+    n = links[N_NEAR, i]
+    gone = 0
+    while gone < n and cover[MEMBER, near[gone]] == 0:
+        gone += 1
+    if gone > 0:
+        for k in range(gone, n):
+            near[k - gone] = near[k]
+            distance[k - gone] = distance[k]
+        links[N_NEAR, i] = n - gone
+    return near[0] if n > gone else -1
 
-    Of nodes that suit alike it is the first.
+
+@part
+def insert(links, near, distance, i, j, v):
+    """Node j becomes a candidate of node i, in the order of distance (ties: of index).
+
+    Where there is no room the worst is dropped. From then on nobody worse than the last may
+    be let in, for one of those dropped could be better.
     """
-    links, room = state.links, state.room
+    n, K = links[N_NEAR, i], near.shape[0]
+    for k in range(n):
+        if near[k] == j:  # it was in DS'_t before
+            return
+    k = n
+    while k > 0 and (v > distance[k - 1] or (v == distance[k - 1] and j < near[k - 1])):
+        k -= 1
+    if k == K or (k == n and links[WHOLE, i] == 0):
+        links[WHOLE, i] = 0
+        return
+    if n == K:
+        links[WHOLE, i] = 0
+        n -= 1
+    for m in range(n, k, -1):
+        near[m] = near[m - 1]
+        distance[m] = distance[m - 1]
+    near[k] = j
+    distance[k] = v
+    links[N_NEAR, i] = n + 1
+
+
+@part
+def offer(state, j, n, sign, only_undominated):
+    """Node j becomes a candidate of those among the first ``n`` of the others, or their d_i."""
+    edges, cover, links, room = state.edges, state.cover, state.links, state.room
+    near, distance = state.near, state.distance
     divergences(state.divergence, j, links[OTHERS], n, room[FOUND], room[SPARE])
     for k in range(n):
         i = links[OTHERS, k]
         v = sign * room[FOUND, k]
-        before = links[PARTNER, i]
-        if before < 0 or v > room[DISTANCE, i] or (v == room[DISTANCE, i] and j < before):
-            set_partner(links, i, j)
-            room[DISTANCE, i] = v
-            set_edge(state.edges, state.cover, links, i, only_undominated)
+        insert(links, near[i], distance[i], i, j, v)
+        first = next_candidate(cover, links, near[i], distance[i], i)
+        if first != links[PARTNER, i]:
+            set_partner(links, i, first)
+            set_edge(edges, cover, links, i, only_undominated)
 
 
 @part
