@@ -578,7 +578,10 @@ class Sweep:
         if cls.figures and not interrupted and len(finished) > 1:
             from omkl.report import figures
 
-            drawn = figures.comparison(finished, folder) + figures.summary(finished, folder)
+            drawn = figures.comparison(finished, folder)
+            if any(map(figures.saved_labels, finished)):
+                drawn += figures.comparison(finished, folder, "labels", against="labels")
+            drawn += figures.summary(finished, folder)
             names = ", ".join(path.name for path in drawn if path.suffix == ".png")
             print(f"plots    {names} (each as .pdf too)")
         if any(tracked for _, tracked in jobs):

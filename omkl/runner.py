@@ -26,7 +26,7 @@ import omkl
 from omkl import algorithms, comparators, jit, kernels, params, results, tracking
 from omkl.datasets import DataError, Stream, open_stream
 from omkl.engine import Algorithm, Learner, Schedule, draw_features
-from omkl.metrics import Recorder, mean_and_deviation
+from omkl.metrics import Recorder, label_cost, mean_and_deviation
 from omkl.results import Run
 
 Progress = Callable[[str, int, int | None, float | None], None]
@@ -321,25 +321,26 @@ def compute(
         learners = pool.submit(_learners, job).result()
     recorder = Recorder(len(learners))
     seconds = np.zeros(len(learners))
-    labels = np.zeros(len(learners), dtype=np.int64)
+    asked = Recorder(len(learners))
     low, high, largest_norm, largest_error = np.inf, -np.inf, 0.0, 0.0
 
-    def one(r: int, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def one(r: int, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         before = time.perf_counter()
         trace = learners[r].partial_fit(X, y)
-        labels[r] += np.count_nonzero(trace.asked)
         seconds[r] += time.perf_counter() - before
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
-            return np.square(trace.y_hat - y)
+            return np.square(trace.y_hat - y), trace.asked
 
     if progress:
         progress("rounds", 0, stream.n_rounds, None)
     clock = time.perf_counter()
     with _threads(n_threads) as pool:
         for X, y in stream.blocks(config["block"]):
-            errors = list(pool.map(lambda r: one(r, X, y), range(len(learners))))  # noqa: B023
+            told = list(pool.map(lambda r: one(r, X, y), range(len(learners))))  # noqa: B023
+            errors = [error for error, _ in told]
             with np.errstate(over="ignore", invalid="ignore"):
                 recorder.add(np.stack(errors))
+            asked.add(np.stack([bought for _, bought in told]))
             _require_finite(job, recorder)
             low, high = min(low, float(y.min())), max(high, float(y.max()))
             largest_norm = max(largest_norm, float(np.linalg.norm(X, axis=1).max()))
@@ -376,7 +377,7 @@ def compute(
         "mse_std": deviation,
         "mse": mse.tolist(),
         "kernels_per_round": float(used.sum() / (T * len(learners))),
-        "labels": float(labels.mean()),
+        **label_cost(mse, asked.total.astype(np.int64), T),
         "seconds": elapsed,
         "seconds_per_seed": seconds.tolist(),
         "threads": most_threads if job.algorithm.exact else n_threads,
@@ -386,6 +387,7 @@ def compute(
     curves = {
         "t": rounds,
         "mse": sums / rounds,
+        "labels": asked.curve()[1].astype(np.int64),
         "weights": np.stack([_weights(learner) for learner in learners]),
         "usage": used,
         "kernel_family": np.array([k.family for k in learned_with]),
@@ -637,7 +639,7 @@ def _tidy(result: Mapping[str, Any]) -> bytes:
         "mse": list(result["mse"]),
         "seconds": list(result["seconds_per_seed"]),
         "kernels_per_round": [result["kernels_per_round"]] * n,
-        "labels": [result["labels"]] * n,
+        "labels": list(result["labels_per_seed"]),
     }
     sink = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), sink)

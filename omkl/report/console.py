@@ -26,6 +26,14 @@ def mse_text(result: Mapping[str, Any]) -> str:
     return text + " x 10^-3"
 
 
+def labels_text(result: Mapping[str, Any]) -> str:
+    """How many labels were asked for, and what one of them bought."""
+    text = f"{result['labels']:,.0f} asked for, AL_eff {result['al_efficiency']:.4g}"
+    if result["al_efficiency_std"]:
+        text += f" ± {result['al_efficiency_std']:.2g}"
+    return f"{text}, MSE per label {result['mse_per_label']:.3g}"
+
+
 def print_run(run: Run, console: Console) -> None:
     """The result table of one run: error, regret, kernels and time."""
     from rich.table import Table
@@ -42,7 +50,7 @@ def print_run(run: Run, console: Console) -> None:
         "kernels",
         f"{result['n_kernels']} in the dictionary, {result['kernels_per_round']:.4g} a round",
     )
-    table.add_row("labels", f"{result['labels']:,.0f} asked for")
+    table.add_row("labels", labels_text(result))
     for entry in result["regret"].values():
         if "skipped" in entry:
             continue

@@ -32,8 +32,8 @@ N_COLUMNS = 3
 
 
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
-    """The four figures of one run; the paths written."""
-    return [path for draw in (mse, regret, weights, usage) for path in draw(run, folder)]
+    """The figures of one run; the paths written."""
+    return [path for draw in (mse, labels, regret, weights, usage) for path in draw(run, folder)]
 
 
 def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]:
@@ -61,6 +61,33 @@ def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]
         axes.set_title(_title(run, "running mean squared error"))
         axes.legend(loc="best")
         return style.save(figure, folder or run.folder, "mse")
+
+
+def labels(run: Run, folder: Path | None = None) -> list[Path]:
+    """The same mean over the labels bought so far; nothing where all were, which is ``mse``."""
+    _need_complete(run)
+    if not saved_labels(run):
+        return []
+    chosen = drawn_rounds(run.curves["t"], skip=0.005)
+    bought = run.curves["labels"].mean(axis=0)[chosen]
+    mean, std = mean_std(run.curves["mse"][:, chosen])
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 4.2))
+        axes = figure.add_subplot()
+        low, high = _positive_limits(mean, std)
+        band_line(axes, bought, mean, std, 0, _seeds(run), floor=low)
+        style.log_axis(axes.yaxis, low, high)
+        axes.set_xlim(0, 1.02 * bought[-1])
+        axes.set(xlabel="labels bought", ylabel="MSE of all rounds so far")
+        share = f"{run.result['al_efficiency']:.3g} of the labels bought"
+        axes.set_title(_title(run, f"running mean squared error against its cost, {share}"))
+        axes.legend(loc="best")
+        return style.save(figure, folder or run.folder, "labels")
+
+
+def saved_labels(run: Run) -> bool:
+    """Whether a label was not asked for."""
+    return run.result["al_efficiency"] < 1.0
 
 
 def regret(run: Run, folder: Path | None = None) -> list[Path]:
@@ -159,8 +186,12 @@ def comparison(
     folder: Path,
     name: str = "comparison",
     suffixes: Sequence[str] = ("png", "pdf"),
+    against: str = "t",
 ) -> list[Path]:
-    """A panel a data set with the MSE curves of all its complete runs."""
+    """A panel a data set with the MSE curves of all its complete runs.
+
+    ``against`` is "t", the rounds, or "labels", those bought so far on the mean of the seeds.
+    """
     runs, labels, datasets = _sweep(runs)
     if not runs:
         return []
@@ -178,20 +209,21 @@ def comparison(
                 if run.result["dataset"] != dataset:
                     continue
                 chosen = drawn_rounds(run.curves["t"], 0.01, N_DRAWN_SMALL)
-                t = run.curves["t"][chosen]
+                t = np.atleast_2d(run.curves[against]).mean(axis=0)[chosen]
                 mean, std = mean_std(run.curves["mse"][:, chosen])
                 limits.append(_positive_limits(mean, std))
                 index = order.index(label)
                 handles[label] = band_line(
                     axes, t, mean, std, index, texts[index], floor=limits[-1][0], opacity=0.12
                 )
-                _changes(axes, run.curves["change_rounds"], t)
+                if against == "t":
+                    _changes(axes, run.curves["change_rounds"], t)
                 last = max(last, int(t[-1]))
             style.log_axis(axes.yaxis, min(a for a, _ in limits), max(b for _, b in limits))
             round_axis(axes, np.array([1, last]))
             axes.set_title(style.wrapped(dataset, 30))
             if place + columns >= len(datasets):
-                axes.set_xlabel("round t")
+                axes.set_xlabel("round t" if against == "t" else "labels bought")
             if place % columns == 0:
                 axes.set_ylabel("MSE of rounds 1..t")
         entries = [handles[label] for label in order]

@@ -78,7 +78,8 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     ``settings`` holds what varies in the sweep, ``mse`` and ``mse_std`` are in units
     of 1 (std None for one seed), ``seconds`` is the time of all seeds, ``best`` marks
     the lowest MSE of the data set; ``regret`` belongs to the first comparator that
-    was computed, named in ``comparator`` (both None if none was).
+    was computed, named in ``comparator`` (both None if none was). ``al_efficiency`` is the
+    share of the labels that were asked for.
     """
     varying = style.varying(runs)
     rows = []
@@ -97,6 +98,9 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
                 "best": False,
                 "regret": comparator and comparator["mean"],
                 "comparator": comparator and comparator["label"],
+                "labels": result["labels"],
+                "al_efficiency": result["al_efficiency"],
+                "mse_per_label": result["mse_per_label"],
                 "seconds": result["seconds"],
                 "kernels_per_round": result["kernels_per_round"],
                 "n_seeds": len(result["seeds"]),
@@ -157,7 +161,7 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
         grid.add_column("MSE × 10⁻³", justify="right", no_wrap=True)
         if with_regret:
             grid.add_column("regret", justify="right", no_wrap=True)
-        for heading in ("seconds", "kernels\n/ round", "seeds"):
+        for heading in ("AL_eff", "seconds", "kernels\n/ round", "seeds"):
             grid.add_column(heading, justify="right", no_wrap=True)
         for place, row in enumerate(rows):
             cells = [
@@ -166,6 +170,7 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
                 *([] if together else _setting_texts(row, settings)),
                 _mse_text(row) + (" *" if row["best"] else "  "),
                 *([_number(row["regret"], "{:.4g}")] if with_regret else []),
+                f"{row['al_efficiency']:.3g}",
                 f"{row['seconds']:.3g}",
                 f"{row['kernels_per_round']:.4g}",
                 str(row["n_seeds"]),
@@ -176,7 +181,12 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
                 end_section=last,
             )
         console.print(grid)
-        console.print(Text("* lowest MSE of the data set; seconds: all seeds together"))
+        console.print(
+            Text(
+                "* lowest MSE of the data set; AL_eff: share of the labels asked for; "
+                "seconds: all seeds"
+            )
+        )
         if with_regret:
             labels = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
             console.print(Text("regret against: " + "; ".join(labels)))
@@ -199,7 +209,8 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     """Write table.csv (every run, numbers in full) and table.md (for reading)."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = _setting_names([*rows, *failures])
-    plain = ["mse", "mse_std", "regret", "comparator", "seconds", "kernels_per_round", "n_seeds"]
+    plain = ["mse", "mse_std", "regret", "comparator", "labels", "al_efficiency", "mse_per_label"]
+    plain += ["seconds", "kernels_per_round", "n_seeds"]
     lines: list[list[Any]] = [
         ["algorithm", "dataset", *settings, *plain, "status", "error", "folder"]
     ]
@@ -212,7 +223,7 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     write_atomically(paths[0], csv_text(lines))
 
     settings = _setting_names(rows)
-    headings = ["algorithm", "data set", *settings, "MSE × 10⁻³", "regret", "seconds"]
+    headings = ["algorithm", "data set", *settings, "MSE × 10⁻³", "regret", "AL_eff", "seconds"]
     headings += ["kernels / round", "seeds"]
     body = []
     for row in rows:
@@ -222,6 +233,7 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
                 *(row["algorithm"], row["dataset"], *_setting_texts(row, settings)),
                 f"**{mse}**" if row["best"] else mse,
                 _number(row["regret"], "{:.4g}"),
+                f"{row['al_efficiency']:.3g}",
                 f"{row['seconds']:.3g}",
                 f"{row['kernels_per_round']:.4g}",
                 str(row["n_seeds"]),
@@ -230,7 +242,11 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     parts = []
     if body:
         parts += [markdown_table(headings, body, left=2 + len(settings)), ""]
-        parts += ["Bold: lowest MSE of the data set. Seconds: all seeds together.", ""]
+        parts += [
+            "Bold: lowest MSE of the data set. AL_eff: share of the labels that were asked for. "
+            "Seconds: all seeds together.",
+            "",
+        ]
         comparators = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
         if comparators:
             parts += [f"Regret against: {markdown_text('; '.join(comparators))}.", ""]
