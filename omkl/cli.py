@@ -581,7 +581,7 @@ class Sweep:
             drawn = figures.comparison(finished, folder)
             if any(map(figures.saved_labels, finished)):
                 drawn += figures.comparison(finished, folder, "labels", against="labels")
-            drawn += figures.summary(finished, folder)
+            drawn += figures.summary(finished, folder) + figures.tradeoff(finished, folder)
             names = ", ".join(path.name for path in drawn if path.suffix == ".png")
             print(f"plots    {names} (each as .pdf too)")
         if any(tracked for _, tracked in jobs):

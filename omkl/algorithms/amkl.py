@@ -67,8 +67,10 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 @part
-def disagreement(log_w, rnd, mean):
-    """max over all j of sum over the combined i of p_i (f_i - f_j)^2, the left side of (33).
+def disagreement(log_w, rnd, mean, compared, n):
+    """max over j of sum over the combined i of p_i (f_i - f_j)^2, the left side of (33).
+
+    j runs over the first ``n`` of the kernels ``compared``.
 
     ``mean`` is that of f over the combined kernels, weighted by p. About it the sum is
     sum_i p_i (f_i - mean)^2 + (f_j - mean)^2 sum_i p_i, so that the farthest j decides.
@@ -87,17 +89,18 @@ def disagreement(log_w, rnd, mean):
         share += p
         spread += p * (rnd.f[i] - mean) * (rnd.f[i] - mean)
     farthest = 0.0
-    for j in range(log_w.shape[0]):
-        farthest = max(farthest, abs(rnd.f[j] - mean))
+    for m in range(n):
+        farthest = max(farthest, abs(rnd.f[compared[m]] - mean))
     return spread + share * farthest * farthest
 
 
 @part
-def wants_label(params, state, rnd, mean):
+def wants_label(params, state, rnd, mean, compared, n):
     """Whether the label is asked for, algorithm 2's active labelling step."""
     if params.eta_c == 0.0 or state.unlabelled[0] >= params.M:
         return True
-    return not disagreement(state.log_w, rnd, mean) <= params.eta_c  # True for NaN too
+    apart = disagreement(state.log_w, rnd, mean, compared, n)
+    return not apart <= params.eta_c  # True for NaN too
 
 
 def select(params, state, t, rng, rnd):
@@ -106,7 +109,7 @@ def select(params, state, t, rng, rnd):
 
 def predict(params, state, t, rnd):
     y_hat = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1])
-    return y_hat, wants_label(params, state, rnd, y_hat)
+    return y_hat, wants_label(params, state, rnd, y_hat, rnd.evaluate, rnd.n[0])
 
 
 def update(params, state, t, y, rnd):

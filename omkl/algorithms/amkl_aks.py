@@ -77,7 +77,7 @@ def select(params, state, t, rng, rnd):
 
 def predict(params, state, t, rnd):
     y_hat = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1])
-    return y_hat, wants_label(params, state, rnd, y_hat)
+    return y_hat, wants_label(params, state, rnd, y_hat, rnd.evaluate, rnd.n[0])
 
 
 def update(params, state, t, y, rnd):

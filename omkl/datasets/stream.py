@@ -34,6 +34,10 @@ class DataError(ValueError):
     """The data are missing, damaged or not what the configuration says."""
 
 
+class MissingFile(DataError):
+    """The data's file is in no data folder and cannot be fetched."""
+
+
 class Chunk(NamedTuple):
     """Consecutive rows: ``x`` (n, d), ``y`` (n,), ``truth`` (n,) or None."""
 

@@ -280,6 +280,60 @@ def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Pa
         return style.save(figure, folder, name)
 
 
+def tradeoff(
+    runs: Sequence[Run],
+    folder: Path,
+    name: str = "tradeoff",
+    suffixes: Sequence[str] = ("png", "pdf"),
+) -> list[Path]:
+    """AL_eff and MSE against eta_c, a line a learner and M, a row of panels a data set.
+
+    Nothing where the runs have fewer than two values of eta_c on each data set. eta_c = 0,
+    where every label is bought, stands at the left end of the logarithmic axis.
+    """
+    runs = [r for r in runs if r.complete and {"eta_c", "M"} <= r.result["params"].keys()]
+    lines: dict[tuple[str, str, int], list[Run]] = {}
+    for run in runs:
+        key = (run.result["dataset"], style.name_of(run), int(run.result["params"]["M"]))
+        lines.setdefault(key, []).append(run)
+    lines = {key: found for key, found in lines.items() if len({_eta_c(r) for r in found}) > 1}
+    if not lines:
+        return []
+    datasets = list(dict.fromkeys(dataset for dataset, _, _ in lines))
+    order = sorted({(learner, M) for _, learner, M in lines})
+    positive = [_eta_c(r) for found in lines.values() for r in found if _eta_c(r) > 0.0]
+    leftmost = min(positive) / 3.0
+    quantities = (("al_efficiency", 1.0, "AL_eff"), ("mse_mean", 1e3, "MSE × 10⁻³"))
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 2.9 * len(datasets) + 0.5))
+        grid = figure.subplots(len(datasets), 2, squeeze=False)
+        handles: dict[tuple[str, int], Artist] = {}
+        for row, dataset in zip(grid, datasets, strict=True):
+            for axes, (quantity, unit, label) in zip(row, quantities, strict=True):
+                for index, (learner, M) in enumerate(order):
+                    found = sorted(lines.get((dataset, learner, M), []), key=_eta_c)
+                    if not found:
+                        continue
+                    x = [max(_eta_c(run), leftmost) for run in found]
+                    y = [unit * run.result[quantity] for run in found]
+                    (handles[learner, M],) = axes.plot(
+                        x, y, label=f"{learner}, M = {M}", **style.look(index)
+                    )
+                style.log_axis(axes.xaxis, leftmost / 1.2, 1.2 * max(positive))
+                if min(_eta_c(run) for run in runs) == 0.0:
+                    ticks = [leftmost, *(t for t in axes.get_xticks() if t > 3.5 * leftmost)]
+                    axes.set_xticks(ticks, ["0", *(f"{t:g}" for t in ticks[1:])])
+                axes.set(ylabel=label, title=dataset)
+                if dataset == datasets[-1]:
+                    axes.set_xlabel("confidence eta_c")
+        figure.legend(handles=[handles[key] for key in order], loc="outside lower center", ncols=3)
+        return style.save(figure, folder, name, suffixes)
+
+
+def _eta_c(run: Run) -> float:
+    return float(run.result["params"]["eta_c"])
+
+
 def _need_complete(run: Run) -> None:
     if not run.complete:
         raise ValueError(
