@@ -454,7 +454,7 @@ def job(cfg: DictConfig) -> None:
             print(f"{label}: the same as an earlier job", flush=True)
             return
     # Jobs that a launcher runs in other processes would write over each other's bars.
-    shown = not sweeping or Sweep.folder is not None
+    shown = (not sweeping or Sweep.folder is not None) and config["stream"]["labels"] != "prompt"
     with console.Bar(label, config["seeds"], shown) as progress:
         outcome = runner.run(config, progress)
     if place is None:

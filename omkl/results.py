@@ -7,6 +7,7 @@ MLflow view are all made from it.
     config.yaml      the resolved configuration
     result.json      status and every summary number (see below); written last
     results.parquet  one tidy row a seed
+    labels.csv       row and label, as they came, where labels come from outside
     curves.npz       arrays (see below)
     *.png, *.pdf     plots: mse, regret, weights, usage; labels where some were not asked for
 
@@ -23,6 +24,8 @@ MLflow view are all made from it.
     max_squared_error, max_kernel_squared_error, max_norm
                       largest squared error of a prediction and of a single evaluated
                       kernel, over rounds and seeds; largest norm of x
+    mse_over          "all rounds", or "rounds with a label" where labels come from outside
+                      (``omkl.labels``) and no others are known; regret is skipped then
     labels, labels_per_seed
                       labels asked for: mean over the seeds, list
     al_efficiency, al_efficiency_std

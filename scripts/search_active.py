@@ -13,7 +13,7 @@ frequencies independent (the text), or orthogonal in blocks of d
 criterion   of AMKL-AKS: the maximum of (33) over all kernels (the text) or those of the subset
 plant       target of naval_decay: scaled to [0, 1], or as in the file
 
-Writes search/active.csv and .md under the outputs folder. Nine minutes on two cores.
+Writes search/active.csv and .md under the outputs folder. Eight minutes on two cores.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def rows(dataset: str, plant: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def orthogonal(some: tuple[Kernel, ...], d: int, seed: int) -> RandomFeatures:
-    """Gaussian frequencies whose directions are orthogonal in blocks of d (Yu et al., NIPS 2016)."""
+    """Gaussian frequencies, orthogonal in blocks of d (Yu et al., NIPS 2016)."""
     rng = np.random.default_rng(seed)
     fresh = draw_features(some, d, D, seed)
     for omega, kernel in zip(fresh.omega, some, strict=True):

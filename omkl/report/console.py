@@ -44,7 +44,8 @@ def print_run(run: Run, console: Console) -> None:
         title=f"{name_of(run)} on {result['dataset']}", title_justify="left", show_header=False
     )
     over = f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
-    table.add_row("MSE", f"{mse_text(result)}   ({over})")
+    where = "" if result.get("mse_over", "all rounds") == "all rounds" else ", rounds with a label"
+    table.add_row("MSE", f"{mse_text(result)}   ({over}{where})")
     table.add_row("stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs")
     table.add_row(
         "kernels",
