@@ -99,7 +99,7 @@ def prepare(config: Mapping[str, Any]) -> Job:
 
 
 def _require_memory(n_kernels: int, stream: Stream, on_budget: bool) -> None:
-    """Without a budget exact kernels keep every row: refuse what cannot be held before the first round."""
+    """Without a budget exact kernels keep every row: refuse what cannot be held."""
     if stream.n_rounds is None or on_budget:
         return
     gigabytes = stream.n_rounds * (n_kernels + stream.n_inputs) * 8 / 1e9

@@ -12,7 +12,7 @@ Round    1. If the label of the round before was asked for, draw the subset V of
 Symbols  eta, eta_g, lam   as in AMKL
          delta, gamma      as in OMKL-AKS
          eta_c, M          as in AMKL
-Cost     O(N D d + gamma N^2) time a round; O(N D d + gamma N^2) memory.
+Cost     O(N D d) time a round; O(N D d) memory.
 Bound    theorem 3: O(sqrt(T)) with high probability, under the conditions of theorem 2. At
          least one label in M + 1 is asked for, (35).
 Differs  from the paper: none. Readings: those of OMKL-AKS and AMKL; d_l in (41), and d_l and
@@ -54,11 +54,9 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,)
-    w: np.ndarray  # (N,) as in OMKL-AKS, and so are the next four
-    inside: np.ndarray  # (gamma N, N) bool
-    alpha: np.ndarray  # (gamma N,)
-    order: np.ndarray  # (gamma N,)
-    sizes: np.ndarray  # (4,)
+    w: np.ndarray  # (N,) as in OMKL-AKS, and so are the next two
+    subset: np.ndarray  # (N,)
+    n: np.ndarray  # (1,)
     unlabelled: np.ndarray  # (1,) rows since the last label; M before the first
 
 

@@ -5,8 +5,12 @@ Task     regression; full information.
 Round    1. K = the number of kernels with w_i / max w > delta, (23); J = gamma_t K with
             gamma_t = min((N choose K) / N, gamma), (58).
          2. Throw N balls into gamma_t N bins, J throws a ball, each into another bin: bin j
-            holds the kernels V_j, K of them on average, and each kernel lies in J bins.
+            holds the kernels V_j, K of them on average, and each kernel lies in exactly J bins
+            (``collection``).
          3. Draw the bin s with probability alpha_j = sum of w_i over V_j / (J sum of w), (29).
+            Steps 2 and 3 are done in the other order: (29) is a kernel drawn by w and then one
+            of its J bins, and each other kernel is in that bin with probability J / (gamma_t N).
+            The bins that were not drawn are looked at by nobody and never filled.
          4. Predict the mean of f_i over V_s weighted by w, (31), (32).
          5. theta_i <- theta_i - eta grad L_i(theta_i), (17), and
             w_i <- w_i exp(-eta_g L_i(theta_i)), (22), of all kernels, both at the theta_i that
@@ -16,7 +20,7 @@ Symbols  eta    step size of theta (eta_l there), > 0, a schedule in t
          lam    regularisation, >= 0
          delta  least ratio to the largest weight, in [0, 1); 0: every kernel predicts, as Raker
          gamma  bins a kernel, at most, >= 1 (section V: 2)
-Cost     O(N D d + gamma N^2) time a round; O(N D d + gamma N^2) memory.
+Cost     O(N D d) time a round; O(N D d) memory.
 Bound    theorem 1: O(sqrt(T)) with high probability, eta and eta_g of order 1/sqrt(T);
          bounded, Lipschitz losses.
 Differs  from the paper: none. Readings: the box draws the subset of round t + 1 at the end of
@@ -24,8 +28,9 @@ Differs  from the paper: none. Readings: the box draws the subset of round t + 1
          kernels predict in round 1, where all weights are equal. "J distinct bins": a throw
          that hits a bin which holds the ball already is repeated. Where (58) makes as many
          bins as there are subsets of size K, (28) has each subset once; the construction in
-         remark 1, the one of the experiments, does not, and is followed for every K. No code
-         was released.
+         remark 1, the one of the experiments, does not, and is followed for every K. As
+         J / (gamma_t N) = K / N, gamma changes the collection and not the law of what is drawn
+         from it. No code was released.
 """
 
 from __future__ import annotations
@@ -60,24 +65,13 @@ class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,)
     w: np.ndarray  # (N,) weights that sum to 1, of the round in which the subset was drawn
-    inside: np.ndarray  # (gamma N, N) bool, whether bin j holds kernel i
-    alpha: np.ndarray  # (gamma N,) probabilities of the bins
-    order: np.ndarray  # (gamma N,) the bins in some order, for throwing
-    sizes: np.ndarray  # (4,) K, J, the number of bins and the bin that was drawn
+    subset: np.ndarray  # (N,) the kernels that predict: the first n
+    n: np.ndarray  # (1,)
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
     N = len(dictionary)
-    bins = params.gamma * N
-    return State(
-        model,
-        log_w=np.zeros(N),
-        w=np.full(N, 1.0 / N),
-        inside=np.zeros((bins, N), dtype=np.bool_),
-        alpha=np.zeros(bins),
-        order=np.arange(bins),
-        sizes=np.array([N, 1, 1, 0]),  # one bin with all kernels
-    )
+    return State(model, np.zeros(N), np.full(N, 1.0 / N), np.arange(N), np.array([N]))
 
 
 @part
@@ -92,8 +86,8 @@ def n_subsets(N, K, most):
 
 
 @part
-def measure(log_w, delta, gamma, sizes):
-    """Write K of (23), J and the number of bins, (58) and (26)."""
+def measure(log_w, delta, gamma):
+    """K of (23), J and the number of bins, (58) and (26)."""
     N = log_w.shape[0]
     top = log_w[0]
     for i in range(1, N):
@@ -103,60 +97,46 @@ def measure(log_w, delta, gamma, sizes):
         if delta == 0.0 or log_w[i] - top > math.log(delta):
             K += 1
     bins = n_subsets(N, K, gamma * N)
-    sizes[0] = K
-    sizes[1] = bins * K // N  # whole for both values of gamma_t
-    sizes[2] = bins
+    return K, bins * K // N, bins  # J is whole for both values of gamma_t
 
 
-@part
-def throw(sizes, order, inside, rng):
-    """Put every kernel into J of the bins, every choice of J being equally probable."""
-    J = sizes[1]
-    bins = sizes[2]
-    few = 2 * J <= bins  # choose the bins of a kernel, or those without it
-    for j in range(bins):
-        order[j] = j
-        for i in range(inside.shape[1]):
-            inside[j, i] = not few
-    for i in range(inside.shape[1]):
-        for k in range(J if few else bins - J):
-            other = k + int(rng.random() * (bins - k))
-            j = order[other]
-            order[other] = order[k]
-            order[k] = j
-            inside[j, i] = few
+def collection(N: int, J: int, bins: int, rng: np.random.Generator) -> np.ndarray:
+    """Omega(J, K) by remark 1: which bin holds which kernel, (bins, N) bool."""
+    inside = np.zeros((bins, N), dtype=np.bool_)
+    for ball in range(N):
+        inside[rng.choice(bins, size=J, replace=False), ball] = True
+    return inside
 
 
 @part
 def draw_subset(params, state, rng):
-    """Draw a bin of kernels from the weights as they are now."""
-    measure(state.log_w, params.delta, params.gamma, state.sizes)
-    bins = state.sizes[2]
-    if bins == 1:
+    """Draw a bin of the collection from the weights as they are now; its kernels predict."""
+    N = state.w.shape[0]
+    _, J, bins = measure(state.log_w, params.delta, params.gamma)
+    if bins == 1:  # that of all kernels
+        for i in range(N):
+            state.subset[i] = i
+        state.n[0] = N
         return
     softmax(state.log_w, state.w)
-    throw(state.sizes, state.order, state.inside, rng)
-    for j in range(bins):
-        total = 0.0
-        for i in range(state.w.shape[0]):
-            if state.inside[j, i]:
-                total += state.w[i]
-        state.alpha[j] = total / state.sizes[1]
-    state.sizes[3] = draw(state.alpha[:bins], rng.random())
+    certain = draw(state.w, rng.random())
+    n = 0
+    for i in range(N):
+        if i == certain or bins * rng.random() < J:
+            state.subset[n] = i
+            n += 1
+    state.n[0] = n
 
 
 @part
 def choose_subset(state, rnd):
-    """Evaluate all kernels; combine those of the bin that was drawn."""
+    """Evaluate all kernels; combine those of the subset."""
     choose_all(rnd)
-    if state.sizes[2] == 1:
-        return
-    n = 0
-    for i in range(state.w.shape[0]):
-        if state.inside[state.sizes[3], i]:
-            rnd.combine[n] = i
-            n += 1
-    rnd.n[1] = n
+    n = state.n[0]
+    if n < rnd.f.shape[0]:
+        for m in range(n):
+            rnd.combine[m] = state.subset[m]
+        rnd.n[1] = n
 
 
 @part

@@ -348,8 +348,9 @@ def _search(folder: Path) -> list[Block]:
     if not blocks:
         return []
     about = (
-        "scripts/search_graph.py and scripts/search_active.py run every point of a grid on all cells "
-        "of a paper's tables of these learners, with one or two seeds, and rank it by its distance: "
+        "scripts/search_graph.py and scripts/search_active.py run every point of a grid on all "
+        "cells of a paper's tables of these learners, with one or two seeds, and rank it by its "
+        "distance: "
         "the mean of |ours / published − 1|. The nearest point is the variant called recovered. "
         "That it gives the published numbers is what it was chosen for; it is no default anywhere."
     )

@@ -44,11 +44,9 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,)
-    w: np.ndarray  # (N,) as in OMKL-AKS, and so are the next four
-    inside: np.ndarray  # (gamma N, N) bool
-    alpha: np.ndarray  # (gamma N,)
-    order: np.ndarray  # (gamma N,)
-    sizes: np.ndarray  # (4,)
+    w: np.ndarray  # (N,) as in OMKL-AKS, and so are the next two
+    subset: np.ndarray  # (N,)
+    n: np.ndarray  # (1,)
     unlabelled: np.ndarray  # (1,) rows since the last label; M before the first
 
 
