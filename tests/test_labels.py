@@ -166,3 +166,24 @@ def test_the_target_of_the_data_is_not_looked_at(tmp_path):
     assert "truth" not in outcome.run.result["regret"]
     with open(Path(outcome.run.folder) / "labels.csv") as file:
         assert file.read().startswith("row,label\n1,0.251\n5,0.255\n")
+
+
+def test_a_run_says_what_its_labels_cost(tmp_path):
+    """Errors of all rounds count, (54), with a label or without; labels over rounds is (55)."""
+    more = ("dataset.rows=60", "seeds=3", f"outputs={tmp_path}")
+    config = configuration([*BASE, *CONFIDENT, *more])
+    run = runner.run(config).run
+    result, curves = run.result, run.curves
+    assert result["labels_per_seed"] == [15, 15, 15] and result["labels"] == 15
+    assert (result["al_efficiency"], result["al_efficiency_std"]) == (0.25, 0.0)
+    assert result["mse_over"] == "all rounds"
+    assert result["mse_per_label"] == pytest.approx(result["mse_mean"] / 15)
+    np.testing.assert_array_equal(curves["labels"], np.tile((curves["t"] + 3) // 4, (3, 1)))
+    job = runner.prepare(config)
+    X, y = next(iter(job.stream.blocks(60)))
+    trace = runner._learners(job)[1].partial_fit(X, y)
+    assert result["mse"][1] == pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-12)
+
+    passive = runner.run(configuration([*BASE, "algorithm=raker", *more])).run.result
+    assert (passive["al_efficiency"], passive["labels"]) == (1.0, 60)
+    assert passive["mse_per_label"] == pytest.approx(passive["mse_mean"] / 60)
