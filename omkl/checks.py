@@ -31,6 +31,8 @@ DICTIONARY = tuple(
     + [Kernel("laplacian", b) for b in (0.5, 3.0)]
 )
 INPUTS, FEATURES, ROUNDS = 3, 8, 400
+# With these every kernel is evaluated and predicts, and every label is asked for.
+FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0}
 
 
 class Check(NamedTuple):
@@ -49,7 +51,10 @@ class Case:
         self.module = sys.modules[self.algorithm.module]
 
     def params(self, N: int = len(DICTIONARY), T: int = ROUNDS, **changes: Any) -> Any:
-        """Params with every field that may not exceed N cut to half of it."""
+        """Params with every field that may not exceed N cut to half of it.
+
+        Changes of parameters that the algorithm lacks are left out.
+        """
         given = dict(self.settings)
         for field in ("M", "rank"):
             if field in given:
@@ -246,6 +251,18 @@ def check_honesty(case: Case) -> None:
     np.testing.assert_array_equal(play(learner, X, y, poison), reference)
 
 
+def check_labels_not_asked_for(case: Case) -> None:
+    """Labels that were not asked for may be anything: the same bits."""
+    X, y = stream()
+    first = case.learner().partial_fit(X, y)
+    if first.asked.all():
+        raise Skip("asks for every label")
+    other = np.where(first.asked, y, np.nan)
+    second = case.learner().partial_fit(X, other)
+    np.testing.assert_array_equal(second.y_hat, first.y_hat)
+    np.testing.assert_array_equal(second.asked, first.asked)
+
+
 def check_selection(case: Case) -> None:
     """Selected kernels are distinct, in range, and those combined are among the evaluated."""
     X, y = stream()
@@ -313,16 +330,16 @@ def check_permutation(case: Case) -> None:
     """The order of the dictionary does not matter."""
     X, y = stream()
     order = np.array([3, 0, 5, 1, 4, 2])
-    reference = case.learner(M=len(DICTIONARY))
+    reference = case.learner(**FULL)
     y_hat = reference.partial_fit(X, y).y_hat
     if reference.used.min() < len(y):
         raise Skip("draws single kernels: another order is another draw")
     shuffled = tuple(DICTIONARY[i] for i in order)
     model = None
     if not case.algorithm.exact:  # the same features, in the other order
-        fresh = case.learner(M=len(DICTIONARY)).state.model
+        fresh = case.learner(**FULL).state.model
         model = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
-    other = case.learner(dictionary=shuffled, model=model, M=len(DICTIONARY))
+    other = case.learner(dictionary=shuffled, model=model, **FULL)
     np.testing.assert_allclose(other.partial_fit(X, y).y_hat, y_hat, rtol=0, atol=1e-10)
 
 
@@ -330,7 +347,7 @@ def check_one_kernel(case: Case) -> None:
     """With one kernel every regressor is online gradient descent."""
     X, y = stream()
     one = (Kernel("gaussian", 0.5),)
-    learner = case.learner(dictionary=one)
+    learner = case.learner(dictionary=one, **(FULL | {"M": 1}))
     if case.algorithm.exact:
         if tuple(case.algorithm.kernels(learner.params, one)) != one:
             raise Skip("its only kernel is its own")
@@ -351,11 +368,11 @@ def check_one_kernel(case: Case) -> None:
 
 
 def check_complete_graph(case: Case) -> None:
-    """Where every node sees every kernel, a graph-aided learner is the full-information one."""
+    """Where every node sees every kernel and every label, a learner is the passive one, Raker."""
     if case.algorithm.exact:
         raise Skip("exact kernels: there is no graph")
     X, y = stream()
-    learner = case.learner(M=len(DICTIONARY))
+    learner = case.learner(**FULL)
     y_hat = learner.partial_fit(X, y).y_hat
     if learner.used.min() < len(y):
         raise Skip("draws with replacement: no setting makes it evaluate every kernel")

@@ -454,7 +454,7 @@ def job(cfg: DictConfig) -> None:
             print(f"{label}: the same as an earlier job", flush=True)
             return
     # Jobs that a launcher runs in other processes would write over each other's bars.
-    shown = not sweeping or Sweep.folder is not None
+    shown = (not sweeping or Sweep.folder is not None) and config["stream"]["labels"] != "prompt"
     with console.Bar(label, config["seeds"], shown) as progress:
         outcome = runner.run(config, progress)
     if place is None:
@@ -578,7 +578,10 @@ class Sweep:
         if cls.figures and not interrupted and len(finished) > 1:
             from omkl.report import figures
 
-            drawn = figures.comparison(finished, folder) + figures.summary(finished, folder)
+            drawn = figures.comparison(finished, folder)
+            if any(map(figures.saved_labels, finished)):
+                drawn += figures.comparison(finished, folder, "labels", against="labels")
+            drawn += figures.summary(finished, folder) + figures.tradeoff(finished, folder)
             names = ", ".join(path.name for path in drawn if path.suffix == ".png")
             print(f"plots    {names} (each as .pdf too)")
         if any(tracked for _, tracked in jobs):

@@ -7,8 +7,9 @@ MLflow view are all made from it.
     config.yaml      the resolved configuration
     result.json      status and every summary number (see below); written last
     results.parquet  one tidy row a seed
+    labels.csv       row and label, as they came, where labels come from outside
     curves.npz       arrays (see below)
-    *.png, *.pdf     plots: mse, regret, weights, usage
+    *.png, *.pdf     plots: mse, regret, weights, usage; labels where some were not asked for
 
 ``result.json``
     status            "complete" | "failed"; a run that was interrupted has no result.json
@@ -23,7 +24,14 @@ MLflow view are all made from it.
     max_squared_error, max_kernel_squared_error, max_norm
                       largest squared error of a prediction and of a single evaluated
                       kernel, over rounds and seeds; largest norm of x
-    labels            labels asked for, mean over the seeds
+    mse_over          "all rounds", or "rounds with a label" where labels come from outside
+                      (``omkl.labels``) and no others are known; regret is skipped then
+    labels, labels_per_seed
+                      labels asked for: mean over the seeds, list
+    al_efficiency, al_efficiency_std
+                      labels over rounds: mean and sample standard deviation over the seeds;
+                      1 for a learner that asks always
+    mse_per_label     MSE of all rounds over the number of labels, mean over the seeds
     seconds           wall time of streaming all seeds, without compilation
     seconds_per_seed  list: time inside the learner, summed over blocks
     regret            {comparator: {"label": .., "mean": .., "std": ..}} cumulative squared
@@ -38,7 +46,8 @@ MLflow view are all made from it.
 
 ``curves.npz`` (R seeds, P recorded rounds, N kernels)
     t                 (P,) rounds that are recorded, 1-based
-    mse               (R, P) mean squared error of rounds 1..t
+    mse               (R, P) mean squared error of rounds 1..t, with or without a label
+    labels            (R, P) labels asked for in rounds 1..t
     regret_<name>     (R, P) cumulative squared error minus the comparator's
     weights           (R, N) expert weights after the last round, rows sum to 1
     usage             (R, N) rounds in which the kernel was evaluated

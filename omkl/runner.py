@@ -23,10 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import omkl
-from omkl import algorithms, comparators, jit, kernels, params, results, tracking
+from omkl import algorithms, comparators, jit, kernels, labels, params, results, tracking
 from omkl.datasets import DataError, Stream, open_stream
+from omkl.datasets.download import sha256_of
 from omkl.engine import PRECISIONS, Algorithm, Learner, Schedule, draw_features
-from omkl.metrics import Recorder, mean_and_deviation
+from omkl.metrics import Recorder, label_cost, mean_and_deviation
 from omkl.results import Run
 
 Progress = Callable[[str, int, int | None, float | None], None]
@@ -66,6 +67,7 @@ class Job(NamedTuple):
     algorithm: Algorithm
     params: Any
     seeds: list[int]
+    label: labels.Label | None = None  # who is asked; None: the data
 
 
 def prepare(config: Mapping[str, Any]) -> Job:
@@ -90,14 +92,20 @@ def prepare(config: Mapping[str, Any]) -> Job:
     # An exact-kernel learner draws nothing: one repetition says all.
     n_seeds = 1 if algorithm.exact else config["seeds"]
     seeds = [config["seed"] + r for r in range(n_seeds)]
+    if not stream.labelled and n_seeds > 1:
+        raise ValueError(
+            f"stream.labels={config['stream']['labels']} is asked by one learner, and there are "
+            f"{n_seeds} seeds; set seeds=1"
+        )
     if algorithm.exact:
-        _require_memory(len(algorithm.kernels(built, dictionary)), stream)
+        on_budget = "budget" in algorithm.Params._fields  # type: ignore[attr-defined]
+        _require_memory(len(algorithm.kernels(built, dictionary)), stream, on_budget)
     return Job(_portable(config, stream), stream, dictionary, algorithm, built, seeds)
 
 
-def _require_memory(n_kernels: int, stream: Stream) -> None:
-    """Exact kernels keep every row: refuse what cannot be held before the first round."""
-    if stream.n_rounds is None:
+def _require_memory(n_kernels: int, stream: Stream, on_budget: bool) -> None:
+    """Without a budget exact kernels keep every row: refuse what cannot be held."""
+    if stream.n_rounds is None or on_budget:
         return
     gigabytes = stream.n_rounds * (n_kernels + stream.n_inputs) * 8 / 1e9
     if gigabytes > MOST_GIGABYTES:
@@ -138,11 +146,14 @@ def _portable(config: Mapping[str, Any], stream: Stream) -> dict[str, Any]:
 
     So the run folder can move, and a file that has changed makes another run.
     """
-    dataset = dict(config["dataset"])
+    dataset, settings = dict(config["dataset"]), dict(config["stream"])
     if "path" in dataset:
         (file,) = stream.provenance["files"]
         dataset |= {"path": file["name"], "sha256": file["sha256"]}
-    return {**config, "dataset": dataset}
+    if settings["labels"] not in labels.SOURCES:
+        path = Path(settings["labels"])
+        settings["labels"] = f"{path.name} sha256:{sha256_of(path)}"
+    return {**config, "dataset": dataset, "stream": settings}
 
 
 def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,17 +187,28 @@ def folder_of(config: Mapping[str, Any]) -> Path:
     return Path(config["outputs"]) / "runs" / str(config["dataset"]["name"]) / name
 
 
-def run(config: Mapping[str, Any], progress: Progress | None = None) -> Outcome:
+def run(
+    config: Mapping[str, Any],
+    progress: Progress | None = None,
+    label: labels.Label | None = None,
+) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised.
+
+    ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
+    data; with it the job is always computed.
 
     A job that cannot begin leaves nothing behind. One that breaks writes its failure
     into its folder, unless a finished result is there: that is only replaced by
     another finished one. KeyboardInterrupt passes through and changes nothing.
     """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    if label is not None:
+        stream = {**config["stream"], "labels": labels.CALLBACK}
+        config = {**config, "stream": stream, "force": True}
     try:
         if progress:
             progress("reading the data", 0, None, None)
+        source = _label_source(config, label)
         job = prepare(config)
     except Exception as error:
         explained = isinstance(error, ValueError | OSError | MemoryError)
@@ -209,7 +231,7 @@ def run(config: Mapping[str, Any], progress: Progress | None = None) -> Outcome:
             notes.append(f"{folder.name} was computed by other code or data: computed anew")
         with _writable(folder):
             tracker = _prepare_tracking(config)
-            result, curves = compute(job, progress)
+            result, curves = compute(_with_labels(job, source, folder), progress)
             stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
             result = stamp | result
             with _staging(folder) as staging:
@@ -230,6 +252,37 @@ def run(config: Mapping[str, Any], progress: Progress | None = None) -> Outcome:
                 _write_config(folder, config)
                 results.write_result(folder, failed.result)
         return Outcome(failed, "failed", [])
+
+
+def _label_source(config: Mapping[str, Any], label: labels.Label | None) -> labels.Label | None:
+    """Who gives labels, as far as it is known before the data are open; None: data or prompt."""
+    given = config["stream"]["labels"]
+    if not isinstance(given, str):
+        raise ValueError(f"stream.labels={given!r} is none of {', '.join(labels.SOURCES)}, FILE")
+    if given == labels.CALLBACK and label is None:
+        raise ValueError(
+            "stream.labels=callback is a function in Python: runner.run(config, label=function)"
+        )
+    if given in labels.SOURCES:
+        return label
+    if not given.endswith(".csv"):
+        raise ValueError(
+            f"stream.labels={given} is none of {', '.join(labels.SOURCES)}, and no CSV file with "
+            "the columns row and label"
+        )
+    return labels.File(Path(given))
+
+
+def _with_labels(job: Job, source: labels.Label | None, folder: Path) -> Job:
+    """The job with its labels from outside kept in its folder as they come."""
+    if job.stream.labelled:
+        return job
+    prompted = source is None
+    if source is None:
+        unit = job.stream.provenance["scaling"].get("max_norm", 1.0)
+        source = labels.Prompt(job.stream.inputs, unit)
+    kept = labels.Kept(folder / "labels.csv", source, resume=prompted)
+    return job._replace(label=kept)
 
 
 def _identity(config: Mapping[str, Any], started: str) -> dict[str, Any]:
@@ -328,31 +381,41 @@ def compute(
         learners = pool.submit(_learners, job).result()
     recorder = Recorder(len(learners))
     seconds = np.zeros(len(learners))
-    labels = np.zeros(len(learners), dtype=np.int64)
+    asked = Recorder(len(learners))
     low, high, largest_norm, largest_error = np.inf, -np.inf, 0.0, 0.0
 
-    def one(r: int, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def one(r: int, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         before = time.perf_counter()
         trace = learners[r].partial_fit(X, y)
-        labels[r] += np.count_nonzero(trace.asked)
         seconds[r] += time.perf_counter() - before
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
-            return np.square(trace.y_hat - y)
+            return np.square(trace.y_hat - y), trace.asked
 
     if progress:
         progress("rounds", 0, stream.n_rounds, None)
     clock = time.perf_counter()
     with _threads(n_threads) as pool:
         for X, y in stream.blocks(config["block"]):
-            errors = list(pool.map(lambda r: one(r, X, y), range(len(learners))))  # noqa: B023
+            if job.label is None:
+                told = list(pool.map(lambda r: one(r, X, y), range(len(learners))))  # noqa: B023
+            else:
+                trace, y = labels.learn(learners[0], X, job.label, recorder.n_rounds)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    unknown_is_0 = np.where(trace.asked, np.square(trace.y_hat - y), 0.0)
+                told = [(unknown_is_0, trace.asked)]
+                seconds[0] = time.perf_counter() - clock
+            errors = [error for error, _ in told]
             with np.errstate(over="ignore", invalid="ignore"):
                 recorder.add(np.stack(errors))
+            asked.add(np.stack([bought for _, bought in told]))
             _require_finite(job, recorder)
-            low, high = min(low, float(y.min())), max(high, float(y.max()))
+            low = min(low, float(np.nanmin(y, initial=np.inf)))
+            high = max(high, float(np.nanmax(y, initial=-np.inf)))
             largest_norm = max(largest_norm, float(np.linalg.norm(X, axis=1).max()))
             largest_error = max(largest_error, *(float(e.max()) for e in errors))
             if progress:
-                so_far = float(recorder.total.mean() / recorder.n_rounds)
+                known = recorder.n_rounds if job.label is None else asked.total.mean()
+                so_far = float(recorder.total.mean() / known)
                 progress("rounds", recorder.n_rounds, stream.n_rounds, so_far)
     elapsed = time.perf_counter() - clock
     T = recorder.n_rounds
@@ -364,7 +427,9 @@ def compute(
             "is nothing to learn. Choose another dataset.target or more rows."
         )
     rounds, sums = recorder.curve()
-    mse = recorder.total / T
+    n_bought = asked.curve()[1].astype(np.int64)
+    n_known = rounds if job.label is None else n_bought  # rounds whose error is known
+    mse = recorder.total / n_known[..., -1]
     mean, deviation = mean_and_deviation(mse)
     used = np.stack([learner.used for learner in learners])
     regret, regret_curves = _regret(job, rounds, sums, progress)
@@ -383,7 +448,8 @@ def compute(
         "mse_std": deviation,
         "mse": mse.tolist(),
         "kernels_per_round": float(used.sum() / (T * len(learners))),
-        "labels": float(labels.mean()),
+        **label_cost(mse, n_bought[:, -1], T),
+        "mse_over": "all rounds" if job.label is None else "rounds with a label",
         "seconds": elapsed,
         "seconds_per_seed": seconds.tolist(),
         "threads": most_threads if job.algorithm.exact else n_threads,
@@ -392,7 +458,8 @@ def compute(
     }
     curves = {
         "t": rounds,
-        "mse": sums / rounds,
+        "mse": sums / n_known,
+        "labels": n_bought,
         "weights": np.stack([_weights(learner) for learner in learners]),
         "usage": used,
         "kernel_family": np.array([k.family for k in learned_with]),
@@ -473,6 +540,13 @@ def _regret(
         curves[f"regret_{name}"] = regret
         mean, deviation = mean_and_deviation(regret[:, -1])
         entries[name] = {"label": label, "mean": mean, "std": deviation, **more}
+
+    if job.label is not None:
+        unknown = "labels come from outside, and most are not known"
+        names = {"ridge_features": comparators.RIDGE_FEATURES}
+        names["kernel_ridge"] = comparators.KERNEL_RIDGE
+        wanted = [name for name in names if settings[name]]
+        return {name: {"label": names[name], "skipped": unknown} for name in wanted}, {}
 
     truth = stream.truth(job.config["block"])
     if truth is not None:
@@ -653,7 +727,7 @@ def _tidy(result: Mapping[str, Any]) -> bytes:
         "mse": list(result["mse"]),
         "seconds": list(result["seconds_per_seed"]),
         "kernels_per_round": [result["kernels_per_round"]] * n,
-        "labels": [result["labels"]] * n,
+        "labels": list(result["labels_per_seed"]),
     }
     sink = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), sink)
@@ -707,7 +781,7 @@ def default_threads() -> int:
 
 def _sources_digest() -> str:
     digest = hashlib.sha256(jit.fingerprint().encode())
-    names = ["kernels", "graphs", "params", "comparators", "metrics", "runner"]
+    names = ["kernels", "graphs", "params", "comparators", "metrics", "runner", "labels"]
     files = [jit.PACKAGE / f"{n}.py" for n in names] + sorted(jit.PACKAGE.glob("datasets/*.py"))
     for path in files:
         digest.update(path.read_bytes())

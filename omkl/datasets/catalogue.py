@@ -49,6 +49,8 @@ def open_stream(
                   before scaling; a shorter data set is streamed whole
         scaling   "whole" | "running" | "none", see ``omkl.datasets.stream``
         order     "file" | "shuffled"; only data held in memory can be shuffled
+        labels    "data"; anything else: labels come from outside, see ``omkl.labels``, and the
+                  stream's y is NaN (an own file then needs no target)
     seed
         Of the shuffle; nothing else depends on it.
 
@@ -74,12 +76,13 @@ def open_stream(
             )
         )
     causal = scaling == "running"
+    labelled = stream_cfg.get("labels", "data") == "data"
     if own:
-        return _open_own(dataset_cfg, name, limit, scaling, causal)
+        return _open_own({**dataset_cfg, "labelled": labelled}, name, limit, scaling, causal)
     if "n_centres" in dataset_cfg:
-        return _open_synthetic(dataset_cfg, name, limit, scaling)
+        return _open_synthetic(dataset_cfg, name, limit, scaling, labelled)
     if "file" in dataset_cfg:
-        return _open_catalogued(dataset_cfg, name, limit, scaling, causal, order, seed)
+        return _open_catalogued(dataset_cfg, name, limit, scaling, causal, order, seed, labelled)
     raise DataError(
         f"{name}: a data set needs one of the keys 'file' (an entry of the catalogue), "
         "'path' (an own table) or 'n_centres' (synthetic)."
@@ -121,10 +124,13 @@ def _open_own(
         limit=limit,
         survey=False,
         provenance=provenance,
+        labelled=cfg["labelled"],
     )
 
 
-def _open_synthetic(cfg: Mapping[str, Any], name: str, limit: int | None, scaling: str) -> Stream:
+def _open_synthetic(
+    cfg: Mapping[str, Any], name: str, limit: int | None, scaling: str, labelled: bool
+) -> Stream:
     from omkl.datasets.synthetic import SyntheticSource
 
     source = SyntheticSource(cfg)
@@ -148,6 +154,7 @@ def _open_synthetic(cfg: Mapping[str, Any], name: str, limit: int | None, scalin
         survey=False,
         provenance=provenance,
         change_rounds=() if source.change_at is None else (source.change_at,),
+        labelled=labelled,
     )
 
 
@@ -159,6 +166,7 @@ def _open_catalogued(
     causal: bool,
     order: str,
     seed: int,
+    labelled: bool,
 ) -> Stream:
     from omkl.datasets import prepare, readers
 
@@ -217,6 +225,7 @@ def _open_catalogued(
         limit=limit,
         survey=True,
         provenance=provenance,
+        labelled=labelled,
     )
 
 

@@ -26,6 +26,14 @@ def mse_text(result: Mapping[str, Any]) -> str:
     return text + " x 10^-3"
 
 
+def labels_text(result: Mapping[str, Any]) -> str:
+    """How many labels were asked for, and what one of them bought."""
+    text = f"{result['labels']:,.0f} asked for, AL_eff {result['al_efficiency']:.4g}"
+    if result["al_efficiency_std"]:
+        text += f" ± {result['al_efficiency_std']:.2g}"
+    return f"{text}, MSE per label {result['mse_per_label']:.3g}"
+
+
 def print_run(run: Run, console: Console) -> None:
     """The result table of one run: error, regret, kernels and time."""
     from rich.table import Table
@@ -36,13 +44,14 @@ def print_run(run: Run, console: Console) -> None:
         title=f"{name_of(run)} on {result['dataset']}", title_justify="left", show_header=False
     )
     over = f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
-    table.add_row("MSE", f"{mse_text(result)}   ({over})")
+    where = "" if result.get("mse_over", "all rounds") == "all rounds" else ", rounds with a label"
+    table.add_row("MSE", f"{mse_text(result)}   ({over}{where})")
     table.add_row("stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs")
     table.add_row(
         "kernels",
         f"{result['n_kernels']} in the dictionary, {result['kernels_per_round']:.4g} a round",
     )
-    table.add_row("labels", f"{result['labels']:,.0f} asked for")
+    table.add_row("labels", labels_text(result))
     for entry in result["regret"].values():
         if "skipped" in entry:
             continue

@@ -32,8 +32,8 @@ N_COLUMNS = 3
 
 
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
-    """The four figures of one run; the paths written."""
-    return [path for draw in (mse, regret, weights, usage) for path in draw(run, folder)]
+    """The figures of one run; the paths written."""
+    return [path for draw in (mse, labels, regret, weights, usage) for path in draw(run, folder)]
 
 
 def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]:
@@ -61,6 +61,33 @@ def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]
         axes.set_title(_title(run, "running mean squared error"))
         axes.legend(loc="best")
         return style.save(figure, folder or run.folder, "mse")
+
+
+def labels(run: Run, folder: Path | None = None) -> list[Path]:
+    """The same mean over the labels bought so far; nothing where all were, which is ``mse``."""
+    _need_complete(run)
+    if not saved_labels(run):
+        return []
+    chosen = drawn_rounds(run.curves["t"], skip=0.005)
+    bought = run.curves["labels"].mean(axis=0)[chosen]
+    mean, std = mean_std(run.curves["mse"][:, chosen])
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 4.2))
+        axes = figure.add_subplot()
+        low, high = _positive_limits(mean, std)
+        band_line(axes, bought, mean, std, 0, _seeds(run), floor=low)
+        style.log_axis(axes.yaxis, low, high)
+        axes.set_xlim(0, 1.02 * bought[-1])
+        axes.set(xlabel="labels bought", ylabel="MSE of all rounds so far")
+        share = f"{run.result['al_efficiency']:.3g} of the labels bought"
+        axes.set_title(_title(run, f"running mean squared error against its cost, {share}"))
+        axes.legend(loc="best")
+        return style.save(figure, folder or run.folder, "labels")
+
+
+def saved_labels(run: Run) -> bool:
+    """Whether a label was not asked for."""
+    return run.result["al_efficiency"] < 1.0
 
 
 def regret(run: Run, folder: Path | None = None) -> list[Path]:
@@ -159,8 +186,12 @@ def comparison(
     folder: Path,
     name: str = "comparison",
     suffixes: Sequence[str] = ("png", "pdf"),
+    against: str = "t",
 ) -> list[Path]:
-    """A panel a data set with the MSE curves of all its complete runs."""
+    """A panel a data set with the MSE curves of all its complete runs.
+
+    ``against`` is "t", the rounds, or "labels", those bought so far on the mean of the seeds.
+    """
     runs, labels, datasets = _sweep(runs)
     if not runs:
         return []
@@ -178,20 +209,21 @@ def comparison(
                 if run.result["dataset"] != dataset:
                     continue
                 chosen = drawn_rounds(run.curves["t"], 0.01, N_DRAWN_SMALL)
-                t = run.curves["t"][chosen]
+                t = np.atleast_2d(run.curves[against]).mean(axis=0)[chosen]
                 mean, std = mean_std(run.curves["mse"][:, chosen])
                 limits.append(_positive_limits(mean, std))
                 index = order.index(label)
                 handles[label] = band_line(
                     axes, t, mean, std, index, texts[index], floor=limits[-1][0], opacity=0.12
                 )
-                _changes(axes, run.curves["change_rounds"], t)
+                if against == "t":
+                    _changes(axes, run.curves["change_rounds"], t)
                 last = max(last, int(t[-1]))
             style.log_axis(axes.yaxis, min(a for a, _ in limits), max(b for _, b in limits))
             round_axis(axes, np.array([1, last]))
             axes.set_title(style.wrapped(dataset, 30))
             if place + columns >= len(datasets):
-                axes.set_xlabel("round t")
+                axes.set_xlabel("round t" if against == "t" else "labels bought")
             if place % columns == 0:
                 axes.set_ylabel("MSE of rounds 1..t")
         entries = [handles[label] for label in order]
@@ -246,6 +278,60 @@ def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Pa
                 axes.set_xlabel("MSE of all rounds")
         figure.suptitle(f"Final mean squared error, {_spread_of(runs)}", fontsize=10)
         return style.save(figure, folder, name)
+
+
+def tradeoff(
+    runs: Sequence[Run],
+    folder: Path,
+    name: str = "tradeoff",
+    suffixes: Sequence[str] = ("png", "pdf"),
+) -> list[Path]:
+    """AL_eff and MSE against eta_c, a line a learner and M, a row of panels a data set.
+
+    Nothing where the runs have fewer than two values of eta_c on each data set. eta_c = 0,
+    where every label is bought, stands at the left end of the logarithmic axis.
+    """
+    runs = [r for r in runs if r.complete and {"eta_c", "M"} <= r.result["params"].keys()]
+    lines: dict[tuple[str, str, int], list[Run]] = {}
+    for run in runs:
+        key = (run.result["dataset"], style.name_of(run), int(run.result["params"]["M"]))
+        lines.setdefault(key, []).append(run)
+    lines = {key: found for key, found in lines.items() if len({_eta_c(r) for r in found}) > 1}
+    if not lines:
+        return []
+    datasets = list(dict.fromkeys(dataset for dataset, _, _ in lines))
+    order = sorted({(learner, M) for _, learner, M in lines})
+    positive = [_eta_c(r) for found in lines.values() for r in found if _eta_c(r) > 0.0]
+    leftmost = min(positive) / 3.0
+    quantities = (("al_efficiency", 1.0, "AL_eff"), ("mse_mean", 1e3, "MSE × 10⁻³"))
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 2.9 * len(datasets) + 0.5))
+        grid = figure.subplots(len(datasets), 2, squeeze=False)
+        handles: dict[tuple[str, int], Artist] = {}
+        for row, dataset in zip(grid, datasets, strict=True):
+            for axes, (quantity, unit, label) in zip(row, quantities, strict=True):
+                for index, (learner, M) in enumerate(order):
+                    found = sorted(lines.get((dataset, learner, M), []), key=_eta_c)
+                    if not found:
+                        continue
+                    x = [max(_eta_c(run), leftmost) for run in found]
+                    y = [unit * run.result[quantity] for run in found]
+                    (handles[learner, M],) = axes.plot(
+                        x, y, label=f"{learner}, M = {M}", **style.look(index)
+                    )
+                style.log_axis(axes.xaxis, leftmost / 1.2, 1.2 * max(positive))
+                if min(_eta_c(run) for run in runs) == 0.0:
+                    ticks = [leftmost, *(t for t in axes.get_xticks() if t > 3.5 * leftmost)]
+                    axes.set_xticks(ticks, ["0", *(f"{t:g}" for t in ticks[1:])])
+                axes.set(ylabel=label, title=dataset)
+                if dataset == datasets[-1]:
+                    axes.set_xlabel("confidence eta_c")
+        figure.legend(handles=[handles[key] for key in order], loc="outside lower center", ncols=3)
+        return style.save(figure, folder, name, suffixes)
+
+
+def _eta_c(run: Run) -> float:
+    return float(run.result["params"]["eta_c"])
 
 
 def _need_complete(run: Run) -> None:

@@ -31,6 +31,10 @@ TITLES = {
     "sfg_r": "OMKL-SFG-R",
     "sfg_mkl": "SFG-MKL",
     "sfg_mkl_r": "SFG-MKL-R",
+    "omkl_aks": "OMKL-AKS",
+    "amkl": "AMKL",
+    "amkl_aks": "AMKL-AKS",
+    "omkl_b": "OMKL-B",
 }
 
 # Okabe and Ito's colours without yellow, which vanishes on white paper. The three
