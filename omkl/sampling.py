@@ -68,8 +68,13 @@ def cover_of(edges: np.ndarray) -> np.ndarray:
 
 
 def seen_of(edges: np.ndarray) -> np.ndarray:
-    """For every kernel the tree of MASS over its in-neighbours, (2 N M,)."""
-    return np.zeros(2 * edges.shape[1] * edges.shape[2])
+    """For every kernel the tree of MASS over its in-neighbours, (2 N M,); at 0 how many those are.
+
+    Of n leaves the first is at n: the tree need not be full.
+    """
+    seen = np.zeros(2 * edges.shape[1] * edges.shape[2])
+    np.add.at(seen, edges[FIRST], 1.0)
+    return seen
 
 
 def stale(trees: np.ndarray) -> None:
@@ -128,15 +133,13 @@ def begin(mass, top, log_u):
 @part
 def begin_seen(edges, seen, mass):
     """All sums over in-neighbours anew."""
-    N = edges.shape[1]
     P = mass.shape[0] // 2
-    for i in range(N):
+    for i in range(edges.shape[1]):
         for m in range(edges.shape[2]):
             seen[edges[FIRST, i, m] + edges[LEAF, i, m]] = mass[P + i]
-    for i in range(N):
+    for i in range(edges.shape[1]):
         first = edges[FIRST, i, 0]
-        end = edges[FIRST, i + 1, 0] if i + 1 < N else seen.shape[0]
-        for k in range((end - first) // 2 - 1, 0, -1):
+        for k in range(int(seen[first]) - 1, 0, -1):
             seen[first + k] = seen[first + 2 * k] + seen[first + 2 * k + 1]
 
 

@@ -79,8 +79,9 @@ def refined(state, rank, sign, only_undominated):
 
 @pytest.mark.parametrize("only_undominated", [False, True])
 @pytest.mark.parametrize("rank", [1, 4, 20])
+@pytest.mark.parametrize("K", [1, 3, 32])
 @pytest.mark.parametrize(("name", "sign"), [("sfg_r", 1.0), ("sfg_mkl_r", -1.0)])
-def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, rank, only_undominated):
+def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, only_undominated):
     """Steps that are whole numbers: nodes tie, fall behind and come back into DS'_t."""
     from omkl.algorithms.sfg_r import N_REFINED, REFINED
 
@@ -88,9 +89,10 @@ def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, rank, only_
     some += tuple(Kernel("laplacian", 10.0**b) for b in np.linspace(-2, 2, 10))
     case = Case(name, default_settings(name) | {"only_undominated": only_undominated})
     ours = case.learner(dictionary=some, M=5, rank=rank)
-    state, rng = ours.state, np.random.default_rng(rank)
+    room = {"near": np.zeros((len(some), K), dtype=np.int64), "distance": np.zeros((len(some), K))}
+    state, rng = ours.state._replace(**room), np.random.default_rng(rank)
     added = 0
-    for t in range(1, 400):
+    for t in range(1, 200):
         select(ours.params, state, t, ours.rng, ours._round)
         dominates, edges = refined(state, rank, sign, only_undominated)
         np.testing.assert_array_equal(state.cover[MEMBER] == 1, dominates)
@@ -98,7 +100,7 @@ def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, rank, only_
         counts = np.bincount(edges[edges >= 0], minlength=len(some))
         np.testing.assert_array_equal(state.links[N_REFINED], counts)
         added += counts.sum()
-        if t == 200:  # every weight may change when it is said
+        if t == 100:  # every weight may change when it is said
             state.log_u[:] = -rng.integers(0, 5, size=len(some))
             sampling.stale(state.trees)
         else:

@@ -38,7 +38,7 @@ from omkl.algorithms.sfg import choose_node, dissimilar, predict, update
 from omkl.engine import Schedule, at, choose, register
 from omkl.features import RandomFeatures
 from omkl.jit import part
-from omkl.kernels import Kernel, divergence, divergences
+from omkl.kernels import Kernel, Matrix, divergence, divergences
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.sampling import (
     COUNT,
@@ -107,7 +107,7 @@ def on_graph(edges: np.ndarray, divergence: Any, rank: int, model: RandomFeature
     """The state before the first round on a graph (3, N, M), to be refined by ``divergence``."""
     N = edges.shape[1]
     links = np.zeros((9, N), dtype=np.int64)
-    K = min(N, CANDIDATES)
+    K = 1 if isinstance(divergence, Matrix) else CANDIDATES  # a look into a matrix is cheap
     links[[PARTNER, REFINED]] = -1
     return State(
         model,
@@ -285,13 +285,20 @@ def connect(state, n, sign, only_undominated):
         set_partner(links, i, j)
         if j < 0:
             links[OTHERS, left] = i
-            links[WHOLE, i] = 1
+            links[WHOLE, i] = 0 if size < n else 1
             left += 1
         else:
             set_edge(edges, cover, links, i, only_undominated)
-    if size < left:  # the longer of the two loops is the inner one
+    if size < n:  # few candidates, many nodes: the best for each is enough
         for m in range(size):
-            offer(state, links[MEMBERS, m], left, sign, only_undominated)
+            j = links[MEMBERS, m]
+            divergences(state.divergence, j, links[OTHERS], left, room[FOUND], room[SPARE])
+            keep_best(links[OTHERS], left, room[FOUND], sign, j, m == 0, near, distance)
+        for k in range(left):
+            i = links[OTHERS, k]
+            links[N_NEAR, i] = 1
+            set_partner(links, i, near[i, 0])
+            set_edge(edges, cover, links, i, only_undominated)
         return
     for k in range(left):
         i = links[OTHERS, k]
@@ -304,6 +311,17 @@ def connect(state, n, sign, only_undominated):
                 links[WHOLE, i] = 0
         set_partner(links, i, near[i, 0])
         set_edge(edges, cover, links, i, only_undominated)
+
+
+@part
+def keep_best(others, n, found, sign, j, first, near, distance):
+    """Node j becomes the best so far of those among ``others`` that it suits best."""
+    for k in range(n):
+        i = others[k]
+        v = sign * found[k]
+        if first or v > distance[i, 0]:
+            near[i, 0] = j
+            distance[i, 0] = v
 
 
 @part
@@ -358,6 +376,8 @@ def offer(state, j, n, sign, only_undominated):
     for k in range(n):
         i = links[OTHERS, k]
         v = sign * room[FOUND, k]
+        if links[WHOLE, i] == 0 and v < distance[i, links[N_NEAR, i] - 1]:
+            continue
         insert(links, near[i], distance[i], i, j, v)
         first = next_candidate(cover, links, near[i], distance[i], i)
         if first != links[PARTNER, i]:
