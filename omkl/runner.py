@@ -409,8 +409,9 @@ def compute(
                 recorder.add(np.stack(errors))
             asked.add(np.stack([bought for _, bought in told]))
             _require_finite(job, recorder)
-            low = min(low, float(np.nanmin(y, initial=np.inf)))
-            high = max(high, float(np.nanmax(y, initial=-np.inf)))
+            told_y = y if job.label is None else y[trace.asked]
+            low = min(low, float(told_y.min(initial=np.inf)))
+            high = max(high, float(told_y.max(initial=-np.inf)))
             largest_norm = max(largest_norm, float(np.linalg.norm(X, axis=1).max()))
             largest_error = max(largest_error, *(float(e.max()) for e in errors))
             if progress:
@@ -421,7 +422,7 @@ def compute(
     T = recorder.n_rounds
     if T < 2:
         raise DataError(f"{stream.name}: a stream needs at least 2 rows, {T} came")
-    if low == high:
+    if low == high and job.label is None:
         raise DataError(
             f"{stream.name}: the target {stream.target!r} is the same in all {T} rows, so there "
             "is nothing to learn. Choose another dataset.target or more rows."
