@@ -13,7 +13,7 @@ import re
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -500,6 +500,8 @@ def job(cfg: DictConfig) -> None:
     if elsewhere:
         share_the_machine()
         Sweep.recall(Path(hydra_config.sweep.dir))
+        if config["fail_fast"] and Sweep.has_failed(Path(hydra_config.sweep.dir)):
+            return
     task = Sweep.task(config, hydra_config.runtime.output_dir, hydra_config.job.num)
     if task is None:
         return
@@ -510,6 +512,8 @@ def job(cfg: DictConfig) -> None:
         console.Bar(task.label, config["seeds"], shown=not elsewhere) as progress,
     ):
         text, failed = Sweep.work(task, progress)
+    if elsewhere:  # Lines tells it
+        return
     print(text, flush=True)
     if failed and config["fail_fast"]:
         raise SystemExit(EXIT_FAILED)
@@ -548,6 +552,7 @@ class Sweep:
     figures = True
     n_jobs: int | None = None
     swept: tuple[str, ...] = ()
+    lines: Lines | None = None
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Called by Hydra, before any job and in this process."""
@@ -572,6 +577,8 @@ class Sweep:
             Sweep.folder.mkdir(parents=True, exist_ok=True)
             text = json.dumps({"n_jobs": Sweep.n_jobs, "swept": Sweep.swept})
             (Sweep.folder / "sweep.json").write_text(text, encoding="utf-8")
+        if config.hydra.runtime.choices.get("hydra/launcher") in EXTRAS:
+            Sweep.lines = Lines(Sweep.folder)
 
     @classmethod
     def recall(cls, folder: Path) -> None:
@@ -630,8 +637,13 @@ class Sweep:
     def ended(task: Task, outcome: Outcome) -> tuple[str, bool]:
         from omkl.report import console
 
-        Sweep.record(task.place, outcome)
-        return console.line_text(task.label, outcome), outcome.status == "failed"
+        text = console.line_text(task.label, outcome)
+        Sweep.record(task.place, outcome, text)
+        return text, outcome.status == "failed"
+
+    @staticmethod
+    def has_failed(folder: Path) -> bool:
+        return any(fact["status"] == "failed" for fact, _ in _facts(folder))
 
     @staticmethod
     def claim(config: Mapping[str, Any], sweep_folder: str, number: int) -> Path | None:
@@ -648,12 +660,12 @@ class Sweep:
         return place
 
     @staticmethod
-    def record(place: Path, outcome: Outcome) -> None:
+    def record(place: Path, outcome: Outcome, text: str) -> None:
         from omkl import results
 
         run = outcome.run
         facts = json.loads(place.read_text(encoding="utf-8"))
-        facts |= {"status": outcome.status, "tracked": outcome.tracked}
+        facts |= {"status": outcome.status, "tracked": outcome.tracked, "text": text}
         facts["folder"] = os.path.relpath(run.folder, place.parent)
         if outcome.status == "failed":  # its run folder may not exist, or hold an older result
             facts |= {"result": run.result, "config": run.config}
@@ -666,6 +678,8 @@ class Sweep:
         folder, cls.folder = cls.folder, None
         if folder is None:
             return
+        if cls.lines is not None:
+            cls.lines.finish()
         from rich.console import Console
 
         from omkl.report import console, tables
@@ -693,14 +707,47 @@ class Sweep:
             print(console.tracked_text(cls.outputs))
 
 
+class Lines:
+    """Tells the jobs of other processes as they end, from the files that they leave."""
+
+    def __init__(self, sweep: Path) -> None:
+        self.sweep = sweep
+        self.told: set[Path] = set()
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+        self.thread.start()
+
+    def _watch(self) -> None:
+        while not self.over.wait(0.5):
+            self._tell()
+
+    def _tell(self) -> None:
+        for fact, path in _facts(self.sweep, self.told):
+            if "text" in fact:
+                self.told.add(path)
+                print(fact["text"], flush=True)
+
+    def finish(self) -> None:
+        self.over.set()
+        self.thread.join()
+        self._tell()
+
+
+def _facts(sweep: Path, but: Container[Path] = ()) -> list[tuple[dict[str, Any], Path]]:
+    """What the jobs of a sweep have left, in the order of the jobs."""
+    facts = []
+    for path in sweep.glob("jobs/*.json"):
+        if path not in but:
+            with contextlib.suppress(ValueError):  # just being written
+                facts.append((json.loads(path.read_text(encoding="utf-8")), path))
+    return sorted(facts, key=lambda pair: pair[0]["number"])
+
+
 def _jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
     """The runs of the jobs that ended, in the order of the jobs, and whether they are tracked."""
     from omkl.results import Run
 
-    facts = [
-        (json.loads(path.read_text(encoding="utf-8")), path) for path in sweep.glob("jobs/*.json")
-    ]
-    for fact, path in sorted(facts, key=lambda pair: pair[0]["number"]):
+    for fact, path in _facts(sweep):
         if fact["status"] == "failed":
             run = Run(path.relative_to(sweep))  # where the traceback is, seen from the table
             run.__dict__.update(result=fact["result"], config=fact["config"])
