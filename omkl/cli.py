@@ -96,14 +96,18 @@ def _run(arguments: Sequence[str]) -> int:
     import hydra
     from hydra.errors import HydraException
 
+    from omkl import starting
+
     try:
         line = CommandLine(arguments)
         sys.argv[1:] = line.checked()
         OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)
         folder = str(conf_folder())
         main = hydra.main(version_base="1.3", config_path=folder, config_name="config")(job)
+        once = starting.composing_once() if line.plain else contextlib.nullcontext()
         try:
-            main()
+            with once:
+                main()
         except (Exception, SystemExit):
             Sweep.finish()
             raise
@@ -191,6 +195,13 @@ class CommandLine:
                 before = "" if equals else flag
             if flag in ("--config-dir", "-cd") and value:
                 self.folders.append(Path(value))
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but the YAML files of ``conf`` and these arguments sets anything."""
+        flags = {argument.partition("=")[0] for argument in self.arguments}
+        mode = any("hydra.mode" in argument for argument in self.arguments)
+        return not mode and not flags & {*self._ANOTHER_MATTER} and len(self.folders) == 1
 
     def checked(self) -> list[str]:
         """The command line for Hydra. Raises UsageError that lists what exists, and the nearest.

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import omkl
-from omkl import algorithms, comparators, jit, kernels, params, results, tracking
+from omkl import algorithms, comparators, jit, kernels, params, results, starting, tracking
 from omkl.cores import cores, default_threads
 from omkl.datasets import DataError, Stream, download, open_stream
 from omkl.engine import Algorithm, Learner, Schedule, draw_features
@@ -482,6 +482,8 @@ def _learners(job: Job) -> list[Learner]:
     d, D = job.stream.n_inputs, job.config["D"]
     n_threads = job.config["threads"] or default_threads() if job.algorithm.exact else 1
 
+    starting.load_numba()
+
     def learner(seed: int) -> Learner:
         return Learner(job.algorithm, job.params, job.dictionary, d, D, seed, threads=n_threads)
 
@@ -613,9 +615,9 @@ def _cached(
     """A comparator is the same for every algorithm of a sweep: compute it once."""
     path = Path(job.config["outputs"]) / "comparators" / f"{_comparator_key(job, what)}.npz"
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError):
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
         pass
     made = make()
     path.parent.mkdir(parents=True, exist_ok=True)

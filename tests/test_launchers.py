@@ -26,7 +26,15 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omkl import cores
 from omkl.batch import Composer
 from omkl.cli import EXTRAS, CommandLine, UsageError, conf_folder
-from tests.test_cli import TINY, interrupted, omkl_run, results_of, started, write_table
+from tests.test_cli import (
+    TINY,
+    environment,
+    interrupted,
+    omkl_run,
+    results_of,
+    started,
+    write_table,
+)
 
 # --- composing ----------------------------------------------------------------------------------
 
@@ -313,3 +321,48 @@ def test_engine_gives_the_same_table(by_one_after_another, tmp_path, launcher):
     done = omkl_run(tmp_path, *typed, *workers.get(launcher, []))
     assert done.returncode == 0, done.stdout + done.stderr
     same_as_basic(by_one_after_another, tmp_path, done.stdout)
+
+
+# --- start-up -----------------------------------------------------------------------------------
+
+
+def test_shortcuts_leave_libraries_as_they_are():
+    code = """if True:
+    import sys
+    import numpy as np
+    from omkl import jit, starting
+    starting.load_numba()
+    starting.load_numba()
+    assert "numba.np.arraymath" in sys.modules and "scipy.linalg" not in sys.modules
+    import numba
+    import scipy.linalg.cython_blas
+    assert scipy.linalg.solve(np.eye(2), np.ones(2)).tolist() == [1.0, 1.0]
+    assert scipy.linalg.cython_blas.__pyx_capi__
+    product = numba.njit(lambda a, b: np.dot(a, b))
+    assert product(np.eye(2), np.ones(2)).tolist() == [1.0, 1.0]
+    """
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=environment())
+
+
+def test_a_mode_that_is_set_is_found(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "many.yaml").write_text(
+        "# @package _global_\nhydra:\n  mode: MULTIRUN\n  sweeper:\n    params: {seed: '1,2'}\n"
+    )
+    done = omkl_run(tmp_path, "--config-dir=.", "+experiment=many", *TINY, "dataset.rows=60")
+    assert "[2/2] sfg_r on synthetic (seed=2): MSE" in done.stdout + done.stderr
+    done = omkl_run(tmp_path, "hydra.mode=MULTIRUN", "seed=1,2", *TINY, "dataset.rows=60")
+    assert "[2/2] sfg_r on synthetic (seed=2): " in done.stdout + done.stderr
+    assert not CommandLine(["hydra.mode=MULTIRUN"]).plain and CommandLine(["seed=1"]).plain
+
+
+def test_startup_tells_where_the_time_goes():
+    done = subprocess.run(
+        [sys.executable, "scripts/startup.py", "--repeat", "1", "--", *TINY, "dataset.rows=60"],
+        cwd=conf_folder().parent, env=environment(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    seconds = dict(re.findall(r"^  (\w[\w ]*?) +([\d.]+) s", done.stdout, re.M))
+    assert float(seconds["first round"]) < float(seconds["total"])
+    stages = [float(v) for k, v in seconds.items() if k not in ("first round", "total")]
+    assert sum(stages) == pytest.approx(float(seconds["total"]), abs=0.02)
+    assert all(float(seconds[name]) > 0 for name in ("imports", "compiled code", "command line"))
