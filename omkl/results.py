@@ -58,13 +58,16 @@ MLflow view are all made from it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -116,24 +119,115 @@ def key_of(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def write_atomically(path: Path, data: bytes | str) -> None:
-    """Write a file that is either there whole or not at all."""
+def write_atomically(path: Path, data: bytes | str, sync: bool = True) -> None:
+    """Write a file that is either there whole or not at all, with ``sync`` on the disk as well."""
     raw = data.encode() if isinstance(data, str) else data
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
             file.write(raw)
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
+def write_together(folder: Path, files: Mapping[str, bytes | str]) -> None:
+    """Write files into a folder that nobody reads yet, with one wait for the disk.
+
+    They are on the disk when this returns, or soon after ``Syncing.in_background``.
+    """
+    opened = []
+    for name, data in files.items():
+        file = open(folder / name, "wb")  # noqa: SIM115
+        opened.append(file)
+        file.write(data.encode() if isinstance(data, str) else data)
+        file.flush()
+    Syncing.do(opened)
+
+
+class Syncing:
+    """How new files get from the system's memory to the disk.
+
+    Only a power failure tells the difference, so the jobs of a batch go on meanwhile.
+    """
+
+    _pool: ThreadPoolExecutor | None = None
+    _under_way: ClassVar[deque[Future[None]]] = deque()
+    _MOST = 16  # folders
+
+    @classmethod
+    def in_background(cls) -> None:
+        cls._pool = ThreadPoolExecutor(1)
+
+    @classmethod
+    def do(cls, files: Sequence[IO[bytes]]) -> None:
+        if cls._pool is None:
+            _sync(files)
+            return
+        cls._under_way.append(cls._pool.submit(_sync, files))
+        if len(cls._under_way) > cls._MOST:
+            cls._under_way.popleft().result()
+
+    @classmethod
+    def finish(cls) -> None:
+        while cls._under_way:
+            cls._under_way.popleft().result()
+
+
+def _sync(files: Sequence[IO[bytes]]) -> None:
+    for file in files:
+        with file:
+            os.fsync(file.fileno())
+
+
 def write_result(folder: Path, result: Mapping[str, Any]) -> None:
     """Write ``result.json``; its presence with status "complete" ends a run."""
-    text = json.dumps(result, indent=2, allow_nan=False, default=_plain)
-    write_atomically(folder / "result.json", text + "\n")
+    write_atomically(folder / "result.json", result_text(result))
+
+
+def result_text(result: Mapping[str, Any]) -> str:
+    return json.dumps(result, indent=2, allow_nan=False, default=_plain) + "\n"
+
+
+def config_text(config: Mapping[str, Any]) -> str:
+    """The text of ``config.yaml``: what OmegaConf would write, 30 times as fast."""
+    import yaml
+
+    style = {"default_flow_style": False, "allow_unicode": True, "sort_keys": False}
+    return yaml.dump(dict(config), Dumper=_dumper(), **style)
+
+
+@functools.cache
+def _dumper() -> Any:
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+    class Dumper(base):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def text(dumper: Any, value: str) -> Any:
+        # OmegaConf reads 1e-3 as a number, which YAML itself does not.
+        style = "'" if _is_number(value) or value.lower() in _YAML_BOOLEANS else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    return Dumper
+
+
+_YAML_BOOLEANS = ("y", "yes", "n", "no", "on", "off", "true", "false")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _plain(value: Any) -> Any:

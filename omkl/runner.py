@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import traceback
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,8 +24,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import omkl
-from omkl import algorithms, comparators, jit, kernels, labels, params, results, tracking
-from omkl.datasets import DataError, Stream, open_stream
+from omkl import (
+    algorithms,
+    comparators,
+    jit,
+    kernels,
+    labels,
+    params,
+    results,
+    starting,
+    tracking,
+)
+from omkl.cores import cores, default_threads
+from omkl.datasets import DataError, Stream, download, open_stream
 from omkl.datasets.download import sha256_of
 from omkl.engine import PRECISIONS, Algorithm, Learner, Schedule, draw_features
 from omkl.metrics import Recorder, label_cost, mean_and_deviation
@@ -82,7 +94,7 @@ def prepare(config: Mapping[str, Any]) -> Job:
     sizes = {"N": len(dictionary), "D": config["D"]}
     # Once before the data are opened: a wrong number should not wait for a large file.
     params.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
-    stream = open_stream(config["dataset"], config["stream"], seed=config["seed"])
+    stream = _opened(config)
     built = params.build(algorithm.Params, given, stream.n_rounds, sizes)
     if algorithm.exact and config["precision"] != "float64":
         raise ValueError(
@@ -101,6 +113,40 @@ def prepare(config: Mapping[str, Any]) -> Job:
         on_budget = "budget" in algorithm.Params._fields  # type: ignore[attr-defined]
         _require_memory(len(algorithm.kernels(built, dictionary)), stream, on_budget)
     return Job(_portable(config, stream), stream, dictionary, algorithm, built, seeds)
+
+
+_streams: dict[str, tuple[tuple[Any, ...] | None, Stream]] = {}
+_STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one process
+
+
+def _opened(config: Mapping[str, Any]) -> Stream:
+    """The stream of a configuration; the jobs of one process read and prepare a file once."""
+    dataset, settings, seed = config["dataset"], config["stream"], config["seed"]
+    shuffle = seed if settings["order"] == "shuffled" else None
+    name = results.key_of({"dataset": dataset, "stream": settings, "shuffle": shuffle})
+    stamp = _file_stamp(dataset)
+    if name in _streams and _streams[name][0] == stamp:
+        return _streams[name][1]
+    stream = open_stream(dataset, settings, seed=seed)
+    _streams[name] = (_file_stamp(dataset), stream)
+    while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > _STREAM_BYTES:
+        _streams.pop(next(iter(_streams)))
+    return stream
+
+
+def _bytes_of(held: tuple[Any, Stream]) -> int:
+    stream = held[1]
+    return 8 * (stream.n_rounds or 0) * (stream.n_inputs + 1)
+
+
+def _file_stamp(dataset: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """What changes with the file of a data set; None where there is no such file."""
+    path = download.locate(dataset["file"]) if "file" in dataset else dataset.get("path")
+    try:
+        facts = os.stat(Path(str(path)).expanduser())
+    except OSError:  # opening it tells what is wrong
+        return None
+    return str(path), facts.st_mtime_ns, facts.st_size
 
 
 def _require_memory(n_kernels: int, stream: Stream, on_budget: bool) -> None:
@@ -162,13 +208,19 @@ def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
     In a sweep ``algorithm.M=5,10`` meets learners that have no M; they run without it.
     """
     given = dict(config["algorithm"])
-    own, *others = (
-        algorithms.load(name).Params._fields  # type: ignore[attr-defined]
-        for name in (given["name"], *algorithms.names())
-    )
-    known = {field for fields in others for field in fields}
+    own = _parameters(given["name"])
+    known = _parameters_of_all()
     kept = {k: v for k, v in given.items() if k == "name" or k in own or k not in known}
     return {**config, "algorithm": kept}
+
+
+def _parameters(name: str) -> tuple[str, ...]:
+    return algorithms.load(name).Params._fields  # type: ignore[attr-defined]
+
+
+@functools.cache
+def _parameters_of_all() -> frozenset[str]:
+    return frozenset(field for name in algorithms.names() for field in _parameters(name))
 
 
 def key_of(config: Mapping[str, Any]) -> str:
@@ -235,11 +287,10 @@ def run(
             stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
             result = stamp | result
             with _staging(folder) as staging:
-                _write(staging, config, result, curves)
+                results.write_together(staging, _files(config, result, curves))
                 if config["figures"]:
                     _draw(_with(staging, result=result, curves=curves), tracker, progress)
                 _replace(folder, staging)
-            results.write_result(folder, result)
         tracked = _track(config, folder, tracker, progress, notes)
         return Outcome(Run(folder), "complete", notes, tracked)
     except Exception as error:
@@ -249,7 +300,8 @@ def run(
             # Without a disk to write on, the failure is still returned.
             with contextlib.suppress(OSError):
                 folder.mkdir(parents=True, exist_ok=True)
-                _write_config(folder, config)
+                text = results.config_text(_shown(config))
+                results.write_atomically(folder / "config.yaml", text)
                 results.write_result(folder, failed.result)
         return Outcome(failed, "failed", [])
 
@@ -315,10 +367,16 @@ def _failed(config: Mapping[str, Any], started: str, error: Exception, explained
     return _with(folder_of(config), result=result, config=_shown(config))
 
 
+def lost(config: Mapping[str, Any], message: str) -> Outcome:
+    """The outcome of a job whose process did not live to tell it."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return Outcome(_failed(config, now, RuntimeError(message), explained=True), "failed", [])
+
+
 def _is_complete(run: Run) -> bool:
-    """Whether a finished result is there; a result.json that cannot be read is none."""
+    """Whether a finished result is there; what a power failure has cut off is none."""
     try:
-        return run.complete and (run.folder / "curves.npz").exists()
+        return run.complete and zipfile.is_zipfile(run.folder / "curves.npz")
     except (OSError, ValueError):
         return False
 
@@ -354,7 +412,7 @@ def _replace(folder: Path, staging: Path) -> None:
     (folder / "result.json").unlink(missing_ok=True)
     for old in (*folder.glob("*.png"), *folder.glob("*.pdf")):
         old.unlink()
-    for new in sorted(staging.iterdir()):
+    for new in sorted(staging.iterdir(), key=lambda path: path.name == "result.json"):
         os.replace(new, folder / new.name)
 
 
@@ -509,6 +567,8 @@ def _learners(job: Job) -> list[Learner]:
     d, D = job.stream.n_inputs, job.config["D"]
     n_threads = job.config["threads"] or default_threads() if job.algorithm.exact else 1
 
+    starting.load_numba()
+
     def learner(seed: int) -> Learner:
         return Learner(
             job.algorithm,
@@ -568,8 +628,11 @@ def _regret(
         if reason:
             entries["ridge_features"] = {"label": label, "skipped": reason}
         else:
-            sums_of, best = _ridge_features(job, progress)
-            keep("ridge_features", label, sums_of, kernels=best)
+            found = _remembered(
+                job, f"ridge_features {job.seeds}", lambda: _ridge_features(job, progress)
+            )
+            best = [_kernel_name(job.dictionary[i]) for i in found["best"]]
+            keep("ridge_features", label, found["sums"], kernels=best)
 
     if settings["kernel_ridge"]:
         label = comparators.KERNEL_RIDGE
@@ -578,7 +641,11 @@ def _regret(
             reason = f"{T} rounds are more than regret.kernel_ridge_rounds={most}"
             entries["kernel_ridge"] = {"label": label, "skipped": reason}
         else:
-            cached = _cached(job, "kernel_ridge", lambda: _kernel_ridge(job, progress))
+            cached = _remembered(
+                job,
+                "kernel_ridge",
+                lambda: _cached(job, "kernel_ridge", lambda: _kernel_ridge(job, progress)),
+            )
             recorder = Recorder(1)
             recorder.add(cached["errors"][None, :])
             name = _kernel_name(job.dictionary[int(cached["best"])])
@@ -586,8 +653,8 @@ def _regret(
     return entries, curves
 
 
-def _ridge_features(job: Job, progress: Progress | None) -> tuple[np.ndarray, list[str]]:
-    """Cumulative squared errors (R, P) of each seed's comparator, and the kernels chosen."""
+def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
+    """Cumulative squared errors (R, P) of each seed's comparator, and the kernels chosen (R,)."""
     stream, size = job.stream, 1024
     n_threads = job.config["threads"] or default_threads()
     d, D = stream.n_inputs, job.config["D"]
@@ -623,7 +690,7 @@ def _ridge_features(job: Job, progress: Progress | None) -> tuple[np.ndarray, li
                 ]
             )
         )
-    return recorder.curve()[1], [_kernel_name(job.dictionary[i]) for i in best]
+    return {"sums": recorder.curve()[1], "best": np.array(best)}
 
 
 def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
@@ -646,10 +713,21 @@ def _kernel_name(kernel: kernels.Kernel) -> str:
 def _cached(
     job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """A comparator is the same for every algorithm of a sweep: compute it once.
+    """A comparator is the same for every algorithm of a sweep: compute it once."""
+    path = Path(job.config["outputs"]) / "comparators" / f"{_comparator_key(job, what)}.npz"
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        pass
+    made = make()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    results.write_atomically(path, _npz(made))
+    return made
 
-    Named by all that it depends on: data, their preparation, dictionary, D and lam.
-    """
+
+def _comparator_key(job: Job, what: str) -> str:
+    """Names all that a comparator depends on: data, their preparation, dictionary, D and lam."""
     config = job.config
     identity = {
         "stream": _without_prose(job.stream.provenance),
@@ -661,24 +739,31 @@ def _cached(
         "sources": _sources_digest(),
         "what": what,
     }
-    path = Path(config["outputs"]) / "comparators" / f"{results.key_of(identity)}.npz"
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError):
-        pass
-    made = make()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    results.write_atomically(path, _npz(made, compress=False))
-    return made
+    return results.key_of(identity)
 
 
-def _npz(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
+_memory: dict[str, dict[str, np.ndarray]] = {}
+_MEMORY_BYTES = 2**26  # of comparators that are kept between the jobs of one process
+
+
+def _remembered(
+    job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """As ``_cached``, for the other jobs of this process."""
+    name = _comparator_key(job, what)
+    if name not in _memory:
+        _memory[name] = make()
+        while sum(a.nbytes for held in _memory.values() for a in held.values()) > _MEMORY_BYTES:
+            if len(_memory) == 1:
+                return _memory.pop(name)
+            _memory.pop(next(iter(_memory)))
+    return _memory[name]
+
+
+def _npz(arrays: Mapping[str, np.ndarray]) -> bytes:
+    # Not compressed: curves are noise in all but the first digits, 15 % is all there is to gain.
     buffer = io.BytesIO()
-    if compress:
-        np.savez_compressed(buffer, **dict(arrays))  # type: ignore[arg-type]
-    else:
-        np.savez(buffer, **dict(arrays))  # type: ignore[arg-type]
+    np.savez(buffer, **dict(arrays))  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
@@ -694,22 +779,15 @@ def _shown(config: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in config.items() if k not in ("outputs", "force", "fail_fast")}
 
 
-def _write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    from omegaconf import OmegaConf
-
-    text = OmegaConf.to_yaml(OmegaConf.create(_shown(config)))
-    results.write_atomically(folder / "config.yaml", text)
-
-
-def _write(
-    folder: Path,
-    config: Mapping[str, Any],
-    result: Mapping[str, Any],
-    curves: Mapping[str, np.ndarray],
-) -> None:
-    _write_config(folder, config)
-    results.write_atomically(folder / "curves.npz", _npz(curves))
-    results.write_atomically(folder / "results.parquet", _tidy(result))
+def _files(
+    config: Mapping[str, Any], result: Mapping[str, Any], curves: Mapping[str, np.ndarray]
+) -> dict[str, bytes | str]:
+    return {
+        "config.yaml": results.config_text(_shown(config)),
+        "curves.npz": _npz(curves),
+        "results.parquet": _tidy(result),
+        "result.json": results.result_text(result),
+    }
 
 
 def _tidy(result: Mapping[str, Any]) -> bytes:
@@ -772,14 +850,7 @@ def _track(
     return True
 
 
-def default_threads() -> int:
-    """Cores that this process may use; one a job under a launcher that says so."""
-    for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "NUMBA_NUM_THREADS"):
-        if os.environ.get(name, "").isdigit():
-            return max(1, int(os.environ[name]))
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
+@functools.cache
 def _sources_digest() -> str:
     digest = hashlib.sha256(jit.fingerprint().encode())
     names = ["kernels", "graphs", "params", "comparators", "metrics", "runner", "labels"]
@@ -809,7 +880,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def machine() -> dict[str, Any]:
-    return {"processor": _processor(), "cores": default_threads(), "system": platform.system()}
+    return {"processor": _processor(), "cores": cores(), "system": platform.system()}
 
 
 def _processor() -> str:

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.datasets import download
+from omkl.datasets import download, kept
 from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
 
 
@@ -173,28 +173,12 @@ def _open_catalogued(
     steps = cfg.get("prepare") or {}
     prepare.check_steps(steps, name)
     found = download.obtain(cfg)
-    frame = readers.read_frame(found.path, cfg, steps.get("first_rows"))
-    frame = prepare.prepare_rows(frame, steps, name)
-    if cfg.get("rows") is not None and len(frame) != cfg["rows"]:
-        raise DataError(
-            f"{name}: {found.path} leaves {len(frame)} rows, {cfg['rows']} were expected. "
-            "For another version of the file set dataset.rows=null."
-        )
-    columns = readers.choose_columns(
-        [str(column) for column in frame.columns],
-        readers.numeric_columns(frame),
-        cfg.get("inputs"),
-        cfg.get("target"),
-        name,
-    )
-    rows = frame.index.to_numpy() + 1
-    values = readers.frame_values(frame, columns, rows, name)
-    values = prepare.scale_inputs(values, steps)
+    values, rows, names = kept.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found))
     if order == "shuffled":
         permutation = np.random.default_rng(seed).permutation(len(values))
         values, rows = values[permutation], rows[permutation]
     missing = cfg.get("missing", "error")
-    table = readers.ArrayTable(values, rows, columns.names)
+    table = readers.ArrayTable(values, rows, names)
     source: Source = readers.TableSource(table, name, missing, causal)
 
     def provenance() -> dict[str, Any]:
@@ -227,6 +211,32 @@ def _open_catalogued(
         provenance=provenance,
         labelled=labelled,
     )
+
+
+def _prepared(
+    cfg: Mapping[str, Any], name: str, found: download.Found
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Values (n, d + 1) with the target last, their rows in the file (n,), and names."""
+    from omkl.datasets import prepare, readers
+
+    steps = cfg.get("prepare") or {}
+    frame = readers.read_frame(found.path, cfg, steps.get("first_rows"))
+    frame = prepare.prepare_rows(frame, steps, name)
+    if cfg.get("rows") is not None and len(frame) != cfg["rows"]:
+        raise DataError(
+            f"{name}: {found.path} leaves {len(frame)} rows, {cfg['rows']} were expected. "
+            "For another version of the file set dataset.rows=null."
+        )
+    columns = readers.choose_columns(
+        [str(column) for column in frame.columns],
+        readers.numeric_columns(frame),
+        cfg.get("inputs"),
+        cfg.get("target"),
+        name,
+    )
+    rows = frame.index.to_numpy() + 1
+    values = readers.frame_values(frame, columns, rows, name)
+    return prepare.scale_inputs(values, steps), rows, columns.names
 
 
 def folder() -> Path:

@@ -101,16 +101,15 @@ def tracked_text(outputs: Path) -> str:
     return f"tracked  {outputs / 'mlflow.db'}  (look: omkl-report ui{where})"
 
 
-def print_line(head: str, outcome: Outcome) -> None:
+def line_text(head: str, outcome: Outcome) -> str:
     """One line a job while a sweep goes on, and its notes."""
     result = outcome.run.result
     if outcome.status == "failed":
-        print(f"{head}: failed: {result['error']['message']}", flush=True)
+        line = f"{head}: failed: {result['error']['message']}"
     else:
         how = " (found finished)" if outcome.status == "reused" else ""
-        print(f"{head}: MSE {mse_text(result)}{how}", flush=True)
-    for note in outcome.notes:
-        print(f"    {note}", flush=True)
+        line = f"{head}: MSE {mse_text(result)}{how}"
+    return "\n    ".join([line, *outcome.notes])
 
 
 class Bar:
