@@ -302,7 +302,8 @@ def tradeoff(
     datasets = list(dict.fromkeys(dataset for dataset, _, _ in lines))
     order = sorted({(learner, M) for _, learner, M in lines})
     positive = [_eta_c(r) for found in lines.values() for r in found if _eta_c(r) > 0.0]
-    leftmost = min(positive) / 3.0
+    with_zero = any(_eta_c(r) == 0.0 for found in lines.values() for r in found)
+    leftmost = min(positive) / (3.0 if with_zero else 1.0)
     quantities = (("al_efficiency", 1.0, "AL_eff"), ("mse_mean", 1e3, "MSE × 10⁻³"))
     with style.applied():
         figure = Figure(figsize=(WIDTH, 2.9 * len(datasets) + 0.5))
@@ -320,7 +321,7 @@ def tradeoff(
                         x, y, label=f"{learner}, M = {M}", **style.look(index)
                     )
                 style.log_axis(axes.xaxis, leftmost / 1.2, 1.2 * max(positive))
-                if min(_eta_c(run) for run in runs) == 0.0:
+                if with_zero:
                     ticks = [leftmost, *(t for t in axes.get_xticks() if t > 3.5 * leftmost)]
                     axes.set_xticks(ticks, ["0", *(f"{t:g}" for t in ticks[1:])])
                 axes.set(ylabel=label, title=dataset)

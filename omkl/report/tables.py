@@ -159,7 +159,7 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
     with_regret = console.width >= 100 and any(row["regret"] is not None for row in rows)
     if rows:
         grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
-        together = len(settings) > 2  # below the name: columns would be too narrow
+        together = len(settings) > 1  # below the name: columns would be too narrow
         longest = max(2 + len(pair) for row in rows for pair in _pairs(row)) if together else 7
         grid.add_column("algorithm", overflow="fold", min_width=min(longest, 26))
         grid.add_column("data set", overflow="fold", min_width=6)
