@@ -88,10 +88,11 @@ def exact(case: Case, rows: Rows, seconds: float) -> Row:
     X, y = rows.X[:EXACT_ROUNDS], rows.y[:EXACT_ROUNDS]
     took = times(lambda: case.learner().partial_fit(X, y), seconds, fewest=3)
     used = case.algorithm.kernels(case.params, case.dictionary)
+    budget = min(getattr(case.params, "budget", len(y)), len(y))
     work = {
         "evaluated": float(len(used)),
         "kinds": len({kernel.family for kernel in used}),
-        "support": 0.5 * len(y),
+        "support": budget * (1.0 - 0.5 * budget / len(y)),  # rows in an average round
         "d": case.d,
     }
     return _row(case, took, len(y), work)
