@@ -621,7 +621,8 @@ def _cached(
         pass
     made = make()
     path.parent.mkdir(parents=True, exist_ok=True)
-    results.write_atomically(path, _npz(made))
+    # Half a file, after a power failure, is found to be none: no need to wait for the disk.
+    results.write_atomically(path, _npz(made), sync=False)
     return made
 
 

@@ -45,8 +45,8 @@ def prepared(sha256: str, entry: Mapping[str, Any], make: Callable[[], Prepared]
         with contextlib.suppress(OSError):  # nowhere to write: read anew each time
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_suffix(f".{os.getpid()}.tmp")
-            with open(temporary, "wb") as file:
-                np.savez(file, values=values, rows=rows, names=np.array(names))
+            with open(temporary, "wb") as new:
+                np.savez(new, values=values, rows=rows, names=np.array(names))
             os.replace(temporary, path)
             _forget_old(path.parent)
     return values, rows, names
