@@ -174,6 +174,9 @@ def _plain(
             state.cfg = before
 
 
+READY = None  # what a worker says first
+
+
 class Worker(NamedTuple):
     process: BaseProcess
     connection: Connection
@@ -191,6 +194,7 @@ class Workers:
 
     def __init__(self, n: int, environment: Mapping[str, str]) -> None:
         self._environment = dict(environment)
+        self._ready: set[int | None] = set()
         self._workers = [self._start() for _ in range(n)]
 
     def _start(self) -> Worker:
@@ -215,8 +219,8 @@ class Workers:
                     break
                 ready = wait([worker.connection for worker in at_work])
                 for worker in at_work:
-                    if worker.connection in ready:
-                        yield self._answer(worker)
+                    if worker.connection in ready and (answer := self._answer(worker)):
+                        yield answer
             finished = True
         finally:
             if not finished:
@@ -227,11 +231,17 @@ class Workers:
         with contextlib.suppress(OSError):  # dead: its answer tells
             worker.connection.send(task)
 
-    def _answer(self, worker: Worker) -> tuple[cli.Task, tuple[str, bool]]:
+    def _answer(self, worker: Worker) -> tuple[cli.Task, tuple[str, bool]] | None:
         try:
             answer = worker.connection.recv()
         except (EOFError, OSError):
+            if worker.process.pid not in self._ready:
+                worker.process.join()
+                raise RuntimeError("a worker process could not start") from None
             return self._bury(worker)
+        if answer is READY:
+            self._ready.add(worker.process.pid)
+            return None
         if isinstance(answer, Exception):
             raise answer
         return worker.tasks.popleft(), answer
@@ -278,6 +288,7 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
         from omkl.cli import Sweep
 
         results.Syncing.in_background()
+        connection.send(READY)
         with comparators.one_thread_each():
             while True:
                 task = connection.recv()

@@ -722,7 +722,8 @@ def _cached(
         pass
     made = make()
     path.parent.mkdir(parents=True, exist_ok=True)
-    results.write_atomically(path, _npz(made))
+    # Half a file, after a power failure, is found to be none: no need to wait for the disk.
+    results.write_atomically(path, _npz(made), sync=False)
     return made
 
 
@@ -750,7 +751,7 @@ def _remembered(
     job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """As ``_cached``, for the other jobs of this process."""
-    name = _comparator_key(job, what)
+    name = f"{Path(job.config['outputs']).absolute()} {_comparator_key(job, what)}"
     if name not in _memory:
         _memory[name] = make()
         while sum(a.nbytes for held in _memory.values() for a in held.values()) > _MEMORY_BYTES:

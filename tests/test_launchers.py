@@ -23,7 +23,7 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from omkl import cores
+from omkl import cores, results
 from omkl.batch import Composer
 from omkl.cli import EXTRAS, CommandLine, UsageError, conf_folder
 from tests.test_cli import (
@@ -119,6 +119,23 @@ def test_yaml_files_are_put_together_once_for_each_set_of_choices(loader, tmp_pa
             config = composer.load_sweep_config(master, [f"algorithm={algorithm}", f"D={lam}"])
             assert (config.algorithm.name, config.D) == (algorithm, lam)
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1e-3", "y", "No", "null", "~", "a: b", "0.1/sqrt(t)", "", "2020-01-01", "nan", "1_000",
+        "0x1f", "1:30", "é # x", "line\ntwo", "'q'", None, 1e-3, 1e22, 1.5e-300, True, float("inf"),
+        -3, [1, [2.5, None]], {}, [], {"a": {"b": "true"}},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_config_files_are_as_omegaconf_reads_and_writes_them(value):
+    config = {"value": value, "list": [value, value]}
+    text = results.config_text(config)
+    assert OmegaConf.to_container(OmegaConf.create(text)) == config
+    assert results.read_config(text) == config
+    assert results.read_config(OmegaConf.to_yaml(OmegaConf.create(config))) == config
 
 
 # --- the command line ---------------------------------------------------------------------------
