@@ -650,7 +650,7 @@ def _remembered(
     job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """As ``_cached``, for the other jobs of this process."""
-    name = _comparator_key(job, what)
+    name = f"{Path(job.config['outputs']).absolute()} {_comparator_key(job, what)}"
     if name not in _memory:
         _memory[name] = make()
         while sum(a.nbytes for held in _memory.values() for a in held.values()) > _MEMORY_BYTES:

@@ -161,6 +161,7 @@ def test_a_finished_run_is_found_and_computed_again_on_demand(start, tmp_path):
     assert again.status == "reused"
     assert again.run.folder == first.run.folder
     shutil.rmtree(tmp_path / "out" / "comparators")
+    runner._memory.clear()
     forced = start("force=true", "threads=1", "block=7")
     assert forced.status == "complete"
     after = forced.run.result
@@ -250,6 +251,7 @@ def test_an_interruption_keeps_the_finished_run(start, tmp_path, moment):
 
     config = configuration(*TINY, f"outputs={tmp_path / 'out'}", "figures=true", "force=true")
     shutil.rmtree(tmp_path / "out" / "comparators")
+    runner._memory.clear()
     with pytest.raises(KeyboardInterrupt):
         runner.run(config, interrupt)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
