@@ -668,6 +668,7 @@ class Sweep:
             with open(place, "x", encoding="utf-8") as file:
                 json.dump({"number": number, "status": "begun"}, file)
         except FileExistsError:
+            place.with_suffix(f".{number}").touch()  # the first of them has its place in the table
             return None
         return place
 
@@ -751,10 +752,16 @@ class Lines:
 def _facts(sweep: Path, but: Container[Path] = ()) -> list[tuple[dict[str, Any], Path]]:
     """What the jobs of a sweep have left, in the order of the jobs."""
     facts = []
-    for path in sweep.glob("jobs/*.json"):
-        if path not in but:
+    others: dict[str, int] = {}
+    for path in sweep.glob("jobs/*"):
+        number = path.suffix.removeprefix(".")
+        if number.isdigit():  # a job with the settings of another
+            others[path.stem] = min(int(number), others.get(path.stem, int(number)))
+        elif path.suffix == ".json" and path not in but:
             with contextlib.suppress(ValueError):  # just being written
                 facts.append((json.loads(path.read_text(encoding="utf-8")), path))
+    for fact, path in facts:
+        fact["number"] = min(fact["number"], others.get(path.stem, fact["number"]))
     return sorted(facts, key=lambda pair: pair[0]["number"])
 
 

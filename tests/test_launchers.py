@@ -25,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from omkl import cores, results
 from omkl.batch import Composer
-from omkl.cli import EXTRAS, CommandLine, UsageError, conf_folder
+from omkl.cli import EXTRAS, CommandLine, Sweep, UsageError, _facts, conf_folder
 from tests.test_cli import (
     TINY,
     environment,
@@ -186,6 +186,15 @@ def test_a_job_beside_others_takes_the_cores_it_was_given(monkeypatch, environme
     cores.share_the_machine()
     assert cores.default_threads() == threads
     monkeypatch.delenv("OMKL_THREADS")
+
+
+def test_the_table_does_not_depend_on_who_is_first(tmp_path):
+    """Of jobs with the same settings the one that begins runs; the lowest number counts."""
+    for number in (3, 1, 2):
+        config = {"algorithm": {"name": "gf"}, "dataset": {"name": "x"}, "outputs": "o"}
+        place = Sweep.claim(config | {"D": number % 2}, str(tmp_path), number)
+        assert (place is None) == (number == 1)
+    assert [fact["number"] for fact, _ in _facts(tmp_path)] == [1, 2]
 
 
 # --- batch --------------------------------------------------------------------------------------
