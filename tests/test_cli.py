@@ -28,10 +28,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, "COLUMNS": "80", "TERM": "xterm", "OMKL_OFFLINE": "1"}
 
 
-def omkl_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def omkl_run(
+    folder: Path, *arguments: str, patience: float = 120.0
+) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [OMKL_RUN, *arguments], cwd=folder, env=environment(), capture_output=True, text=True,
-        timeout=120,
+        timeout=patience,
     )  # fmt: skip
     assert "Traceback" not in done.stdout + done.stderr, done.stderr
     return done

@@ -333,7 +333,7 @@ def available(launcher: str) -> str | None:
         if shutil.which("sbatch") is None:
             return "there is no Slurm on this machine (sbatch)"
         state = subprocess.run(["sinfo", "-h", "-o", "%T"], capture_output=True, text=True)
-        if not {"idle", "mixed", "allocated"} & set(state.stdout.split()):
+        if not re.search("idle|mixed|allocated|completing", state.stdout):
             return f"Slurm has no node that works: {state.stdout or state.stderr}".strip()
     return None
 
@@ -344,7 +344,8 @@ def test_engine_gives_the_same_table(by_one_after_another, tmp_path, launcher):
         pytest.skip(reason)
     workers = {"joblib": ["launcher.n_jobs=2"], "ray": ["+launcher.ray.init.num_cpus=2"]}
     typed = [*SWEEP, *my(by_one_after_another), f"launcher={launcher}"]
-    done = omkl_run(tmp_path, *typed, *workers.get(launcher, []))
+    # Others may have work on a cluster as well.
+    done = omkl_run(tmp_path, *typed, *workers.get(launcher, []), patience=600.0)
     assert done.returncode == 0, done.stdout + done.stderr
     same_as_basic(by_one_after_another, tmp_path, done.stdout)
 
