@@ -75,7 +75,7 @@ def test_a_peer_that_is_not_installed_says_so(monkeypatch):
     missing = {row["peer"] for row in found["kernels"] if "missing" in row}
     assert missing == {peers.SCIKIT_LEARN, peers.RIVER, peers.RIVER_SAMPLER}
     assert [r["algorithm"] for r in found["learners"] if "missing" in r] == ["raker", "gf"]
-    table = report.peer_table({"peers": found}) + report.library_table({"peers": found})
+    table = report.peer_table({"peers": found}) + report.package_table({"peers": found})
     assert table.count("not installed") == 5
 
 

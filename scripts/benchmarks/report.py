@@ -127,7 +127,7 @@ def peer_table(bench: Bench) -> str:
     return markdown_table(headings, body, left=2)
 
 
-def library_table(bench: Bench) -> str:
+def package_table(bench: Bench) -> str:
     body = [_peer_line(row, []) for row in bench["peers"]["kernels"]]
     return markdown_table(["", "µs a kernel and round", "times omkl", "goal"], body, left=1)
 
@@ -231,7 +231,7 @@ def section(name: str, bench: Bench) -> str:
 SECTIONS: dict[str, Sequence[Callable[[Bench], str]]] = {
     "limits": (limit_table,),
     "learners": (learner_table,),
-    "peers": (peer_table, library_table, winners),
+    "peers": (peer_table, package_table, winners),
     "startup": (startup,),
     "sizes": (size_table,),
     "streams": (stream_table,),
@@ -288,7 +288,7 @@ def page(bench: Bench, plots: str) -> str:
             "A kernel and round, against Raker's round over its N kernels "
             f"({found['rounds_of_libraries']:,} rounds). The second line of river is its own "
             "sampler, which takes every input by itself: other features, and d times as many.",
-            library_table(bench),
+            package_table(bench),
             winners(bench),
         ]
     if "startup" in bench:
