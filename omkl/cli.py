@@ -270,7 +270,10 @@ class CommandLine:
         """Look up the launcher; what else it sets, unless that is set already."""
         chosen = [o.value() for _, _, o in parsed if o.key_or_group == "hydra/launcher"]
         launcher = str(chosen[-1]) if chosen else "basic"
-        if launcher not in EXTRAS and launcher != "batch":
+        known = ["basic", "batch", *EXTRAS]
+        if launcher not in known and difflib.get_close_matches(launcher, known):
+            raise UsageError(_unknown(f"launcher={launcher}", launcher, known))
+        if launcher not in known[1:]:
             return []  # Hydra knows it, or says what there is
         if not sweeping:
             raise UsageError(f"launcher={launcher} runs the jobs of a sweep: add -m")
@@ -286,7 +289,10 @@ class CommandLine:
             return added
         package, extra = EXTRAS[launcher]
         if not _installed(package):
-            raise UsageError(f"launcher={launcher} is not installed: pip install 'omkl[{extra}]'")
+            raise UsageError(
+                f"launcher={launcher} is not installed: in the checkout, "
+                f"pip install -e '.[{extra}]'"
+            )
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
         return []
 

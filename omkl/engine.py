@@ -246,6 +246,17 @@ def draw_features(dictionary: Sequence[Kernel], d: int, D: int, seed: int) -> Ra
 PRECISIONS = ("float64", "float32")
 
 
+def check_precision(algorithm: Algorithm, precision: str) -> None:
+    """Raise ValueError unless the algorithm can have features of that precision."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision={precision!r} is none of {', '.join(PRECISIONS)}")
+    if algorithm.exact and precision != "float64":
+        raise ValueError(
+            f"precision={precision} rounds random features, and {algorithm.name} has exact "
+            "kernels; leave it at float64"
+        )
+
+
 class Learner:
     """One learner on one stream: the state of an algorithm, its generator and its clock.
 
@@ -283,10 +294,7 @@ class Learner:
         threads: int = 1,
         precision: str = "float64",
     ) -> None:
-        if precision not in PRECISIONS:
-            raise ValueError(f"precision={precision!r} is none of {', '.join(PRECISIONS)}")
-        if algorithm.exact and precision != "float64":
-            raise ValueError(f"{algorithm.name} has exact kernels and no features of {precision}")
+        check_precision(algorithm, precision)
         kernels = algorithm.kernels(params, dictionary)
         if model is None and algorithm.exact:
             model = support.support(kernels, d, support.TILE)

@@ -38,7 +38,7 @@ from omkl import (
 from omkl.cores import cores, default_threads
 from omkl.datasets import DataError, Stream, download, open_stream
 from omkl.datasets.download import sha256_of
-from omkl.engine import PRECISIONS, Algorithm, Learner, Schedule, draw_features
+from omkl.engine import Algorithm, Learner, Schedule, check_precision, draw_features
 from omkl.metrics import Recorder, label_cost, mean_and_deviation
 from omkl.results import Run
 
@@ -94,13 +94,9 @@ def prepare(config: Mapping[str, Any]) -> Job:
     sizes = {"N": len(dictionary), "D": config["D"]}
     # Once before the data are opened: a wrong number should not wait for a large file.
     params.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
+    check_precision(algorithm, config["precision"])
     stream = _opened(config)
     built = params.build(algorithm.Params, given, stream.n_rounds, sizes)
-    if algorithm.exact and config["precision"] != "float64":
-        raise ValueError(
-            f"precision={config['precision']} rounds random features, and {algorithm.name} has "
-            "exact kernels; leave it at float64"
-        )
     # An exact-kernel learner draws nothing: one repetition says all.
     n_seeds = 1 if algorithm.exact else config["seeds"]
     seeds = [config["seed"] + r for r in range(n_seeds)]
@@ -178,8 +174,6 @@ def _check_settings(config: Mapping[str, Any]) -> None:
     for key, value in switches:
         if not isinstance(value, bool):
             raise ValueError(f"{key}={value!r} is not true or false")
-    if config["precision"] not in PRECISIONS:
-        raise ValueError(f"precision={config['precision']!r}; there are: {', '.join(PRECISIONS)}")
     if config["tracking"] not in ("mlflow", "none"):
         raise ValueError(f"tracking={config['tracking']!r}; there are: mlflow, none")
     lam = regret["lam"]

@@ -19,9 +19,7 @@ from omkl.weights import exp_nonpositive
 MOST_FALL = 64.0
 
 
-# The arrays below are handed over one by one, and few hold much: of every array in a tuple the
-# compiler counts references, in every round.
-
+# Each of the arrays below is several of equal length, a row each.
 OUT, FIRST, LEAF = 0, 1, 2  # rows of the edges
 MASS, TOP, COUNT = 0, 1, 2  # rows of the trees
 MEMBER, COVERS = 0, 1  # rows of the cover

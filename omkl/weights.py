@@ -19,12 +19,10 @@ ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 
 
 @part
-def exp_nonpositive(x):
-    """exp(x) for x <= 0 to 3e-16 relative, branch-free; 0 below -708, NaN for NaN."""
-    y = x if x > -709.0 else -709.0  # also for NaN, which has no whole k
-    k = np.floor(y * LOG2E + 0.5)
-    r = (y - k * LN2_HIGH) - k * LN2_LOW
-    p = 1.0 / 6227020800.0
+def _exp_tail(r):
+    """(exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2."""
+    p = 1.0 / 87178291200.0
+    p = 1.0 / 6227020800.0 + r * p
     p = 1.0 / 479001600.0 + r * p
     p = 1.0 / 39916800.0 + r * p
     p = 1.0 / 3628800.0 + r * p
@@ -35,9 +33,16 @@ def exp_nonpositive(x):
     p = 1.0 / 120.0 + r * p
     p = 1.0 / 24.0 + r * p
     p = 1.0 / 6.0 + r * p
-    p = 0.5 + r * p
-    p = 1.0 + r * p
-    p = 1.0 + r * p
+    return 0.5 + r * p
+
+
+@part
+def exp_nonpositive(x):
+    """exp(x) for x <= 0 to 3e-16 relative, branch-free; 0 below -708, NaN for NaN."""
+    y = x if x > -709.0 else -709.0  # also for NaN, which has no whole k
+    k = np.floor(y * LOG2E + 0.5)
+    r = (y - k * LN2_HIGH) - k * LN2_LOW
+    p = 1.0 + r * (1.0 + r * _exp_tail(r))
     return 0.0 if x < -708.0 else p * power_of_two(k) + (x - x)  # 0, or NaN for NaN
 
 
@@ -67,19 +72,7 @@ def log_one_minus_exp(x):
     y = x if x > -709.0 else -709.0
     k = np.floor(y * LOG2E + 0.5)
     r = (y - k * LN2_HIGH) - k * LN2_LOW
-    p = 1.0 / 87178291200.0
-    p = 1.0 / 6227020800.0 + r * p
-    p = 1.0 / 479001600.0 + r * p
-    p = 1.0 / 39916800.0 + r * p
-    p = 1.0 / 3628800.0 + r * p
-    p = 1.0 / 362880.0 + r * p
-    p = 1.0 / 40320.0 + r * p
-    p = 1.0 / 5040.0 + r * p
-    p = 1.0 / 720.0 + r * p
-    p = 1.0 / 120.0 + r * p
-    p = 1.0 / 24.0 + r * p
-    p = 1.0 / 6.0 + r * p
-    p = 0.5 + r * p
+    p = _exp_tail(r)
     power = power_of_two(k)
     v = (1.0 - power) - power * (r + r * r * p)  # in [0, 1], without cancellation for k = 0
     bits = np.float64(v).view(np.int64)

@@ -7,7 +7,7 @@ sections:
 
 limits    throughput of what a round is made of: the least time that it could take
 learners  every algorithm beside that least time
-peers     NumPy, JAX, scikit-learn, river (pip install omkl[bench])
+peers     NumPy, JAX, scikit-learn, river (`make bench` installs them)
 startup   from the shell prompt to the first round
 sizes     a round against N, D, d and M
 streams   100 million generated rows, 10 million from Parquet: time and memory

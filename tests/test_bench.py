@@ -37,7 +37,7 @@ def test_numpy_predicts_the_same(name, form):
 
 @pytest.mark.parametrize("name", ["raker", "gf"])
 def test_jax_predicts_the_same(name):
-    pytest.importorskip("jax", reason="jax is not installed: pip install omkl[bench]")
+    pytest.importorskip("jax", reason="jax comes with make bench")
     from benchmarks import peers_jax
 
     case, (X, y) = case_of(name), checks.stream()
@@ -59,7 +59,7 @@ def test_jax_predicts_the_same(name):
 
 @pytest.mark.parametrize(("package", "name"), [("sklearn", "scikit_learn"), ("river", "river")])
 def test_libraries_predict_the_same_with_one_kernel(package, name):
-    pytest.importorskip(package, reason=f"{package} is not installed: pip install omkl[bench]")
+    pytest.importorskip(package, reason=f"{package} comes with make bench")
     from benchmarks import peers_libraries
 
     X, y = checks.stream()

@@ -80,7 +80,7 @@ def test_a_learner_with_float32_features_says_nearly_the_same():
 def test_precision_is_named_where_it_makes_no_sense():
     omkr = algorithms.load("omkr")
     built = params.build(omkr.Params, checks.default_settings("omkr"), 10, {"N": 3})
-    with pytest.raises(ValueError, match="omkr has exact kernels and no features of float32"):
+    with pytest.raises(ValueError, match="omkr has exact kernels; leave it at float64"):
         Learner(omkr, built, checks.DICTIONARY, 3, 8, 0, precision="float32")
     with pytest.raises(ValueError, match="precision='half' is none of float64, float32"):
         Learner(omkr, built, checks.DICTIONARY, 3, 8, 0, precision="half")

@@ -23,15 +23,14 @@ Differs  from the paper: none. Readings: those of OMKL-AKS and AMKL; d_l in (41)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from omkl.algorithms import omkl_aks
-from omkl.algorithms.amkl import wants_label
-from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset, learn
+from omkl.algorithms.amkl import update, wants_label
+from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset
 from omkl.engine import Schedule, register
 from omkl.features import RandomFeatures
 from omkl.params import COUNT, NON_NEGATIVE
@@ -76,14 +75,6 @@ def select(params, state, t, rng, rnd):
 def predict(params, state, t, rnd):
     y_hat = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1])
     return y_hat, wants_label(params, state, rnd, y_hat, rnd.evaluate, rnd.n[0])
-
-
-def update(params, state, t, y, rnd):
-    if math.isnan(y):
-        state.unlabelled[0] += 1
-        return
-    state.unlabelled[0] = 0
-    learn(params, state, t, y, rnd)
 
 
 algorithm = register(

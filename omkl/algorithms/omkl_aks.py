@@ -163,16 +163,12 @@ def predict(params, state, t, rnd):
     return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
 
 
-def update(params, state, t, y, rnd):
-    learn(params, state, t, y, rnd)
-
-
 algorithm = register(
     __name__,
     Params,
     init,
     select=select,
     predict=predict,
-    update=update,
+    update=learn,
     every_kernel=True,
 )

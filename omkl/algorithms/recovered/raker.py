@@ -16,19 +16,12 @@ Differs  from the paper: none while eta = eta_g. The published numbers ask for e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from omkl.algorithms.omkl_aks import learn
-from omkl.algorithms.raker import predict, select
+from omkl.algorithms.raker import init, predict, select
 from omkl.engine import Schedule, register
-from omkl.features import RandomFeatures
 from omkl.params import NON_NEGATIVE
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
 
 
 class Params(NamedTuple):
@@ -37,17 +30,12 @@ class Params(NamedTuple):
     lam: NON_NEGATIVE
 
 
-class State(NamedTuple):
-    model: RandomFeatures
-    log_w: np.ndarray  # (N,)
-
-
-def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    return State(model, np.zeros(len(dictionary)))
-
-
-def update(params, state, t, y, rnd):
-    learn(params, state, t, y, rnd)
-
-
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=learn,
+    every_kernel=True,
+)
