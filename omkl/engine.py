@@ -24,12 +24,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl import features, support
+from omkl import features, perceptrons, support
 from omkl.features import Buffers, RandomFeatures
 from omkl.jit import compiled, implement, part, tell_apart, uncached
+from omkl.perceptrons import Budgeted, NoRoom, Perceptrons, Scores
 from omkl.support import Sums, Support
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from omkl.kernels import Kernel
 
 
@@ -47,7 +50,7 @@ class Round(NamedTuple):
     combine: np.ndarray
     n: np.ndarray
     f: np.ndarray
-    buffers: Buffers | Sums
+    buffers: Buffers | Sums | Scores | NoRoom
 
 
 class Schedule(NamedTuple):
@@ -105,6 +108,18 @@ def _evaluate_support(model, x, rnd):
 
 implement(evaluate, RandomFeatures, _evaluate_random_features)
 implement(evaluate, Support, _evaluate_support)
+
+
+def _evaluate_perceptrons(model, x, rnd):
+    perceptrons.outputs(model, x, rnd.buffers, rnd.f)
+
+
+def _evaluate_budgeted(model, x, rnd):
+    perceptrons.budgeted_outputs(model, x, rnd.f)
+
+
+implement(evaluate, Perceptrons, _evaluate_perceptrons)
+implement(evaluate, Budgeted, _evaluate_budgeted)
 
 
 @part
@@ -166,6 +181,10 @@ class Algorithm(NamedTuple):
     module     where it is defined
     exact      True: exact kernels and a growing support, nothing random; False: random
                features
+    task       "regression", or "classification": labels are -1 and +1, and the sign of a
+               prediction is the class
+    represent  (params, kernels, d) -> a fresh model, where it is another than these two
+    deterministic   whether another seed gives the same numbers on the same rows
     """
 
     name: str
@@ -177,6 +196,9 @@ class Algorithm(NamedTuple):
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
     exact: bool
     module: str
+    task: str = "regression"
+    represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None
+    deterministic: bool = False
 
 
 def register(
@@ -189,14 +211,18 @@ def register(
     update: Callable[..., Any],
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] | None = None,
     exact: bool = False,
+    task: str = "regression",
+    represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None,
+    deterministic: bool | None = None,
 ) -> Algorithm:
     """Make a module's three steps the ones that the engine takes for its Params."""
     for step, function in ((_STEPS[0], select), (_STEPS[1], predict), (_STEPS[2], update)):
         implement(step, Params, function)
     name = module.removeprefix("omkl.algorithms.").replace(".", "/")
     return Algorithm(
-        name, Params, init, select, predict, update, kernels or _dictionary, exact, module
-    )
+        name, Params, init, select, predict, update, kernels or _dictionary, exact, module,
+        task, represent, exact if deterministic is None else deterministic,
+    )  # fmt: skip
 
 
 _STEPS = (select, predict, update)
@@ -249,11 +275,13 @@ class Learner:
         d: int,
         D: int,
         seed: int,
-        model: RandomFeatures | Support | None = None,
+        model: Any = None,
         threads: int = 1,
     ) -> None:
         kernels = algorithm.kernels(params, dictionary)
-        if model is None and algorithm.exact:
+        if model is None and algorithm.represent:
+            model = algorithm.represent(params, kernels, d)
+        elif model is None and algorithm.exact:
             model = support.support(kernels, d, support.TILE)
         elif model is None:
             model = draw_features(kernels, d, D, seed)
@@ -278,7 +306,7 @@ class Learner:
                 f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
             )
         trace = Trace(np.empty(len(y)), np.empty(len(y), dtype=np.bool_))
-        if isinstance(self.state.model, Support):
+        if _has_tiles(self.state.model):
             self._stream_in_tiles(X, y, trace)
         else:
             self._stream(X, y, trace, slice(0, len(y)))
@@ -301,22 +329,32 @@ class Learner:
         self.t += rows.stop - rows.start
 
     def _stream_in_tiles(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
-        model = self.make_room(len(y))
-        buffers = self._round.buffers
-        assert isinstance(buffers, Sums)
         start = 0
         with support.threads(self.threads) as pool:
             while start < len(y):
-                stop = min(len(y), start + support.rows_of_tile(model))
-                support.ahead(model, buffers, X[start:stop], pool)
+                stop = min(len(y), start + self.rounds_of_tile())
+                self.take_sums_ahead(X[start:stop], pool)
                 self._stream(X, y, trace, slice(start, stop))
                 start = stop
 
-    def make_room(self, n_rows: int) -> Support:
-        """Let an exact-kernel learner's support grow by that many rows."""
-        model = support.with_room(self.state.model, int(self.state.model.n[0]) + n_rows)
+    def rounds_of_tile(self) -> int:
+        """How many rounds of an exact-kernel learner fit into the current tile."""
+        model = self.state.model
+        tiles = support if isinstance(model, Support) else perceptrons
+        return tiles.rows_of_tile(model)
+
+    def take_sums_ahead(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> None:
+        """Make room for the next rows X (n, d) of the current tile, and sum over finished ones."""
+        model, buffers = self.state.model, self._round.buffers
+        if isinstance(model, Support):
+            assert isinstance(buffers, Sums)
+            model = support.with_room(model, int(model.n[0]) + len(X))
+            support.ahead(model, buffers, X, pool)
+        elif isinstance(model, Perceptrons):
+            assert isinstance(buffers, Scores)
+            model = perceptrons.with_room(model, len(X))
+            perceptrons.ahead(model, buffers, X, pool)
         self.state = self.state._replace(model=model)
-        return model
 
     def learn_one(self, x: np.ndarray, y: float) -> float:
         """One round: the prediction for x (d,), given before y is learned."""
@@ -333,10 +371,18 @@ class Learner:
         self._round = _room(self.state.model, self.threads)
 
 
-def _room(model: RandomFeatures | Support, n_threads: int) -> Round:
+def _has_tiles(model: Any) -> bool:
+    return isinstance(model, Support | Perceptrons)
+
+
+def _room(model: Any, n_threads: int) -> Round:
     N = model.n_kernels
     if isinstance(model, Support):
-        buffers: Buffers | Sums = support.sums(model, n_threads)
+        buffers: Buffers | Sums | Scores | NoRoom = support.sums(model, n_threads)
+    elif isinstance(model, Perceptrons):
+        buffers = perceptrons.scores(model, n_threads)
+    elif isinstance(model, Budgeted):
+        buffers = NoRoom(np.zeros(1))
     else:
         buffers = features.buffers(model)
     return Round(

@@ -42,7 +42,7 @@ PACKAGE = Path(__file__).parent
 
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
-    core = ["jit", "engine", "features", "support", "weights"]
+    core = ["jit", "engine", "features", "perceptrons", "support", "weights"]
     return [PACKAGE / f"{name}.py" for name in core] + sorted(PACKAGE.glob("algorithms/**/*.py"))
 
 
@@ -143,7 +143,7 @@ def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
     scope: dict[str, Any] = {"types": types, "kind": kind, "function": function}
     lines = [
         f"def choose({', '.join(names)}):",
-        f"    if isinstance({first}, types.NamedTuple) and {first}.instance_class is kind:",
+        f"    if isinstance({first}, types.BaseNamedTuple) and {first}.instance_class is kind:",
         "        return function",
     ]
     exec("\n".join(lines), scope)
