@@ -455,7 +455,8 @@ def job(cfg: DictConfig) -> None:
             return
     # Jobs that a launcher runs in other processes would write over each other's bars.
     shown = not sweeping or Sweep.folder is not None
-    with console.Bar(label, config["seeds"], shown) as progress:
+    classify = "classification" in (config["task"], config["dataset"].get("task"))
+    with console.Bar(label, config["seeds"], shown, classify) as progress:
         outcome = runner.run(config, progress)
     if place is None:
         console.print_outcome(outcome, Path(config["outputs"]))

@@ -86,16 +86,17 @@ class Kernel(NamedTuple):
         return FAMILIES[self.family].value(r, self.bandwidth)
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int) -> np.ndarray:
-        """(D, d) frequencies drawn from the kernel's spectral distribution.
+        """(D, d) frequencies drawn from the kernel's spectral distribution."""
+        self.require_frequencies()
+        return FAMILIES[self.family].frequencies(rng, D, d, self.bandwidth)
 
-        ValueError for a polynomial, which has none.
-        """
+    def require_frequencies(self) -> None:
+        """ValueError for a polynomial: it has no spectral distribution."""
         if self.family == POLYNOMIAL:
             raise ValueError(
                 "polynomial kernels have no random features: choose a dictionary without "
                 "(kernels=gauss13), or an algorithm with exact kernels"
             )
-        return FAMILIES[self.family].frequencies(rng, D, d, self.bandwidth)
 
     def gram(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Exact kernel matrix: A (m, d), B (n, d) -> (m, n)."""

@@ -22,7 +22,7 @@ from omegaconf import OmegaConf
 
 from omkl import results, runner
 from omkl.cli import conf_folder
-from omkl.report import page, tables
+from omkl.report import console, page, tables
 
 
 def configuration(overrides: list[str]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Cells:
             self.times[result["key"]] = seconds
         self.spent[job] = self.times[result["key"]]
         how = "reused" if outcome.status == "reused" else f"{seconds:.1f} s"
-        print(f"{text}: {1e3 * result['mse_mean']:.2f} x 10^-3 ({how})", flush=True)
+        print(f"{text}: {console.loss_text(result)} ({how})", flush=True)
         for note in outcome.notes:
             print(f"    {note}")
 

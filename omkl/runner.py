@@ -24,7 +24,7 @@ import numpy as np
 
 import omkl
 from omkl import algorithms, comparators, jit, kernels, params, results, tracking
-from omkl.datasets import DataError, Stream, open_stream
+from omkl.datasets import DataError, Stream, open_streams
 from omkl.engine import Algorithm, Learner, Schedule, draw_features
 from omkl.metrics import Recorder, mean_and_deviation
 from omkl.results import Run
@@ -58,7 +58,11 @@ class Outcome(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Everything that has been checked and built before the first round."""
+    """Everything that has been checked and built before the first round.
+
+    ``streams`` has one a seed: in a regression all the same, in a classification that is
+    shuffled each seed its own permutation. ``stream`` is the first.
+    """
 
     config: dict[str, Any]
     stream: Stream
@@ -66,6 +70,7 @@ class Job(NamedTuple):
     algorithm: Algorithm
     params: Any
     seeds: list[int]
+    streams: list[Stream]
 
 
 def prepare(config: Mapping[str, Any]) -> Job:
@@ -74,20 +79,57 @@ def prepare(config: Mapping[str, Any]) -> Job:
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
     _check_settings(config)
+    config = with_task(config)
     dictionary = kernels.dictionary(config["kernels"])
     given = dict(config["algorithm"])
     algorithm = algorithms.load(given.pop("name"))
     sizes = {"N": len(dictionary), "D": config["D"]}
     # Once before the data are opened: a wrong number should not wait for a large file.
     params.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
-    stream = open_stream(config["dataset"], config["stream"], seed=config["seed"])
-    built = params.build(algorithm.Params, given, stream.n_rounds, sizes)
-    # An exact-kernel learner draws nothing: one repetition says all.
-    n_seeds = 1 if algorithm.exact else config["seeds"]
+    classify = algorithm.task == "classification"
+    if not (algorithm.exact or algorithm.represent):
+        for kernel in dictionary:
+            kernel.require_frequencies()
+    own_order = classify and config["stream"]["order"] == "shuffled"
+    # Of a learner that draws nothing, as with exact kernels, one repetition says all.
+    n_seeds = 1 if algorithm.deterministic and not own_order else config["seeds"]
     seeds = [config["seed"] + r for r in range(n_seeds)]
-    if algorithm.exact:
+    streams = open_streams(
+        config["dataset"], config["stream"], seeds if own_order else [config["seed"]] * n_seeds
+    )
+    stream = streams[0]
+    built = params.build(algorithm.Params, given, stream.n_rounds, sizes)
+    if algorithm.exact and not classify:
         _require_memory(len(algorithm.kernels(built, dictionary)), stream)
-    return Job(_portable(config, stream), stream, dictionary, algorithm, built, seeds)
+    portable = _portable(config, stream)
+    return Job(portable, stream, dictionary, algorithm, built, seeds, streams)
+
+
+def with_task(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with its task in ``dataset.task`` alone and with an order of the rows.
+
+    ValueError where data set and algorithm are for another task.
+    """
+    dataset, stream = dict(config["dataset"]), dict(config["stream"])
+    task = config.get("task") or dataset["task"]
+    if task not in ("regression", "classification"):
+        raise ValueError(f"task={task!r}; there are: regression, classification")
+    either = "path" in dataset or "n_centres" in dataset
+    if task != dataset["task"] and not either:
+        raise ValueError(f"{dataset['name']} is a data set for {dataset['task']}, not for {task}")
+    dataset["task"] = task
+    name = config["algorithm"]["name"]
+    if (own := algorithms.load(name).task) != task:
+        fitting = [n for n in algorithms.names() if algorithms.load(n).task == task]
+        raise ValueError(
+            f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task}; for "
+            f"that there are: {', '.join(fitting)}"
+        )
+    if stream["order"] is None:
+        shuffle = task == "classification" and "file" in dataset
+        stream["order"] = "shuffled" if shuffle else "file"
+    rest = {key: value for key, value in config.items() if key != "task"}
+    return {**rest, "dataset": dataset, "stream": stream}
 
 
 def _require_memory(n_kernels: int, stream: Stream) -> None:
@@ -115,7 +157,10 @@ def _check_settings(config: Mapping[str, Any]) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
             raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
     switches = [(key, config[key]) for key in ("figures", "force", "fail_fast")]
-    switches += [(f"regret.{key}", regret[key]) for key in ("ridge_features", "kernel_ridge")]
+    switches += [
+        (f"regret.{key}", regret[key])
+        for key in ("ridge_features", "kernel_ridge", "mistake_bound")
+    ]
     for key, value in switches:
         if not isinstance(value, bool):
             raise ValueError(f"{key}={value!r} is not true or false")
@@ -195,14 +240,17 @@ def run(config: Mapping[str, Any], progress: Progress | None = None) -> Outcome:
                 # An earlier start may have had tracking=none, or ended before tracking.
                 tracked = tracking.holds(folder, Path(config["outputs"]))
                 tracker = None if tracked else _prepare_tracking(config)
-                if config["figures"] and not (folder / "mse.png").exists():
+                if config["figures"] and not (folder / "weights.png").exists():
                     _draw(earlier, tracker, progress)
                 tracked = _track(config, folder, tracker, progress, notes) or tracked
                 return Outcome(earlier, "reused", notes, tracked)
             notes.append(f"{folder.name} was computed by other code or data: computed anew")
         with _writable(folder):
             tracker = _prepare_tracking(config)
-            result, curves = compute(job, progress)
+            from omkl import classification
+
+            classify = job.algorithm.task == "classification"
+            result, curves = (classification.compute if classify else compute)(job, progress)
             stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
             result = stamp | result
             with _staging(folder) as staging:
@@ -632,9 +680,10 @@ def _tidy(result: Mapping[str, Any]) -> bytes:
         for name in ("key", "algorithm", "dataset", "kernels", "n_rounds", "n_kernels", "D")
     }
     columns |= {f"algorithm.{k}": [v] * n for k, v in result["params"].items()}
+    key = results.measure(result).key
     columns |= {
         "seed": list(result["seeds"]),
-        "mse": list(result["mse"]),
+        key: list(result[key]),
         "seconds": list(result["seconds_per_seed"]),
         "kernels_per_round": [result["kernels_per_round"]] * n,
         "labels": [result["labels"]] * n,
@@ -691,7 +740,16 @@ def default_threads() -> int:
 
 def _sources_digest() -> str:
     digest = hashlib.sha256(jit.fingerprint().encode())
-    names = ["kernels", "graphs", "params", "comparators", "metrics", "runner"]
+    names = [
+        "kernels",
+        "graphs",
+        "params",
+        "comparators",
+        "metrics",
+        "classification",
+        "mistake_bounds",
+        "runner",
+    ]
     files = [jit.PACKAGE / f"{n}.py" for n in names] + sorted(jit.PACKAGE.glob("datasets/*.py"))
     for path in files:
         digest.update(path.read_bytes())

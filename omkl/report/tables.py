@@ -42,7 +42,7 @@ from typing import Any
 from omkl.metrics import mean_and_deviation
 from omkl.report import style
 from omkl.report.text import csv_text, markdown_table, markdown_text
-from omkl.results import Run, write_atomically
+from omkl.results import MSE, Run, measure, write_atomically
 
 Row = dict[str, Any]
 
@@ -75,9 +75,10 @@ RUN_TIME_RULE = (
 def sweep_table(runs: Sequence[Run]) -> list[Row]:
     """One row a complete run, grouped by data set, in the order of ``runs``.
 
-    ``settings`` holds what varies in the sweep, ``mse`` and ``mse_std`` are in units
-    of 1 (std None for one seed), ``seconds`` is the time of all seeds, ``best`` marks
-    the lowest MSE of the data set; ``regret`` belongs to the first comparator that
+    ``settings`` holds what varies in the sweep, ``measure`` what the run is judged by;
+    ``mse`` and ``mse_std``, or ``error_rate`` and ``error_rate_std``, are in units of 1 (std
+    None for one seed), ``seconds`` is the time of all seeds, ``best`` marks the lowest of the
+    data set; ``regret`` belongs to the first comparator that
     was computed, named in ``comparator`` (both None if none was).
     """
     varying = style.varying(runs)
@@ -85,15 +86,16 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     for run, settings in zip(runs, varying, strict=True):
         if not run.complete:
             continue
-        result = run.result
+        result, key = run.result, measure(run.result).key
         comparator = next((v for v in result["regret"].values() if "mean" in v), None)
         rows.append(
             {
                 "algorithm": style.name_of(run),
                 "dataset": result["dataset"],
                 "settings": settings,
-                "mse": result["mse_mean"],
-                "mse_std": result["mse_std"],
+                "measure": measure(result),
+                key: result[f"{key}_mean"],
+                f"{key}_std": result[f"{key}_std"],
                 "best": False,
                 "regret": comparator and comparator["mean"],
                 "comparator": comparator and comparator["label"],
@@ -107,9 +109,11 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     rows.sort(key=lambda row: datasets.index(row["dataset"]))
     for dataset in datasets:
         members = [row for row in rows if row["dataset"] == dataset]
-        lowest = min(row["mse"] for row in members)
-        for row in members:
-            row["best"] = row["mse"] == lowest
+        for kind in {row["measure"] for row in members}:
+            same = [row for row in members if row["measure"] == kind]
+            lowest = min(row[kind.key] for row in same)
+            for row in same:
+                row["best"] = row[kind.key] == lowest
     return rows
 
 
@@ -154,7 +158,7 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
         grid.add_column("data set", overflow="fold", min_width=6)
         for name in [] if together else settings:
             grid.add_column(Text(name), overflow="fold", min_width=4)
-        grid.add_column("MSE × 10⁻³", justify="right", no_wrap=True)
+        grid.add_column(_heading(rows), justify="right", no_wrap=True)
         if with_regret:
             grid.add_column("regret", justify="right", no_wrap=True)
         for heading in ("seconds", "kernels\n/ round", "seeds"):
@@ -164,7 +168,7 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
                 "\n  ".join([row["algorithm"], *(_pairs(row) if together else [])]),
                 row["dataset"],
                 *([] if together else _setting_texts(row, settings)),
-                _mse_text(row) + (" *" if row["best"] else "  "),
+                _loss_text(row) + (" *" if row["best"] else "  "),
                 *([_number(row["regret"], "{:.4g}")] if with_regret else []),
                 f"{row['seconds']:.3g}",
                 f"{row['kernels_per_round']:.4g}",
@@ -176,7 +180,8 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
                 end_section=last,
             )
         console.print(grid)
-        console.print(Text("* lowest MSE of the data set; seconds: all seeds together"))
+        lowest = f"* lowest {_short_names(rows)} of the data set"
+        console.print(Text(f"{lowest}; seconds: all seeds together"))
         if with_regret:
             labels = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
             console.print(Text("regret against: " + "; ".join(labels)))
@@ -199,7 +204,9 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     """Write table.csv (every run, numbers in full) and table.md (for reading)."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = _setting_names([*rows, *failures])
-    plain = ["mse", "mse_std", "regret", "comparator", "seconds", "kernels_per_round", "n_seeds"]
+    keys = dict.fromkeys(row["measure"].key for row in rows) or {"mse": None}
+    losses = [name for key in keys for name in (key, f"{key}_std")]
+    plain = [*losses, "regret", "comparator", "seconds", "kernels_per_round", "n_seeds"]
     lines: list[list[Any]] = [
         ["algorithm", "dataset", *settings, *plain, "status", "error", "folder"]
     ]
@@ -212,11 +219,11 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     write_atomically(paths[0], csv_text(lines))
 
     settings = _setting_names(rows)
-    headings = ["algorithm", "data set", *settings, "MSE × 10⁻³", "regret", "seconds"]
+    headings = ["algorithm", "data set", *settings, _heading(rows), "regret", "seconds"]
     headings += ["kernels / round", "seeds"]
     body = []
     for row in rows:
-        mse = _mse_text(row)
+        mse = _loss_text(row)
         body.append(
             [
                 *(row["algorithm"], row["dataset"], *_setting_texts(row, settings)),
@@ -230,7 +237,10 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     parts = []
     if body:
         parts += [markdown_table(headings, body, left=2 + len(settings)), ""]
-        parts += ["Bold: lowest MSE of the data set. Seconds: all seeds together.", ""]
+        parts += [
+            f"Bold: lowest {_short_names(rows)} of the data set. Seconds: all seeds together.",
+            "",
+        ]
         comparators = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
         if comparators:
             parts += [f"Regret against: {markdown_text('; '.join(comparators))}.", ""]
@@ -264,10 +274,19 @@ def _pairs(row: Row) -> list[str]:
     return [f"{name}={style.value_text(value)}" for name, value in row["settings"].items()]
 
 
-def _mse_text(row: Row) -> str:
-    if row["mse_std"] is None:
-        return _number(1e3 * row["mse"], "{:.2f}")
-    return f"{1e3 * row['mse']:.2f} ± {1e3 * row['mse_std']:.2f}"
+def _loss_text(row: Row) -> str:
+    kind = row["measure"]
+    loss, std = kind.scale * row[kind.key], row[f"{kind.key}_std"]
+    return f"{loss:.2f}" if std is None else f"{loss:.2f} ± {kind.scale * std:.2f}"
+
+
+def _heading(rows: Sequence[Row]) -> str:
+    kinds = dict.fromkeys(row["measure"] for row in rows) or {MSE: None}
+    return " or ".join(f"{kind.short}{kind.unit}" for kind in kinds)
+
+
+def _short_names(rows: Sequence[Row]) -> str:
+    return " or ".join(dict.fromkeys(row["measure"].short for row in rows))
 
 
 def _number(value: float | None, form: str) -> str:
