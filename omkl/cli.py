@@ -289,6 +289,7 @@ class CommandLine:
                 if name not in names:
                     names.append(name)
         found.pop("table", None)  # for omkl-report
+        found.pop("comparison", None)
         return {k: sorted(v, key=lambda name: ("/" in name, name)) for k, v in found.items()}
 
     def fields(self, group: str, name: str) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def test_a_broken_learner_breaks_its_bound(breakage):
     X, y = rows("mushrooms", n, seed=0)
     bad_weights = breakage == "weights grow with mistakes"
     # For bad weights all kernels but the first see all rows alike.
-    kernels = (KERNELS[0], *(Kernel("gaussian", 1e6),) * 4) if bad_weights else KERNELS
+    kernels = (KERNELS[0], *(Kernel("gaussian", 1e30),) * 4) if bad_weights else KERNELS
     algorithm = algorithms.load("omkc_da_p1")
     ours = Learner(algorithm, algorithm.Params(0.8), kernels, X.shape[1], 1, 0)
     g = mistake_bounds.margin_error(mistake_bounds.gram(kernels[0], X), y)  # the least or above
