@@ -60,12 +60,12 @@ def _sklearn(model: Any, X: Array, y: Array, seed: int) -> Array:
     return y_hat
 
 
-def river_sgd(X: Array, y: Array, seed: int) -> Array:
-    """river's RBFSampler and its logistic regression by stochastic gradients, with its defaults."""
+def river_pa(X: Array, y: Array, seed: int) -> Array:
+    """river's RBFSampler and its passive-aggressive classifier (PA-I, C = 1), with its defaults."""
     from river import feature_extraction, linear_model
 
     sampler = feature_extraction.RBFSampler(gamma=median_gamma(X), n_components=FEATURES, seed=seed)
-    model = sampler | linear_model.LogisticRegression()
+    model = sampler | linear_model.PAClassifier()
     y_hat = np.zeros(len(y))
     for t in range(len(y)):
         row = dict(enumerate(X[t].tolist()))
@@ -78,7 +78,7 @@ def river_sgd(X: Array, y: Array, seed: int) -> Array:
 PEERS: dict[str, tuple[str, str, Callable[[Array, Array, int], Array]]] = {
     "sklearn_sgd": ("scikit-learn RBFSampler + SGDClassifier", "sklearn", sklearn_sgd),
     "sklearn_pa": ("scikit-learn RBFSampler + passive-aggressive", "sklearn", sklearn_pa),
-    "river_sgd": ("river RBFSampler + LogisticRegression", "river", river_sgd),
+    "river_pa": ("river RBFSampler + PAClassifier", "river", river_pa),
 }
 
 
