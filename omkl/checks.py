@@ -134,6 +134,20 @@ def check_predict_is_pure(case: Case) -> None:
     assert pickle.dumps((learner.state, rnd)) == before
 
 
+def check_every_kernel(case: Case) -> None:
+    """A learner that says so evaluates all kernels in their order, whatever it has seen."""
+    if not case.algorithm.every_kernel:
+        raise Skip("chooses the kernels that it evaluates")
+    X, y = stream()
+    learner = case.learner()
+
+    def look(rnd: engine.Round) -> Callable[[], None]:
+        np.testing.assert_array_equal(rnd.evaluate[: rnd.n[0]], np.arange(len(rnd.f)))
+        return lambda: None
+
+    play(learner, X, y, look)
+
+
 def check_bounded_memory(case: Case) -> None:
     """The state takes as much room after 1,000 rounds as after 10."""
     X, y = case.stream(1000)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl import features, perceptrons, support
-from omkl.features import Buffers, RandomFeatures
+from omkl.features import Buffers, RandomFeatures, Tile
 from omkl.jit import compiled, implement, part, tell_apart, uncached
 from omkl.perceptrons import Budgeted, NoRoom, Perceptrons, Scores
 from omkl.support import Sums, Support
@@ -44,13 +44,16 @@ class Round(NamedTuple):
     n         (2,) int64, both counts
     f         (N,) outputs f_i(x_t); NaN where the kernel was not evaluated
     buffers   room for the representation: features of the evaluated kernels, or sums
+
+    A learner that evaluates every kernel in every round and says so to ``register`` finds
+    kernel i as number i of the evaluated ones.
     """
 
     evaluate: np.ndarray
     combine: np.ndarray
     n: np.ndarray
     f: np.ndarray
-    buffers: Buffers | Sums | Scores | NoRoom
+    buffers: Buffers | Tile | Sums | Scores | NoRoom
 
 
 class Schedule(NamedTuple):
@@ -89,37 +92,47 @@ def update(params, state, t, y, rnd):
 
 
 @functools.singledispatch
-def evaluate(model, x, rnd):
-    """Write f_i(x) of the kernels to evaluate into rnd.f, NaN for all others."""
-    raise TypeError(f"no representation is registered for {type(model)}")
+def evaluate_row(buffers, model, X, row, rnd):
+    """Write f_i(X[row]) of the kernels to evaluate into rnd.f; the others keep NaN."""
+    raise TypeError(f"no representation is registered for {type(buffers)}")
 
 
-def _evaluate_random_features(model, x, rnd):
+def _evaluate_chosen(buffers, model, X, row, rnd):
     n = rnd.n[0]
-    if n < rnd.f.shape[0]:
-        rnd.f[:] = np.nan
-    features.transform(model.omega, x, rnd.evaluate, n, rnd.buffers)
-    features.outputs(model, rnd.evaluate, n, rnd.buffers, rnd.f)
+    features.transform(model, X, row, rnd.evaluate, n, buffers)
+    features.outputs(model, rnd.evaluate, n, buffers, rnd.f)
 
 
-def _evaluate_support(model, x, rnd):
-    support.outputs(model, x, rnd.buffers, rnd.f)
+def _evaluate_every(buffers, model, X, row, rnd):
+    features.transform_ahead(model, X, row, buffers)
+    features.outputs(model, rnd.evaluate, rnd.n[0], buffers, rnd.f)
 
 
-implement(evaluate, RandomFeatures, _evaluate_random_features)
-implement(evaluate, Support, _evaluate_support)
+def _evaluate_support(buffers, model, X, row, rnd):
+    support.outputs(model, X[row], buffers, rnd.f)
 
 
-def _evaluate_perceptrons(model, x, rnd):
-    perceptrons.outputs(model, x, rnd.buffers, rnd.f)
+implement(evaluate_row, Buffers, _evaluate_chosen)
+implement(evaluate_row, Tile, _evaluate_every)
+implement(evaluate_row, Sums, _evaluate_support)
 
 
-def _evaluate_budgeted(model, x, rnd):
-    perceptrons.budgeted_outputs(model, x, rnd.f)
+def _evaluate_perceptrons(buffers, model, X, row, rnd):
+    perceptrons.outputs(model, X[row], buffers, rnd.f)
 
 
-implement(evaluate, Perceptrons, _evaluate_perceptrons)
-implement(evaluate, Budgeted, _evaluate_budgeted)
+def _evaluate_budgeted(buffers, model, X, row, rnd):
+    perceptrons.budgeted_outputs(model, X[row], rnd.f)
+
+
+implement(evaluate_row, Scores, _evaluate_perceptrons)
+implement(evaluate_row, NoRoom, _evaluate_budgeted)
+
+
+def evaluate(model: RandomFeatures | Support, x: np.ndarray, rnd: Round) -> None:
+    """The same for one x (d,) outside the compiled loop, for tests that go step by step."""
+    rnd.f[:] = np.nan
+    evaluate_row(rnd.buffers, model, np.reshape(x, (1, -1)), 0, rnd)
 
 
 @part
@@ -153,16 +166,22 @@ def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used, worst):
     for s in range(y.shape[0]):
         now = t + s + 1
         select(params, state, now, rng, rnd)
-        evaluate(state.model, X[s], rnd)
+        evaluate_row(rnd.buffers, state.model, X, s, rnd)
         prediction, ask = predict(params, state, now, rnd)
         y_hat[s] = prediction
         asked[s] = ask
-        for m in range(rnd.n[0]):
+        n = rnd.n[0]
+        largest = worst[0]
+        for m in range(n):
             i = rnd.evaluate[m]
             used[i] += 1
             error = rnd.f[i] - y[s]
-            worst[0] = max(worst[0], error * error)
+            largest = max(largest, error * error)
+        worst[0] = largest
         update(params, state, now, y[s] if ask else np.nan, rnd)
+        if n < rnd.f.shape[0]:
+            for m in range(n):
+                rnd.f[rnd.evaluate[m]] = np.nan
 
 
 def _run_block_of(Params: type) -> Callable[..., None]:
@@ -181,6 +200,8 @@ class Algorithm(NamedTuple):
     module     where it is defined
     exact      True: exact kernels and a growing support, nothing random; False: random
                features
+    every_kernel   it evaluates all kernels in every round: features of several rounds
+               are then computed together
     task       "regression", or "classification": labels are -1 and +1, and the sign of a
                prediction is the class
     represent  (params, kernels, d) -> a fresh model, where it is another than these two
@@ -195,6 +216,7 @@ class Algorithm(NamedTuple):
     update: Callable[..., Any]
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
     exact: bool
+    every_kernel: bool
     module: str
     task: str = "regression"
     represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None
@@ -211,6 +233,7 @@ def register(
     update: Callable[..., Any],
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] | None = None,
     exact: bool = False,
+    every_kernel: bool = False,
     task: str = "regression",
     represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None,
     deterministic: bool | None = None,
@@ -219,8 +242,9 @@ def register(
     for step, function in ((_STEPS[0], select), (_STEPS[1], predict), (_STEPS[2], update)):
         implement(step, Params, function)
     name = module.removeprefix("omkl.algorithms.").replace(".", "/")
+    kernels = kernels or _dictionary
     return Algorithm(
-        name, Params, init, select, predict, update, kernels or _dictionary, exact, module,
+        name, Params, init, select, predict, update, kernels, exact, every_kernel, module,
         task, represent, exact if deterministic is None else deterministic,
     )  # fmt: skip
 
@@ -245,6 +269,9 @@ def draw_features(dictionary: Sequence[Kernel], d: int, D: int, seed: int) -> Ra
     return features.random_features(dictionary, d, D, rng)
 
 
+PRECISIONS = ("float64", "float32")
+
+
 class Learner:
     """One learner on one stream: the state of an algorithm, its generator and its clock.
 
@@ -265,6 +292,9 @@ class Learner:
         A representation to start from in place of a fresh one.
     threads
         Threads of an exact-kernel learner; the others use one.
+    precision
+        "float32": random features are rounded to single precision, where predictions move
+        by about 1e-7 of their size; coefficients and sums stay in double precision.
     """
 
     def __init__(
@@ -277,7 +307,12 @@ class Learner:
         seed: int,
         model: Any = None,
         threads: int = 1,
+        precision: str = "float64",
     ) -> None:
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision={precision!r} is none of {', '.join(PRECISIONS)}")
+        if algorithm.exact and precision != "float64":
+            raise ValueError(f"{algorithm.name} has exact kernels and no features of {precision}")
         kernels = algorithm.kernels(params, dictionary)
         if model is None and algorithm.represent:
             model = algorithm.represent(params, kernels, d)
@@ -288,6 +323,8 @@ class Learner:
         self.params = params
         self.d = d
         self.threads = threads
+        self.every_kernel = algorithm.every_kernel
+        self.precision = precision
         self.state = algorithm.init(params, kernels, model)
         tell_apart(type(self.state))
         self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
@@ -295,7 +332,7 @@ class Learner:
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self.worst = np.zeros(1)  # largest squared error of a single kernel
-        self._round = _room(model, threads)
+        self._round = self._room()
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
         """Predict, then learn, row by row: X (n, d), y (n,). Any split gives the same numbers."""
@@ -368,27 +405,27 @@ class Learner:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._run_block = _run_block_of(type(self.params))
-        self._round = _room(self.state.model, self.threads)
+        self._round = self._room()
+
+    def _room(self) -> Round:
+        model = self.state.model
+        N = model.n_kernels
+        if isinstance(model, Support):
+            buffers: Buffers | Tile | Sums | Scores | NoRoom = support.sums(model, self.threads)
+        elif isinstance(model, Perceptrons):
+            buffers = perceptrons.scores(model, self.threads)
+        elif isinstance(model, Budgeted):
+            buffers = NoRoom(np.zeros(1))
+        else:
+            buffers = features.buffers(model, self.every_kernel, self.precision)
+        return Round(
+            evaluate=np.zeros(N, dtype=np.int64),
+            combine=np.zeros(N, dtype=np.int64),
+            n=np.zeros(2, dtype=np.int64),
+            f=np.full(N, np.nan),
+            buffers=buffers,
+        )
 
 
 def _has_tiles(model: Any) -> bool:
     return isinstance(model, Support | Perceptrons)
-
-
-def _room(model: Any, n_threads: int) -> Round:
-    N = model.n_kernels
-    if isinstance(model, Support):
-        buffers: Buffers | Sums | Scores | NoRoom = support.sums(model, n_threads)
-    elif isinstance(model, Perceptrons):
-        buffers = perceptrons.scores(model, n_threads)
-    elif isinstance(model, Budgeted):
-        buffers = NoRoom(np.zeros(1))
-    else:
-        buffers = features.buffers(model)
-    return Round(
-        evaluate=np.zeros(N, dtype=np.int64),
-        combine=np.zeros(N, dtype=np.int64),
-        n=np.zeros(2, dtype=np.int64),
-        f=np.full(N, np.nan),
-        buffers=buffers,
-    )

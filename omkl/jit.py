@@ -1,4 +1,4 @@
-"""The compiler: the only module that knows Numba.
+"""The compiler: with ``vector`` the only module that knows Numba.
 
 ``compiled`` marks a function of the streaming core. The machine code is kept
 on disk in a folder named after a hash of the package's compiled sources, the
@@ -37,12 +37,16 @@ ENABLED = not config.DISABLE_JIT
 # would destroy the range reduction of the trigonometry. Only `dot` re-associates.
 FLAGS = {"contract", "nsz"}
 
+# The caller owns every array, so that no reference is counted (an atomic instruction for
+# each array at each step) and nothing can be allocated: that would not compile.
+_OPTIONS: dict[str, Any] = {"fastmath": FLAGS, "error_model": "numpy", "_nrt": False}
+
 PACKAGE = Path(__file__).parent
 
 
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
-    core = ["jit", "engine", "features", "perceptrons", "support", "weights"]
+    core = ["jit", "vector", "engine", "features", "perceptrons", "support", "weights"]
     return [PACKAGE / f"{name}.py" for name in core] + sorted(PACKAGE.glob("algorithms/**/*.py"))
 
 
@@ -107,24 +111,30 @@ def compiled(function: F) -> F:
     if not ENABLED:
         return function
     folder = cache_folder()
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
     if folder is None:
-        return numba.njit(**options)(function)
+        return numba.njit(nogil=True, **_OPTIONS)(function)
     with _cache_in(folder):
-        return numba.njit(cache=True, **options)(function)
+        return numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
+
+
+def for_this_process(function: Any) -> Any:
+    """As ``compiled``, and nothing is kept on disk."""
+    return numba.njit(nogil=True, **_OPTIONS)(function) if ENABLED else function
 
 
 @functools.cache
 def uncached(function: Any) -> Any:
     """The same compiled function, kept for this process alone."""
-    if not ENABLED:
-        return function
-    return numba.njit(nogil=True, error_model="numpy", fastmath=FLAGS)(function.py_func)
+    return for_this_process(function.py_func) if ENABLED else function
+
+
+# Always inlined: a call would push every field of every array of a state on the stack.
+_INSIDE: dict[str, Any] = {**_OPTIONS, "forceinline": True}
 
 
 def part(function: F) -> F:
     """A piece of compiled code that has no entry point of its own."""
-    return register_jitable(fastmath=FLAGS, error_model="numpy")(function) if ENABLED else function
+    return register_jitable(**_INSIDE)(function) if ENABLED else function
 
 
 def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
@@ -140,14 +150,15 @@ def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
     tell_apart(kind)
     names = list(function.__code__.co_varnames[: function.__code__.co_argcount])
     first = names[0]
-    scope: dict[str, Any] = {"types": types, "kind": kind, "function": function}
+    named = (types.NamedTuple, types.NamedUniTuple)  # the latter: all fields of one type
+    scope: dict[str, Any] = {"named": named, "kind": kind, "function": function}
     lines = [
         f"def choose({', '.join(names)}):",
-        f"    if isinstance({first}, types.BaseNamedTuple) and {first}.instance_class is kind:",
+        f"    if isinstance({first}, named) and {first}.instance_class is kind:",
         "        return function",
     ]
     exec("\n".join(lines), scope)
-    overload(step, jit_options={"fastmath": FLAGS, "error_model": "numpy"})(scope["choose"])
+    overload(step, jit_options=_INSIDE)(scope["choose"])  # type: ignore[arg-type]
 
 
 def tell_apart(kind: type) -> None:
@@ -196,8 +207,7 @@ def reduction(function: F) -> F:
     """
     if not ENABLED:
         return function
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    return numba.njit(fastmath=FLAGS | {"reassoc"}, **options)(function)
+    return numba.njit(**_OPTIONS | {"nogil": True, "fastmath": FLAGS | {"reassoc"}})(function)
 
 
 @reduction

@@ -25,7 +25,7 @@ import numpy as np
 import omkl
 from omkl import algorithms, comparators, jit, kernels, params, results, tracking
 from omkl.datasets import DataError, Stream, open_streams
-from omkl.engine import Algorithm, Learner, Schedule, draw_features
+from omkl.engine import PRECISIONS, Algorithm, Learner, Schedule, draw_features
 from omkl.metrics import Recorder, mean_and_deviation
 from omkl.results import Run
 
@@ -86,6 +86,11 @@ def prepare(config: Mapping[str, Any]) -> Job:
     sizes = {"N": len(dictionary), "D": config["D"]}
     # Once before the data are opened: a wrong number should not wait for a large file.
     params.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
+    if algorithm.exact and config["precision"] != "float64":
+        raise ValueError(
+            f"precision={config['precision']} rounds random features, and {algorithm.name} has "
+            "exact kernels; leave it at float64"
+        )
     classify = algorithm.task == "classification"
     if not (algorithm.exact or algorithm.represent):
         for kernel in dictionary:
@@ -164,6 +169,8 @@ def _check_settings(config: Mapping[str, Any]) -> None:
     for key, value in switches:
         if not isinstance(value, bool):
             raise ValueError(f"{key}={value!r} is not true or false")
+    if config["precision"] not in PRECISIONS:
+        raise ValueError(f"precision={config['precision']!r}; there are: {', '.join(PRECISIONS)}")
     if config["tracking"] not in ("mlflow", "none"):
         raise ValueError(f"tracking={config['tracking']!r}; there are: mlflow, none")
     lam = regret["lam"]
@@ -483,7 +490,16 @@ def _learners(job: Job) -> list[Learner]:
     n_threads = job.config["threads"] or default_threads() if job.algorithm.exact else 1
 
     def learner(seed: int) -> Learner:
-        return Learner(job.algorithm, job.params, job.dictionary, d, D, seed, threads=n_threads)
+        return Learner(
+            job.algorithm,
+            job.params,
+            job.dictionary,
+            d,
+            D,
+            seed,
+            threads=n_threads,
+            precision=job.config["precision"],
+        )
 
     learner(0).partial_fit(np.zeros((2, d)), np.zeros(2))
     return [learner(seed) for seed in job.seeds]

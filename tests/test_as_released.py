@@ -16,7 +16,7 @@ from omkl import algorithms, checks, engine, params
 from omkl.algorithms.as_released import released_divergence, shifted
 from omkl.datasets import catalogue, download, open_stream
 from omkl.engine import Learner
-from omkl.features import RandomFeatures
+from omkl.features import blank
 from omkl.graphs import dissimilarity_graph, dominating_set
 from omkl.kernels import Kernel, dictionary
 from omkl.weights import normalised
@@ -55,7 +55,8 @@ def learner(name, oracle, T=1503):
     """The algorithm with its own YAML's settings on the recorded frequencies."""
     omega = np.ascontiguousarray(oracle["omega"].transpose(0, 2, 1))
     N, d, D = omega.shape
-    model = RandomFeatures(omega, np.zeros((N, 2 * D)), np.zeros(N))
+    model = blank(N, d, D)
+    model.omega[:] = omega
     algorithm = algorithms.load(f"as_released/{name}")
     settings = checks.default_settings(algorithm.name)
     built = params.build(algorithm.Params, settings, T, {"N": N, "D": D})

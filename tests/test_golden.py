@@ -49,7 +49,7 @@ def test_golden(name):
     golden, ours = json.loads(path.read_text()), numbers(name)
     assert ours["rounds_evaluated"] == golden["rounds_evaluated"]
     for key in ("mse", "y_hat", "weights", "norms_of_theta"):
-        assert ours[key] == pytest.approx(golden[key], rel=1e-9, abs=1e-300), key
+        assert ours[key] == pytest.approx(golden[key], rel=1e-12, abs=1e-300), key
 
 
 def test_every_golden_file_belongs_to_an_algorithm():

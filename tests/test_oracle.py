@@ -129,7 +129,8 @@ def test_replaying_the_release_gives_its_predictions(
     np.testing.assert_allclose([k.bandwidth for k in kernels()], oracle["bandwidth"], rtol=1e-12)
     omega = np.ascontiguousarray(oracle["omega"].transpose(0, 2, 1))  # theirs: feature, input
     N, d, D = omega.shape
-    model = features.RandomFeatures(omega, np.zeros((N, 2 * D)), np.zeros(N))
+    model = features.blank(N, d, D)
+    model.omega[:] = omega
     state = State(model, np.zeros(N), *transcript(oracle, name))
     algorithm = released._replace(init=lambda params, dictionary, model: state)
     monkeypatch.setattr(engine, "run_block", run_block)

@@ -69,4 +69,12 @@ def update(params, state, t, y, rnd):
         )
 
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    every_kernel=True,
+)

@@ -77,4 +77,12 @@ EXPECTED_FAILURES = {
     "complete_graph": "its weights are beta^loss, without the step size that Raker's have"
 }
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    every_kernel=True,
+)

@@ -58,4 +58,12 @@ EXPECTED_FAILURES = {
     "learns": "its predictions go to 0 as the losses add up",
 }
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    every_kernel=True,
+)

@@ -31,4 +31,5 @@ algorithm = register(
     predict=predict,
     update=update,
     task="classification",
+    every_kernel=True,
 )

@@ -33,4 +33,5 @@ algorithm = register(
     predict=predict,
     update=update,
     task="classification",
+    every_kernel=True,
 )
