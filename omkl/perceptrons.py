@@ -38,6 +38,7 @@ from omkl.support import (
     LAPLACIAN,
     POLYNOMIAL,
     TILE,
+    add_distance,
     add_distances,
     exponential_sum,
     polynomial_sum,
@@ -431,8 +432,8 @@ def _budgeted_sum(model, i, x, inverse):
     n = model.size[i]
     row = model.row
     alpha = model.alpha[i]
-    add_distances(model, model.x[i], x, 0, n, row)
     family = model.family[i]
+    add_distance(family, model.x[i], x, n, row)
     if family == GAUSSIAN:
         total = exponential_sum(model.parameter[i], row[0], alpha, n)
     elif family == LAPLACIAN:

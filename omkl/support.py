@@ -180,6 +180,17 @@ def add_distances(model, rows, x, start, n, row):
 
 
 @part
+def add_distance(family, rows, x, n, row):
+    """The distance that a family needs, of x (d,) to n of rows (d, capacity), in its place."""
+    if family == GAUSSIAN:
+        _add_squared(x, rows, 0, n, row[0])
+    elif family == LAPLACIAN:
+        _add_absolute(x, rows, 0, n, row[1])
+    else:
+        _add_product(x, rows, 0, n, row[2])
+
+
+@part
 def _distances(model, x, start, n, row):
     """Those of x (d,) to n rows of its own support."""
     add_distances(model, model.x, x, start, n, row)
