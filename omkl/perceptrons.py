@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from omkl.features import RandomFeatures, gradient_step
-from omkl.jit import compiled, dot, implement, part, power_of_two, reduction
+from omkl.jit import compiled, dot, implement, part, power_of_two
 from omkl.support import (
     CHUNK,
     GAUSSIAN,
@@ -49,6 +49,7 @@ from omkl.weights import exp_nonpositive
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
 
+VECTOR = 32  # terms that the compiler sums together; it divides CHUNK
 SMALLEST_SCALE = 1e-100  # below it a scale is moved into the coefficients
 
 
@@ -93,7 +94,7 @@ class Scores(NamedTuple):
     """Room for one tile of rounds.
 
     far   (TILE, N) sums over the rows that were held when the tile began, without scale
-    rows  (threads, 3, CHUNK) squared and absolute distances, inner products
+    rows  (threads, 5, CHUNK) squared and absolute distances, cosines; of one support, and its alpha
     cut   (threads, N, 2) int64, the part of each support that lies in a chunk
     next  (1,) int64, the row of ``far`` that the next round needs
     """
@@ -192,7 +193,7 @@ def scores(model: Perceptrons, n_threads: int) -> Scores:
     N = model.n_kernels
     return Scores(
         far=np.zeros((TILE, N)),
-        rows=np.zeros((n_threads, 3, CHUNK)),
+        rows=np.zeros((n_threads, 5, CHUNK)),
         cut=np.zeros((n_threads, N, 2), dtype=np.int64),
         next=np.zeros(1, dtype=np.int64),
     )
@@ -235,28 +236,6 @@ def _first_at_least(index, size, column):
     return low
 
 
-@reduction
-def _exponentials_at(c, distance, index, alpha, start):
-    """Sum of alpha exp(c distance[index - start]), c <= 0."""
-    total = 0.0
-    for s in range(index.shape[0]):
-        total += alpha[s] * exp_nonpositive(c * distance[index[s] - start])
-    return total
-
-
-@reduction
-def _powers_at(degree, cosine, index, alpha, start):
-    """Sum of alpha cosine[index - start]^degree."""
-    total = 0.0
-    for s in range(index.shape[0]):
-        base = cosine[index[s] - start]
-        power = base
-        for _ in range(degree - 1):
-            power *= base
-        total += alpha[s] * power
-    return total
-
-
 @part
 def _row_of_distances(model, x, inverse, start, n, row):
     """Distances and cosines of x (d,), of norm 1 / inverse, to the rows start .. start + n."""
@@ -267,15 +246,36 @@ def _row_of_distances(model, x, inverse, start, n, row):
 
 
 @part
+def _gather(here, members, alpha, start, distance, weight):
+    """The distances and coefficients of a support's members, with zeros up to whole vectors."""
+    n = members.shape[0]
+    for s in range(n):
+        distance[s] = here[members[s] - start]
+        weight[s] = alpha[s]
+    whole = (n + VECTOR - 1) // VECTOR * VECTOR
+    for s in range(n, whole):
+        distance[s] = 0.0
+        weight[s] = 0.0
+    return whole
+
+
+@part
 def _sum_at(model, i, first, last, start, row):
-    """The sum over entries first .. last of support i; row begins at column ``start`` of x."""
-    index, alpha = model.members[i, first:last], model.alpha[i, first:last]
+    """The sum over entries first .. last of support i; row begins at column ``start`` of x.
+
+    Gathered first: a loop that gathers and sums is no vector code, and what is left over
+    from whole vectors would cost as much as all the rest.
+    """
+    members, alpha = model.members[i, first:last], model.alpha[i, first:last]
     family = model.family[i]
-    if family == GAUSSIAN:
-        return _exponentials_at(model.parameter[i], row[0], index, alpha, start)
-    if family == LAPLACIAN:
-        return _exponentials_at(model.parameter[i], row[1], index, alpha, start)
-    return _powers_at(int(model.parameter[i]), row[2], index, alpha, start)
+    here = row[0] if family == GAUSSIAN else row[1] if family == LAPLACIAN else row[2]
+    n = last - first
+    if n < CHUNK:  # a whole chunk is in its place already
+        n = _gather(here, members, alpha, start, row[3], row[4])
+        here, alpha = row[3], row[4]
+    if family == POLYNOMIAL:
+        return polynomial_sum(int(model.parameter[i]), here, alpha, n)
+    return exponential_sum(model.parameter[i], here, alpha, n)
 
 
 @compiled
