@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms, engine, jit, params
+from omkl import algorithms, engine, jit, params, sampling
 from omkl.engine import Algorithm, Learner
 from omkl.features import RandomFeatures, features_of
 from omkl.kernels import Kernel
@@ -30,6 +30,8 @@ DICTIONARY = tuple(
     + [Kernel("laplacian", b) for b in (0.5, 3.0)]
 )
 INPUTS, FEATURES, ROUNDS = 3, 8, 400
+# With these every kernel is evaluated and predicts, and every label is asked for.
+FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0}
 
 
 class Check(NamedTuple):
@@ -48,7 +50,10 @@ class Case:
         self.module = sys.modules[self.algorithm.module]
 
     def params(self, N: int = len(DICTIONARY), T: int = ROUNDS, **changes: Any) -> Any:
-        """Params with every field that may not exceed N cut to half of it."""
+        """Params with every field that may not exceed N cut to half of it.
+
+        Changes of parameters that the algorithm lacks are left out.
+        """
         given = dict(self.settings)
         for field in ("M", "rank"):
             if field in given:
@@ -138,7 +143,7 @@ def check_every_kernel(case: Case) -> None:
     """A learner that says so evaluates all kernels in their order, whatever it has seen."""
     if not case.algorithm.every_kernel:
         raise Skip("chooses the kernels that it evaluates")
-    X, y = stream()
+    X, y = case.stream()
     learner = case.learner()
 
     def look(rnd: engine.Round) -> Callable[[], None]:
@@ -254,6 +259,18 @@ def check_honesty(case: Case) -> None:
     np.testing.assert_array_equal(play(learner, X, y, poison), reference)
 
 
+def check_labels_not_asked_for(case: Case) -> None:
+    """Labels that were not asked for may be anything: the same bits."""
+    X, y = case.stream()
+    first = case.learner().partial_fit(X, y)
+    if first.asked.all():
+        raise Skip("asks for every label")
+    other = np.where(first.asked, y, np.nan)
+    second = case.learner().partial_fit(X, other)
+    np.testing.assert_array_equal(second.y_hat, first.y_hat)
+    np.testing.assert_array_equal(second.asked, first.asked)
+
+
 def check_selection(case: Case) -> None:
     """Selected kernels are distinct, in range, and those combined are among the evaluated."""
     X, y = case.stream()
@@ -279,6 +296,8 @@ def check_importance_weights(case: Case) -> None:
     for field in ("log_w", "log_u"):  # uneven, or a wrong share would not show
         if field in state._fields:
             getattr(state, field)[:] = -0.3 * np.arange(N)
+    if "trees" in state._fields:
+        sampling.stale(state.trees)
     weight = np.zeros((n, N))
     for k in range(n):
         engine.select(learner.params, state, 41, learner.rng, learner._round)
@@ -321,7 +340,7 @@ def check_permutation(case: Case) -> None:
     """The order of the dictionary does not matter."""
     X, y = case.stream()
     order = np.array([3, 0, 5, 1, 4, 2])
-    reference = case.learner(M=len(DICTIONARY))
+    reference = case.learner(**FULL)
     y_hat = reference.partial_fit(X, y).y_hat
     if reference.used.min() < len(y):
         raise Skip("draws single kernels: another order is another draw")
@@ -329,12 +348,11 @@ def check_permutation(case: Case) -> None:
         raise Skip("draws who learns: another order is another draw")
     shuffled = tuple(DICTIONARY[i] for i in order)
     model = None
-    if not (
-        case.algorithm.exact or case.algorithm.represent
-    ):  # the same features, in the other order
-        fresh = case.learner(M=len(DICTIONARY)).state.model
+    representation = case.algorithm.exact or case.algorithm.represent
+    if not representation:  # the same features, in the other order
+        fresh = case.learner(**FULL).state.model
         model = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
-    other = case.learner(dictionary=shuffled, model=model, M=len(DICTIONARY))
+    other = case.learner(dictionary=shuffled, model=model, **FULL)
     np.testing.assert_allclose(other.partial_fit(X, y).y_hat, y_hat, rtol=0, atol=1e-10)
 
 
@@ -344,7 +362,7 @@ def check_one_kernel(case: Case) -> None:
     if case.classifies:
         return _is_a_perceptron(case, X, y)
     one = (Kernel("gaussian", 0.5),)
-    learner = case.learner(dictionary=one)
+    learner = case.learner(dictionary=one, **(FULL | {"M": 1}))
     if case.algorithm.exact:
         if tuple(case.algorithm.kernels(learner.params, one)) != one:
             raise Skip("its only kernel is its own")
@@ -403,11 +421,11 @@ def check_draws(case: Case) -> None:
 
 
 def check_complete_graph(case: Case) -> None:
-    """Where every node sees every kernel, a graph-aided learner is the full-information one."""
+    """Where every node sees every kernel and every label, a learner is the passive one, Raker."""
     if case.algorithm.exact or case.classifies:
         raise Skip("there is no graph")
     X, y = case.stream()
-    learner = case.learner(M=len(DICTIONARY))
+    learner = case.learner(**FULL)
     y_hat = learner.partial_fit(X, y).y_hat
     if learner.used.min() < len(y):
         raise Skip("draws with replacement: no setting makes it evaluate every kernel")

@@ -99,6 +99,8 @@ def compute(
         "best_kernel": float(updates.min(axis=1).mean()) if independent else None,
         "kernels_per_round": float(used.sum() / (T * R)),
         "labels": float(T),
+        "labels_per_seed": [T] * R,
+        "al_efficiency": 1.0,
         "seconds": elapsed,
         "seconds_per_seed": [seed.seconds for seed in done],
         "threads": n_threads * each,

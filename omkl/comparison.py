@@ -10,6 +10,7 @@ A file of conf/comparison
     best_kernel_of   whose classifiers are single kernel Perceptrons: the best of them in
                      hindsight, a permutation at a time, is a row of its own
     peers            names of ``omkl.peers.PEERS``
+    most_rounds      {peer: rounds}: on longer streams a peer is left out
     datasets         list of {dataset, label, overrides}
 
 Ours are runs like any other, in OUTPUTS/runs. What peers said is kept in OUTPUTS/peers, by
@@ -132,6 +133,10 @@ def _peer_line(
     overrides = [f"dataset={dataset}", f"algorithm={spec['algorithms'][0]['algorithm']}"]
     overrides += [*spec["overrides"], *described.get("overrides", ())]
     config = runner.with_task(_configuration(overrides, outputs))
+    most = (spec.get("most_rounds") or {}).get(name)
+    if most is not None and (open_stream(config["dataset"], config["stream"]).n_rounds or 0) > most:
+        print(f"{name} on {dataset}: left out: more than {most} rounds", flush=True)
+        return None
     task = functools.partial(_peer_of_seed, config, name, outputs)
     found = list(pool.map(task, range(spec["peer_seeds"])))
     mean, std = mean_and_deviation(np.array([f["mistakes"] / f["rounds"] for f in found]))

@@ -46,7 +46,8 @@ PACKAGE = Path(__file__).parent
 
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
-    core = ["jit", "vector", "engine", "features", "perceptrons", "support", "weights"]
+    core = ["jit", "vector", "engine", "features", "kernels", "perceptrons", "sampling"]
+    core += ["support", "weights"]
     return [PACKAGE / f"{name}.py" for name in core] + sorted(PACKAGE.glob("algorithms/**/*.py"))
 
 
@@ -150,11 +151,10 @@ def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
     tell_apart(kind)
     names = list(function.__code__.co_varnames[: function.__code__.co_argcount])
     first = names[0]
-    named = (types.NamedTuple, types.NamedUniTuple)  # the latter: all fields of one type
-    scope: dict[str, Any] = {"named": named, "kind": kind, "function": function}
+    scope: dict[str, Any] = {"kind": kind, "function": function}
     lines = [
         f"def choose({', '.join(names)}):",
-        f"    if isinstance({first}, named) and {first}.instance_class is kind:",
+        f"    if getattr({first}, 'instance_class', None) is kind:",
         "        return function",
     ]
     exec("\n".join(lines), scope)

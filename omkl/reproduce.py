@@ -22,6 +22,7 @@ from omegaconf import OmegaConf
 
 from omkl import results, runner
 from omkl.cli import conf_folder
+from omkl.datasets.stream import MissingFile
 from omkl.report import console, page, tables
 
 
@@ -63,7 +64,12 @@ class Cells:
         self.done[job] = outcome.status != "failed"
         if outcome.status == "failed":
             self.spent[job] = seconds
-            print(f"{text}: failed: {result['error']['message']}", flush=True)
+            without = result["error"]["type"] == MissingFile.__name__
+            self.done[job] = without  # nothing can be done about it here
+            message = result["error"]["message"]
+            first = message.splitlines()[0].removesuffix(" Looked for")
+            told = f"no data: {first}" if without else f"failed: {message}"
+            print(f"{text}: {told}", flush=True)
             return
         if outcome.status == "complete" or result["key"] not in self.times:
             self.times[result["key"]] = seconds

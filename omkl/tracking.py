@@ -371,6 +371,8 @@ def _final_metrics(result: Mapping[str, Any]) -> dict[str, float]:
         "seconds": result.get("seconds"),
         "kernels_per_round": result.get("kernels_per_round"),
         "labels": result.get("labels"),
+        "al_efficiency": result.get("al_efficiency"),
+        "mse_per_label": result.get("mse_per_label"),
     }
     for name, entry in (result.get("regret") or {}).items():
         values[f"regret_{name}"] = entry.get("mean")

@@ -57,7 +57,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
     [
         (
             "algorithm=rakr",
-            "there is no algorithm=rakr. Did you mean raker? There are: gf, omkc_da_o, omkc_da_p1",
+            "there is no algorithm=rakr. Did you mean raker? There are: amkl, amkl_aks, gf, ",
         ),
         ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
         ("kernels=rbf42", "Did you mean rbf41? There are: gauss13, gaussian17, omkc16, rbf41"),
@@ -65,7 +65,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
         (
             "algorithm=raker algorithm.M=5",
-            "raker has no algorithm.M (but gf, sfg, sfg_mkl, sfg_mkl_r, sfg_r",
+            "raker has no algorithm.M (but amkl, amkl_aks, gf, sfg, sfg_mkl, sfg_mkl_r, sfg_r",
         ),
         ("+algorithm.foo=5", "there is no algorithm.foo with sfg_r."),
         (

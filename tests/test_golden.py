@@ -2,7 +2,7 @@
 
 A failure means that numbers have changed. If that is meant, write them anew with
 
-    python tests/test_golden.py --write
+    python tests/test_golden.py --write [ALGORITHM ..]
 
 and say so in CHANGELOG.md under "Numbers change", with the reason. An algorithm without a
 file in tests/golden fails.
@@ -59,9 +59,9 @@ def test_every_golden_file_belongs_to_an_algorithm():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] != ["--write"]:
-        sys.exit("python tests/test_golden.py --write")
-    for name in algorithms.names():
+    if sys.argv[1:2] != ["--write"]:
+        sys.exit("python tests/test_golden.py --write [ALGORITHM ..]")
+    for name in sys.argv[2:] or algorithms.names():
         path = FOLDER / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(numbers(name), indent=1) + "\n")

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets import download
+from omkl.datasets import download, kept
 from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def open_stream(
                   before scaling; a shorter data set is streamed whole
         scaling   "whole" | "running" | "none", see ``omkl.datasets.stream``
         order     "file" | "shuffled"; only data held in memory can be shuffled
+        labels    "data"; anything else: labels come from outside, see ``omkl.labels``, and the
+                  stream's y is NaN (an own file then needs no target)
     seed
         Of the shuffle; nothing else depends on it.
 
@@ -89,12 +91,13 @@ def open_stream(
             )
         )
     causal = scaling == "running"
+    labelled = stream_cfg.get("labels", "data") == "data"
     if own:
-        return _open_own(dataset_cfg, name, limit, scaling, causal)
+        return _open_own({**dataset_cfg, "labelled": labelled}, name, limit, scaling, causal)
     if "n_centres" in dataset_cfg:
-        return _open_synthetic(dataset_cfg, name, limit, scaling)
+        return _open_synthetic(dataset_cfg, name, limit, scaling, labelled)
     if "file" in dataset_cfg:
-        return _open_catalogued(dataset_cfg, name, limit, scaling, causal, order, seed)
+        return _open_catalogued(dataset_cfg, name, limit, scaling, causal, order, seed, labelled)
     raise DataError(
         f"{name}: a data set needs one of the keys 'file' (an entry of the catalogue), "
         "'path' (an own table) or 'n_centres' (synthetic)."
@@ -111,8 +114,9 @@ def open_streams(
     name = str(dataset_cfg["name"])
     held = _read_catalogued(dataset_cfg, name, in_memory=True)
     causal = scaling == "running"
+    labelled = stream_cfg.get("labels", "data") == "data"
     return [
-        _open_catalogued(dataset_cfg, name, limit, scaling, causal, order, seed, held)
+        _open_catalogued(dataset_cfg, name, limit, scaling, causal, order, seed, labelled, held)
         for seed in seeds
     ]
 
@@ -175,10 +179,13 @@ def _open_own(
         survey=False,
         provenance=provenance,
         labels=labels,
+        labelled=cfg["labelled"],
     )
 
 
-def _open_synthetic(cfg: Mapping[str, Any], name: str, limit: int | None, scaling: str) -> Stream:
+def _open_synthetic(
+    cfg: Mapping[str, Any], name: str, limit: int | None, scaling: str, labelled: bool
+) -> Stream:
     from omkl.datasets.synthetic import SyntheticSource
 
     source = SyntheticSource(cfg)
@@ -203,6 +210,7 @@ def _open_synthetic(cfg: Mapping[str, Any], name: str, limit: int | None, scalin
         provenance=provenance,
         change_rounds=() if source.change_at is None else (source.change_at,),
         labels=source.labels,
+        labelled=labelled,
     )
 
 
@@ -214,6 +222,7 @@ def _open_catalogued(
     causal: bool,
     order: str,
     seed: int,
+    labelled: bool,
     held: _Held | None = None,
 ) -> Stream:
     from omkl.datasets import readers
@@ -256,6 +265,7 @@ def _open_catalogued(
         survey=True,
         provenance=provenance,
         labels=labels,
+        labelled=labelled,
     )
 
 
@@ -264,18 +274,27 @@ def _read_catalogued(cfg: Mapping[str, Any], name: str, in_memory: bool) -> _Hel
     from omkl.datasets import prepare, readers
 
     labels = _labels(cfg, name) or None
-    steps = cfg.get("prepare") or {}
-    prepare.check_steps(steps, name)
+    prepare.check_steps(cfg.get("prepare") or {}, name)
     found = download.obtain(cfg)
+    if cfg.get("format") == "libsvm" and not in_memory:
+        return _Held(readers.LibsvmTable(found.path, {**cfg, "labels": labels}), found)
+    prepared = kept.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found, labels))
+    return _Held(readers.ArrayTable(*prepared), found)
+
+
+def _prepared(
+    cfg: Mapping[str, Any], name: str, found: download.Found, labels: tuple[Any, ...] | None
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Values (n, d + 1) with the target last, their rows in the file (n,), and names."""
+    from omkl.datasets import prepare, readers
+
+    steps = cfg.get("prepare") or {}
     if cfg.get("format") == "libsvm":
         sparse = readers.LibsvmTable(found.path, {**cfg, "labels": labels})
-        if not in_memory:
-            return _Held(sparse, found)
         pieces = list(sparse.raw())
         values = np.concatenate([piece[0] for piece in pieces])
-        table = readers.ArrayTable(values, np.concatenate([p[1] for p in pieces]), sparse.names)
         _require_rows(cfg, name, found, len(values))
-        return _Held(table, found)
+        return values, np.concatenate([piece[1] for piece in pieces]), sparse.names
     frame = readers.read_frame(found.path, cfg, steps.get("first_rows"))
     frame = prepare.prepare_rows(frame, steps, name)
     _require_rows(cfg, name, found, len(frame))
@@ -288,8 +307,7 @@ def _read_catalogued(cfg: Mapping[str, Any], name: str, in_memory: bool) -> _Hel
     )
     rows = frame.index.to_numpy() + 1
     values = readers.frame_values(frame, columns, rows, name, labels)
-    values = prepare.scale_inputs(values, steps)
-    return _Held(readers.ArrayTable(values, rows, columns.names), found)
+    return prepare.scale_inputs(values, steps), rows, columns.names
 
 
 def _require_rows(cfg: Mapping[str, Any], name: str, found: download.Found, n: int) -> None:

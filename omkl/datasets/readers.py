@@ -44,11 +44,14 @@ def choose_columns(
     inputs: Any,
     target: Any,
     where: str,
+    labelled: bool = True,
 ) -> Columns:
     """Resolve ``dataset.inputs`` and ``dataset.target``.
 
     A column is given by its name or its 1-based position; inputs also as a range of
-    positions like "3-23". ``inputs=None`` takes every numeric column but the target.
+    positions like "3-23". ``inputs=None`` takes every numeric column but the target. Where
+    labels come from outside (not ``labelled``) there may be no target: the first input then
+    stands in its place, for nobody to read.
 
     Raises
     ------
@@ -56,12 +59,12 @@ def choose_columns(
         A column does not exist, is ambiguous or named twice, or there is no target or no
         input.
     """
-    if target is None:
+    if target is None and labelled:
         raise DataError(
             f"{where}: say which column to predict: dataset.target=NAME or its position. "
             f"Columns: {_listed(names)}"
         )
-    last = _position(target, names, "dataset.target", where)
+    last = -1 if target is None else _position(target, names, "dataset.target", where)
     if inputs is None:
         chosen = [k for k in range(len(names)) if numeric[k] and k != last]
     else:
@@ -77,10 +80,11 @@ def choose_columns(
         raise DataError(f"{where}: dataset.inputs names {', '.join(map(repr, twice))} twice.")
     if not chosen:
         raise DataError(
-            f"{where}: no numeric column is left as an input besides the target "
-            f"{names[last]!r}. Columns: {_listed(names)}"
+            f"{where}: no numeric column is left as an input"
+            + ("" if target is None else f" besides the target {names[last]!r}")
+            + f". Columns: {_listed(names)}"
         )
-    positions = (*chosen, last)
+    positions = (*chosen, chosen[0] if target is None else last)
     return Columns(positions, tuple(names[k] for k in positions))
 
 
@@ -381,7 +385,12 @@ class CsvTable:
             raise DataError(f"{path.name}: the file has a header but no rows.")
         names = column_names(first, cfg, path.name)
         self._columns = choose_columns(
-            names, numeric_columns(first), cfg.get("inputs"), cfg.get("target"), path.name
+            names,
+            numeric_columns(first),
+            cfg.get("inputs"),
+            cfg.get("target"),
+            path.name,
+            cfg.get("labelled", True),
         )
         self.names = self._columns.names
 
@@ -418,7 +427,12 @@ class ParquetTable:
             for t in schema.types
         ]
         columns = choose_columns(
-            schema.names, numeric, cfg.get("inputs"), cfg.get("target"), path.name
+            schema.names,
+            numeric,
+            cfg.get("inputs"),
+            cfg.get("target"),
+            path.name,
+            cfg.get("labelled", True),
         )
         for k, name in zip(*columns, strict=True):
             if not numeric[k]:

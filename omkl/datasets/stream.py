@@ -36,6 +36,10 @@ class DataError(ValueError):
     """The data are missing, damaged or not what the configuration says."""
 
 
+class MissingFile(DataError):
+    """The data's file is in no data folder and cannot be fetched."""
+
+
 class Chunk(NamedTuple):
     """Consecutive rows: ``x`` (n, d), ``y`` (n,), ``truth`` (n,) or None."""
 
@@ -86,6 +90,7 @@ class Stream:
     inputs, target  column names
     provenance      JSON-able: files with sha256, licence, citation, scaling and its constants
     change_rounds   1-based rounds that are the first after a known change
+    labelled        False: labels come from outside, and y is NaN in every block
     """
 
     def __init__(
@@ -100,7 +105,9 @@ class Stream:
         provenance: Callable[[], dict[str, Any]],
         change_rounds: tuple[int, ...] = (),
         labels: tuple[Any, ...] = (),
+        labelled: bool = True,
     ) -> None:
+        self.labelled = labelled
         self.name = name
         self.task = task
         self.labels = labels
@@ -153,7 +160,10 @@ class Stream:
 
         n is ``size`` but for the last block. The numbers are identical for every size.
         """
-        pieces = ((chunk.x, chunk.y) for chunk in self._scaled())
+        if self.labelled:
+            pieces = ((chunk.x, chunk.y) for chunk in self._scaled())
+        else:
+            pieces = ((chunk.x, np.full(len(chunk.x), np.nan)) for chunk in self._scaled())
         return ((x, y) for x, y in regroup(pieces, _checked_size(size)))
 
     def truth(self, size: int) -> Iterator[np.ndarray] | None:
@@ -161,7 +171,7 @@ class Stream:
 
         None where it is unknown, as for all real data.
         """
-        if not self._source.has_truth:
+        if not (self._source.has_truth and self.labelled):
             return None
         pieces = ((chunk.truth,) for chunk in self._scaled() if chunk.truth is not None)
         return (piece[0] for piece in regroup(pieces, _checked_size(size)))
@@ -176,6 +186,8 @@ class Stream:
     def _limited(self) -> Iterator[Chunk]:
         left = self._limit
         for chunk in self._source.chunks():
+            if not self.labelled:  # so that nothing of the file's target is used
+                chunk = Chunk(chunk.x, np.zeros(len(chunk.x)))
             if left is not None and len(chunk.y) >= left:
                 truth = None if chunk.truth is None else chunk.truth[:left]
                 yield Chunk(chunk.x[:left], chunk.y[:left], truth)
@@ -192,6 +204,9 @@ class Stream:
             low = min(low, float(y.min(initial=np.inf)))
             high = max(high, float(y.max(initial=-np.inf)))
         self._require_rows(n)
+        if not self.labelled:
+            self._require_finite(max_norm, 1.0)
+            return Extent(n, max_norm, 0.0, 1.0)
         if low == high:
             raise DataError(
                 f"{self.name}: the target {self.target!r} is {low:g} in all {n} rows, "

@@ -41,6 +41,14 @@ def mse_text(result: Mapping[str, Any]) -> str:
     return text + " x 10^-3"
 
 
+def labels_text(result: Mapping[str, Any]) -> str:
+    """How many labels were asked for, and what one of them bought."""
+    text = f"{result['labels']:,.0f} asked for, AL_eff {result['al_efficiency']:.4g}"
+    if result["al_efficiency_std"]:
+        text += f" ± {result['al_efficiency_std']:.2g}"
+    return f"{text}, MSE per label {result['mse_per_label']:.3g}"
+
+
 def print_run(run: Run, console: Console) -> None:
     """The result table of one run: error, regret, kernels and time."""
     from rich.table import Table
@@ -52,10 +60,11 @@ def print_run(run: Run, console: Console) -> None:
     )
     over = f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
     classify = measure(result) is ERROR_RATE
+    where = "" if result.get("mse_over", "all rounds") == "all rounds" else ", rounds with a label"
     if classify:
         table.add_row("errors", f"{error_text(result)}   ({over})")
     else:
-        table.add_row("MSE", f"{mse_text(result)}   ({over})")
+        table.add_row("MSE", f"{mse_text(result)}   ({over}{where})")
     table.add_row("stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs")
     if classify:
         mistakes = sum(result["mistakes"]) / n_seeds
@@ -71,7 +80,7 @@ def print_run(run: Run, console: Console) -> None:
         kept = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
         table.add_row("updates", f"{result['updates_per_kernel']:,.1f} a kernel{kept}")
     else:
-        table.add_row("labels", f"{result['labels']:,.0f} asked for")
+        table.add_row("labels", labels_text(result))
     for entry in result["regret"].values():
         if "skipped" in entry:
             continue
@@ -118,7 +127,8 @@ def print_outcome(outcome: Outcome, outputs: Path) -> None:
         print("Found finished: nothing was computed (force=true computes it again).")
     # Paths stay whole: they are there to be copied.
     print(f"results  {folder}/")
-    print("         result.json, results.parquet, curves.npz, config.yaml")
+    labels = ", labels.csv" if (folder / "labels.csv").exists() else ""
+    print(f"         result.json, results.parquet, curves.npz, config.yaml{labels}")
     plots = sorted(p.name for p in folder.glob("*.png"))
     if plots:
         print(f"plots    {', '.join(plots)} (each as .pdf too)")
@@ -131,16 +141,15 @@ def tracked_text(outputs: Path) -> str:
     return f"tracked  {outputs / 'mlflow.db'}  (look: omkl-report ui{where})"
 
 
-def print_line(head: str, outcome: Outcome) -> None:
+def line_text(head: str, outcome: Outcome) -> str:
     """One line a job while a sweep goes on, and its notes."""
     result = outcome.run.result
     if outcome.status == "failed":
-        print(f"{head}: failed: {result['error']['message']}", flush=True)
+        line = f"{head}: failed: {result['error']['message']}"
     else:
         how = " (found finished)" if outcome.status == "reused" else ""
-        print(f"{head}: {loss_text(result)}{how}", flush=True)
-    for note in outcome.notes:
-        print(f"    {note}", flush=True)
+        line = f"{head}: {loss_text(result)}{how}"
+    return "\n    ".join([line, *outcome.notes])
 
 
 class Bar:

@@ -34,7 +34,8 @@ N_COLUMNS = 3
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
     """The figures of one run; the paths written."""
     classify = run.complete and measure(run.result) is ERROR_RATE
-    drawn = (mse, mistakes, weights, updates) if classify else (mse, regret, weights, usage)
+    regression = (mse, labels, regret, weights, usage)
+    drawn = (mse, mistakes, weights, updates) if classify else regression
     return [path for draw in drawn for path in draw(run, folder)]
 
 
@@ -63,6 +64,33 @@ def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]
         axes.set_title(_title(run, f"running {kind.long}"))
         axes.legend(loc="best")
         return style.save(figure, folder or run.folder, kind.key)
+
+
+def labels(run: Run, folder: Path | None = None) -> list[Path]:
+    """The same mean over the labels bought so far; nothing where all were, which is ``mse``."""
+    _need_complete(run)
+    if not saved_labels(run):
+        return []
+    chosen = drawn_rounds(run.curves["t"], skip=0.005)
+    bought = run.curves["labels"].mean(axis=0)[chosen]
+    mean, std = mean_std(run.curves["mse"][:, chosen])
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 4.2))
+        axes = figure.add_subplot()
+        low, high = _positive_limits(mean, std)
+        band_line(axes, bought, mean, std, 0, _seeds(run), floor=low)
+        style.log_axis(axes.yaxis, low, high)
+        axes.set_xlim(0, 1.02 * bought[-1])
+        axes.set(xlabel="labels bought", ylabel="MSE of all rounds so far")
+        share = f"{run.result['al_efficiency']:.3g} of the labels bought"
+        axes.set_title(_title(run, f"running mean squared error against its cost, {share}"))
+        axes.legend(loc="best")
+        return style.save(figure, folder or run.folder, "labels")
+
+
+def saved_labels(run: Run) -> bool:
+    """Whether a label was not asked for."""
+    return run.result["al_efficiency"] < 1.0
 
 
 def regret(run: Run, folder: Path | None = None) -> list[Path]:
@@ -208,8 +236,12 @@ def comparison(
     folder: Path,
     name: str = "comparison",
     suffixes: Sequence[str] = ("png", "pdf"),
+    against: str = "t",
 ) -> list[Path]:
-    """A panel a data set with the MSE or error curves of all its complete runs."""
+    """A panel a data set with the MSE or error curves of all its complete runs.
+
+    ``against`` is "t", the rounds, or "labels", those bought so far on the mean of the seeds.
+    """
     runs, labels, datasets = _sweep(runs)
     if not runs:
         return []
@@ -227,20 +259,21 @@ def comparison(
                 if run.result["dataset"] != dataset:
                     continue
                 chosen = drawn_rounds(run.curves["t"], 0.01, N_DRAWN_SMALL)
-                t = run.curves["t"][chosen]
+                t = np.atleast_2d(run.curves[against]).mean(axis=0)[chosen]
                 mean, std = mean_std(run.curves[measure(run.result).key][:, chosen])
                 limits.append(_positive_limits(mean, std))
                 index = order.index(label)
                 handles[label] = band_line(
                     axes, t, mean, std, index, texts[index], floor=limits[-1][0], opacity=0.12
                 )
-                _changes(axes, run.curves["change_rounds"], t)
+                if against == "t":
+                    _changes(axes, run.curves["change_rounds"], t)
                 last = max(last, int(t[-1]))
             style.log_axis(axes.yaxis, min(a for a, _ in limits), max(b for _, b in limits))
             round_axis(axes, np.array([1, last]))
             axes.set_title(style.wrapped(dataset, 30))
             if place + columns >= len(datasets):
-                axes.set_xlabel("round t")
+                axes.set_xlabel("round t" if against == "t" else "labels bought")
             if place % columns == 0:
                 axes.set_ylabel(f"{_axis_names(runs)} of rounds 1..t")
         entries = [handles[label] for label in order]
@@ -308,6 +341,61 @@ def _axis_names(runs: Sequence[Run]) -> str:
 
 def _long_names(runs: Sequence[Run]) -> str:
     return " or ".join(dict.fromkeys(measure(run.result).long for run in runs))
+
+
+def tradeoff(
+    runs: Sequence[Run],
+    folder: Path,
+    name: str = "tradeoff",
+    suffixes: Sequence[str] = ("png", "pdf"),
+) -> list[Path]:
+    """AL_eff and MSE against eta_c, a line a learner and M, a row of panels a data set.
+
+    Nothing where the runs have fewer than two values of eta_c on each data set. eta_c = 0,
+    where every label is bought, stands at the left end of the logarithmic axis.
+    """
+    runs = [r for r in runs if r.complete and {"eta_c", "M"} <= r.result["params"].keys()]
+    lines: dict[tuple[str, str, int], list[Run]] = {}
+    for run in runs:
+        key = (run.result["dataset"], style.name_of(run), int(run.result["params"]["M"]))
+        lines.setdefault(key, []).append(run)
+    lines = {key: found for key, found in lines.items() if len({_eta_c(r) for r in found}) > 1}
+    if not lines:
+        return []
+    datasets = list(dict.fromkeys(dataset for dataset, _, _ in lines))
+    order = sorted({(learner, M) for _, learner, M in lines})
+    positive = [_eta_c(r) for found in lines.values() for r in found if _eta_c(r) > 0.0]
+    with_zero = any(_eta_c(r) == 0.0 for found in lines.values() for r in found)
+    leftmost = min(positive) / (3.0 if with_zero else 1.0)
+    quantities = (("al_efficiency", 1.0, "AL_eff"), ("mse_mean", 1e3, "MSE × 10⁻³"))
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 2.9 * len(datasets) + 0.5))
+        grid = figure.subplots(len(datasets), 2, squeeze=False)
+        handles: dict[tuple[str, int], Artist] = {}
+        for row, dataset in zip(grid, datasets, strict=True):
+            for axes, (quantity, unit, label) in zip(row, quantities, strict=True):
+                for index, (learner, M) in enumerate(order):
+                    found = sorted(lines.get((dataset, learner, M), []), key=_eta_c)
+                    if not found:
+                        continue
+                    x = [max(_eta_c(run), leftmost) for run in found]
+                    y = [unit * run.result[quantity] for run in found]
+                    (handles[learner, M],) = axes.plot(
+                        x, y, label=f"{learner}, M = {M}", **style.look(index)
+                    )
+                style.log_axis(axes.xaxis, leftmost / 1.2, 1.2 * max(positive))
+                if with_zero:
+                    ticks = [leftmost, *(t for t in axes.get_xticks() if t > 3.5 * leftmost)]
+                    axes.set_xticks(ticks, ["0", *(f"{t:g}" for t in ticks[1:])])
+                axes.set(ylabel=label, title=dataset)
+                if dataset == datasets[-1]:
+                    axes.set_xlabel("confidence eta_c")
+        figure.legend(handles=[handles[key] for key in order], loc="outside lower center", ncols=3)
+        return style.save(figure, folder, name, suffixes)
+
+
+def _eta_c(run: Run) -> float:
+    return float(run.result["params"]["eta_c"])
 
 
 def _need_complete(run: Run) -> None:
@@ -436,7 +524,7 @@ def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, Array, Array]]]:
         values = bandwidth[members]
         n = len(members)
         axes.set_title(f"{name.capitalize()}, {n} kernel{'s' if n > 1 else ''}")
-        axes.set_xlabel("bandwidth")
+        axes.set_xlabel("degree" if axes.get_title().startswith("Polynomial") else "bandwidth")
         margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
         style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)
         panels.append((axes, members, values))

@@ -15,7 +15,7 @@ A file of conf/table
 A cell's settings come from the table, then its row, then its column:
 
     published, where  the algorithm in published.csv; further columns of it, as {M: 10}
-    metric            mse_e3 | runtime_s
+    metric            mse_e3 | al_efficiency | runtime_s
     dataset           data set
     algorithm         ours, as the paper is written; null where there is none
     released          ours, as the authors' code was released; null where there is none
@@ -26,13 +26,18 @@ A cell's settings come from the table, then its row, then its column:
     seeds             repetitions; a deterministic learner may have fewer
 
 Each of the three is the name of a file of conf/algorithm, or ``{algorithm: that name,
-overrides: [..]}`` with overrides of its own.
+overrides: [..]}`` with overrides of its own; a row or column may have the overrides alone, for
+the algorithm that another one names.
+
+A table may have a ``sweep`` for a figure: ``{dataset, algorithms, overrides, seeds, vary:
+{setting: [values]}}``, every combination of which is run besides.
 """
 
 from __future__ import annotations
 
 import csv
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +56,8 @@ ABSENT = "not in omkl yet"
 REPRODUCED_STDS = 2.0
 REPRODUCED_PERCENT = 3.0
 CLOSE_PERCENT = 15.0
-VERDICTS = ("reproduced", "close", "differs", "missing", "failed")
+NO_DATA = "no data"
+VERDICTS = ("reproduced", "close", "differs", "missing", NO_DATA, "failed")
 # Our variants of a published number, in the order of every table: key in conf/table, in print.
 WRITTEN = "algorithm"
 VARIANTS = {WRITTEN: "as written", "released": "as released", "recovered": "recovered"}
@@ -61,7 +67,8 @@ RULES = (
     f"close: at most {CLOSE_PERCENT:g} %; differs: more; "
     f"only within {REPRODUCED_STDS:g} std: reproduced by that rule, though more than "
     f"{CLOSE_PERCENT:g} % off, because the seeds scatter so much; "
-    "missing: not run; failed: the run ended in an error"
+    "missing: not run; no data: the file is not there and cannot be fetched; failed: the "
+    "run ended in an error"
 )
 RUN_TIME_RULE = (
     "run times: seconds for one seed on one thread, and how many times that is faster than the "
@@ -78,8 +85,9 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     ``settings`` holds what varies in the sweep, ``measure`` what the run is judged by;
     ``mse`` and ``mse_std``, or ``error_rate`` and ``error_rate_std``, are in units of 1 (std
     None for one seed), ``seconds`` is the time of all seeds, ``best`` marks the lowest of the
-    data set; ``regret`` belongs to the first comparator that
-    was computed, named in ``comparator`` (both None if none was).
+    data set; ``regret`` belongs to the first comparator that was computed, named in
+    ``comparator`` (both None if none was). ``al_efficiency`` is the share of the labels that
+    were asked for.
     """
     varying = style.varying(runs)
     rows = []
@@ -99,6 +107,9 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
                 "best": False,
                 "regret": comparator and comparator["mean"],
                 "comparator": comparator and comparator["label"],
+                "labels": result["labels"],
+                "al_efficiency": result["al_efficiency"],
+                "mse_per_label": result.get("mse_per_label"),
                 "seconds": result["seconds"],
                 "kernels_per_round": result["kernels_per_round"],
                 "n_seeds": len(result["seeds"]),
@@ -152,7 +163,7 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
     with_regret = console.width >= 100 and any(row["regret"] is not None for row in rows)
     if rows:
         grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
-        together = len(settings) > 2  # below the name: columns would be too narrow
+        together = len(settings) > 1  # below the name: columns would be too narrow
         longest = max(2 + len(pair) for row in rows for pair in _pairs(row)) if together else 7
         grid.add_column("algorithm", overflow="fold", min_width=min(longest, 26))
         grid.add_column("data set", overflow="fold", min_width=6)
@@ -161,7 +172,7 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
         grid.add_column(_heading(rows), justify="right", no_wrap=True)
         if with_regret:
             grid.add_column("regret", justify="right", no_wrap=True)
-        for heading in ("seconds", "kernels\n/ round", "seeds"):
+        for heading in ("AL_eff", "seconds", "kernels\n/ round", "seeds"):
             grid.add_column(heading, justify="right", no_wrap=True)
         for place, row in enumerate(rows):
             cells = [
@@ -170,6 +181,7 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
                 *([] if together else _setting_texts(row, settings)),
                 _loss_text(row) + (" *" if row["best"] else "  "),
                 *([_number(row["regret"], "{:.4g}")] if with_regret else []),
+                f"{row['al_efficiency']:.3g}",
                 f"{row['seconds']:.3g}",
                 f"{row['kernels_per_round']:.4g}",
                 str(row["n_seeds"]),
@@ -180,8 +192,12 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
                 end_section=last,
             )
         console.print(grid)
-        lowest = f"* lowest {_short_names(rows)} of the data set"
-        console.print(Text(f"{lowest}; seconds: all seeds together"))
+        console.print(
+            Text(
+                f"* lowest {_short_names(rows)} of the data set; AL_eff: share of the labels "
+                "asked for; seconds: all seeds"
+            )
+        )
         if with_regret:
             labels = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
             console.print(Text("regret against: " + "; ".join(labels)))
@@ -206,7 +222,8 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     settings = _setting_names([*rows, *failures])
     keys = dict.fromkeys(row["measure"].key for row in rows) or {"mse": None}
     losses = [name for key in keys for name in (key, f"{key}_std")]
-    plain = [*losses, "regret", "comparator", "seconds", "kernels_per_round", "n_seeds"]
+    plain = [*losses, "regret", "comparator", "labels", "al_efficiency", "mse_per_label"]
+    plain += ["seconds", "kernels_per_round", "n_seeds"]
     lines: list[list[Any]] = [
         ["algorithm", "dataset", *settings, *plain, "status", "error", "folder"]
     ]
@@ -219,7 +236,7 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     write_atomically(paths[0], csv_text(lines))
 
     settings = _setting_names(rows)
-    headings = ["algorithm", "data set", *settings, _heading(rows), "regret", "seconds"]
+    headings = ["algorithm", "data set", *settings, _heading(rows), "regret", "AL_eff", "seconds"]
     headings += ["kernels / round", "seeds"]
     body = []
     for row in rows:
@@ -229,6 +246,7 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
                 *(row["algorithm"], row["dataset"], *_setting_texts(row, settings)),
                 f"**{mse}**" if row["best"] else mse,
                 _number(row["regret"], "{:.4g}"),
+                f"{row['al_efficiency']:.3g}",
                 f"{row['seconds']:.3g}",
                 f"{row['kernels_per_round']:.4g}",
                 str(row["n_seeds"]),
@@ -238,7 +256,8 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     if body:
         parts += [markdown_table(headings, body, left=2 + len(settings)), ""]
         parts += [
-            f"Bold: lowest {_short_names(rows)} of the data set. Seconds: all seeds together.",
+            f"Bold: lowest {_short_names(rows)} of the data set. AL_eff: share of the labels that "
+            "were asked for. Seconds: all seeds together.",
             "",
         ]
         comparators = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
@@ -313,8 +332,13 @@ def _mse(result: Mapping[str, Any]) -> tuple[float, float | None]:
     return 1e3 * result["mse_mean"], None if std is None else 1e3 * std
 
 
+def _efficiency(result: Mapping[str, Any]) -> tuple[float, float | None]:
+    return result["al_efficiency"], result["al_efficiency_std"]
+
+
 METRICS = {
     "mse_e3": Metric("MSE × 10⁻³", True, _mse),
+    "al_efficiency": Metric("AL_eff", True, _efficiency),
     "runtime_s": Metric(
         "run time, s", False, lambda result: mean_and_deviation(result["seconds_per_seed"])
     ),
@@ -362,6 +386,15 @@ class Footnote:
 
 
 @dataclass(frozen=True)
+class Sweep:
+    """Runs for a figure, each a data set and a variant."""
+
+    dataset: str
+    seeds: int
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True)
 class Table:
     """A published table: which numbers it holds and how to make ours."""
 
@@ -373,6 +406,7 @@ class Table:
     columns: tuple[str, ...]
     specs: tuple[tuple[Spec, ...], ...]  # rows x columns
     footnotes: tuple[Footnote, ...]
+    sweep: Sweep | None = None
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -383,9 +417,9 @@ class Table:
 class Entry:
     """Our number for a cell, in the published unit.
 
-    ``verdict`` is "reproduced", "close", "differs", "timed" (a run time), "missing",
-    "failed" or "absent" (the algorithm is not in omkl); ``reason`` says more about the
-    last three. ``difference`` is in per cent of the published number, for a run time
+    ``verdict`` is "reproduced", "close", "differs", "timed" (a run time), "missing", "no
+    data", "failed" or "absent" (the algorithm is not in omkl); ``reason`` says more about the
+    last four. ``difference`` is in per cent of the published number, for a run time
     ``ratio`` is published over ours; ``std`` is over our seeds.
     """
 
@@ -426,6 +460,7 @@ class Filled:
 
     table: Table
     cells: tuple[tuple[Cell, ...], ...]
+    swept: tuple[Run, ...] = ()
 
     @property
     def all_cells(self) -> list[Cell]:
@@ -465,7 +500,7 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
         loaded: Any = OmegaConf.to_container(OmegaConf.load(source))
         spec = dict(loaded)
     keys = {"name", "title", "paper", "table", "columns", "rows"}
-    _check_keys(spec, keys, {"footnotes"} | _CELL_KEYS, "the table")
+    _check_keys(spec, keys, {"footnotes", "sweep"} | _CELL_KEYS, "the table")
     for what in ("row", "column"):
         for line in spec[f"{what}s"]:
             _check_keys(line, {"label"}, _CELL_KEYS, f"a {what}")
@@ -494,11 +529,24 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
             tuple(_spec(spec, row, column) for column in spec["columns"]) for row in spec["rows"]
         ),
         footnotes=tuple(footnotes),
+        sweep=_sweep(spec["sweep"]) if spec.get("sweep") else None,
     )
     for line in table.specs:
         for cell in line:
             _published(table, cell)
     return table
+
+
+def _sweep(given: Mapping[str, Any]) -> Sweep:
+    _check_keys(given, {"dataset", "algorithms", "vary"}, {"overrides", "seeds"}, "the sweep")
+    common = given.get("overrides") or ()
+    settings = [[f"{name}={value}" for value in values] for name, values in given["vary"].items()]
+    variants = [
+        Variant(algorithm, _latest([*common, *chosen]))
+        for algorithm in given["algorithms"]
+        for chosen in itertools.product(*settings)
+    ]
+    return Sweep(given["dataset"], given.get("seeds", 1), tuple(variants))
 
 
 def _spec(*sources: Mapping[str, Any]) -> Spec:
@@ -509,7 +557,9 @@ def _spec(*sources: Mapping[str, Any]) -> Spec:
     overrides: list[str] = []
     for source in sources:
         values |= {key: source[key] for key in _CELL_KEYS - set(VARIANTS) if key in source}
-        chosen |= {key: source[key] for key in VARIANTS if key in source}
+        for key in VARIANTS:
+            if key in source:
+                chosen[key] = _laid_over(chosen.get(key), source[key])
         where |= source.get("where") or {}
         overrides += source.get("overrides") or ()
     for key in ("published", "metric", "dataset"):
@@ -524,6 +574,17 @@ def _spec(*sources: Mapping[str, Any]) -> Spec:
     }
     more = {"where": where, "overrides": _latest(overrides), "variants": variants}
     return Spec(**values | more)
+
+
+def _laid_over(earlier: Any, later: Any) -> Any:
+    """A variant as a row gives it after its table: overrides alone are added to it."""
+    if not isinstance(later, Mapping) or "algorithm" in later:
+        return later
+    if earlier is None:  # this row has no such variant
+        return None
+    before = earlier if isinstance(earlier, Mapping) else {"algorithm": earlier}
+    both = [*(before.get("overrides") or ()), *(later.get("overrides") or ())]
+    return {**before, **later, "overrides": both}
 
 
 def _variant(key: str, given: Any, overrides: Sequence[str]) -> Variant:
@@ -547,6 +608,10 @@ def jobs(table: Table) -> list[list[str]]:
                 if _settings(variant) is not None:
                     common = (f"algorithm={variant.algorithm}", f"dataset={spec.dataset}")
                     found[*common, *variant.overrides, f"seeds={spec.seeds}"] = None
+    if table.sweep:
+        for variant in table.sweep.variants:
+            common = (f"algorithm={variant.algorithm}", f"dataset={table.sweep.dataset}")
+            found[*common, *variant.overrides, f"seeds={table.sweep.seeds}"] = None
     return [list(job) for job in found]
 
 
@@ -566,7 +631,17 @@ def fill(table: Table, runs: Iterable[Run]) -> Filled:
                 for column, spec in zip(table.columns, line, strict=True)
             )
         )
-    return Filled(table, tuple(cells))
+    return Filled(table, tuple(cells), _swept(table.sweep, runs) if table.sweep else ())
+
+
+def _swept(sweep: Sweep, runs: Sequence[Run]) -> tuple[Run, ...]:
+    found = []
+    for variant in sweep.variants:
+        settings = _settings(variant)
+        if settings is not None:
+            fitting = _fitting(sweep, variant, settings, runs)
+            found += [run for run in fitting if run.complete][-1:]
+    return tuple(found)
 
 
 def verdict(published: float, ours: float, std: float | None) -> str:
@@ -645,8 +720,7 @@ def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) 
     settings = _settings(variant)
     if settings is None:
         return Entry("absent", reason=ABSENT)
-    fitting = [run for run in runs if _fits(spec, variant, settings, run)]
-    fitting.sort(key=lambda run: run.result.get("started", ""))
+    fitting = _fitting(spec, variant, settings, runs)
     complete = [run for run in fitting if run.complete]
     if complete:
         run, metric = complete[-1], METRICS[spec.metric]
@@ -659,7 +733,31 @@ def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) 
     if failed:
         error = failed[-1].result.get("error") or {"type": "failed", "message": "no message"}
         return Entry("failed", reason=f"{error['type']}: {error['message']}", run=failed[-1])
+    if not fitting and (file := _missing_file(spec.dataset)):
+        return Entry(NO_DATA, reason=f"{file} is in no data folder and has to be got by hand")
     return Entry("missing", reason="interrupted" if fitting else "not run")
+
+
+def _fitting(
+    spec: Spec | Sweep, variant: Variant, settings: Mapping[str, Any], runs: Sequence[Run]
+) -> list[Run]:
+    """The runs of a variant, the one started last at the end."""
+    found = [run for run in runs if _fits(spec, variant, settings, run)]
+    return sorted(found, key=lambda run: run.result.get("started", ""))
+
+
+@functools.cache
+def _missing_file(dataset: str) -> str | None:
+    """The file of a data set where it is nowhere and no address leads to it."""
+    from omkl.datasets import catalogue, download
+
+    try:
+        entry = catalogue.entry(dataset)
+    except KeyError:
+        return None
+    file = entry.get("file")
+    here = file is None or download.locate(file) is not None
+    return None if here or download.downloadable(entry) else file
 
 
 def _exists(module: str) -> bool:
@@ -699,7 +797,7 @@ def _algorithm_file(name: str) -> Mapping[str, Any]:
     return found
 
 
-def _fits(spec: Spec, variant: Variant, settings: Mapping[str, Any], run: Run) -> bool:
+def _fits(spec: Spec | Sweep, variant: Variant, settings: Mapping[str, Any], run: Run) -> bool:
     result = run.result
     if result["algorithm"] != settings["name"] or result["dataset"] != spec.dataset:
         return False
