@@ -358,6 +358,7 @@ class CommandLine:
                 if name not in names:
                     names.append(name)
         found.pop("table", None)  # for omkl-report
+        found.pop("comparison", None)
         return {k: sorted(v, key=lambda name: ("/" in name, name)) for k, v in found.items()}
 
     def fields(self, group: str, name: str) -> dict[str, Any]:
@@ -504,11 +505,12 @@ def job(cfg: DictConfig) -> None:
     from omkl.report import console
 
     prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions
+    classify = "classification" in (config["task"], config["dataset"].get("task"))
     if hydra_config.mode != RunMode.MULTIRUN:
         from omkl import runner
 
         label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
-        with console.Bar(label, config["seeds"], shown=not prompted) as progress:
+        with console.Bar(label, config["seeds"], not prompted, classify) as progress:
             outcome = runner.run(config, progress)
         console.print_outcome(outcome, Path(config["outputs"]))
         _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
@@ -527,7 +529,7 @@ def job(cfg: DictConfig) -> None:
 
     with (
         comparators.one_thread_each() if elsewhere else contextlib.nullcontext(),
-        console.Bar(task.label, config["seeds"], not (elsewhere or prompted)) as progress,
+        console.Bar(task.label, config["seeds"], not (elsewhere or prompted), classify) as progress,
     ):
         text, failed = Sweep.work(task, progress)
     if elsewhere:  # Lines tells it

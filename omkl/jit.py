@@ -46,7 +46,8 @@ PACKAGE = Path(__file__).parent
 
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
-    core = ["jit", "vector", "engine", "features", "kernels", "sampling", "support", "weights"]
+    core = ["jit", "vector", "engine", "features", "kernels", "perceptrons", "sampling"]
+    core += ["support", "weights"]
     return [PACKAGE / f"{name}.py" for name in core] + sorted(PACKAGE.glob("algorithms/**/*.py"))
 
 

@@ -10,6 +10,9 @@ value and samples its frequencies side by side:
 | laplacian | exp(-||r||_1 / b)            | Cauchy, scale 1/b, in each input   | a length    |
 | cauchy    | prod_k 1 / (1 + r_k^2 / b^2) | Laplace, scale 1/b, in each input  | a length    |
 
+Exact-kernel learners also know the polynomials kappa(x, x') = (x'x')^degree, which have
+no spectral measure; their "bandwidth" is the degree.
+
 "Bandwidth" in the dictionaries of Ghari and Shen is the variance for Gaussian
 kernels (exp(-||r||^2 / (2 b))) and the length for Laplacian ones.
 """
@@ -76,8 +79,11 @@ FAMILIES = {
 }
 
 
+POLYNOMIAL = "polynomial"
+
+
 class Kernel(NamedTuple):
-    """One kernel of a dictionary: a family's name and a bandwidth > 0."""
+    """One kernel of a dictionary: a family's name and a bandwidth > 0, or a degree."""
 
     family: str
     bandwidth: float
@@ -88,10 +94,21 @@ class Kernel(NamedTuple):
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int) -> np.ndarray:
         """(D, d) frequencies drawn from the kernel's spectral distribution."""
+        self.require_frequencies()
         return FAMILIES[self.family].frequencies(rng, D, d, self.bandwidth)
+
+    def require_frequencies(self) -> None:
+        """ValueError for a polynomial: it has no spectral distribution."""
+        if self.family == POLYNOMIAL:
+            raise ValueError(
+                "polynomial kernels have no random features: choose a dictionary without "
+                "(kernels=gauss13), or an algorithm with exact kernels"
+            )
 
     def gram(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Exact kernel matrix: A (m, d), B (n, d) -> (m, n)."""
+        if self.family == POLYNOMIAL:
+            return (A @ B.T) ** int(self.bandwidth)
         if self.family == "gaussian":
             squares = np.square(A).sum(1)[:, None] + np.square(B).sum(1)[None, :] - 2.0 * A @ B.T
             return np.exp(-0.5 / self.bandwidth * np.maximum(squares, 0.0))
@@ -104,7 +121,8 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
     ``config["parts"]`` is a list; each part has a family and either
     ``bandwidth`` (a number or a list) or ``log10_bandwidth`` with from, to and n
     (evenly spaced exponents); ``factor`` multiplies them, for other conventions.
-    Raises ValueError naming what is wrong.
+    A polynomial part has ``degree`` instead, a whole number or a list. Raises ValueError
+    naming what is wrong.
     """
     kernels: list[Kernel] = []
     parts = config.get("parts") or []
@@ -113,8 +131,13 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         if not isinstance(part, Mapping):
             raise ValueError(f"{where} is no mapping with family and bandwidth: {part!r}")
         family = part.get("family")
+        if family == POLYNOMIAL:
+            kernels += [Kernel(family, float(degree)) for degree in _degrees(where, part)]
+            continue
         if not isinstance(family, str) or family not in FAMILIES:
-            raise ValueError(f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}")
+            raise ValueError(
+                f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}, {POLYNOMIAL}"
+            )
         unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
         if unknown:
             raise ValueError(f"{where} has no key {sorted(map(str, unknown))[0]!r}")
@@ -129,6 +152,17 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
     if not kernels:
         raise ValueError("kernels.parts is empty: a dictionary needs at least one kernel")
     return tuple(kernels)
+
+
+def _degrees(where: str, part: Mapping[str, Any]) -> list[int]:
+    if set(part) != {"family", "degree"}:
+        raise ValueError(f"{where}: a polynomial has the keys family and degree, nothing else")
+    given = part["degree"]
+    degrees = list(given) if isinstance(given, list | tuple) else [given]
+    for degree in degrees:
+        if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
+            raise ValueError(f"{where}: degree {degree!r} is not a whole number of at least 1")
+    return degrees
 
 
 def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:

@@ -23,7 +23,7 @@ from omegaconf import OmegaConf
 from omkl import results, runner
 from omkl.cli import conf_folder
 from omkl.datasets.stream import MissingFile
-from omkl.report import page, tables
+from omkl.report import console, page, tables
 
 
 def configuration(overrides: list[str]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Cells:
             self.times[result["key"]] = seconds
         self.spent[job] = self.times[result["key"]]
         how = "reused" if outcome.status == "reused" else f"{seconds:.1f} s"
-        print(f"{text}: {1e3 * result['mse_mean']:.2f} x 10^-3 ({how})", flush=True)
+        print(f"{text}: {console.loss_text(result)} ({how})", flush=True)
         for note in outcome.notes:
             print(f"    {note}")
 
@@ -102,17 +102,28 @@ def command(arguments: Sequence[str]) -> int:
 
 def _command(given: Sequence[str]) -> int:
     files = {path.stem: path for path in (conf_folder() / "table").glob("*.yaml")}
+    comparisons = {path.stem: path for path in (conf_folder() / "comparison").glob("*.yaml")}
     known = sorted(files, key=page.order_of)
     parser = argparse.ArgumentParser(
         prog="omkl-report run", description=str(__doc__).split("\n", 1)[0]
     )
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"default: {', '.join(known)}")
+    also = f"; there are also: {', '.join(comparisons)}"
+    told = f"default: {', '.join(known)}{also}"
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=told)
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
     arguments = parser.parse_args(given)
     for name in arguments.tables:
-        if name not in known:
-            parser.error(f"there is no table {name}; there are: {', '.join(known)}")
+        if name not in known and name not in comparisons:
+            names = ", ".join([*known, *comparisons])
+            parser.error(f"there is no table {name}; there are: {names}")
+    if asked := [name for name in arguments.tables if name in comparisons]:
+        from omkl import comparison
+
+        codes = [comparison.command(comparisons[name], arguments.outputs) for name in asked]
+        arguments.tables = [name for name in arguments.tables if name not in comparisons]
+        if not arguments.tables:
+            return max(codes)
     outputs, start = arguments.outputs, time.perf_counter()
     cells, seconds = Cells(outputs), {}
     chosen = [tables.load_table(files[name]) for name in arguments.tables or known]

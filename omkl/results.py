@@ -41,6 +41,17 @@ MLflow view are all made from it.
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
                       sources that can change a number
     started           ISO time, UTC
+    In classification there are, in place of mse and regret,
+    labels_of_classes what stands in the data for -1 and +1, or for each class
+    mistakes          per seed, rounds whose class was not predicted
+    error_rate, error_rate_mean, error_rate_std      mistakes a round, as for mse
+    updates_per_kernel, support_size                 rounds in which a kernel's classifier
+                      learned, and rows kept for all of them; means over seeds and kernels
+    best_kernel       mistakes of the best kernel in hindsight, mean over the seeds, where
+                      the learner's classifiers do not depend on each other; else null
+    bound             {"theorem", "value" (null where nothing is promised), "minimum": [lower,
+                      upper]}, see ``omkl.mistake_bounds``; or {"skipped": reason}; absent
+                      without regret.mistake_bound
     error             {"type", "message", "traceback"} when failed; the traceback is null
                       where the message says all
 
@@ -54,6 +65,9 @@ MLflow view are all made from it.
     kernel_family     (N,) "gaussian" | "laplacian" | "cauchy"
     kernel_bandwidth  (N,) bandwidths in the family's convention
     change_rounds     (C,) rounds at which the stream is known to change
+    In classification error_rate (R, P), mistakes of rounds 1..t divided by t, in place of
+    mse; updates, support (R, N), rounds in which a kernel's classifier learned and support
+    vectors that it holds; bound (B,) after bound_t (B,) rounds of the first seed's order
 """
 
 from __future__ import annotations
@@ -67,12 +81,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 # Settings that say how to run and where to put things, never what comes out.
 NEUTRAL = ("threads", "tracking", "force", "progress", "outputs", "block", "figures", "fail_fast")
+
+
+class Measure(NamedTuple):
+    """What a run is judged by: key in result.json and curves.npz, words for it, and its unit."""
+
+    key: str
+    short: str
+    long: str
+    scale: float
+    unit: str
+
+
+MSE = Measure("mse", "MSE", "mean squared error", 1e3, " × 10⁻³")
+ERROR_RATE = Measure("error_rate", "errors", "error rate", 1e2, ", %")
+
+
+def measure(result: Mapping[str, Any]) -> Measure:
+    """The mean squared error of a regression, the share of mistakes of a classification."""
+    return ERROR_RATE if result.get("task") == "classification" else MSE
 
 
 class Run:

@@ -36,7 +36,7 @@ from omkl import (
     tracking,
 )
 from omkl.cores import cores, default_threads
-from omkl.datasets import DataError, Stream, download, open_stream
+from omkl.datasets import DataError, Stream, download, open_stream, open_streams
 from omkl.datasets.download import sha256_of
 from omkl.engine import Algorithm, Learner, Schedule, check_precision, draw_features
 from omkl.metrics import Recorder, label_cost, mean_and_deviation
@@ -71,7 +71,11 @@ class Outcome(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Everything that has been checked and built before the first round."""
+    """Everything that has been checked and built before the first round.
+
+    ``streams`` has one a seed: in a regression all the same, in a classification that is
+    shuffled each seed its own permutation. ``stream`` is the first.
+    """
 
     config: dict[str, Any]
     stream: Stream
@@ -80,6 +84,7 @@ class Job(NamedTuple):
     params: Any
     seeds: list[int]
     label: labels.Label | None = None  # who is asked; None: the data
+    streams: list[Stream] = []  # noqa: RUF012
 
 
 def prepare(config: Mapping[str, Any]) -> Job:
@@ -88,6 +93,7 @@ def prepare(config: Mapping[str, Any]) -> Job:
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
     _check_settings(config)
+    config = with_task(config)
     dictionary = kernels.dictionary(config["kernels"])
     given = dict(config["algorithm"])
     algorithm = algorithms.load(given.pop("name"))
@@ -95,20 +101,56 @@ def prepare(config: Mapping[str, Any]) -> Job:
     # Once before the data are opened: a wrong number should not wait for a large file.
     params.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
     check_precision(algorithm, config["precision"])
-    stream = _opened(config)
-    built = params.build(algorithm.Params, given, stream.n_rounds, sizes)
-    # An exact-kernel learner draws nothing: one repetition says all.
-    n_seeds = 1 if algorithm.exact else config["seeds"]
+    classify = algorithm.task == "classification"
+    if not (algorithm.exact or algorithm.represent):
+        for kernel in dictionary:
+            kernel.require_frequencies()
+    own_order = classify and config["stream"]["order"] == "shuffled"
+    # Of a learner that draws nothing, as with exact kernels, one repetition says all.
+    n_seeds = 1 if algorithm.deterministic and not own_order else config["seeds"]
     seeds = [config["seed"] + r for r in range(n_seeds)]
-    if not stream.labelled and n_seeds > 1:
+    streams = [_opened(config)] * n_seeds
+    if own_order:
+        streams = open_streams(config["dataset"], config["stream"], seeds)
+    stream = streams[0]
+    built = params.build(algorithm.Params, given, stream.n_rounds, sizes)
+    if not stream.labelled and (n_seeds > 1 or classify):
         raise ValueError(
-            f"stream.labels={config['stream']['labels']} is asked by one learner, and there are "
-            f"{n_seeds} seeds; set seeds=1"
+            f"stream.labels={config['stream']['labels']} is asked by one learner of a regression, "
+            f"and there are {n_seeds} seeds; set seeds=1"
         )
-    if algorithm.exact:
+    if algorithm.exact and not classify:
         on_budget = "budget" in algorithm.Params._fields  # type: ignore[attr-defined]
         _require_memory(len(algorithm.kernels(built, dictionary)), stream, on_budget)
-    return Job(_portable(config, stream), stream, dictionary, algorithm, built, seeds)
+    portable = _portable(config, stream)
+    return Job(portable, stream, dictionary, algorithm, built, seeds, streams=streams)
+
+
+def with_task(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with its task in ``dataset.task`` alone and with an order of the rows.
+
+    ValueError where data set and algorithm are for another task.
+    """
+    dataset, stream = dict(config["dataset"]), dict(config["stream"])
+    task = config.get("task") or dataset["task"]
+    if task not in ("regression", "classification"):
+        raise ValueError(f"task={task!r}; there are: regression, classification")
+    either = "path" in dataset or "n_centres" in dataset
+    if task != dataset["task"] and not either:
+        raise ValueError(f"{dataset['name']} is a data set for {dataset['task']}, not for {task}")
+    dataset["task"] = task
+    name = config["algorithm"]["name"]
+    if (own := algorithms.load(name).task) != task:
+        fitting = [n for n in algorithms.names() if algorithms.load(n).task == task]
+        raise ValueError(
+            f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task}; for "
+            f"that there are: {', '.join(fitting)}"
+        )
+    if stream["order"] is None:
+        shuffle = task == "classification" and "file" in dataset
+        stream["order"] = "shuffled" if shuffle else "file"
+    rest = {key: value for key, value in config.items() if key != "task"}
+    return {**rest, "dataset": dataset, "stream": stream}
 
 
 _streams: dict[str, tuple[tuple[Any, ...] | None, Stream]] = {}
@@ -170,7 +212,10 @@ def _check_settings(config: Mapping[str, Any]) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
             raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
     switches = [(key, config[key]) for key in ("figures", "force", "fail_fast")]
-    switches += [(f"regret.{key}", regret[key]) for key in ("ridge_features", "kernel_ridge")]
+    switches += [
+        (f"regret.{key}", regret[key])
+        for key in ("ridge_features", "kernel_ridge", "mistake_bound")
+    ]
     for key, value in switches:
         if not isinstance(value, bool):
             raise ValueError(f"{key}={value!r} is not true or false")
@@ -270,14 +315,19 @@ def run(
                 # An earlier start may have had tracking=none, or ended before tracking.
                 tracked = tracking.holds(folder, Path(config["outputs"]))
                 tracker = None if tracked else _prepare_tracking(config)
-                if config["figures"] and not (folder / "mse.png").exists():
+                if config["figures"] and not (folder / "weights.png").exists():
                     _draw(earlier, tracker, progress)
                 tracked = _track(config, folder, tracker, progress, notes) or tracked
                 return Outcome(earlier, "reused", notes, tracked)
             notes.append(f"{folder.name} was computed by other code or data: computed anew")
         with _writable(folder):
             tracker = _prepare_tracking(config)
-            result, curves = compute(_with_labels(job, source, folder), progress)
+            from omkl import classification
+
+            if job.algorithm.task == "classification":
+                result, curves = classification.compute(job, progress)
+            else:
+                result, curves = compute(_with_labels(job, source, folder), progress)
             stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
             result = stamp | result
             with _staging(folder) as staging:
@@ -796,9 +846,10 @@ def _tidy(result: Mapping[str, Any]) -> bytes:
         for name in ("key", "algorithm", "dataset", "kernels", "n_rounds", "n_kernels", "D")
     }
     columns |= {f"algorithm.{k}": [v] * n for k, v in result["params"].items()}
+    key = results.measure(result).key
     columns |= {
         "seed": list(result["seeds"]),
-        "mse": list(result["mse"]),
+        key: list(result[key]),
         "seconds": list(result["seconds_per_seed"]),
         "kernels_per_round": [result["kernels_per_round"]] * n,
         "labels": list(result["labels_per_seed"]),
@@ -848,7 +899,8 @@ def _track(
 @functools.cache
 def _sources_digest() -> str:
     digest = hashlib.sha256(jit.fingerprint().encode())
-    names = ["kernels", "graphs", "params", "comparators", "metrics", "runner", "labels"]
+    names = ["kernels", "graphs", "params", "comparators", "metrics", "classification"]
+    names += ["mistake_bounds", "runner", "labels"]
     files = [jit.PACKAGE / f"{n}.py" for n in names] + sorted(jit.PACKAGE.glob("datasets/*.py"))
     for path in files:
         digest.update(path.read_bytes())

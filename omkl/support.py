@@ -182,18 +182,35 @@ _add_squared, _add_absolute, _add_product = map(_accumulator, (_squared, _absolu
 
 
 @part
-def _distances(model, x, start, n, row):
-    """Squared and absolute distances and inner products of x (d,) to n support rows."""
+def add_distances(model, rows, x, start, n, row):
+    """Squared and absolute distances and inner products of x (d,) to n of rows (d, capacity)."""
     if model.needs[GAUSSIAN]:
-        _add_squared(x, model.x, start, n, row[0])
+        _add_squared(x, rows, start, n, row[0])
     if model.needs[LAPLACIAN]:
-        _add_absolute(x, model.x, start, n, row[1])
+        _add_absolute(x, rows, start, n, row[1])
     if model.needs[POLYNOMIAL]:
-        _add_product(x, model.x, start, n, row[2])
+        _add_product(x, rows, start, n, row[2])
+
+
+@part
+def add_distance(family, rows, x, n, row):
+    """The distance that a family needs, of x (d,) to n of rows (d, capacity), in its place."""
+    if family == GAUSSIAN:
+        _add_squared(x, rows, 0, n, row[0])
+    elif family == LAPLACIAN:
+        _add_absolute(x, rows, 0, n, row[1])
+    else:
+        _add_product(x, rows, 0, n, row[2])
+
+
+@part
+def _distances(model, x, start, n, row):
+    """Those of x (d,) to n rows of its own support."""
+    add_distances(model, model.x, x, start, n, row)
 
 
 @reduction
-def _exponential_sum(c, distance, alpha, n):
+def exponential_sum(c, distance, alpha, n):
     """Sum of alpha exp(c distance) over n terms, c <= 0."""
     total = 0.0
     for s in range(n):
@@ -202,7 +219,7 @@ def _exponential_sum(c, distance, alpha, n):
 
 
 @reduction
-def _polynomial_sum(degree, product, alpha, n):
+def polynomial_sum(degree, product, alpha, n):
     """Sum of alpha product^degree over n terms."""
     total = 0.0
     for s in range(n):
@@ -221,11 +238,11 @@ def _add_sums(model, start, n, row, f):
         alpha = model.alpha[i, start : start + n]
         family = model.family[i]
         if family == GAUSSIAN:
-            f[i] += _exponential_sum(model.parameter[i], row[0], alpha, n)
+            f[i] += exponential_sum(model.parameter[i], row[0], alpha, n)
         elif family == LAPLACIAN:
-            f[i] += _exponential_sum(model.parameter[i], row[1], alpha, n)
+            f[i] += exponential_sum(model.parameter[i], row[1], alpha, n)
         else:
-            f[i] += _polynomial_sum(int(model.parameter[i]), row[2], alpha, n)
+            f[i] += polynomial_sum(int(model.parameter[i]), row[2], alpha, n)
 
 
 @compiled

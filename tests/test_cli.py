@@ -62,7 +62,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
             "there is no algorithm=rakr. Did you mean raker? There are: amkl, amkl_aks, gf, ",
         ),
         ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
-        ("kernels=rbf42", "Did you mean rbf41? There are: gaussian17, rbf41, rbf41_exact, rbf51"),
+        ("kernels=rbf42", "Did you mean rbf41? There are: gauss13, gaussian17, omkc16, rbf41"),
         ("algorithm=null", "there is no algorithm=null."),
         ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
         (
@@ -72,7 +72,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("+algorithm.foo=5", "there is no algorithm.foo with sfg_r."),
         (
             "sede=3",
-            "there is no sede. Did you mean seed? There are: algorithm, dataset, kernels, D",
+            "there is no sede. Did you mean seed? There are: algorithm, dataset, kernels, task, D",
         ),
         ("M=5", "Did you mean algorithm.M?"),
         ("stream.scalling=whole", "Did you mean stream.scaling?"),

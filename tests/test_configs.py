@@ -9,7 +9,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import kernels, runner
+from omkl import kernels, results, runner
 from omkl.cli import CommandLine, conf_folder
 from omkl.datasets import prepare
 
@@ -35,7 +35,8 @@ def test_composes(group: str, name: str):
     config = configuration(f"{group}={name}")
     assert config[group]["name"], "tables and run folders need a name"
     if group == "dataset":
-        assert config[group]["task"] == "regression"
+        assert config[group]["task"] in ("regression", "classification")
+        assert config[group]["task"] == "regression" or len(config[group]["labels"]) == 2
         assert {"file", "path", "n_centres"} & set(config[group]), "nothing says where rows are"
         prepare.check_steps(config[group].get("prepare") or {}, name)
     if group == "kernels":
@@ -44,14 +45,15 @@ def test_composes(group: str, name: str):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_runs_in_miniature(name: str, tmp_path: Path):
+    task = runner.algorithms.load(configuration(f"algorithm={name}")["algorithm"]["name"]).task
     config = configuration(
         f"algorithm={name}", "dataset.rows=60", "kernels=gaussian17", "D=4", "seeds=2",
-        "tracking=none", "figures=false", f"outputs={tmp_path}",
+        "tracking=none", "figures=false", f"outputs={tmp_path}", f"task={task}",
     )  # fmt: skip
     outcome = runner.run(config)
     assert outcome.status == "complete", outcome.run.result
     assert outcome.run.result["n_rounds"] == 60
-    assert 0 < outcome.run.result["mse_mean"] < 1
+    assert 0 < outcome.run.result[f"{results.measure(outcome.run.result).key}_mean"] < 1
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -188,6 +188,7 @@ def published(name):
     gaussian51 = [("gaussian", 10.0 ** ((2 * i - 52) / 25)) for i in range(1, 52)]
     gaussian41 = [("gaussian", 10.0 ** ((i - 21) / 10)) for i in range(1, 42)]
     laplacian25 = [("laplacian", 10.0 ** ((i - 13) / 6)) for i in range(1, 26)]
+    widths = [("gaussian", 2.0 ** (2 * i)) for i in range(-6, 7)]
     return {
         "rbf51_lap25": gaussian51 + laplacian25,
         # exp(-||x - x'||^2 / b), with no 2, is a Gaussian of variance b / 2
@@ -196,6 +197,8 @@ def published(name):
         "rbf51": gaussian51,
         "rbf41": gaussian41,
         "gaussian17": [("gaussian", 10.0 ** ((i - 9) / 2)) for i in range(1, 18)],
+        "gauss13": widths,
+        "omkc16": [("polynomial", p) for p in (1, 2, 3)] + widths,
     }[name]
 
 

@@ -3,9 +3,12 @@
 Keys of a tabular entry
 -----------------------
 name, title    as typed on the command line; as published
-task           "regression"
+task           "regression" | "classification"
+labels         of a classification: what stands in the target's column; of two labels the
+               first is -1 and the second +1, of more each is a class against the rest
 file           path below a data folder, see ``omkl.datasets.download``
-format         text | csv | excel | mat; with delimiter, header, decimal, encoding
+format         text | csv | excel | mat | libsvm; with delimiter, header, decimal, encoding;
+               array: the only one of a mat file
 columns        names, for files without a header
 inputs         list of names or 1-based positions, a range "3-23", or null: all other
                numeric columns
@@ -23,14 +26,26 @@ licence, citation, notes
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from omkl.datasets import download, kept
 from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
+
+if TYPE_CHECKING:
+    from omkl.datasets.readers import Table
+
+TASKS = ("regression", "classification")
+
+
+class _Held(NamedTuple):
+    """What was read of a catalogue entry: streams of several orders share it."""
+
+    table: Table
+    found: download.Found
 
 
 def open_stream(
@@ -89,6 +104,44 @@ def open_stream(
     )
 
 
+def open_streams(
+    dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], seeds: Sequence[int]
+) -> list[Stream]:
+    """A stream a seed. A shuffled data set is read and held once; others are one stream."""
+    limit, scaling, order = _stream_options(stream_cfg)
+    if order == "file" or "file" not in dataset_cfg:
+        return [open_stream(dataset_cfg, stream_cfg, seeds[0])] * len(seeds)
+    name = str(dataset_cfg["name"])
+    held = _read_catalogued(dataset_cfg, name, in_memory=True)
+    causal = scaling == "running"
+    labelled = stream_cfg.get("labels", "data") == "data"
+    return [
+        _open_catalogued(dataset_cfg, name, limit, scaling, causal, order, seed, labelled, held)
+        for seed in seeds
+    ]
+
+
+def _labels(cfg: Mapping[str, Any], name: str) -> tuple[Any, ...]:
+    """The labels of a classification, () of a regression."""
+    task = cfg.get("task", "regression")
+    if task not in TASKS:
+        raise DataError(f"{name}: dataset.task={task!r} is none of {', '.join(TASKS)}.")
+    if task == "regression" or "n_centres" in cfg:
+        return ()
+    given = cfg.get("labels")
+    if (
+        not isinstance(given, list | tuple)
+        or len(given) < 2
+        or len(set(map(str, given))) < len(given)
+    ):
+        raise DataError(
+            f"{name}: say what stands in the target's column: dataset.labels=[ham,spam], the "
+            "first being -1 and the second +1; of three or more each is a class against the "
+            f"rest. Got {given!r}."
+        )
+    return tuple(given)
+
+
 def _stream_options(cfg: Mapping[str, Any]) -> tuple[int | None, str, str]:
     limit, scaling, order = cfg["limit"], cfg["scaling"], cfg["order"]
     if scaling not in SCALINGS:
@@ -105,7 +158,8 @@ def _open_own(
 ) -> Stream:
     from omkl.datasets.readers import TableSource, open_own
 
-    path, table = open_own(cfg)
+    labels = _labels(cfg, name)
+    path, table = open_own({**cfg, "labels": labels or None})
     missing = cfg.get("missing", "error")
 
     def provenance() -> dict[str, Any]:
@@ -124,6 +178,7 @@ def _open_own(
         limit=limit,
         survey=False,
         provenance=provenance,
+        labels=labels,
         labelled=cfg["labelled"],
     )
 
@@ -154,6 +209,7 @@ def _open_synthetic(
         survey=False,
         provenance=provenance,
         change_rounds=() if source.change_at is None else (source.change_at,),
+        labels=source.labels,
         labelled=labelled,
     )
 
@@ -167,18 +223,17 @@ def _open_catalogued(
     order: str,
     seed: int,
     labelled: bool,
+    held: _Held | None = None,
 ) -> Stream:
-    from omkl.datasets import prepare, readers
+    from omkl.datasets import readers
 
+    labels = _labels(cfg, name)
     steps = cfg.get("prepare") or {}
-    prepare.check_steps(steps, name)
-    found = download.obtain(cfg)
-    values, rows, names = kept.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found))
+    table, found = held or _read_catalogued(cfg, name, in_memory=order == "shuffled")
     if order == "shuffled":
-        permutation = np.random.default_rng(seed).permutation(len(values))
-        values, rows = values[permutation], rows[permutation]
+        assert isinstance(table, readers.ArrayTable)
+        table = table.in_order(np.random.default_rng(seed).permutation(len(table.values)))
     missing = cfg.get("missing", "error")
-    table = readers.ArrayTable(values, rows, names)
     source: Source = readers.TableSource(table, name, missing, causal)
 
     def provenance() -> dict[str, Any]:
@@ -209,24 +264,40 @@ def _open_catalogued(
         limit=limit,
         survey=True,
         provenance=provenance,
+        labels=labels,
         labelled=labelled,
     )
 
 
+def _read_catalogued(cfg: Mapping[str, Any], name: str, in_memory: bool) -> _Held:
+    """The chosen columns of a catalogue entry's file; LIBSVM text stays there unless in_memory."""
+    from omkl.datasets import prepare, readers
+
+    labels = _labels(cfg, name) or None
+    prepare.check_steps(cfg.get("prepare") or {}, name)
+    found = download.obtain(cfg)
+    if cfg.get("format") == "libsvm" and not in_memory:
+        return _Held(readers.LibsvmTable(found.path, {**cfg, "labels": labels}), found)
+    prepared = kept.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found, labels))
+    return _Held(readers.ArrayTable(*prepared), found)
+
+
 def _prepared(
-    cfg: Mapping[str, Any], name: str, found: download.Found
+    cfg: Mapping[str, Any], name: str, found: download.Found, labels: tuple[Any, ...] | None
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Values (n, d + 1) with the target last, their rows in the file (n,), and names."""
     from omkl.datasets import prepare, readers
 
     steps = cfg.get("prepare") or {}
+    if cfg.get("format") == "libsvm":
+        sparse = readers.LibsvmTable(found.path, {**cfg, "labels": labels})
+        pieces = list(sparse.raw())
+        values = np.concatenate([piece[0] for piece in pieces])
+        _require_rows(cfg, name, found, len(values))
+        return values, np.concatenate([piece[1] for piece in pieces]), sparse.names
     frame = readers.read_frame(found.path, cfg, steps.get("first_rows"))
     frame = prepare.prepare_rows(frame, steps, name)
-    if cfg.get("rows") is not None and len(frame) != cfg["rows"]:
-        raise DataError(
-            f"{name}: {found.path} leaves {len(frame)} rows, {cfg['rows']} were expected. "
-            "For another version of the file set dataset.rows=null."
-        )
+    _require_rows(cfg, name, found, len(frame))
     columns = readers.choose_columns(
         [str(column) for column in frame.columns],
         readers.numeric_columns(frame),
@@ -235,8 +306,16 @@ def _prepared(
         name,
     )
     rows = frame.index.to_numpy() + 1
-    values = readers.frame_values(frame, columns, rows, name)
+    values = readers.frame_values(frame, columns, rows, name, labels)
     return prepare.scale_inputs(values, steps), rows, columns.names
+
+
+def _require_rows(cfg: Mapping[str, Any], name: str, found: download.Found, n: int) -> None:
+    if cfg.get("rows") is not None and n != cfg["rows"]:
+        raise DataError(
+            f"{name}: {found.path} leaves {n} rows, {cfg['rows']} were expected. "
+            "For another version of the file set dataset.rows=null."
+        )
 
 
 def folder() -> Path:

@@ -16,6 +16,8 @@ running   round t uses rows 1..t only: x_t / max_{s<=t} ||x_s||_2, known before 
           and the first one, with no range yet, as 0. Squared errors of different
           rounds are therefore in units that settle as the range does.
 none      as it is.
+
+In classification y is a label's code (-1 and +1, or 0 .. K - 1 of K > 2) and stays it.
 """
 
 from __future__ import annotations
@@ -79,7 +81,8 @@ class Stream:
 
     Attributes
     ----------
-    name, task      name of the data set; "regression"
+    name, task      name of the data set; "regression" or "classification"
+    labels          what stands in the data for the codes of the classes, () in regression
     n_rounds        number of rounds T, or None where only reading to the end can tell:
                     CSV files, and tables whose incomplete rows are dropped, unless
                     scaling "whole" has counted them
@@ -101,11 +104,13 @@ class Stream:
         survey: bool,
         provenance: Callable[[], dict[str, Any]],
         change_rounds: tuple[int, ...] = (),
+        labels: tuple[Any, ...] = (),
         labelled: bool = True,
     ) -> None:
         self.labelled = labelled
         self.name = name
         self.task = task
+        self.labels = labels
         self.inputs = source.inputs
         self.target = source.target
         self.n_inputs = len(source.inputs)
@@ -132,11 +137,13 @@ class Stream:
     def provenance(self) -> dict[str, Any]:
         scaling: dict[str, Any] = {"kind": self._scaling}
         if self._scaling == "whole" and self._extent is not None:
-            scaling |= {
-                "max_norm": self._extent.max_norm,
-                "target_min": self._extent.target_min,
-                "target_max": self._extent.target_max,
-            }
+            scaling["max_norm"] = self._extent.max_norm
+            if not self.labels:
+                scaling |= {
+                    "target_min": self._extent.target_min,
+                    "target_max": self._extent.target_max,
+                }
+        classes = {"labels": list(self.labels)} if self.labels else {}
         return {
             **self._provenance(),
             "task": self.task,
@@ -145,6 +152,7 @@ class Stream:
             "rounds": self.n_rounds,
             "limit": self._limit,
             "scaling": scaling,
+            **classes,
         }
 
     def blocks(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -222,6 +230,8 @@ class Stream:
         else:
             assert self._extent is not None
             _, max_norm, low, high = self._extent
+            if self.labels:
+                low, high = 0.0, 1.0
             for x, y, truth in self._limited():
                 yield Chunk(
                     x / max_norm if max_norm > 0 else x,
@@ -241,7 +251,7 @@ class Stream:
             self._require_finite(max_norm, high - low)
             yield Chunk(
                 _ratio(x, norm[:, None]),
-                _ratio(y - lows, highs - lows),
+                y if self.labels else _ratio(y - lows, highs - lows),
                 None if truth is None else _ratio(truth - lows, highs - lows),
             )
 

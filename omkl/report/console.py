@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.report.style import name_of
+from omkl.results import ERROR_RATE, measure
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,6 +17,20 @@ if TYPE_CHECKING:
 
     from omkl.results import Run
     from omkl.runner import Outcome
+
+
+def loss_text(result: Mapping[str, Any]) -> str:
+    """Mean squared error or error rate, with its name and its deviation over seeds."""
+    if measure(result) is ERROR_RATE:
+        return f"errors {error_text(result)}"
+    return f"MSE {mse_text(result)}"
+
+
+def error_text(result: Mapping[str, Any]) -> str:
+    """Error rate and its deviation over seeds, in per cent."""
+    std = result["error_rate_std"]
+    spread = "" if std is None else f" ± {100 * std:.2f}"
+    return f"{100 * result['error_rate_mean']:.2f}{spread} %"
 
 
 def mse_text(result: Mapping[str, Any]) -> str:
@@ -44,14 +59,28 @@ def print_run(run: Run, console: Console) -> None:
         title=f"{name_of(run)} on {result['dataset']}", title_justify="left", show_header=False
     )
     over = f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
+    classify = measure(result) is ERROR_RATE
     where = "" if result.get("mse_over", "all rounds") == "all rounds" else ", rounds with a label"
-    table.add_row("MSE", f"{mse_text(result)}   ({over}{where})")
+    if classify:
+        table.add_row("errors", f"{error_text(result)}   ({over})")
+    else:
+        table.add_row("MSE", f"{mse_text(result)}   ({over}{where})")
     table.add_row("stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs")
+    if classify:
+        mistakes = sum(result["mistakes"]) / n_seeds
+        table.add_row("mistakes", f"{mistakes:,.1f}{_best_kernel_text(result)}")
     table.add_row(
         "kernels",
         f"{result['n_kernels']} in the dictionary, {result['kernels_per_round']:.4g} a round",
     )
-    table.add_row("labels", labels_text(result))
+    if bound := result.get("bound"):
+        text = bound.get("skipped") or _bound_text(bound)
+        table.add_row("at most", text)
+    if classify:
+        kept = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
+        table.add_row("updates", f"{result['updates_per_kernel']:,.1f} a kernel{kept}")
+    else:
+        table.add_row("labels", labels_text(result))
     for entry in result["regret"].values():
         if "skipped" in entry:
             continue
@@ -68,6 +97,17 @@ def print_run(run: Run, console: Console) -> None:
     for entry in result["regret"].values():
         if "skipped" in entry:
             console.print(f"Not computed: {entry['label']} ({entry['skipped']}).")
+
+
+def _bound_text(bound: Mapping[str, Any]) -> str:
+    if bound["value"] is None:
+        return f"nothing is promised by {bound['theorem']} for these parameters"
+    return f"{bound['value']:,.1f} by {bound['theorem']}"
+
+
+def _best_kernel_text(result: Mapping[str, Any]) -> str:
+    best = result["best_kernel"]
+    return "" if best is None else f"; the best kernel in hindsight {best:,.1f}"
 
 
 def print_outcome(outcome: Outcome, outputs: Path) -> None:
@@ -108,7 +148,7 @@ def line_text(head: str, outcome: Outcome) -> str:
         line = f"{head}: failed: {result['error']['message']}"
     else:
         how = " (found finished)" if outcome.status == "reused" else ""
-        line = f"{head}: MSE {mse_text(result)}{how}"
+        line = f"{head}: {loss_text(result)}{how}"
     return "\n    ".join([line, *outcome.notes])
 
 
@@ -119,8 +159,11 @@ class Bar:
     are those of the stream, their rate is summed over the seeds.
     """
 
-    def __init__(self, label: str, n_seeds: Any, shown: bool = True) -> None:
+    def __init__(
+        self, label: str, n_seeds: Any, shown: bool = True, classify: bool = False
+    ) -> None:
         self.label = label
+        self.classify = classify
         self.shown = shown and sys.stderr.isatty()
         self.n_seeds = n_seeds
         self.stage = ""
@@ -152,8 +195,10 @@ class Bar:
             self.bar.reset(self.task, total=total)
         told = f"{done:,}" + (f"/{total:,}" if total else "") if total or done else ""
         if mse is not None and done:
-            rate = done * self.n_seeds / max(now - self.since, 1e-9)
-            told += f" {rate:,.0f} rounds/s MSE {1e3 * mse:.2f}e-3"
+            # A classification counts the rounds of all seeds.
+            rate = done * (1 if self.classify else self.n_seeds) / max(now - self.since, 1e-9)
+            shown = f"errors {100 * mse:.2f} %" if self.classify else f"MSE {1e3 * mse:.2f}e-3"
+            told += f" {rate:,.0f} rounds/s {shown}"
         description = self.label if stage == "rounds" else f"{self.label}: {stage}"
         self.bar.update(self.task, description=description, completed=done, total=total, told=told)
 

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.report import style
-from omkl.results import Run
+from omkl.results import ERROR_RATE, MSE, Measure, Run, measure
 
 Array = np.ndarray
 
@@ -33,11 +33,14 @@ N_COLUMNS = 3
 
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
     """The figures of one run; the paths written."""
-    return [path for draw in (mse, labels, regret, weights, usage) for path in draw(run, folder)]
+    classify = run.complete and measure(run.result) is ERROR_RATE
+    regression = (mse, labels, regret, weights, usage)
+    drawn = (mse, mistakes, weights, updates) if classify else regression
+    return [path for draw in drawn for path in draw(run, folder)]
 
 
 def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]:
-    """Mean squared error of rounds 1..t over t, into the run's folder by default.
+    """Mean squared error, or error rate, of rounds 1..t over t, into the run's folder by default.
 
     The first half per cent of the rounds is not drawn: a mean of a handful of
     errors says little and would set the scale.
@@ -45,10 +48,10 @@ def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]
     Raises ValueError for a run that is not complete, as all figures do.
     """
     _need_complete(run)
-    curves = run.curves
+    curves, kind = run.curves, measure(run.result)
     chosen = drawn_rounds(curves["t"], skip=0.005)
     t = curves["t"][chosen]
-    mean, std = mean_std(curves["mse"][:, chosen])
+    mean, std = mean_std(curves[kind.key][:, chosen])
     with style.applied():
         figure = Figure(figsize=(WIDTH, 4.2))
         axes = figure.add_subplot()
@@ -57,10 +60,10 @@ def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]
         style.log_axis(axes.yaxis, low, high)
         round_axis(axes, t, log_x)
         _changes(axes, curves["change_rounds"], t)
-        axes.set(xlabel="round t", ylabel="MSE of rounds 1..t")
-        axes.set_title(_title(run, "running mean squared error"))
+        axes.set(xlabel="round t", ylabel=f"{_axis_name(kind)} of rounds 1..t")
+        axes.set_title(_title(run, f"running {kind.long}"))
         axes.legend(loc="best")
-        return style.save(figure, folder or run.folder, "mse")
+        return style.save(figure, folder or run.folder, kind.key)
 
 
 def labels(run: Run, folder: Path | None = None) -> list[Path]:
@@ -181,6 +184,53 @@ def usage(run: Run, folder: Path | None = None) -> list[Path]:
         return style.save(figure, folder or run.folder, "usage")
 
 
+def mistakes(run: Run, folder: Path | None = None) -> list[Path]:
+    """Mistakes up to round t, beside what the learner's theorem allows where it was computed."""
+    _need_complete(run)
+    curves = run.curves
+    chosen = drawn_rounds(curves["t"], skip=0.005)
+    t = curves["t"][chosen]
+    mean, std = mean_std(curves["error_rate"][:, chosen] * t)
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 4.2))
+        axes = figure.add_subplot()
+        low, high = _positive_limits(mean, std)
+        axes.plot(t, t, color=style.GREY, linewidth=0.8, label="every round a mistake")
+        band_line(axes, t, mean, std, 0, f"mistakes, {_seeds(run)}", floor=low)
+        high = max(high, float(t[-1]))
+        if "bound" in curves and np.isfinite(curves["bound"]).all():
+            looks = {**style.look(1), "linestyle": "none", "markersize": 6}
+            label = f"bound of {run.result['bound']['theorem']}"
+            axes.plot(curves["bound_t"], curves["bound"], label=label, **looks)
+            high = max(high, float(curves["bound"].max()))
+        style.log_axis(axes.yaxis, low, 1.3 * high)
+        round_axis(axes, t)
+        _changes(axes, curves["change_rounds"], t)
+        axes.set(xlabel="round t", ylabel="mistakes in rounds 1..t")
+        axes.set_title(_title(run, "mistakes"))
+        axes.legend(loc="lower right")
+        return style.save(figure, folder or run.folder, "mistakes")
+
+
+def updates(run: Run, folder: Path | None = None) -> list[Path]:
+    """Rounds in which each kernel's classifier learned, over the dictionary."""
+    _need_complete(run)
+    mean, std = mean_std(run.curves["updates"])
+    with style.applied():
+        figure, panels = _dictionary(run)
+        for axes, members, bandwidth in panels:
+            spread = None if std is None else std[members]
+            everything = np.ones(len(members), bool)
+            _points(axes, bandwidth, mean[members], spread, everything, 0.0, run)
+            top = float((mean if std is None else mean + std).max())
+            axes.set_ylim(0, 1.08 * max(top, 1.0))
+        panels[0][0].set_ylabel("updates of the classifier")
+        _figure_legend(figure, [axes for axes, _, _ in panels])
+        what = f"{mean.mean():.4g} updates per kernel in {run.result['n_rounds']:,} rounds"
+        figure.suptitle(_title(run, what), fontsize=10)
+        return style.save(figure, folder or run.folder, "updates")
+
+
 def comparison(
     runs: Sequence[Run],
     folder: Path,
@@ -188,7 +238,7 @@ def comparison(
     suffixes: Sequence[str] = ("png", "pdf"),
     against: str = "t",
 ) -> list[Path]:
-    """A panel a data set with the MSE curves of all its complete runs.
+    """A panel a data set with the MSE or error curves of all its complete runs.
 
     ``against`` is "t", the rounds, or "labels", those bought so far on the mean of the seeds.
     """
@@ -210,7 +260,7 @@ def comparison(
                     continue
                 chosen = drawn_rounds(run.curves["t"], 0.01, N_DRAWN_SMALL)
                 t = np.atleast_2d(run.curves[against]).mean(axis=0)[chosen]
-                mean, std = mean_std(run.curves["mse"][:, chosen])
+                mean, std = mean_std(run.curves[measure(run.result).key][:, chosen])
                 limits.append(_positive_limits(mean, std))
                 index = order.index(label)
                 handles[label] = band_line(
@@ -225,7 +275,7 @@ def comparison(
             if place + columns >= len(datasets):
                 axes.set_xlabel("round t" if against == "t" else "labels bought")
             if place % columns == 0:
-                axes.set_ylabel("MSE of rounds 1..t")
+                axes.set_ylabel(f"{_axis_names(runs)} of rounds 1..t")
         entries = [handles[label] for label in order]
         changes = [line for axes in figure.axes for line in axes.get_lines()]
         changes = [line for line in changes if line.get_label() == CHANGES][:1]
@@ -235,12 +285,12 @@ def comparison(
             loc="outside lower center",
             ncols=legend_columns,
         )
-        figure.suptitle(f"Running mean squared error, {_spread_of(runs)}", fontsize=10)
+        figure.suptitle(f"Running {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
         return style.save(figure, folder, name, suffixes)
 
 
 def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Path]:
-    """Final MSE of every complete run, a panel a data set, algorithms one below the other."""
+    """Final MSE or error rate of every complete run: a panel a data set, a line an algorithm."""
     runs, labels, datasets = _sweep(runs)
     if not runs:
         return []
@@ -258,8 +308,9 @@ def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Pa
                 if run.result["dataset"] != dataset:
                     continue
                 index = order.index(label)
-                mean = max(run.result["mse_mean"], 1e-300)
-                std = run.result["mse_std"] or 0.0
+                key = measure(run.result).key
+                mean = max(run.result[f"{key}_mean"], 1e-300)
+                std = run.result[f"{key}_std"] or 0.0
                 left = max(mean - std, mean / 3)
                 low, high = min(low, left), max(high, mean + std)
                 axes.errorbar(
@@ -275,9 +326,21 @@ def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Pa
             axes.set_yticks(range(len(order)), texts if place % columns == 0 else [])
             axes.set_title(style.wrapped(dataset, 30))
             if place + columns >= len(datasets):
-                axes.set_xlabel("MSE of all rounds")
-        figure.suptitle(f"Final mean squared error, {_spread_of(runs)}", fontsize=10)
+                axes.set_xlabel(f"{_axis_names(runs)} of all rounds")
+        figure.suptitle(f"Final {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
         return style.save(figure, folder, name)
+
+
+def _axis_name(kind: Measure) -> str:
+    return kind.short if kind is MSE else kind.long
+
+
+def _axis_names(runs: Sequence[Run]) -> str:
+    return " or ".join(dict.fromkeys(_axis_name(measure(run.result)) for run in runs))
+
+
+def _long_names(runs: Sequence[Run]) -> str:
+    return " or ".join(dict.fromkeys(measure(run.result).long for run in runs))
 
 
 def tradeoff(
@@ -461,7 +524,7 @@ def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, Array, Array]]]:
         values = bandwidth[members]
         n = len(members)
         axes.set_title(f"{name.capitalize()}, {n} kernel{'s' if n > 1 else ''}")
-        axes.set_xlabel("bandwidth")
+        axes.set_xlabel("degree" if axes.get_title().startswith("Polynomial") else "bandwidth")
         margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
         style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)
         panels.append((axes, members, values))

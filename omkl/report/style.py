@@ -35,6 +35,14 @@ TITLES = {
     "amkl": "AMKL",
     "amkl_aks": "AMKL-AKS",
     "omkl_b": "OMKL-B",
+    "omkc_da_p1": "OMKC DA-P(1)",
+    "omkc_da_p1_doubling": "OMKC DA-P(1), doubling",
+    "omkc_da_p2": "OMKC DA-P(2)",
+    "omkc_sua_p": "OMKC SUA-P",
+    "omkc_mua_p": "OMKC MUA-P",
+    "omkc_da_o": "OMKC DA-O",
+    "omkc_sua_o": "OMKC SUA-O",
+    "omkc_uniform": "equal votes",
 }
 
 # Okabe and Ito's colours without yellow, which vanishes on white paper. The three

@@ -47,7 +47,7 @@ from typing import Any
 from omkl.metrics import mean_and_deviation
 from omkl.report import style
 from omkl.report.text import csv_text, markdown_table, markdown_text
-from omkl.results import Run, write_atomically
+from omkl.results import MSE, Run, measure, write_atomically
 
 Row = dict[str, Any]
 
@@ -82,32 +82,34 @@ RUN_TIME_RULE = (
 def sweep_table(runs: Sequence[Run]) -> list[Row]:
     """One row a complete run, grouped by data set, in the order of ``runs``.
 
-    ``settings`` holds what varies in the sweep, ``mse`` and ``mse_std`` are in units
-    of 1 (std None for one seed), ``seconds`` is the time of all seeds, ``best`` marks
-    the lowest MSE of the data set; ``regret`` belongs to the first comparator that
-    was computed, named in ``comparator`` (both None if none was). ``al_efficiency`` is the
-    share of the labels that were asked for.
+    ``settings`` holds what varies in the sweep, ``measure`` what the run is judged by;
+    ``mse`` and ``mse_std``, or ``error_rate`` and ``error_rate_std``, are in units of 1 (std
+    None for one seed), ``seconds`` is the time of all seeds, ``best`` marks the lowest of the
+    data set; ``regret`` belongs to the first comparator that was computed, named in
+    ``comparator`` (both None if none was). ``al_efficiency`` is the share of the labels that
+    were asked for.
     """
     varying = style.varying(runs)
     rows = []
     for run, settings in zip(runs, varying, strict=True):
         if not run.complete:
             continue
-        result = run.result
+        result, key = run.result, measure(run.result).key
         comparator = next((v for v in result["regret"].values() if "mean" in v), None)
         rows.append(
             {
                 "algorithm": style.name_of(run),
                 "dataset": result["dataset"],
                 "settings": settings,
-                "mse": result["mse_mean"],
-                "mse_std": result["mse_std"],
+                "measure": measure(result),
+                key: result[f"{key}_mean"],
+                f"{key}_std": result[f"{key}_std"],
                 "best": False,
                 "regret": comparator and comparator["mean"],
                 "comparator": comparator and comparator["label"],
                 "labels": result["labels"],
                 "al_efficiency": result["al_efficiency"],
-                "mse_per_label": result["mse_per_label"],
+                "mse_per_label": result.get("mse_per_label"),
                 "seconds": result["seconds"],
                 "kernels_per_round": result["kernels_per_round"],
                 "n_seeds": len(result["seeds"]),
@@ -118,9 +120,11 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     rows.sort(key=lambda row: datasets.index(row["dataset"]))
     for dataset in datasets:
         members = [row for row in rows if row["dataset"] == dataset]
-        lowest = min(row["mse"] for row in members)
-        for row in members:
-            row["best"] = row["mse"] == lowest
+        for kind in {row["measure"] for row in members}:
+            same = [row for row in members if row["measure"] == kind]
+            lowest = min(row[kind.key] for row in same)
+            for row in same:
+                row["best"] = row[kind.key] == lowest
     return rows
 
 
@@ -165,7 +169,7 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
         grid.add_column("data set", overflow="fold", min_width=6)
         for name in [] if together else settings:
             grid.add_column(Text(name), overflow="fold", min_width=4)
-        grid.add_column("MSE × 10⁻³", justify="right", no_wrap=True)
+        grid.add_column(_heading(rows), justify="right", no_wrap=True)
         if with_regret:
             grid.add_column("regret", justify="right", no_wrap=True)
         for heading in ("AL_eff", "seconds", "kernels\n/ round", "seeds"):
@@ -175,7 +179,7 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
                 "\n  ".join([row["algorithm"], *(_pairs(row) if together else [])]),
                 row["dataset"],
                 *([] if together else _setting_texts(row, settings)),
-                _mse_text(row) + (" *" if row["best"] else "  "),
+                _loss_text(row) + (" *" if row["best"] else "  "),
                 *([_number(row["regret"], "{:.4g}")] if with_regret else []),
                 f"{row['al_efficiency']:.3g}",
                 f"{row['seconds']:.3g}",
@@ -190,8 +194,8 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
         console.print(grid)
         console.print(
             Text(
-                "* lowest MSE of the data set; AL_eff: share of the labels asked for; "
-                "seconds: all seeds"
+                f"* lowest {_short_names(rows)} of the data set; AL_eff: share of the labels "
+                "asked for; seconds: all seeds"
             )
         )
         if with_regret:
@@ -216,7 +220,9 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     """Write table.csv (every run, numbers in full) and table.md (for reading)."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = _setting_names([*rows, *failures])
-    plain = ["mse", "mse_std", "regret", "comparator", "labels", "al_efficiency", "mse_per_label"]
+    keys = dict.fromkeys(row["measure"].key for row in rows) or {"mse": None}
+    losses = [name for key in keys for name in (key, f"{key}_std")]
+    plain = [*losses, "regret", "comparator", "labels", "al_efficiency", "mse_per_label"]
     plain += ["seconds", "kernels_per_round", "n_seeds"]
     lines: list[list[Any]] = [
         ["algorithm", "dataset", *settings, *plain, "status", "error", "folder"]
@@ -230,11 +236,11 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     write_atomically(paths[0], csv_text(lines))
 
     settings = _setting_names(rows)
-    headings = ["algorithm", "data set", *settings, "MSE × 10⁻³", "regret", "AL_eff", "seconds"]
+    headings = ["algorithm", "data set", *settings, _heading(rows), "regret", "AL_eff", "seconds"]
     headings += ["kernels / round", "seeds"]
     body = []
     for row in rows:
-        mse = _mse_text(row)
+        mse = _loss_text(row)
         body.append(
             [
                 *(row["algorithm"], row["dataset"], *_setting_texts(row, settings)),
@@ -250,8 +256,8 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     if body:
         parts += [markdown_table(headings, body, left=2 + len(settings)), ""]
         parts += [
-            "Bold: lowest MSE of the data set. AL_eff: share of the labels that were asked for. "
-            "Seconds: all seeds together.",
+            f"Bold: lowest {_short_names(rows)} of the data set. AL_eff: share of the labels that "
+            "were asked for. Seconds: all seeds together.",
             "",
         ]
         comparators = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
@@ -287,10 +293,19 @@ def _pairs(row: Row) -> list[str]:
     return [f"{name}={style.value_text(value)}" for name, value in row["settings"].items()]
 
 
-def _mse_text(row: Row) -> str:
-    if row["mse_std"] is None:
-        return _number(1e3 * row["mse"], "{:.2f}")
-    return f"{1e3 * row['mse']:.2f} ± {1e3 * row['mse_std']:.2f}"
+def _loss_text(row: Row) -> str:
+    kind = row["measure"]
+    loss, std = kind.scale * row[kind.key], row[f"{kind.key}_std"]
+    return f"{loss:.2f}" if std is None else f"{loss:.2f} ± {kind.scale * std:.2f}"
+
+
+def _heading(rows: Sequence[Row]) -> str:
+    kinds = dict.fromkeys(row["measure"] for row in rows) or {MSE: None}
+    return " or ".join(f"{kind.short}{kind.unit}" for kind in kinds)
+
+
+def _short_names(rows: Sequence[Row]) -> str:
+    return " or ".join(dict.fromkeys(row["measure"].short for row in rows))
 
 
 def _number(value: float | None, form: str) -> str:

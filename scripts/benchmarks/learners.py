@@ -59,7 +59,16 @@ def regression(name: str, rows: Rows, seconds: float) -> list[Row]:
     return found
 
 
-TASKS: dict[str, Callable[[str, Rows, float], list[Row]]] = {"regression": regression}
+def classification(name: str, rows: Rows, seconds: float) -> list[Row]:
+    from benchmarks import classifiers  # which builds upon this module
+
+    return classifiers.classification(name, rows, seconds)
+
+
+TASKS: dict[str, Callable[[str, Rows, float], list[Row]]] = {
+    "regression": regression,
+    "classification": classification,
+}
 
 
 def random_features(
