@@ -33,7 +33,6 @@ import numpy as np
 from omkl.features import RandomFeatures, gradient_step
 from omkl.jit import compiled, dot, implement, part, power_of_two
 from omkl.support import (
-    CHUNK,
     GAUSSIAN,
     LAPLACIAN,
     POLYNOMIAL,
@@ -49,7 +48,8 @@ from omkl.weights import exp_nonpositive
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
 
-VECTOR = 32  # terms that the compiler sums together; it divides CHUNK
+CHUNK = 2048  # rows whose distances are held at a time; more than in ``omkl.support``, as a
+# support has only some of them
 SMALLEST_SCALE = 1e-100  # below it a scale is moved into the coefficients
 
 
@@ -94,7 +94,7 @@ class Scores(NamedTuple):
     """Room for one tile of rounds.
 
     far   (TILE, N) sums over the rows that were held when the tile began, without scale
-    rows  (threads, 5, CHUNK) squared and absolute distances, cosines; of one support, and its alpha
+    rows  (threads, 4, CHUNK) squared and absolute distances, cosines; those of one support
     cut   (threads, N, 2) int64, the part of each support that lies in a chunk
     next  (1,) int64, the row of ``far`` that the next round needs
     """
@@ -193,7 +193,7 @@ def scores(model: Perceptrons, n_threads: int) -> Scores:
     N = model.n_kernels
     return Scores(
         far=np.zeros((TILE, N)),
-        rows=np.zeros((n_threads, 5, CHUNK)),
+        rows=np.zeros((n_threads, 4, CHUNK)),
         cut=np.zeros((n_threads, N, 2), dtype=np.int64),
         next=np.zeros(1, dtype=np.int64),
     )
@@ -246,33 +246,20 @@ def _row_of_distances(model, x, inverse, start, n, row):
 
 
 @part
-def _gather(here, members, alpha, start, distance, weight):
-    """The distances and coefficients of a support's members, with zeros up to whole vectors."""
-    n = members.shape[0]
-    for s in range(n):
-        distance[s] = here[members[s] - start]
-        weight[s] = alpha[s]
-    whole = (n + VECTOR - 1) // VECTOR * VECTOR
-    for s in range(n, whole):
-        distance[s] = 0.0
-        weight[s] = 0.0
-    return whole
-
-
-@part
 def _sum_at(model, i, first, last, start, row):
-    """The sum over entries first .. last of support i; row begins at column ``start`` of x.
-
-    Gathered first: a loop that gathers and sums is no vector code, and what is left over
-    from whole vectors would cost as much as all the rest.
-    """
+    """The sum over entries first .. last of support i; row begins at column ``start`` of x."""
+    n = last - first
+    if n == 0:
+        return 0.0
     members, alpha = model.members[i, first:last], model.alpha[i, first:last]
     family = model.family[i]
     here = row[0] if family == GAUSSIAN else row[1] if family == LAPLACIAN else row[2]
-    n = last - first
-    if n < CHUNK:  # a whole chunk is in its place already
-        n = _gather(here, members, alpha, start, row[3], row[4])
-        here, alpha = row[3], row[4]
+    if members[n - 1] - members[0] == n - 1:  # they ascend: no row between them is missing
+        here = here[members[0] - start :]
+    else:
+        for s in range(n):
+            row[3, s] = here[members[s] - start]
+        here = row[3]
     if family == POLYNOMIAL:
         return polynomial_sum(int(model.parameter[i]), here, alpha, n)
     return exponential_sum(model.parameter[i], here, alpha, n)

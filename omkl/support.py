@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.jit import compiled, part, reduction
-from omkl.weights import exp_nonpositive
+from omkl.jit import compiled, part
+from omkl.vector import LANES, fma, load, pack, store, total
+from omkl.weights import exp_of_pack
 
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
@@ -158,22 +159,29 @@ def _accumulator(term):
     """A pass over support rows that adds term(x_k, x_sk) over the inputs k, four at a time."""
 
     @part
-    def accumulate(x, rows, start, n, total):
-        d = rows.shape[0]
-        for s in range(n):
-            total[s] = 0.0
-        k = 0
-        while k + 4 <= d:
-            a, b, c, e = x[k], x[k + 1], x[k + 2], x[k + 3]
-            A, B = rows[k, start : start + n], rows[k + 1, start : start + n]
-            C, E = rows[k + 2, start : start + n], rows[k + 3, start : start + n]
-            for s in range(n):
-                total[s] += (term(a, A[s]) + term(b, B[s])) + (term(c, C[s]) + term(e, E[s]))
-            k += 4
-        while k < d:
-            for s in range(n):
-                total[s] += term(x[k], rows[k, start + s])
-            k += 1
+    def add_four(x, rows, k, start, row, s, n):
+        """row[s : s + n] += the terms of up to four inputs from the k-th on, n <= 8."""
+        d, stride = rows.shape
+        first = k * stride + start + s
+        kept = term(x[k], load(rows, first, n))
+        if k + 1 < d:
+            kept = kept + term(x[k + 1], load(rows, first + stride, n))
+        if k + 2 < d:
+            kept = kept + term(x[k + 2], load(rows, first + 2 * stride, n))
+        if k + 3 < d:
+            kept = kept + term(x[k + 3], load(rows, first + 3 * stride, n))
+        if k > 0:
+            kept = kept + load(row, s, n)
+        store(row, s, kept, n)
+
+    @part
+    def accumulate(x, rows, start, n, row):
+        whole = n - n % LANES
+        for k in range(0, rows.shape[0], 4):
+            for s in range(0, whole, LANES):
+                add_four(x, rows, k, start, row, s, LANES)
+            if whole < n:
+                add_four(x, rows, k, start, row, whole, n - whole)
 
     return accumulate
 
@@ -209,26 +217,38 @@ def _distances(model, x, start, n, row):
     add_distances(model, model.x, x, start, n, row)
 
 
-@reduction
+@part
 def exponential_sum(c, distance, alpha, n):
     """Sum of alpha exp(c distance) over n terms, c <= 0."""
-    total = 0.0
-    for s in range(n):
-        total += alpha[s] * exp_nonpositive(c * distance[s])
-    return total
+    whole = n - n % LANES
+    kept = pack(0.0)
+    for s in range(0, whole, LANES):
+        kept = fma(load(alpha, s), exp_of_pack(load(distance, s) * c), kept)
+    if whole < n:
+        some = n - whole
+        kept = fma(load(alpha, whole, some), exp_of_pack(load(distance, whole, some) * c), kept)
+    return total(kept)
 
 
-@reduction
+@part
+def _power(degree, base):
+    power = base
+    for _ in range(degree - 1):
+        power = power * base
+    return power
+
+
+@part
 def polynomial_sum(degree, product, alpha, n):
     """Sum of alpha product^degree over n terms."""
-    total = 0.0
-    for s in range(n):
-        base = product[s]
-        power = base
-        for _ in range(degree - 1):
-            power *= base
-        total += alpha[s] * power
-    return total
+    whole = n - n % LANES
+    kept = pack(0.0)
+    for s in range(0, whole, LANES):
+        kept = fma(load(alpha, s), _power(degree, load(product, s)), kept)
+    if whole < n:
+        some = n - whole
+        kept = fma(load(alpha, whole, some), _power(degree, load(product, whole, some)), kept)
+    return total(kept)
 
 
 @part

@@ -74,6 +74,19 @@ def flip_where_odd(pack, k):
     return np.where(odd == 1, -pack, pack)
 
 
+def at_least(pack, bound):
+    """Each element, or the bound where that is larger; the bound for NaN."""
+    return np.where(pack >= bound, pack, bound)
+
+
+def times_power_of_two(pack, k):
+    """The pack times 2^k for k in -1023..1023, where 2^-1023 counts as 0.
+
+    k holds whole numbers plus ``WHOLE``, as of ``flip_where_odd``.
+    """
+    return pack * ((k.view(np.int64) + 1023) << 52).view(np.float64)
+
+
 # Adding it to |x| < 2^51 rounds x to a whole number and leaves that in the last bits.
 WHOLE = 1.5 * 2.0**52
 
@@ -291,6 +304,24 @@ if ENABLED:
 
         return value(value, k), build
 
+    @intrinsic
+    def _at_least(typingctx: Any, value: Any, bound: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            low = _spread(context, builder, signature.args[1], args[1], PACK)
+            return builder.select(builder.fcmp_ordered(">=", args[0], low), args[0], low)
+
+        return PACK(value, bound), build
+
+    @intrinsic
+    def _times_power_of_two(typingctx: Any, value: Any, k: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            bits = builder.bitcast(args[1], _WHOLES)
+            biased = builder.add(bits, ir.Constant(_WHOLES, [1023] * LANES))
+            power = builder.shl(biased, ir.Constant(_WHOLES, [52] * LANES))
+            return builder.fmul(args[0], builder.bitcast(power, PACK.vector))
+
+        return PACK(value, k), build
+
     @overload(load)
     def _load_compiled(array, start, n=LANES):
         if isinstance(n, int | types.Omitted):
@@ -326,6 +357,29 @@ if ENABLED:
     @overload(flip_where_odd)
     def _flip_where_odd_compiled(pack, k):
         return lambda pack, k: _flip_where_odd(pack, k)  # type: ignore[call-arg]
+
+    @overload(at_least)
+    def _at_least_compiled(pack, bound):
+        return lambda pack, bound: _at_least(pack, bound)  # type: ignore[call-arg]
+
+    @overload(times_power_of_two)
+    def _times_power_of_two_compiled(pack, k):
+        return lambda pack, k: _times_power_of_two(pack, k)  # type: ignore[call-arg]
+
+    @intrinsic
+    def _absolute(typingctx: Any, value: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            vector = signature.args[0].vector
+            name = f"llvm.fabs.v8f{signature.args[0].number.bitwidth}"
+            return builder.call(_declare(builder, name, vector, [vector]), args)
+
+        return value(value), build
+
+    @overload(abs)
+    def _absolute_compiled(pack):
+        if isinstance(pack, Pack):
+            return lambda pack: _absolute(pack)  # type: ignore[call-arg]
+        return None
 
     def _overload_operator(python: Any, name: str) -> None:
         step = _elementwise(name)

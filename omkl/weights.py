@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from omkl.jit import part, power_of_two
+from omkl.vector import WHOLE, at_least, times_power_of_two
 
 LOG2E = 1.4426950408889634
 LN2_HIGH = 6.93145751953125e-1
@@ -44,6 +45,16 @@ def exp_nonpositive(x):
     r = (y - k * LN2_HIGH) - k * LN2_LOW
     p = 1.0 + r * (1.0 + r * _exp_tail(r))
     return 0.0 if x < -708.0 else p * power_of_two(k) + (x - x)  # 0, or NaN for NaN
+
+
+@part
+def exp_of_pack(x):
+    """exp of eight numbers <= 0 as ``exp_nonpositive``; NaN for NaN."""
+    y = at_least(x, -709.0)
+    k = y * LOG2E + WHOLE
+    whole = k - WHOLE
+    r = (y - whole * LN2_HIGH) - whole * LN2_LOW
+    return times_power_of_two(1.0 + r * (1.0 + r * _exp_tail(r)), k) + (x - x)
 
 
 @part

@@ -7,7 +7,21 @@ import pytest
 
 from omkl import algorithms, checks, jit, params
 from omkl.engine import Learner
-from omkl.vector import LANES, WHOLE, clip, flip_where_odd, fma, load, narrow, pack, store, total
+from omkl.vector import (
+    LANES,
+    WHOLE,
+    at_least,
+    clip,
+    flip_where_odd,
+    fma,
+    load,
+    narrow,
+    pack,
+    store,
+    times_power_of_two,
+    total,
+)
+from omkl.weights import exp_of_pack
 
 
 def axpy(a, x, y, n):
@@ -33,6 +47,16 @@ def rounded(x, out):
     store(out, 0, short * short)
 
 
+def powers(x, out):
+    """|-1| times 2^x of whole numbers x; below -1023 as there."""
+    k = at_least(load(x, 0), -1023.0)
+    store(out, 0, times_power_of_two(abs(pack(-1.0)), k + WHOLE))
+
+
+def exponentials(x, out):
+    store(out, 0, exp_of_pack(load(x, 0)))
+
+
 @pytest.fixture(params=["plain", "compiled"])
 def build(request):
     if request.param == "compiled" and not jit.ENABLED:
@@ -54,6 +78,20 @@ def test_signs_flip_at_odd_numbers_and_nan_stays(build):
     out = np.empty(8)
     build(halves)(x, out)
     np.testing.assert_allclose(out, [0.2, -0.2, 0.3, 0.3, 0.2, -0.2, np.nan, 0.0], atol=1e-15)
+
+
+def test_powers_of_two_are_exact(build):
+    x = np.array([0.0, 1.0, -1.0, 52.0, 1023.0, -1022.0, -1023.0, -5000.0])
+    out = np.empty(8)
+    build(powers)(x, out)
+    np.testing.assert_array_equal(out, [1.0, 2.0, 0.5, 2.0**52, 2.0**1023, 2.0**-1022, 0.0, 0.0])
+
+
+def test_eight_exponentials(build):
+    x = np.array([-0.0, -1e-9, -0.4, -1.0, -36.7, -700.0, -1e9, np.nan])
+    out = np.empty(8)
+    build(exponentials)(x, out)
+    np.testing.assert_allclose(out, np.exp(x), rtol=3e-16)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
