@@ -15,7 +15,7 @@ A file of conf/comparison
 
 Ours are runs like any other, in OUTPUTS/runs. What peers said is kept in OUTPUTS/peers, by
 the rows and versions that it comes from. Where a run has a mistake bound there is a second
-table, the mistakes beside what the theorem allows.
+table, the mistakes beside what the theorem allows, and both are drawn.
 """
 
 from __future__ import annotations
@@ -45,21 +45,25 @@ BEST = "best single kernel in hindsight"
 Line = tuple[str, str, float, float | None, int, float]  # row, column, mean, std, seeds, seconds
 
 
-def command(path: Path, outputs: Path) -> int:
-    """Run what a comparison needs and write its tables; 0 if every run succeeded."""
+def command(path: Path, outputs: Path, page: Path | None = None) -> int:
+    """Run what a comparison needs and write its tables; 0 if every run succeeded.
+
+    They go to OUTPUTS/tables, or with their figures into the folder ``page``.
+    """
     # Peers hold the interpreter's lock, so they run in processes; none is forked from threads.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(runner.default_threads(), spawn) as pool:
-        return _command(path, outputs, pool)
+        return _command(path, outputs, page, pool)
 
 
-def _command(path: Path, outputs: Path, pool: Executor) -> int:
+def _command(path: Path, outputs: Path, page: Path | None, pool: Executor) -> int:
     from omegaconf import OmegaConf
 
     spec: Any = OmegaConf.to_container(OmegaConf.load(path))
     started = time.perf_counter()
     lines: list[Line] = []
     bounds: list[list[str]] = []
+    runs: list[Run] = []
     failures = 0
     for described in spec["datasets"]:
         shown = described.get("label", described["dataset"])
@@ -68,6 +72,7 @@ def _command(path: Path, outputs: Path, pool: Executor) -> int:
             if run is None:
                 failures += 1
                 continue
+            runs.append(run)
             name, result = style.name_of(run), run.result
             seconds = float(np.mean(result["seconds_per_seed"]))
             mean, std = result["error_rate_mean"], result["error_rate_std"]
@@ -80,15 +85,25 @@ def _command(path: Path, outputs: Path, pool: Executor) -> int:
         for name in spec["peers"]:
             line = _peer_line(spec, described, shown, name, outputs, pool)
             lines += [line] if line else []
-    folder = outputs / "tables"
+    folder = page or outputs / "tables"
     folder.mkdir(parents=True, exist_ok=True)
-    text = _markdown(spec, lines, bounds)
+    drawn = _draw(runs, folder, spec["name"])
+    text = _markdown(spec, lines, bounds, drawn)
     headings = ["row", "dataset", "error_rate", "std", "permutations", "seconds_a_permutation"]
     results.write_atomically(folder / f"{spec['name']}.md", text)
     results.write_atomically(folder / f"{spec['name']}.csv", csv_text([headings, *lines]))
     print(f"\n{text}\nthis call took {time.perf_counter() - started:.0f} s")
     print(f"tables   {folder}/{spec['name']}.md, {spec['name']}.csv")
+    print(f"plots    {', '.join(path.name for path in drawn)}")
     return 1 if failures else 0
+
+
+def _draw(runs: list[Run], folder: Path, name: str) -> list[Path]:
+    from omkl.report import figures
+
+    drawn = figures.summary(runs, folder, f"{name}_errors")
+    drawn += figures.bounds(runs, folder, f"{name}_bounds")
+    return [path for path in drawn if path.suffix == ".png"]
 
 
 def _our_run(
@@ -184,7 +199,9 @@ def _bound_line(name: str, shown: str, result: Mapping[str, Any], bound: Any) ->
     ]  # fmt: skip
 
 
-def _markdown(spec: Mapping[str, Any], lines: list[Line], bounds: list[list[str]]) -> str:
+def _markdown(
+    spec: Mapping[str, Any], lines: list[Line], bounds: list[list[str]], drawn: list[Path]
+) -> str:
     columns = list(dict.fromkeys(line[1] for line in lines))
     rows = list(dict.fromkeys(line[0] for line in lines))
     cells = {(line[0], line[1]): line for line in lines}
@@ -205,9 +222,9 @@ def _markdown(spec: Mapping[str, Any], lines: list[Line], bounds: list[list[str]
         body.append(texts)
     parts = [
         f"# {spec['title']}", "",
-        f"Errors in per cent of one pass, mean ± std over {spec['seeds']} permutations (peers: the "
-        f"first {spec['peer_seeds']}). Bold: the lowest; the best kernel in hindsight is chosen "
-        "after each permutation and takes no part.",
+        f"From `omkl-report run {spec['name']}`. Errors in per cent of one pass, mean ± std over "
+        f"{spec['seeds']} permutations (peers: the first {spec['peer_seeds']}). Bold: the "
+        "lowest; the best kernel in hindsight is chosen after each permutation and takes no part.",
         "", markdown_table(["", *columns], body, left=1), "",
     ]  # fmt: skip
     if bounds:
@@ -221,4 +238,5 @@ def _markdown(spec: Mapping[str, Any], lines: list[Line], bounds: list[list[str]
     ]
     parts += ["Seconds a permutation on one thread, as many at a time as there are cores.", ""]
     parts += [markdown_table(["", *columns], seconds, left=1), ""]
+    parts += [f"![{path.stem}]({path.name})\n" for path in drawn]
     return "\n".join(parts)

@@ -5,7 +5,7 @@ All have 100 random features of one Gaussian kernel. Its bandwidth must be known
 where our learners carry a dictionary: it is the median heuristic on the first 100 rows, which
 looks ahead by as much, in the peers' favour.
 
-Needs the extra ``bench`` (``pip install omkl[bench]``).
+Needs the extra ``bench`` (``pip install -e '.[bench]'`` in the checkout).
 """
 
 from __future__ import annotations
@@ -91,5 +91,5 @@ def missing(name: str) -> str | None:
     try:
         importlib.import_module(PEERS[name][1])
     except ImportError:
-        return f"{PEERS[name][1]} is not installed: pip install omkl[bench]"
+        return f"{PEERS[name][1]} is not installed: in the checkout, pip install -e '.[bench]'"
     return None

@@ -120,7 +120,8 @@ def _command(given: Sequence[str]) -> int:
     if asked := [name for name in arguments.tables if name in comparisons]:
         from omkl import comparison
 
-        codes = [comparison.command(comparisons[name], arguments.outputs) for name in asked]
+        folder, given_page = arguments.outputs, arguments.page
+        codes = [comparison.command(comparisons[name], folder, given_page) for name in asked]
         arguments.tables = [name for name in arguments.tables if name not in comparisons]
         if not arguments.tables:
             return max(codes)

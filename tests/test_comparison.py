@@ -57,6 +57,9 @@ def test_a_small_table(tmp_path, capsys):
     bound = runs["omkc_da_p1", "sonar"].result["bound"]
     assert max(runs["omkc_da_p1", "sonar"].result["mistakes"]) <= bound["value"]
     assert f"{bound['value']:.1f}" in text and bound["theorem"] in text
+    for name in ("small_errors", "small_bounds"):
+        assert f"({name}.png)" in text
+        assert (tmp_path / "tables" / f"{name}.png").stat().st_size > 10_000
     peer = cells[peers.label("sklearn_sgd"), "sonar"]
     assert peer["permutations"] == "2" and 0.1 < float(peer["error_rate"]) < 0.6
     kept = sorted((tmp_path / "peers").iterdir())

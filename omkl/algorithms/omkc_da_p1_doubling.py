@@ -1,8 +1,7 @@
 """OMKC DA-P(1) with the doubling trick: beta follows the mistakes of the best classifier.
 
 Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
-         Mistake Bounds", ALT 2010, algorithm 1 with.
-         beta_k of equation (5).
+         Mistake Bounds", ALT 2010, algorithm 1 with beta_k of equation (5).
 Task     classification, labels -1 and +1; full information.
 Round    As ``omkc_da_p1`` with beta_k = 2^(k/2) / (sqrt(ln N) + 2^(k/2)) in segment k = 0, 1, ..
          A segment ends with the round in which min_i of the mistakes since its beginning

@@ -331,6 +331,50 @@ def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Pa
         return style.save(figure, folder, name)
 
 
+def bounds(runs: Sequence[Run], folder: Path, name: str = "bounds") -> list[Path]:
+    """Mistakes beside what theorems allow: a panel a data set, a line a run that has a bound."""
+    runs = [run for run in runs if run.complete and (run.result.get("bound") or {}).get("value")]
+    runs, _, datasets = _sweep(runs)
+    if not runs:
+        return []
+    labels = [f"{style.name_of(run)}, {run.result['bound']['theorem']}" for run in runs]
+    order = list(dict.fromkeys(labels))
+    with style.applied():
+        rows, columns = panel_grid(len(datasets))
+        height = rows * (0.9 + 0.25 * max(len(order), 3)) + 0.6
+        figure = Figure(figsize=(max(WIDTH, 3.4 * columns), height))
+        for place, dataset in enumerate(datasets):
+            axes = figure.add_subplot(rows, columns, place + 1)
+            low, high = math.inf, 0.0
+            for run, label in zip(runs, labels, strict=True):
+                if run.result["dataset"] != dataset:
+                    continue
+                index, counts = order.index(label), np.array(run.result["mistakes"])
+                allowed = run.result["bound"]["value"]
+                ends = [counts.mean() - counts.min()], [counts.max() - counts.mean()]
+                axes.errorbar(
+                    [counts.mean()], [index], xerr=ends, fmt="o", color=style.COLOURS[0],
+                    ecolor="#999999", label="mistakes: mean, fewest and most",
+                )  # fmt: skip
+                axes.plot(
+                    [allowed], [index], "D", color=style.COLOURS[1], label="bound of the theorem"
+                )
+                T = run.result["n_rounds"]
+                low = min(low, float(counts.min()), T)
+                high = max(high, allowed, T)
+            axes.axvline(T, color=style.GREY, linewidth=0.9, label="every round a mistake")
+            style.log_axis(axes.xaxis, max(low, 1.0) / 1.3, 1.3 * high)
+            axes.set_ylim(len(order) - 0.5, -0.5)
+            axes.set_yticks(range(len(order)), order if place % columns == 0 else [])
+            axes.set_title(style.wrapped(dataset, 30))
+            if place + columns >= len(datasets):
+                axes.set_xlabel("mistakes in all rounds")
+        _figure_legend(figure, figure.axes)
+        n_seeds = max(len(run.result["seeds"]) for run in runs)
+        figure.suptitle(f"Mistakes beside what theorems allow, {n_seeds} seeds", fontsize=10)
+        return style.save(figure, folder, name)
+
+
 def _axis_name(kind: Measure) -> str:
     return kind.short if kind is MSE else kind.long
 
