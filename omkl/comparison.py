@@ -101,9 +101,8 @@ def _command(path: Path, outputs: Path, page: Path | None, pool: Executor) -> in
 def _draw(runs: list[Run], folder: Path, name: str) -> list[Path]:
     from omkl.report import figures
 
-    drawn = figures.summary(runs, folder, f"{name}_errors")
-    drawn += figures.bounds(runs, folder, f"{name}_bounds")
-    return [path for path in drawn if path.suffix == ".png"]
+    drawn = figures.summary(runs, folder, f"{name}_errors", ("png",))
+    return drawn + figures.bounds(runs, folder, f"{name}_bounds", ("png",))
 
 
 def _our_run(

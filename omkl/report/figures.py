@@ -289,7 +289,12 @@ def comparison(
         return style.save(figure, folder, name, suffixes)
 
 
-def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Path]:
+def summary(
+    runs: Sequence[Run],
+    folder: Path,
+    name: str = "summary",
+    suffixes: Sequence[str] = ("png", "pdf"),
+) -> list[Path]:
     """Final MSE or error rate of every complete run: a panel a data set, a line an algorithm."""
     runs, labels, datasets = _sweep(runs)
     if not runs:
@@ -328,10 +333,15 @@ def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Pa
             if place + columns >= len(datasets):
                 axes.set_xlabel(f"{_axis_names(runs)} of all rounds")
         figure.suptitle(f"Final {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
-        return style.save(figure, folder, name)
+        return style.save(figure, folder, name, suffixes)
 
 
-def bounds(runs: Sequence[Run], folder: Path, name: str = "bounds") -> list[Path]:
+def bounds(
+    runs: Sequence[Run],
+    folder: Path,
+    name: str = "bounds",
+    suffixes: Sequence[str] = ("png", "pdf"),
+) -> list[Path]:
     """Mistakes beside what theorems allow: a panel a data set, a line a run that has a bound."""
     runs = [run for run in runs if run.complete and (run.result.get("bound") or {}).get("value")]
     runs, _, datasets = _sweep(runs)
@@ -372,7 +382,7 @@ def bounds(runs: Sequence[Run], folder: Path, name: str = "bounds") -> list[Path
         _figure_legend(figure, figure.axes)
         n_seeds = max(len(run.result["seeds"]) for run in runs)
         figure.suptitle(f"Mistakes beside what theorems allow, {n_seeds} seeds", fontsize=10)
-        return style.save(figure, folder, name)
+        return style.save(figure, folder, name, suffixes)
 
 
 def _axis_name(kind: Measure) -> str:

@@ -143,9 +143,18 @@ def _log_ticks(low: float, high: float) -> list[float]:
         ticks = [m * 10.0**e for e in exponents for m in ladder]
         ticks = [tick for tick in ticks if low <= tick <= high]
         if len(ticks) >= 4:
-            return ticks
+            return _apart(ticks, 0.09 * decades)
     even = MaxNLocator(nbins=4, steps=[1, 2, 5, 10]).tick_values(low, high)
     return [float(tick) for tick in even if low <= tick <= high]
+
+
+def _apart(ticks: Sequence[float], decades: float) -> list[float]:
+    """Those ticks that are at least so far from the last one kept: their labels have room."""
+    kept = [ticks[0]]
+    for tick in ticks[1:]:
+        if math.log10(tick / kept[-1]) >= decades:
+            kept.append(tick)
+    return kept
 
 
 def display_name(algorithm: str, title: str | None = None) -> str:
