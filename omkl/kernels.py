@@ -211,7 +211,7 @@ def _log_overlaps(first: str, p: np.ndarray, second: str, q: np.ndarray) -> np.n
             return math.log(math.pi) + log_p + _log_erfcx(p / np.sqrt(2.0 * q))
         case "cauchy", "laplacian":
             return math.log(2.0) + log_p + np.log(_exponential_over_cauchy(p / q))
-    raise AssertionError(f"no overlap of {first} and {second}")
+    raise ValueError(f"{first} and {second} kernels have no overlap of spectra")
 
 
 def _log_erfcx(z: np.ndarray) -> np.ndarray:

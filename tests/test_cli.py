@@ -355,10 +355,17 @@ def test_interrupted_run_leaves_nothing(tmp_path, seconds):
 
 def on_a_terminal(folder: Path, *arguments: str) -> tuple[int, str]:
     """Exit status and everything that a terminal of 80 columns was sent."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(folder)
-        os.execve(OMKL_RUN, [str(OMKL_RUN), *arguments], environment())
+    terminal, side_of_child = pty.openpty()
+    child = subprocess.Popen(
+        [OMKL_RUN, *arguments],
+        cwd=folder,
+        env=environment(),
+        stdin=side_of_child,
+        stdout=side_of_child,
+        stderr=side_of_child,
+        start_new_session=True,
+    )
+    os.close(side_of_child)
     sent = b""
     while select.select([terminal], [], [], 60)[0]:
         try:
@@ -369,7 +376,7 @@ def on_a_terminal(folder: Path, *arguments: str) -> tuple[int, str]:
         if not piece:
             break
     os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), sent.decode()
+    return child.wait(), sent.decode()
 
 
 def screen(sent: str) -> str:
