@@ -33,14 +33,16 @@ import numpy as np
 from omkl.features import RandomFeatures, gradient_step
 from omkl.jit import compiled, dot, implement, part, power_of_two
 from omkl.support import (
+    CAUCHY,
+    CODES,
     GAUSSIAN,
     LAPLACIAN,
     POLYNOMIAL,
     TILE,
     add_distance,
     add_distances,
-    exponential_sum,
-    polynomial_sum,
+    cauchy_values,
+    sum_of,
     support,
 )
 from omkl.weights import exp_nonpositive
@@ -48,8 +50,8 @@ from omkl.weights import exp_nonpositive
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
 
-CHUNK = 2048  # rows whose distances are held at a time; more than in ``omkl.support``, as a
-# support has only some of them
+CHUNK = 2048  # rows whose distances are held at a time; a support has only some of them
+GATHERED = len(CODES)  # where what belongs to one support is put together
 SMALLEST_SCALE = 1e-100  # below it a scale is moved into the coefficients
 
 
@@ -94,7 +96,8 @@ class Scores(NamedTuple):
     """Room for one tile of rounds.
 
     far   (TILE, N) sums over the rows that were held when the tile began, without scale
-    rows  (threads, 4, CHUNK) squared and absolute distances, cosines; those of one support
+    rows  (threads, 5, CHUNK) squared and absolute distances, cosines; of one Cauchy kernel its
+          values; what of these belongs to one support
     cut   (threads, N, 2) int64, the part of each support that lies in a chunk
     next  (1,) int64, the row of ``far`` that the next round needs
     """
@@ -113,7 +116,7 @@ class Budgeted(NamedTuple):
     size      (N,) int64; scale, norm2 (N,)
     now       (d,) the row of the current round; rounds (1,) int64
     smallest  (1,) bool: drop the smallest coefficient rather than the oldest vector
-    row       (3, B) room for distances
+    row       (4, B) room for distances
     """
 
     x: np.ndarray
@@ -181,7 +184,7 @@ def budgeted(kernels: Sequence[Kernel], d: int, budget: int, smallest: bool) -> 
         now=np.zeros(d),
         rounds=np.zeros(1, dtype=np.int64),
         smallest=np.array([smallest]),
-        row=np.zeros((3, budget)),
+        row=np.zeros((len(CODES), budget)),
         family=like.family,
         parameter=like.parameter,
         needs=like.needs,
@@ -193,7 +196,7 @@ def scores(model: Perceptrons, n_threads: int) -> Scores:
     N = model.n_kernels
     return Scores(
         far=np.zeros((TILE, N)),
-        rows=np.zeros((n_threads, 4, CHUNK)),
+        rows=np.zeros((n_threads, len(CODES) + 1, CHUNK)),
         cut=np.zeros((n_threads, N, 2), dtype=np.int64),
         next=np.zeros(1, dtype=np.int64),
     )
@@ -242,27 +245,26 @@ def _row_of_distances(model, x, inverse, start, n, row):
     add_distances(model, model.x, x, start, n, row)
     if model.needs[POLYNOMIAL]:
         for s in range(n):
-            row[2, s] *= inverse * model.inverse[start + s]
+            row[POLYNOMIAL, s] *= inverse * model.inverse[start + s]
 
 
 @part
-def _sum_at(model, i, first, last, start, row):
-    """The sum over entries first .. last of support i; row begins at column ``start`` of x."""
+def _sum_at(model, i, first, last, x, start, row):
+    """The sum of x over entries first .. last of support i; row begins at column ``start``."""
     n = last - first
     if n == 0:
         return 0.0
     members, alpha = model.members[i, first:last], model.alpha[i, first:last]
-    family = model.family[i]
-    here = row[0] if family == GAUSSIAN else row[1] if family == LAPLACIAN else row[2]
-    if members[n - 1] - members[0] == n - 1:  # they ascend: no row between them is missing
-        here = here[members[0] - start :]
-    else:
-        for s in range(n):
-            row[3, s] = here[members[s] - start]
-        here = row[3]
-    if family == POLYNOMIAL:
-        return polynomial_sum(int(model.parameter[i]), here, alpha, n)
-    return exponential_sum(model.parameter[i], here, alpha, n)
+    family, parameter = model.family[i], model.parameter[i]
+    low, held = members[0] - start, members[n - 1] - members[0] + 1
+    if family == CAUCHY:
+        cauchy_values(parameter, x, model.x, members[0], held, row[CAUCHY, low:])
+    values = row[family]
+    if held == n:  # they ascend: no row between them is missing
+        return sum_of(family, parameter, values[low:], alpha, n)
+    for s in range(n):
+        row[GATHERED, s] = values[members[s] - start]
+    return sum_of(family, parameter, row[GATHERED], alpha, n)
 
 
 @compiled
@@ -282,7 +284,7 @@ def far_sums(model, X, first, last, far, row, cut):
             _row_of_distances(model, X[r], _inverse_norm(X[r]), start, n, row)
             for i in range(N):
                 if cut[i, 1] > cut[i, 0]:
-                    far[r, i] += _sum_at(model, i, cut[i, 0], cut[i, 1], start, row)
+                    far[r, i] += _sum_at(model, i, cut[i, 0], cut[i, 1], X[r], start, row)
 
 
 @part
@@ -300,7 +302,7 @@ def outputs(model, x, buffers, f):
     for i in range(f.shape[0]):
         total = buffers.far[buffers.next[0], i]
         if model.size[i] > model.near[i]:
-            total += _sum_at(model, i, model.near[i], model.size[i], upto, row)
+            total += _sum_at(model, i, model.near[i], model.size[i], x, upto, row)
         f[i] = model.scale[i] * total
     buffers.next[0] += 1
     model.seen[0] += 1
@@ -417,19 +419,12 @@ def _project_features(model, i, R, buffers):
 def _budgeted_sum(model, i, x, inverse):
     """f_i(x) of x (d,) with 1 / ||x|| = inverse."""
     n = model.size[i]
-    row = model.row
-    alpha = model.alpha[i]
-    family = model.family[i]
-    add_distance(family, model.x[i], x, n, row)
-    if family == GAUSSIAN:
-        total = exponential_sum(model.parameter[i], row[0], alpha, n)
-    elif family == LAPLACIAN:
-        total = exponential_sum(model.parameter[i], row[1], alpha, n)
-    else:
+    row, family, parameter = model.row, model.family[i], model.parameter[i]
+    add_distance(family, parameter, model.x[i], x, n, row)
+    if family == POLYNOMIAL:
         for s in range(n):
-            row[2, s] *= inverse * model.inverse[i, s]
-        total = polynomial_sum(int(model.parameter[i]), row[2], alpha, n)
-    return model.scale[i] * total
+            row[POLYNOMIAL, s] *= inverse * model.inverse[i, s]
+    return model.scale[i] * sum_of(family, parameter, row[family], model.alpha[i], n)
 
 
 @part
@@ -488,19 +483,23 @@ def _value_at_support(model, i, s):
 @part
 def _between(model, i, s, x, inverse):
     """kappa_i(x_s, x)."""
-    total = 0.0
-    family = model.family[i]
+    total, product = 0.0, 1.0
+    family, parameter = model.family[i], model.parameter[i]
     for k in range(x.shape[0]):
         a, b = model.x[i, k, s], x[k]
         if family == GAUSSIAN:
             total += (a - b) * (a - b)
         elif family == LAPLACIAN:
             total += abs(a - b)
-        else:
+        elif family == POLYNOMIAL:
             total += a * b
+        else:
+            product *= 1.0 + ((a - b) * parameter) ** 2
     if family == POLYNOMIAL:
-        return (total * inverse * model.inverse[i, s]) ** int(model.parameter[i])
-    return exp_nonpositive(model.parameter[i] * total)
+        return (total * inverse * model.inverse[i, s]) ** int(parameter)
+    if family == CAUCHY:
+        return 1.0 / product
+    return exp_nonpositive(parameter * total)
 
 
 def _project_budgeted(model, i, R, buffers):

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 TILE = 64  # rounds whose far sums are computed together
 CHUNK = 256  # support rows whose distances are held at a time
 
-GAUSSIAN, LAPLACIAN, POLYNOMIAL = 0, 1, 2
-CODES = {"gaussian": GAUSSIAN, "laplacian": LAPLACIAN, "polynomial": POLYNOMIAL}
+GAUSSIAN, LAPLACIAN, POLYNOMIAL, CAUCHY = 0, 1, 2, 3
+CODES = {
+    "gaussian": GAUSSIAN, "laplacian": LAPLACIAN, "polynomial": POLYNOMIAL, "cauchy": CAUCHY,
+}  # fmt: skip
 
 
 class Support(NamedTuple):
@@ -43,8 +45,8 @@ class Support(NamedTuple):
     alpha   (N, capacity) coefficients
     n       (1,) int64, rows held
     budget  (1,) int64, rows held at most; 0 for no limit
-    family  (N,) int64 codes; parameter (N,) what multiplies the distance, or the degree
-    needs   (3,) bool, the families that occur
+    family  (N,) int64 codes; parameter (N,) what multiplies distances, or the degree
+    needs   (4,) bool, the families that occur
     """
 
     x: np.ndarray
@@ -64,7 +66,8 @@ class Sums(NamedTuple):
     """Room for one tile of rounds.
 
     far    (TILE, N) sums over the support of finished tiles
-    rows   (threads, 3, CHUNK) squared and absolute distances, inner products
+    rows   (threads, 4, CHUNK) squared and absolute distances, inner products; of one Cauchy
+           kernel, which shares none of them, its values
     upto   (1,) int64, how many support rows the far sums cover
     next   (1,) int64, the row of ``far`` that the next round needs
     """
@@ -105,6 +108,8 @@ def _parameter(kernel: Kernel) -> float:
             return -0.5 / kernel.bandwidth
         case "laplacian":
             return -1.0 / kernel.bandwidth
+        case "cauchy":
+            return 1.0 / kernel.bandwidth
     return kernel.bandwidth  # a polynomial's degree
 
 
@@ -112,7 +117,7 @@ def sums(model: Support, n_threads: int) -> Sums:
     """Empty room for the sums of a model's rounds."""
     return Sums(
         far=np.zeros((TILE, len(model.alpha))),
-        rows=np.zeros((n_threads, 3, CHUNK)),
+        rows=np.zeros((n_threads, len(CODES), CHUNK)),
         upto=np.zeros(1, dtype=np.int64),
         next=np.zeros(1, dtype=np.int64),
     )
@@ -190,25 +195,47 @@ _add_squared, _add_absolute, _add_product = map(_accumulator, (_squared, _absolu
 
 
 @part
-def add_distances(model, rows, x, start, n, row):
-    """Squared and absolute distances and inner products of x (d,) to n of rows (d, capacity)."""
-    if model.needs[GAUSSIAN]:
-        _add_squared(x, rows, start, n, row[0])
-    if model.needs[LAPLACIAN]:
-        _add_absolute(x, rows, start, n, row[1])
-    if model.needs[POLYNOMIAL]:
-        _add_product(x, rows, start, n, row[2])
+def _cauchy_of_eight(c, x, rows, start, row, s, n):
+    d, stride = rows.shape
+    kept = pack(1.0)
+    for k in range(d):
+        scaled = (load(rows, k * stride + start + s, n) - x[k]) * c
+        kept = kept * fma(scaled, scaled, pack(1.0))
+    store(row, s, pack(1.0) / kept, n)
 
 
 @part
-def add_distance(family, rows, x, n, row):
-    """The distance that a family needs, of x (d,) to n of rows (d, capacity), in its place."""
+def cauchy_values(c, x, rows, start, n, row):
+    """row[:n] = the Cauchy kernel of bandwidth 1 / c of x (d,) and n of rows (d, capacity)."""
+    whole = n - n % LANES
+    for s in range(0, whole, LANES):
+        _cauchy_of_eight(c, x, rows, start, row, s, LANES)
+    if whole < n:
+        _cauchy_of_eight(c, x, rows, start, row, whole, n - whole)
+
+
+@part
+def add_distances(model, rows, x, start, n, row):
+    """Squared and absolute distances and inner products of x (d,) to n of rows (d, capacity)."""
+    if model.needs[GAUSSIAN]:
+        _add_squared(x, rows, start, n, row[GAUSSIAN])
+    if model.needs[LAPLACIAN]:
+        _add_absolute(x, rows, start, n, row[LAPLACIAN])
+    if model.needs[POLYNOMIAL]:
+        _add_product(x, rows, start, n, row[POLYNOMIAL])
+
+
+@part
+def add_distance(family, parameter, rows, x, n, row):
+    """What ``sum_of`` needs of a family, of x (d,) and n of rows (d, capacity), in its place."""
     if family == GAUSSIAN:
-        _add_squared(x, rows, 0, n, row[0])
+        _add_squared(x, rows, 0, n, row[GAUSSIAN])
     elif family == LAPLACIAN:
-        _add_absolute(x, rows, 0, n, row[1])
+        _add_absolute(x, rows, 0, n, row[LAPLACIAN])
+    elif family == POLYNOMIAL:
+        _add_product(x, rows, 0, n, row[POLYNOMIAL])
     else:
-        _add_product(x, rows, 0, n, row[2])
+        cauchy_values(parameter, x, rows, 0, n, row[CAUCHY])
 
 
 @part
@@ -252,17 +279,24 @@ def polynomial_sum(degree, product, alpha, n):
 
 
 @part
-def _add_sums(model, start, n, row, f):
+def sum_of(family, parameter, row, alpha, n):
+    """Sum of alpha kappa over n terms, whose distances or values are in ``row``."""
+    if family == POLYNOMIAL:
+        return polynomial_sum(int(parameter), row, alpha, n)
+    if family == CAUCHY:
+        return polynomial_sum(1, row, alpha, n)
+    return exponential_sum(parameter, row, alpha, n)
+
+
+@part
+def _add_sums(model, x, start, n, row, f):
     """f (N,) += the sums over support rows start .. start + n, whose distances are in row."""
     for i in range(f.shape[0]):
+        family, parameter = model.family[i], model.parameter[i]
+        if family == CAUCHY:
+            cauchy_values(parameter, x, model.x, start, n, row[CAUCHY])
         alpha = model.alpha[i, start : start + n]
-        family = model.family[i]
-        if family == GAUSSIAN:
-            f[i] += exponential_sum(model.parameter[i], row[0], alpha, n)
-        elif family == LAPLACIAN:
-            f[i] += exponential_sum(model.parameter[i], row[1], alpha, n)
-        else:
-            f[i] += polynomial_sum(int(model.parameter[i]), row[2], alpha, n)
+        f[i] += sum_of(family, parameter, row[family], alpha, n)
 
 
 @compiled
@@ -278,7 +312,7 @@ def far_sums(model, upto, X, first, last, far, row):
         n = min(CHUNK, upto - start)
         for r in range(first, last):
             _distances(model, X[r], start, n, row)
-            _add_sums(model, start, n, row, far[r])
+            _add_sums(model, X[r], start, n, row, far[r])
 
 
 @part
@@ -294,7 +328,7 @@ def outputs(model, x, buffers, f):
     for start in range(upto, n, CHUNK):
         some = min(CHUNK, n - start)
         _distances(model, x, start, some, row)
-        _add_sums(model, start, some, row, f)
+        _add_sums(model, x, start, some, row, f)
     buffers.next[0] += 1
 
 

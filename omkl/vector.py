@@ -393,3 +393,4 @@ if ENABLED:
     _overload_operator(operator.add, "fadd")
     _overload_operator(operator.sub, "fsub")
     _overload_operator(operator.mul, "fmul")
+    _overload_operator(operator.truediv, "fdiv")

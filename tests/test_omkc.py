@@ -22,6 +22,7 @@ KERNELS = (
     Kernel("gaussian", 0.02),
     Kernel("gaussian", 1.0),
     Kernel("laplacian", 0.4),
+    Kernel("cauchy", 0.3),
 )
 N = len(KERNELS)
 
