@@ -129,18 +129,21 @@ def prepare(config: Mapping[str, Any]) -> Job:
 def with_task(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration with its task in ``dataset.task`` alone and with an order of the rows.
 
-    ValueError where data set and algorithm are for another task.
+    What may be either is classified where the algorithm does that. ValueError where data set and
+    algorithm are for different tasks.
     """
     dataset, stream = dict(config["dataset"]), dict(config["stream"])
-    task = config.get("task") or dataset["task"]
+    name = config["algorithm"]["name"]
+    own = algorithms.load(name).task
+    either = "path" in dataset or "n_centres" in dataset  # an own file, or the synthetic stream
+    task = config.get("task") or ("classification" if either and own == "classification" else None)
+    task = task or dataset["task"]
     if task not in ("regression", "classification"):
         raise ValueError(f"task={task!r}; there are: regression, classification")
-    either = "path" in dataset or "n_centres" in dataset
     if task != dataset["task"] and not either:
         raise ValueError(f"{dataset['name']} is a data set for {dataset['task']}, not for {task}")
     dataset["task"] = task
-    name = config["algorithm"]["name"]
-    if (own := algorithms.load(name).task) != task:
+    if own != task:
         fitting = [n for n in algorithms.names() if algorithms.load(n).task == task]
         raise ValueError(
             f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task}; for "

@@ -234,3 +234,9 @@ def test_an_algorithm_for_classification_wants_such_data(tmp_path):
     config = configuration(["algorithm=omkc_da_p1", "dataset=airfoil", f"outputs={tmp_path}"])
     with pytest.raises(ValueError, match="omkc_da_p1 is an algorithm for classification"):
         runner.prepare(config)
+
+
+def test_what_may_be_either_is_what_the_algorithm_does():
+    for algorithm, task in (("omkc_da_p1", "classification"), ("raker", "regression")):
+        config = configuration([f"algorithm={algorithm}", "dataset=synthetic"])
+        assert runner.with_task(config)["dataset"]["task"] == task

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CHUNK_ROWS = 65_536
 LIBSVM_ROWS = 4_096  # they become dense: 4,096 x 300 numbers are 10 MB
 MISSING = ("error", "mean", "drop")
-SUFFIXES = (".csv", ".csv.gz", ".parquet", ".libsvm")
+SUFFIXES = (".csv", ".csv.gz", ".parquet", ".libsvm", ".svm")
 
 
 # --- Which columns -------------------------------------------------------------------
@@ -543,7 +543,7 @@ class LibsvmTable:
 
 
 def open_own(cfg: Mapping[str, Any]) -> tuple[Path, Table]:
-    """The file of ``dataset.path``: .csv, .csv.gz, .parquet or .libsvm, by its ending."""
+    """The file of ``dataset.path``: .csv, .csv.gz, .parquet, .libsvm or .svm, by its ending."""
     given = cfg.get("path")
     if given is None:
         raise DataError("dataset=file: say which file: dataset.path=PATH dataset.target=COLUMN")
@@ -556,7 +556,7 @@ def open_own(cfg: Mapping[str, Any]) -> tuple[Path, Table]:
         )
     if not path.is_file():
         raise DataError(_no_such_file(path))
-    for suffix, table in ((".parquet", ParquetTable), (".libsvm", LibsvmTable)):
+    for suffix, table in ((".parquet", ParquetTable), ((".libsvm", ".svm"), LibsvmTable)):
         if name.endswith(suffix):
             return path, table(path, cfg)
     return path, CsvTable(path, cfg)
