@@ -16,10 +16,12 @@ g(kappa)  2 sum alpha - s^2
 g(u, f)   2 sum alpha - max_i phi(s_i), phi(s) = s^2 up to R and 2 R s - R^2 beyond
 l(u, f)   sum alpha - R max_i s_i
 
-They are solved by SciPy: the maximum over alpha for given u by L-BFGS-B, and around it, where
-there are several kernels, the minimum over u by SLSQP. Both ends are certain whatever the
-solver did: an alpha gives a lower bound of the minimum, a pair of u and f an upper one. The
-bounds are stated with the lower one, so that none looks kept that is broken.
+They are solved by SciPy: the maximum over alpha by L-BFGS-B. For g(u, f) SLSQP finds the minimum
+over u around it. l(u, f) is the least loss with sum_i ||h_i|| <= R; with c (sum_i ||h_i||)^2 in
+place of the limit its dual is smooth but for the maximum, which a norm of high order replaces,
+and c is halved in between until the limit is met. Both ends are certain whatever the solver did:
+an alpha gives a lower bound of the minimum, a pair of u and f an upper one. The bounds are stated
+with the lower one, so that none looks kept that is broken.
 """
 
 from __future__ import annotations
@@ -115,8 +117,7 @@ def margin_error(K: Array, y: Array) -> Minimum:
     alpha = _largest(Q, lambda alpha, v: (2 * alpha.sum() - alpha @ v, 2 - 2 * v))
     v = Q @ alpha
     norm2 = float(alpha @ v)
-    upper = norm2 + 2 * float(np.maximum(0.0, 1 - v).sum())
-    return Minimum(2 * float(alpha.sum()) - norm2, upper)
+    return Minimum(2 * float(alpha.sum()) - norm2, norm2 + 2 * _hinge(v))
 
 
 def best_margin_error(kernels: Sequence[Kernel], X: Array, y: Array) -> Minimum:
@@ -127,72 +128,96 @@ def best_margin_error(kernels: Sequence[Kernel], X: Array, y: Array) -> Minimum:
 
 def combined_error(kernels: Sequence[Kernel], X: Array, y: Array, R: float) -> Minimum:
     """g(u, f) over the simplex and ||f_i|| <= R."""
+    from scipy.optimize import minimize
 
-    def phi(s: float) -> tuple[float, float]:
-        return (s * s, 1.0) if s <= R else (2 * R * s - R * R, R / s)
+    Q = _signed_grams(kernels, X, y)
+    N, T = len(Q), len(y)
+    alpha = np.full(T, 0.5)
+    lower, upper = -math.inf, math.inf
 
-    return _combined(kernels, X, y, 2.0, phi)
+    def parts(alpha: Array) -> tuple[Array, Array, Array]:
+        """Q_i alpha, phi(s_i) and phi'(s_i) / (2 s_i)."""
+        v = Q @ alpha
+        s = np.sqrt(np.maximum(v @ alpha, 0.0))
+        beyond = s > R
+        return v, np.where(beyond, 2 * R * s - R * R, s * s), np.where(beyond, R / s, 1.0)
+
+    def inner(u: Array) -> tuple[float, Array]:
+        nonlocal alpha, lower, upper
+
+        def objective(alpha: Array) -> tuple[float, Array]:
+            v, value, ratio = parts(alpha)
+            return u @ value - 2 * alpha.sum(), 2 * (u * ratio) @ v - 2
+
+        alpha = _minimised(objective, alpha)
+        v, value, ratio = parts(alpha)
+        lower = max(lower, 2 * float(alpha.sum()) - float(value.max()))
+        # u and f_i = ratio_i sum alpha_t y_t kappa_i(x_t, .) are a choice for the minimum.
+        penalty = float(u @ (ratio**2 * (v @ alpha)))
+        upper = min(upper, penalty + 2 * _hinge((u * ratio) @ v))
+        return 2 * float(alpha.sum()) - float(u @ value), -value
+
+    start = np.full(N, 1 / N)
+    with np.errstate(divide="ignore", invalid="ignore"):  # R / s where s = 0 is not taken
+        minimize(
+            inner, start, jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * N,
+            constraints={"type": "eq", "fun": lambda u: u.sum() - 1, "jac": lambda u: np.ones(N)},
+            options={"maxiter": 60, "ftol": 1e-6},
+        )  # fmt: skip
+    return Minimum(lower, upper)
 
 
 def combined_loss(kernels: Sequence[Kernel], X: Array, y: Array, R: float) -> Minimum:
     """l(u, f) over the simplex and ||f_i|| <= R."""
-
-    def phi(s: float) -> tuple[float, float]:
-        return R * s, 0.5 * R / s if s > 0 else 0.0
-
-    return _combined(kernels, X, y, 1.0, phi)
-
-
-def _combined(
-    kernels: Sequence[Kernel],
-    X: Array,
-    y: Array,
-    slope: float,
-    phi: Callable[[float], tuple[float, float]],
-) -> Minimum:
-    """min over u of max over alpha of slope sum alpha - sum u_i phi(s_i).
-
-    phi(s) comes with phi'(s) / (2 s): the gradient of phi(s_i) is 2 of these times Q_i alpha,
-    and the best f_i is that multiple of sum alpha_t y_t kappa_i(x_t, .).
-    """
-    from scipy.optimize import minimize
-
-    Q = np.stack([y[:, None] * gram(kernel, X) * y[None, :] for kernel in kernels])
-    N, T = len(Q), len(y)
+    Q = _signed_grams(kernels, X, y)
+    T = len(y)
     alpha = np.full(T, 0.5)
-    best = {"lower": -math.inf, "upper": math.inf}
+    lower, upper = 0.0, float(T)
 
-    def parts(alpha: Array) -> tuple[Array, Array, Array]:
+    def smoothed(alpha: Array, order: int) -> tuple[Array, Array, float, Array]:
+        """Q_i alpha, s_i^2, and a smooth stand-in for the largest of these with its slopes."""
         v = Q @ alpha
-        s = np.sqrt(np.maximum(v @ alpha, 0.0))
-        values = np.array([phi(x) for x in s])
-        return v, values[:, 0], values[:, 1]
+        squares = np.maximum(v @ alpha, 1e-300)
+        top = squares.max()
+        powers = (squares / top) ** (order / 2)
+        norm2 = top * powers.sum() ** (2 / order)
+        slopes = (squares / top) ** (order / 2 - 1) * powers.sum() ** (2 / order - 1)
+        return v, squares, norm2, slopes
 
-    def inner(u: Array) -> tuple[float, Array]:
-        nonlocal alpha
+    def size_with(c: float, order: int) -> float:
+        """sum_i ||h_i|| of the least loss + c times its square."""
+        nonlocal alpha, lower, upper
 
         def objective(alpha: Array) -> tuple[float, Array]:
-            v, value, ratio = parts(alpha)
-            gradient = slope - 2 * (u * ratio) @ v
-            return u @ value - slope * alpha.sum(), -gradient
+            v, _, norm2, slopes = smoothed(alpha, order)
+            return norm2 / (4 * c) - alpha.sum(), slopes / (2 * c) @ v - 1
 
         alpha = _minimised(objective, alpha)
-        v, value, ratio = parts(alpha)
-        best["lower"] = max(best["lower"], slope * float(alpha.sum()) - float(value.max()))
-        # u and f_i = ratio_i sum alpha_t y_t kappa_i(x_t, .) are a choice for the minimum.
-        margins = (u * ratio) @ v
-        penalty = float(u @ (ratio**2 * (v @ alpha))) if slope == 2.0 else 0.0
-        primal = penalty + slope * float(np.maximum(0.0, 1 - margins).sum())
-        best["upper"] = min(best["upper"], primal)
-        return slope * float(alpha.sum()) - float(u @ value), -value
+        v, squares, _, slopes = smoothed(alpha, order)
+        size = float(slopes @ np.sqrt(squares)) / (2 * c)
+        lower = max(lower, float(alpha.sum()) - R * math.sqrt(squares.max()))
+        upper = min(upper, _hinge(min(1.0, R / size) * (slopes / (2 * c)) @ v))
+        return size
 
-    start = np.full(N, 1 / N)
-    minimize(
-        inner, start, jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * N,
-        constraints={"type": "eq", "fun": lambda u: u.sum() - 1, "jac": lambda u: np.ones(N)},
-        options={"maxiter": 60, "ftol": 1e-6},
-    )  # fmt: skip
-    return Minimum(best["lower"], best["upper"])
+    high = T / R**2  # the loss without h is T, so a sum beyond R would cost more than it saves
+    for order in (16, 64, 256):
+        low = high
+        while size_with(low, order) < R and low > 1e-9 * T / R**2:
+            high, low = low, low / 4
+        while high > 1.05 * low:
+            c = math.sqrt(low * high)
+            low, high = (c, high) if size_with(c, order) > R else (low, c)
+        high *= 4
+    return Minimum(lower, upper)
+
+
+def _signed_grams(kernels: Sequence[Kernel], X: Array, y: Array) -> Array:
+    """y_t kappa_i(x_t, x_s) y_s, (N, T, T)."""
+    return np.stack([y[:, None] * gram(kernel, X) * y[None, :] for kernel in kernels])
+
+
+def _hinge(margins: Array) -> float:
+    return float(np.maximum(0.0, 1 - margins).sum())
 
 
 def _largest(Q: Array, objective: Callable[[Array, Array], tuple[float, Array]]) -> Array:

@@ -117,6 +117,8 @@ def test_ends_of_the_minimum_meet():
         assert found.lower <= found.upper <= 1.01 * found.lower
     both = mistake_bounds.combined_error(KERNELS, X, y, 1.5)
     assert both.lower <= both.upper <= 1.02 * both.lower
+    loss = mistake_bounds.combined_loss(KERNELS, X, y, 1.5)
+    assert loss.lower <= loss.upper <= 1.1 * loss.lower
     # A mixture is never worse than its best member.
     assert mistake_bounds.combined_error(KERNELS, X, y, 1e9).lower <= (
         mistake_bounds.best_margin_error(KERNELS, X, y).upper
