@@ -47,7 +47,9 @@ PACKAGE = Path(__file__).parent
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
     core = ["jit", "vector", "engine", "features", "support", "weights"]
-    return [PACKAGE / f"{name}.py" for name in core] + sorted(PACKAGE.glob("algorithms/**/*.py"))
+    folders = ("algorithms", "federated")
+    files = [path for folder in folders for path in sorted(PACKAGE.glob(f"{folder}/**/*.py"))]
+    return [PACKAGE / f"{name}.py" for name in core] + files
 
 
 @functools.cache
