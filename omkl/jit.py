@@ -46,8 +46,8 @@ PACKAGE = Path(__file__).parent
 
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
-    core = ["jit", "vector", "engine", "features", "support", "weights"]
-    folders = ("algorithms", "federated")
+    core = ["jit", "vector", "engine", "features", "support", "weights", "federated/protocol"]
+    folders = ("algorithms", "federated/algorithms")
     files = [path for folder in folders for path in sorted(PACKAGE.glob(f"{folder}/**/*.py"))]
     return [PACKAGE / f"{name}.py" for name in core] + files
 

@@ -23,9 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import omkl
-from omkl import algorithms, comparators, jit, kernels, params, results, tracking
+from omkl import algorithms, comparators, federated, jit, kernels, params, results, tracking
 from omkl.datasets import DataError, Stream, open_stream
 from omkl.engine import Algorithm, Learner, Schedule, draw_features
+from omkl.federated.job import FederatedJob
+from omkl.federated.job import compute as compute_federated
+from omkl.federated.job import prepare as prepare_federated
 from omkl.metrics import Recorder, mean_and_deviation
 from omkl.results import Run
 
@@ -37,6 +40,7 @@ Progress = Callable[[str, int, int | None, float | None], None]
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
 
 
+FEATURES = 50  # D of a learner of its own
 UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open yet
 MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
 
@@ -68,12 +72,22 @@ class Job(NamedTuple):
     seeds: list[int]
 
 
-def prepare(config: Mapping[str, Any]) -> Job:
+def prepare(config: Mapping[str, Any]) -> Job | FederatedJob:
     """Check a configuration against the data, and build what it names.
 
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
     _check_settings(config)
+    if config["federation"]["name"] != "none":
+        job = prepare_federated(config)
+        return job._replace(config=_portable(job.config, job.stream))
+    if config["algorithm"]["name"] in federated.names():
+        raise ValueError(
+            f"{config['algorithm']['name']} learns in a federation: add federation=iid clients=K, "
+            "federation=by_site or federation=column"
+        )
+    if config["D"] is None:
+        config = {**config, "D": FEATURES}
     dictionary = kernels.dictionary(config["kernels"])
     given = dict(config["algorithm"])
     algorithm = algorithms.load(given.pop("name"))
@@ -106,8 +120,9 @@ def _require_memory(n_kernels: int, stream: Stream) -> None:
 def _check_settings(config: Mapping[str, Any]) -> None:
     """Types and ranges of what belongs to no algorithm and no data set."""
     regret = config["regret"]
-    whole = [("D", 1), ("seeds", 1), ("seed", 0), ("block", 1)]
+    whole = [("seeds", 1), ("seed", 0), ("block", 1)]
     numbers = [(key, config[key], low) for key, low in whole]
+    numbers += [] if config["D"] is None else [("D", config["D"], 1)]
     numbers += [(f"regret.{key}", regret[key], 0) for key in ("max_rounds", "kernel_ridge_rounds")]
     if config["threads"] is not None:
         numbers.append(("threads", config["threads"], 1))
@@ -145,12 +160,17 @@ def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     given = dict(config["algorithm"])
     own, *others = (
-        algorithms.load(name).Params._fields  # type: ignore[attr-defined]
-        for name in (given["name"], *algorithms.names())
+        _params_of(name)._fields  # type: ignore[attr-defined]
+        for name in (given["name"], *algorithms.names(), *federated.names())
     )
     known = {field for fields in others for field in fields}
     kept = {k: v for k, v in given.items() if k == "name" or k in own or k not in known}
     return {**config, "algorithm": kept}
+
+
+def _params_of(name: str) -> type:
+    known = federated if name in federated.names() else algorithms
+    return known.load(name).Params
 
 
 def key_of(config: Mapping[str, Any]) -> str:
@@ -309,11 +329,13 @@ def _draw(run: Run, tracker: threading.Thread | None, progress: Progress | None)
 
 
 def compute(
-    job: Job, progress: Progress | None = None
+    job: Job | FederatedJob, progress: Progress | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Stream every seed through its learner: the numbers of result.json and curves.npz."""
     config, stream = job.config, job.stream
     most_threads = config["threads"] or default_threads()
+    if isinstance(job, FederatedJob):
+        return compute_federated(job, most_threads, _threads, progress)
     n_threads = min(most_threads, len(job.seeds))
     if progress:
         progress("preparing", 0, None, None)
@@ -692,6 +714,7 @@ def default_threads() -> int:
 def _sources_digest() -> str:
     digest = hashlib.sha256(jit.fingerprint().encode())
     names = ["kernels", "graphs", "params", "comparators", "metrics", "runner"]
+    names += [f"federated/{name}" for name in ("job", "simulation", "split")]
     files = [jit.PACKAGE / f"{n}.py" for n in names] + sorted(jit.PACKAGE.glob("datasets/*.py"))
     for path in files:
         digest.update(path.read_bytes())

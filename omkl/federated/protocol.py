@@ -48,7 +48,8 @@ class Server(NamedTuple):
 
     model      shared parameters ``theta`` (N, W) and their squared norms ``norm2`` (N,)
     log_w      (E,) weights of all clients; (0,) where clients keep their own
-    announced  (A,) int64, the rows that the server sends; (0,) where it sends all
+    announced  (A,) int64, rows that the server names; it sends the first of them, or all
+               rows where A = 0
     sums       (N, W) of this round's messages, by row
     count      (N,) int64 how many messages held the row
     extras     (E,) sums of the messages' further numbers
@@ -365,7 +366,7 @@ class FederatedAlgorithm(NamedTuple):
     buffers   (model) -> room for a client's features or layers
     draws     uniform numbers a round of a client and of the server
     shared_weights   the server keeps weights of the kernels; clients send their losses
-    announces        rows that the server sends a round; 0: all
+    announces        rows that the server sends a round, and those that it names; (0, 0): all
     module    where it is defined
     """
 
@@ -378,7 +379,7 @@ class FederatedAlgorithm(NamedTuple):
     buffers: Callable[[Any], Any]
     draws: tuple[int, int]
     shared_weights: bool
-    announces: int
+    announces: tuple[int, int]
     module: str
 
 
@@ -416,7 +417,7 @@ def register(
     buffers: Callable[[Any], Any] = _tile,
     draws: tuple[int, int] = (0, 0),
     shared_weights: bool = False,
-    announces: int = 0,
+    announces: tuple[int, int] = (0, 0),
 ) -> FederatedAlgorithm:
     """Make a module's five steps those that the loop takes for its Params."""
     given = (announce, select, predict, local, aggregate)
@@ -447,7 +448,7 @@ def blank_server(algorithm: FederatedAlgorithm, model: Any) -> Server:
     return Server(
         model,
         log_w=np.zeros(E),
-        announced=np.zeros(algorithm.announces, dtype=np.int64),
+        announced=np.zeros(algorithm.announces[1], dtype=np.int64),
         sums=np.zeros((N, W)),
         count=np.zeros(N, dtype=np.int64),
         extras=np.zeros(E),
@@ -494,10 +495,11 @@ def generators(seed: int, n_clients: int) -> list[np.random.Generator]:
 
 
 def download(algorithm: FederatedAlgorithm, server: Server) -> tuple[int, int]:
-    """Numbers and rows that the server sends to each client in a round."""
+    """Numbers and indices that the server sends to each client in a round."""
     N, W = server.model.theta.shape
-    rows = algorithm.announces or N
-    return rows * W + len(server.log_w), rows
+    rows, named = algorithm.announces
+    weights = 0 if rows else len(server.log_w)  # a server that draws keeps them to itself
+    return (rows or N) * W + weights, named
 
 
 def features_for(

@@ -31,6 +31,12 @@ TITLES = {
     "sfg_r": "OMKL-SFG-R",
     "sfg_mkl": "SFG-MKL",
     "sfg_mkl_r": "SFG-MKL-R",
+    "pof_mkl": "POF-MKL",
+    "vm_kofl": "vM-KOFL",
+    "em_kofl": "eM-KOFL",
+    "ofmkl_avg": "OFMKL-Avg",
+    "ofskl": "OFSKL",
+    "perfedavg": "PerFedAvg",
 }
 
 # Okabe and Ito's colours without yellow, which vanishes on white paper. The three

@@ -644,9 +644,9 @@ def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) 
 
 
 def _exists(module: str) -> bool:
-    from omkl import algorithms  # imports the compiler, which most reports do without
+    from omkl import algorithms, federated  # import the compiler, which most reports do without
 
-    return module in algorithms.names()
+    return module in algorithms.names() or module in federated.names()
 
 
 def _settings(variant: Variant) -> dict[str, Any] | None:

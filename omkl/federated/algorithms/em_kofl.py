@@ -5,13 +5,14 @@ Paper    S. Hong, J. Chae, "Communication-Efficient Randomized Algorithm for Mul
          Ghari and Shen, "Personalized Online Federated Learning with Multiple Kernels",
          NeurIPS 2022, sections 3 and 4.
 Task     regression; K clients and a server.
-Round    1. The server draws a kernel I with probability w_I / W and sends theta_I.
-         2. Client k, which keeps theta_ik of all N kernels, sets theta_Ik to it and
-            predicts theta_Ik'z_I(x).
+Round    1. The server draws the kernel J of the next round with probability w_J / W; it
+            sends J, and theta_I of this round's kernel I, drawn a round before.
+         2. Client k, which keeps theta_ik of all N kernels, sets theta_Ik to theta_I and
+            predicts theta_I'z_I(x).
          3. theta_ik <- theta_ik - eta grad L_i for all kernels,
             L_i = (theta_ik'z_i - y)^2 + lam ||theta_ik||^2.
-         4. It sends theta_Ik and the L_i of all kernels.
-         5. The server takes the mean of the theta_Ik, and
+         4. It sends theta_Jk and the L_i of all kernels.
+         5. The server takes the mean of the theta_Jk, and
             w_i <- w_i exp(-eta_w times the mean of the L_i over the clients).
 Symbols  eta    step size of theta, > 0, a schedule
          eta_w  step size of the server's weights, > 0, a schedule
@@ -23,8 +24,11 @@ Differs  from its paper: not known in detail, Ghari and Shen say that the server
          kernel, that clients update all kernels and send that one, and that the bound holds
          with probability 1 - delta. Readings from that: the drawn kernel alone predicts (the
          bound is that of drawing from exponential weights); the other kernels are learned
-         from a client's own data until they are drawn and averaged; the N losses are sent as
-         numbers of their own and averaged over the clients.
+         from a client's own data until they are drawn and averaged; a kernel is drawn a round
+         before it predicts, since clients can only then have sent what it is to predict with
+         (sent after it has predicted, the server would hand out what it learned the last
+         time, and what clients learned since would be lost); the N losses are sent as numbers
+         of their own and averaged over the clients.
 """
 
 from __future__ import annotations
@@ -73,7 +77,8 @@ def learned_by(server, own, k):
 def announce(params, server, t, u):
     # The room for this round's losses is empty now: the weights go there.
     softmax(server.log_w, server.extras)
-    server.announced[0] = draw(server.extras, u[0])
+    server.announced[0] = server.announced[1] if t > 1 else draw(server.extras, u[0])
+    server.announced[1] = draw(server.extras, u[1])
     server.extras[:] = 0.0
 
 
@@ -82,7 +87,7 @@ def select(params, server, own, k, t, u, room, message):
     mine = learned_by(server, own, k)
     copy_row(server.model.theta, i, mine.theta, i)
     mine.norm2[i] = server.model.norm2[i]
-    message.rows[0] = i
+    message.rows[0] = server.announced[1]
     message.n[0] = 1
     room.p[0] = 1.0
 
@@ -99,9 +104,8 @@ def local(params, server, own, k, t, y, y_hat, room, message):
         error = room.f[i] - y
         room.loss[i] = error * error + params.lam * mine.norm2[i]
         gradient_step(mine, i, i, room.buffers, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam)
-    i = message.rows[0]
-    room.own_loss[0] = room.loss[i]
-    copy_row(mine.theta, i, message.theta, 0)
+    room.own_loss[0] = room.loss[server.announced[0]]
+    copy_row(mine.theta, message.rows[0], message.theta, 0)
     send_losses(room, message)
 
 
@@ -124,7 +128,7 @@ algorithm = register(
     local=local,
     aggregate=aggregate,
     upload=upload,
-    draws=(0, 1),
+    draws=(0, 2),
     shared_weights=True,
-    announces=1,
+    announces=(1, 2),
 )
