@@ -42,6 +42,7 @@ from flwr.app import (
     ArrayRecord,
     ConfigRecord,
     Context,
+    Error,
     Message,
     MetricRecord,
     RecordDict,
@@ -338,9 +339,11 @@ class InProcessGrid(Grid):
             if not self._alive(client, self._t):
                 self._contexts[client] = self._context(client)
                 continue
-            delivered = self._deliver(
-                client, self._t, self._app(message, self._contexts[client])
-            )
+            try:
+                reply = self._app(message, self._contexts[client])
+            except Exception as error:
+                reply = Message(Error(code=0, reason=repr(error)), reply_to=message)
+            delivered = self._deliver(client, self._t, reply)
             if delivered is not None:
                 self._ready.append((self._t + delivered[0], delivered[1]))
         return ids

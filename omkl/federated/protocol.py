@@ -106,7 +106,8 @@ class Nothing(NamedTuple):
     nothing: np.ndarray  # (K, 0)
 
 
-def nothing(n_clients: int) -> Nothing:
+def nothing(params: Any, dictionary: Sequence[Kernel], model: Any, n_clients: int) -> Nothing:
+    """``keeps`` of clients that keep nothing."""
     return Nothing(np.zeros((n_clients, 0)))
 
 
@@ -411,7 +412,7 @@ def register(
     aggregate: Callable[..., Any],
     upload: Callable[[Any, int, int], int],
     announce: Callable[..., Any] = say_nothing,
-    keeps: Callable[..., Any] | None = None,
+    keeps: Callable[..., Any] = nothing,
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] = _dictionary,
     model: Callable[..., Any] = _draw_features,
     buffers: Callable[[Any], Any] = _tile,
@@ -426,7 +427,7 @@ def register(
     return FederatedAlgorithm(
         module.removeprefix("omkl.federated.algorithms.").replace(".", "/"),
         Params,
-        keeps or (lambda params, dictionary, model, n_clients: nothing(n_clients)),
+        keeps,
         upload,
         kernels,
         model,
