@@ -1,6 +1,6 @@
 """Golden numbers of federated learners, as ``test_golden`` for the others.
 
-    python tests/test_federated_golden.py --write
+python tests/test_federated_golden.py --write
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ def spoiled(how, reply):
     if how == "shape":
         return 0, change(reply, theta=lambda a: a[:, :-1])
     if how == "budget":
-        return 0, change(reply, theta=lambda a: np.zeros((17, a.shape[1])), rows=lambda a: np.arange(17))
+        every = {"theta": lambda a: np.zeros((17, a.shape[1])), "rows": lambda a: np.arange(17)}
+        return 0, change(reply, **every)
     if how == "late":
         return 2, reply
     if how == "empty":

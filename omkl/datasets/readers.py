@@ -576,7 +576,8 @@ def _check_digest(content: bytes, digest: str | None, what: str) -> None:
     if found != wanted:
         raise DataError(
             f"{what} is not the file it should be.\n  expected {digest}\n  found    "
-            f"{kind}:{found}\nGet the zip anew; for another version set dataset.members.\"NAME\"=null."
+            f"{kind}:{found}\nGet the zip anew; for another version set its digest in "
+            "dataset.members to null."
         )
 
 

@@ -115,8 +115,7 @@ def check_blocks(case: Case) -> None:
     for size in (1, 7):
         federation = case.federation()
         parts = [
-            federation.partial_fit(X[s : s + size], y[s : s + size])
-            for s in range(0, len(y), size)
+            federation.partial_fit(X[s : s + size], y[s : s + size]) for s in range(0, len(y), size)
         ]
         for field, array in zip(expected._fields, expected, strict=True):
             ours = np.concatenate([getattr(part, field) for part in parts])

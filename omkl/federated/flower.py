@@ -1,4 +1,4 @@
-"""The same federation on Flower: a ServerApp and a ClientApp around ``ServerSide`` and ``ClientSide``.
+"""The same federation on Flower: a ServerApp and a ClientApp around the objects of ``sides``.
 
     python -m omkl.federated.flower grid algorithm=pof_mkl dataset=naval federation=iid clients=4
     python -m omkl.federated.flower simulation ...      Flower's simulation engine (Ray)
@@ -29,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,7 +106,7 @@ def _told_record(told: Told) -> RecordDict:
 
 def _read_told(content: RecordDict) -> Told:
     arrays = {name: array.numpy() for name, array in content.array_records["told"].items()}
-    return Told(int(content.config_records["round"]["t"]), **arrays)  # type: ignore[arg-type]
+    return Told(int(content.config_records["round"]["t"]), **arrays)
 
 
 def _reply_record(reply: Reply, y_hat: float, regret: float) -> RecordDict:
@@ -120,8 +120,8 @@ def _read_reply(content: RecordDict) -> tuple[Reply, float, float]:
     arrays = {name: array.numpy() for name, array in content.array_records["reply"].items()}
     whose = content.config_records["round"]
     measured = content.metric_records["measured"]
-    reply = Reply(int(whose["client"]), int(whose["t"]), **arrays)  # type: ignore[arg-type]
-    return reply, float(measured["y_hat"]), float(measured["regret"])  # type: ignore[arg-type]
+    reply = Reply(int(whose["client"]), int(whose["t"]), **arrays)
+    return reply, float(measured["y_hat"]), float(measured["regret"])
 
 
 # --- the apps -----------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def _nodes(grid: Grid, n_clients: int) -> list[int]:
             return nodes
         if time.monotonic() >= end:
             raise RuntimeError(
-                f"{len(nodes)} clients came within {NODES_SECONDS:g} s, the federation has {n_clients}"
+                f"{len(nodes)} of {n_clients} clients came within {NODES_SECONDS:g} s"
             )
         time.sleep(0.2)
 
@@ -363,7 +363,7 @@ class InProcessGrid(Grid):
 
 
 def run_on_grid(overrides: str, n_rounds: int = 0, **more: Any) -> Flown:
-    """In this process: about 3 ms a round of 23 clients. ``more`` goes to the grid or to ``serve``."""
+    """In this process, some ms a round. ``more`` goes to the grid, ``timeout`` to ``serve``."""
     job = job_of(overrides)
     timeout = more.pop("timeout", 0.0)
     run_config = {"omkl": overrides, **more.pop("run_config", {})}
@@ -378,7 +378,7 @@ def run_on_simulation(overrides: str, n_rounds: int = 0, timeout: float = TIMEOU
     job = job_of(overrides)
     with tempfile.TemporaryDirectory(prefix="omkl-") as folder:
         result = Path(folder) / "result.npz"
-        line = {"omkl": overrides, "omkl-result": str(result)}
+        line: dict[str, Any] = {"omkl": overrides, "omkl-result": str(result)}
         line |= {"omkl-rounds": n_rounds, "omkl-timeout": timeout}
         run_simulation(
             server_app(line),
@@ -499,7 +499,7 @@ def run_deployed(
         }
 
         def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
-            log_file = stack.enter_context(open(folder / f"{name}.log", "wb"))  # type: ignore[union-attr]
+            log_file = stack.enter_context(open(folder / f"{name}.log", "wb"))
             process = subprocess.Popen(
                 [str(bin_folder / arguments[0]), *arguments[1:]],
                 stdout=log_file,

@@ -31,7 +31,7 @@ from omkl import federated, kernels, params
 from omkl.engine import Schedule, at
 from omkl.federated import protocol
 from omkl.federated.protocol import BYTES, FederatedAlgorithm
-from omkl.federated.simulation import Federation, FederatedTrace
+from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
 from omkl.metrics import Recorder, mean_and_deviation
 from omkl.weights import normalised
@@ -162,9 +162,10 @@ def compute(
         "change_rounds": np.zeros(0, dtype=np.int64),
     }
     if learned_with:
-        mean, deviation = mean_and_deviation(last_regret.mean(axis=1))
+        average, deviation = mean_and_deviation(last_regret.mean(axis=1))
         spread = float(last_regret.std(axis=1, ddof=1).mean()) if K > 1 else None
-        regret["clients"] = {"label": COMPARATOR, "mean": mean, "std": deviation, "spread": spread}
+        stated = {"label": COMPARATOR, "mean": average, "std": deviation, "spread": spread}
+        regret["clients"] = stated
         curves |= {"client_regret": last_regret, "regret_clients": regrets.curve()[1]}
         bound = theorem_1(job.params, len(learned_with), rounds)
         if bound is not None:

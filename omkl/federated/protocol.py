@@ -51,7 +51,7 @@ class Server(NamedTuple):
     announced  (A,) int64, rows that the server names; it sends the first of them, or all
                rows where A = 0
     sums       (N, W) of this round's messages, by row
-    count      (N,) int64 how many messages held the row
+    senders_of (N,) int64 how many messages held the row
     extras     (E,) sums of the messages' further numbers
     senders    (1,) int64 how many messages came
     """
@@ -60,7 +60,7 @@ class Server(NamedTuple):
     log_w: np.ndarray
     announced: np.ndarray
     sums: np.ndarray
-    count: np.ndarray
+    senders_of: np.ndarray
     extras: np.ndarray
     senders: np.ndarray
 
@@ -210,7 +210,7 @@ def receive(server, message):
     W = server.sums.shape[1]
     for j in range(message.n[0]):
         i = message.rows[j]
-        if server.count[i] == 0:
+        if server.senders_of[i] == 0:
             copy_row(message.theta, j, server.sums, i)
         else:
             e = 0
@@ -222,7 +222,7 @@ def receive(server, message):
                 n = W - e
                 together = load(server.sums, W * i + e, n) + load(message.theta, W * j + e, n)
                 store(server.sums, W * i + e, together, n)
-        server.count[i] += 1
+        server.senders_of[i] += 1
     for e in range(message.n[1]):
         server.extras[e] += message.extras[e]
     server.senders[0] += 1
@@ -238,9 +238,9 @@ def average(server, n_clients):
     W = theta.shape[1]
     share = 1.0 / n_clients
     for i in range(theta.shape[0]):
-        if server.count[i] == 0:
+        if server.senders_of[i] == 0:
             continue
-        silent = float(n_clients - server.count[i])
+        silent = float(n_clients - server.senders_of[i])
         e = 0
         while e < W:
             n = min(LANES, W - e)
@@ -249,7 +249,7 @@ def average(server, n_clients):
             store(theta, W * i + e, mean, n)
             e += LANES
         server.model.norm2[i] = squared_norm(theta, i)
-        server.count[i] = 0
+        server.senders_of[i] = 0
 
 
 @part
@@ -451,7 +451,7 @@ def blank_server(algorithm: FederatedAlgorithm, model: Any) -> Server:
         log_w=np.zeros(E),
         announced=np.zeros(algorithm.announces[1], dtype=np.int64),
         sums=np.zeros((N, W)),
-        count=np.zeros(N, dtype=np.int64),
+        senders_of=np.zeros(N, dtype=np.int64),
         extras=np.zeros(E),
         senders=np.zeros(1, dtype=np.int64),
     )

@@ -103,9 +103,7 @@ class ServerSide:
         server, sends_rows = self.server, self.algorithm.announces[0]
         rows = server.announced[:sends_rows] if sends_rows else slice(None)
         log_w = server.log_w[:0] if sends_rows else server.log_w
-        return Told(
-            self.t, server.model.theta[rows].copy(), log_w.copy(), server.announced.copy()
-        )
+        return Told(self.t, server.model.theta[rows].copy(), log_w.copy(), server.announced.copy())
 
     def receive(self, reply: Reply) -> bool:
         """Take a reply into this round; False, and an event, if it is refused."""
@@ -207,11 +205,21 @@ class ClientSide:
         s = told.t - 1
         room, message = self._room, self._message
         y_hat = self._run(
-            self.params, self.server, self.own, told.t, self.X[s : s + 1], self.y[s], u, room, message
+            self.params,
+            self.server,
+            self.own,
+            told.t,
+            self.X[s : s + 1],
+            self.y[s],
+            u,
+            room,
+            message,
         )
         self.losses[0] += room.own_loss[0]
         self.losses[1:] += room.loss
-        return Turn(self._reply(told.t, message), y_hat, float(self.losses[0] - self.losses[1:].min()))
+        return Turn(
+            self._reply(told.t, message), y_hat, float(self.losses[0] - self.losses[1:].min())
+        )
 
     def _hear(self, told: Told) -> None:
         server, sends_rows = self.server, self.job.algorithm.announces[0]
@@ -234,7 +242,9 @@ class ClientSide:
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that must not be lost, as arrays."""
-        fields = {name: array.copy() for name, array in zip(self.own._fields, self.own, strict=True)}
+        fields = {
+            name: array.copy() for name, array in zip(self.own._fields, self.own, strict=True)
+        }
         return fields | {"losses": self.losses.copy(), "drawn": np.array([self._drawn])}
 
     def restore(self, state: Mapping[str, np.ndarray] | None) -> None:
@@ -254,7 +264,9 @@ class ClientSide:
         self.losses[...] = state["losses"]
 
 
-def play(job: FederatedJob, seed: int, n_rounds: int | None = None) -> tuple[ServerSide, np.ndarray]:
+def play(
+    job: FederatedJob, seed: int, n_rounds: int | None = None
+) -> tuple[ServerSide, np.ndarray]:
     """Both sides in one process, message by message; the server, and y_hat (T, K)."""
     T, K = job.split.y.shape
     n_rounds = n_rounds or T

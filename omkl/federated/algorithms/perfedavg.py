@@ -25,6 +25,7 @@ Differs  from the paper: none that is known. Readings: the first-order variant, 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,7 +72,7 @@ class Layers(NamedTuple):
 
 
 def n_parameters(sizes: Sequence[int]) -> int:
-    return sum(b * (a + 1) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+    return sum(b * (a + 1) for a, b in itertools.pairwise(sizes))
 
 
 def layer_sizes(d: int, neurons: int, limit: int) -> list[int]:
@@ -98,7 +99,7 @@ def network(
     sizes = layer_sizes(d, params.neurons, LIMIT if max_upload is None else max_upload)
     rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0])
     pieces = []
-    for a, b in zip(sizes[:-1], sizes[1:], strict=True):
+    for a, b in itertools.pairwise(sizes):
         pieces += [np.sqrt(2.0 / a) * rng.standard_normal(a * b), np.zeros(b)]
     theta = np.concatenate(pieces)[None, :]
     return Network(np.ascontiguousarray(theta), np.zeros(1), np.array(sizes))
