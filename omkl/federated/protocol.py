@@ -31,8 +31,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl import features
-from omkl.features import RandomFeatures, Tile, outputs, transform_ahead
+from omkl.features import (
+    ROWS,
+    RandomFeatures,
+    Tile,
+    _aligned,
+    _arguments,
+    _arguments_of_four,
+    _sincos_of_first,
+    outputs,
+)
 from omkl.jit import compiled, implement, part, tell_apart, uncached
 from omkl.vector import LANES, fma, load, pack, store, total
 
@@ -41,6 +49,8 @@ if TYPE_CHECKING:
 
 BYTES = 8  # of a float64 and of the index of a row
 MOST_FEATURES = 100  # the paper's limit of what a client can hold
+CACHED = 2**20  # bytes of frequencies that are cheap to read once more
+MANY_ROWS = 32  # clients whose features are computed together where they are not
 
 
 class Server(NamedTuple):
@@ -161,12 +171,39 @@ def choose_every(server, room, message):
 
 
 @part
+def transform_clients(model, X, row, tile):
+    """As ``features.transform_ahead``, for a tile of any number of rows of X (K, d).
+
+    One kernel after the other: its frequencies stay near while all rows of the tile need them.
+    """
+    N = model.theta.shape[0]
+    D = model.theta.shape[1] // 2
+    most = tile.sin.shape[0] // (N * D)
+    if row % most:
+        tile.place[1] += D
+        return
+    rows = min(most, X.shape[0] - row)
+    for i in range(N):
+        r = 0
+        while r + ROWS <= rows:
+            _arguments_of_four(model.padded, D, i, X, row + r, tile.angle)
+            _sincos_of_first(ROWS * D, tile.angle, tile.sin, tile.cos, (i * rows + r) * D)
+            r += ROWS
+        while r < rows:
+            _arguments(model.padded, D, i, X, row + r, tile.angle, 0)
+            _sincos_of_first(D, tile.angle, tile.sin, tile.cos, (i * rows + r) * D)
+            r += 1
+    tile.place[0] = rows * D
+    tile.place[1] = 0
+
+
+@part
 def evaluate(model, X, row, room):
     """room.f[i] = theta_i'z_i(X[row]) of all kernels.
 
     Rows are visited in their order: the features of several clients are computed together.
     """
-    transform_ahead(model, X, row, room.buffers)
+    transform_clients(model, X, row, room.buffers)
     outputs(model, room.every, room.f.shape[0], room.buffers, room.f)
 
 
@@ -397,9 +434,11 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
 
 
 def _tile(model: RandomFeatures) -> Tile:
-    tile = features.buffers(model, every_kernel=True)
-    assert isinstance(tile, Tile)
-    return tile
+    """Room for the features of some clients, of more where frequencies are many."""
+    N, _, D = model.omega.shape
+    rows = ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
+    n = N * rows * D
+    return Tile(_aligned((ROWS * D,)), _aligned((n,)), _aligned((n,)), np.array([D, 0]))
 
 
 def register(
