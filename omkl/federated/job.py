@@ -3,7 +3,7 @@
 What a federated run has besides what ``omkl.results`` lists (R seeds, K clients):
 
 ``result.json``
-    federation     scheme, n_clients, rounds, max_upload and, per round and client and in
+    federated      scheme, n_clients, rounds, max_upload and, per round and client and in
                    total, numbers and bytes: see ``communication``
     regret         {"clients": ..}: (11), the mean over the clients of each one's loss above
                    that of its best kernel; ``spread`` is the standard deviation over the
@@ -16,6 +16,7 @@ What a federated run has besides what ``omkl.results`` lists (R seeds, K clients
     client_mse, client_regret   (R, K) after the last round
     client_sent    (R, K, 2) numbers and rows sent by each client
     client_name    (K,)
+    sent_kernels   (R, N) messages that held the kernel; there is no ``usage``
     bound          (P,) theorem 1's right-hand side, where there is one
 """
 
@@ -173,7 +174,7 @@ def compute(
             curves["bound"] = bound
         curves |= {
             "weights": np.stack([_weights(run) for run in runs]),
-            "usage": used,
+            "sent_kernels": used,
             "kernel_family": np.array([k.family for k in learned_with]),
             "kernel_bandwidth": np.array([k.bandwidth for k in learned_with]),
         }
@@ -196,7 +197,7 @@ def compute(
         "seconds_per_seed": seconds.tolist(),
         "threads": n_threads,
         "regret": regret,
-        "federation": communication(job, runs),
+        "federated": communication(job, runs),
         "stream": job.stream.provenance,
     }
     return result, curves

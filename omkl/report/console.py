@@ -38,27 +38,53 @@ def print_run(run: Run, console: Console) -> None:
     over = f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
     table.add_row("MSE", f"{mse_text(result)}   ({over})")
     table.add_row("stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs")
-    table.add_row(
-        "kernels",
-        f"{result['n_kernels']} in the dictionary, {result['kernels_per_round']:.4g} a round",
-    )
+    federated = result.get("federated")
+    if federated:
+        for row in _federated_rows(federated):
+            table.add_row(*row)
+    if result["n_kernels"]:  # a network has none
+        evaluated = f"{result['kernels_per_round']:.4g} a round"
+        table.add_row("kernels", f"{result['n_kernels']} in the dictionary, {evaluated}")
     table.add_row("labels", f"{result['labels']:,.0f} asked for")
     for entry in result["regret"].values():
         if "skipped" in entry:
             continue
         spread = "" if entry["std"] is None else f" ± {entry['std']:.2f}"
         table.add_row("regret", f"{entry['mean']:.2f}{spread} above {entry['label']}")
-    rate = result["n_rounds"] * n_seeds / result["seconds"]
+        if entry.get("spread") is not None:
+            text = f"{entry['spread']:.2f}, standard deviation over the clients"
+            table.add_row("  spread", text)
+        if entry.get("bound") is not None:
+            table.add_row("  bound", f"{entry['bound']:.1f} for each client (theorem 1)")
+    n_clients = federated["n_clients"] if federated else 1
+    rate = result["n_rounds"] * n_clients * n_seeds / result["seconds"]
     threads = result["threads"]
     table.add_row(
         "time",
         f"{result['seconds']:.2f} s on {threads} thread{'s' if threads > 1 else ''}, "
-        f"{rate:,.0f} rounds/s over all seeds",
+        f"{rate:,.0f} {'client-' if federated else ''}rounds/s over all seeds",
     )
     console.print(table)
     for entry in result["regret"].values():
         if "skipped" in entry:
             console.print(f"Not computed: {entry['label']} ({entry['skipped']}).")
+
+
+def _federated_rows(federated: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How many clients, and what goes between each of them and the server."""
+    rows = [("clients", f"{federated['n_clients']}, {federated['scheme'].replace('_', ' ')}")]
+    for way, text in (("up", "to the server"), ("down", "to the client")):
+        sent = federated[way]
+        limit = federated["max_upload"] if way == "up" else None
+        rows.append(
+            (
+                text,
+                f"{sent['numbers_a_round']:,.0f} numbers a client-round"
+                + (f" (allowed {limit:,})" if limit else "")
+                + f", {sent['bytes'] / 1e6:.3g} MB a client",
+            )
+        )
+    return rows
 
 
 def print_outcome(outcome: Outcome, outputs: Path) -> None:

@@ -32,8 +32,10 @@ N_COLUMNS = 3
 
 
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
-    """The four figures of one run; the paths written."""
-    return [path for draw in (mse, regret, weights, usage) for path in draw(run, folder)]
+    """The figures of one run; the paths written."""
+    from omkl.report.federated_figures import clients
+
+    return [path for draw in (mse, regret, weights, usage, clients) for path in draw(run, folder)]
 
 
 def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]:
@@ -97,8 +99,10 @@ def regret(run: Run, folder: Path | None = None) -> list[Path]:
 
 
 def weights(run: Run, folder: Path | None = None) -> list[Path]:
-    """Expert weights (R, N) after the last round, over the dictionary."""
+    """Expert weights (R, N) after the last round, over the dictionary; nothing without any."""
     _need_complete(run)
+    if "weights" not in run.curves:
+        return []
     values = run.curves["weights"]
     mean, std = mean_std(values)
     uniform = 1 / values.shape[1]
@@ -136,8 +140,13 @@ def weights(run: Run, folder: Path | None = None) -> list[Path]:
 
 
 def usage(run: Run, folder: Path | None = None) -> list[Path]:
-    """Share of the rounds in which each kernel was evaluated, over the dictionary."""
+    """Share of the rounds in which each kernel was evaluated, over the dictionary.
+
+    Nothing for a federation, where all are.
+    """
     _need_complete(run)
+    if "usage" not in run.curves:
+        return []
     mean, std = mean_std(run.curves["usage"] / run.result["n_rounds"])
     with style.applied():
         figure, panels = _dictionary(run)
