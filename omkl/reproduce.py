@@ -22,6 +22,7 @@ from omegaconf import OmegaConf
 
 from omkl import results, runner
 from omkl.cli import conf_folder
+from omkl.datasets import catalogue, download
 from omkl.report import page, tables
 
 
@@ -76,6 +77,8 @@ class Cells:
     def table(self, table: tables.Table) -> float:
         """Run a table's jobs; the seconds that all of them took, shared ones included."""
         jobs = tables.jobs(table)
+        absent = self.without_data(jobs)
+        jobs = [job for job in jobs if job not in absent]
         new = [job for job in jobs if tuple(job) not in self.done]
         print(f"{table.name}: {len(jobs)} runs, {len(jobs) - len(new)} of them done already")
         for number, overrides in enumerate(new, start=1):
@@ -83,6 +86,19 @@ class Cells:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         results.write_atomically(self.path, json.dumps(self.times, indent=2) + "\n")
         return sum(self.spent[tuple(job)] for job in jobs)
+
+    def without_data(self, jobs: list[list[str]]) -> list[list[str]]:
+        """Jobs whose file is nowhere and can only be had by hand; says so."""
+        absent: dict[str, list[list[str]]] = {}
+        for overrides in jobs:
+            name = next(o for o in overrides if o.startswith("dataset=")).partition("=")[2]
+            entry = catalogue.entry(name)
+            by_hand = "file" in entry and not download.downloadable(entry)
+            if by_hand and download.locate(entry["file"]) is None:
+                absent.setdefault(name, []).append(overrides)
+        for name, left_out in absent.items():
+            print(f"{len(left_out)} runs left out: no data of {name}, see omkl-data fetch {name}")
+        return [job for left_out in absent.values() for job in left_out]
 
 
 def command(arguments: Sequence[str]) -> int:

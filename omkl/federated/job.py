@@ -82,8 +82,11 @@ def check_settings(config: Mapping[str, Any]) -> None:
             raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
 
 
-def prepare(config: Mapping[str, Any]) -> FederatedJob:
-    """Check a configuration against the data, and build what it names; as ``runner.prepare``."""
+def prepare(config: Mapping[str, Any], parts: Split | None = None) -> FederatedJob:
+    """Check a configuration against the data, and build what it names; as ``runner.prepare``.
+
+    ``parts`` are the clients' streams where they are known already.
+    """
     check_settings(config)
     dictionary = kernels.dictionary(config["kernels"])
     given = dict(config["algorithm"])
@@ -97,7 +100,7 @@ def prepare(config: Mapping[str, Any]) -> FederatedJob:
         config = {**config, "D": D}
     if used:  # before the data are opened: a wrong number should not wait for a large file
         protocol.check_budget(algorithm, early, (len(used), 2 * config["D"]), budget)
-    parts = split(config)
+    parts = split(config) if parts is None else parts
     built = params.build(algorithm.Params, given, len(parts.y), sizes)
     seeds = [config["seed"] + r for r in range(config["seeds"])]
     resolved = dict(config) | {"clients": len(parts.clients)}

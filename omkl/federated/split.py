@@ -1,6 +1,7 @@
 """Which rows of a data set become whose: the streams of K clients, T rounds each.
 
 iid       rows are dealt out at random, T to each client
+in_turn   rows are dealt out in the order of the file, one to each client in turn
 by_site   client k is at home at site k mod S: ``home`` rows of its site and ``away`` rows of
           every other, in random order; no row goes to two clients
 column    the rows with one value of a column are one client's, in the order of the file
@@ -16,8 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.datasets import DataError, Stream, catalogue
-
-SCHEMES = ("iid", "by_site", "column")
 
 
 class Split(NamedTuple):
@@ -36,14 +35,18 @@ class Split(NamedTuple):
     stream: Stream
 
 
-def iid(n_rows: int, n_clients: int, n_rounds: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows (T, K) dealt out at random. ValueError if there are too few."""
+def deal(n_rows: int, n_clients: int, n_rounds: int, rng: np.random.Generator | None) -> np.ndarray:
+    """Rows (T, K) dealt out at random, or in their order without ``rng``.
+
+    ValueError if there are too few.
+    """
     if n_clients * n_rounds > n_rows:
         raise ValueError(
             f"{n_clients} clients with {n_rounds} rounds each need {n_clients * n_rounds} rows, "
             f"there are {n_rows}: set a smaller clients or federation.rounds"
         )
-    return rng.permutation(n_rows)[: n_clients * n_rounds].reshape(n_rounds, n_clients)
+    order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
+    return order[: n_clients * n_rounds].reshape(n_rounds, n_clients)
 
 
 def by_site(
@@ -127,7 +130,8 @@ def split(config: Mapping[str, Any]) -> Split:
         else:
             most = stream.n_rounds // n_clients
             n_rounds = n_rounds or published.get("rounds") or most
-            rows = iid(stream.n_rounds, n_clients, n_rounds, rng)
+            shuffle = rng if scheme == "iid" else None
+            rows = deal(stream.n_rounds, n_clients, n_rounds, shuffle)
         clients = [str(k + 1) for k in range(n_clients)]
     if len(rows) < 2:
         raise DataError(f"{name}: {len(rows)} rounds a client; a stream needs at least 2")

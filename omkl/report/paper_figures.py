@@ -153,6 +153,43 @@ def against_selected(tables: Sequence[Filled], metric: str, folder: Path, name: 
     return _panels(datasets, draw, handles, "selected kernels M", label, folder, name)
 
 
+def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
+    """Figures 1 and 2 of the federated paper, and what personal weights are worth."""
+    from omkl.report import federated_figures as fed
+
+    table = filled.get("pof_table3")
+    if table is None:
+        return []
+    drawn: list[Drawn] = []
+    written = [cell.written.run for cell in table.all_cells if cell.written.run]
+    recovered = [
+        entry.run
+        for cell in table.all_cells
+        for key, entry in cell.entries.items()
+        if key == "recovered" and entry.run
+    ]
+    once = list({run.folder: run for run in written}.values())
+    chosen = [run for run in once if run.result["algorithm"] in ("vm_kofl", "pof_mkl")]
+    for path in fed.regret_over_time(chosen, folder, "federated_regret"):
+        drawn.append(Drawn(path, "Figure 1: regret of the clients over time, as written."))
+    first = [r for r in once if r.result["algorithm"] == "pof_mkl" and r.result["params"]["M"] < 51]
+    with_xi = {run.result["dataset"] for run in table.more}
+    both = [run for run in (*table.more, *first) if run.result["dataset"] in with_xi]
+    for path in fed.exploration(both, folder, "federated_exploration"):
+        drawn.append(Drawn(path, "Figure 2: regret of the clients over the exploration rate xi."))
+    rivals = [run for run in once if run.result["algorithm"] == "vm_kofl"]
+    for variant, runs in (("written", chosen), ("recovered", [*rivals, *recovered])):
+        own = [run for run in runs if run.result["federated"]["scheme"] == "by_site"]
+        some = list({run.folder: run for run in own}.values())
+        for path in fed.personalisation(some, folder, f"federated_clients_{variant}"):
+            text = (
+                "All clients of data dealt out by site, by their regret: POF-MKL with weights of "
+                f"the client's own, vM-KOFL with one combination for all (POF-MKL as {variant})."
+            )
+            drawn.append(Drawn(path, text))
+    return drawn
+
+
 def regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
     """A panel a data set with the regret of its runs against the best kernel in hindsight."""
     runs = [run for run in runs if f"regret_{COMPARATOR}" in run.curves]

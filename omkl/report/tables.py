@@ -11,11 +11,13 @@ A file of conf/table
     paper, table      select the published numbers in published.csv
     rows, columns     lists of lines, each with a ``label``
     footnotes         text, with the labels of ``rows`` and ``columns`` that it belongs to
+    more              further runs, for figures: algorithm, dataset, overrides and ``over``, a
+                      mapping {override: [values]} of which all combinations are run
 
 A cell's settings come from the table, then its row, then its column:
 
     published, where  the algorithm in published.csv; further columns of it, as {M: 10}
-    metric            mse_e3 | runtime_s
+    metric            mse_e3 | runtime_s | mean_client_regret | client_regret_spread
     dataset           data set
     algorithm         ours, as the paper is written; null where there is none
     released          ours, as the authors' code was released; null where there is none
@@ -33,11 +35,14 @@ from __future__ import annotations
 
 import csv
 import functools
+import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from omkl.metrics import mean_and_deviation
 from omkl.report import style
@@ -281,12 +286,14 @@ def _number(value: float | None, form: str) -> str:
 class Metric:
     """A quantity of published.csv: its name in print and how a run measures it.
 
-    ``judged`` says whether a difference gets a verdict.
+    ``judged`` says whether a difference gets a verdict. ``std_of`` names the metric whose
+    published deviation is this one's published number.
     """
 
     heading: str
     judged: bool
     measure: Callable[[Mapping[str, Any]], tuple[float, float | None]]
+    std_of: str | None = None
 
 
 def _mse(result: Mapping[str, Any]) -> tuple[float, float | None]:
@@ -294,10 +301,26 @@ def _mse(result: Mapping[str, Any]) -> tuple[float, float | None]:
     return 1e3 * result["mse_mean"], None if std is None else 1e3 * std
 
 
+def _seconds(result: Mapping[str, Any]) -> tuple[float, float | None]:
+    """Of one seed; of a federation the mean over its clients."""
+    n_clients = result["federated"]["n_clients"] if "federated" in result else 1
+    return mean_and_deviation(np.asarray(result["seconds_per_seed"]) / n_clients)
+
+
+def _regret(result: Mapping[str, Any]) -> tuple[float, float | None]:
+    return result["regret"]["clients"]["mean"], result["regret"]["clients"]["std"]
+
+
+def _spread(result: Mapping[str, Any]) -> tuple[float, float | None]:
+    return result["regret"]["clients"]["spread"], None
+
+
 METRICS = {
     "mse_e3": Metric("MSE × 10⁻³", True, _mse),
-    "runtime_s": Metric(
-        "run time, s", False, lambda result: mean_and_deviation(result["seconds_per_seed"])
+    "runtime_s": Metric("run time, s", False, _seconds),
+    "mean_client_regret": Metric("regret of the clients, mean", True, _regret),
+    "client_regret_spread": Metric(
+        "regret of the clients, spread", True, _spread, std_of="mean_client_regret"
     ),
 }
 
@@ -354,6 +377,7 @@ class Table:
     columns: tuple[str, ...]
     specs: tuple[tuple[Spec, ...], ...]  # rows x columns
     footnotes: tuple[Footnote, ...]
+    more: tuple[Spec, ...] = ()  # for figures
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -407,6 +431,7 @@ class Filled:
 
     table: Table
     cells: tuple[tuple[Cell, ...], ...]
+    more: tuple[Run, ...] = ()  # complete ones
 
     @property
     def all_cells(self) -> list[Cell]:
@@ -446,7 +471,7 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
         loaded: Any = OmegaConf.to_container(OmegaConf.load(source))
         spec = dict(loaded)
     keys = {"name", "title", "paper", "table", "columns", "rows"}
-    _check_keys(spec, keys, {"footnotes"} | _CELL_KEYS, "the table")
+    _check_keys(spec, keys, {"footnotes", "more"} | _CELL_KEYS, "the table")
     for what in ("row", "column"):
         for line in spec[f"{what}s"]:
             _check_keys(line, {"label"}, _CELL_KEYS, f"a {what}")
@@ -475,6 +500,7 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
             tuple(_spec(spec, row, column) for column in spec["columns"]) for row in spec["rows"]
         ),
         footnotes=tuple(footnotes),
+        more=tuple(more for entry in spec.get("more") or () for more in _more(spec, entry)),
     )
     for line in table.specs:
         for cell in line:
@@ -507,6 +533,24 @@ def _spec(*sources: Mapping[str, Any]) -> Spec:
     return Spec(**values | more)
 
 
+def _more(table: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator[Spec]:
+    """The runs that an entry of ``more`` asks for."""
+    _check_keys(entry, {"algorithm", "dataset"}, {"overrides", "over"}, "an entry of more")
+    over = entry.get("over") or {}
+    for values in itertools.product(*over.values()):
+        chosen = [f"{name}={value}" for name, value in zip(over, values, strict=True)]
+        common = [*(table.get("overrides") or ()), *(entry.get("overrides") or ()), *chosen]
+        yield Spec(
+            published="",
+            dataset=entry["dataset"],
+            metric="",
+            where={},
+            overrides=_latest(common),
+            seeds=table.get("seeds", 1),
+            variants={WRITTEN: _variant(WRITTEN, entry["algorithm"], common)},
+        )
+
+
 def _variant(key: str, given: Any, overrides: Sequence[str]) -> Variant:
     if not isinstance(given, Mapping):
         return Variant(given, _latest(overrides))
@@ -522,12 +566,11 @@ def _latest(overrides: Iterable[str]) -> tuple[str, ...]:
 def jobs(table: Table) -> list[list[str]]:
     """Hydra overrides of every run that the table needs and omkl can do, each once."""
     found: dict[tuple[str, ...], None] = {}
-    for line in table.specs:
-        for spec in line:
-            for variant in spec.variants.values():
-                if _settings(variant) is not None:
-                    common = (f"algorithm={variant.algorithm}", f"dataset={spec.dataset}")
-                    found[*common, *variant.overrides, f"seeds={spec.seeds}"] = None
+    for spec in (*(spec for line in table.specs for spec in line), *table.more):
+        for variant in spec.variants.values():
+            if _settings(variant) is not None:
+                common = (f"algorithm={variant.algorithm}", f"dataset={spec.dataset}")
+                found[*common, *variant.overrides, f"seeds={spec.seeds}"] = None
     return [list(job) for job in found]
 
 
@@ -547,7 +590,8 @@ def fill(table: Table, runs: Iterable[Run]) -> Filled:
                 for column, spec in zip(table.columns, line, strict=True)
             )
         )
-    return Filled(table, tuple(cells))
+    more = [_entry(spec, spec.variants[WRITTEN], 1.0, runs, None) for spec in table.more]
+    return Filled(table, tuple(cells), tuple(e.run for e in more if e.run and e.run.complete))
 
 
 def verdict(published: float, ours: float, std: float | None) -> str:
@@ -598,10 +642,10 @@ def published_numbers() -> tuple[dict[str, str], ...]:
 
 
 def _published(table: Table, spec: Spec) -> tuple[float, float | None]:
+    std_of = METRICS[spec.metric].std_of
     wanted = {
         "paper": table.paper,
-        "table": table.table,
-        "metric": spec.metric,
+        "metric": std_of or spec.metric,
         "algorithm": spec.published,
         "dataset": spec.dataset,
         **spec.where,
@@ -610,19 +654,29 @@ def _published(table: Table, spec: Spec) -> tuple[float, float | None]:
         line
         for line in published_numbers()
         if all(line.get(name) == str(value) for name, value in wanted.items())
+        and table.table in line["table"].split("/")  # a number may stand in two tables
     ]
     if len(found) != 1:
+        wanted |= {"table": table.table}
         raise ValueError(f"published.csv has {len(found)} lines with {wanted}, not one")
+    if std_of is not None:
+        return float(found[0]["std"]), None
     return float(found[0]["value"]), float(found[0]["std"]) if found[0]["std"] else None
 
 
 def _cell(table: Table, row: str, column: str, spec: Spec, runs: Sequence[Run]) -> Cell:
     value, value_std = _published(table, spec)
-    entries = {key: _entry(spec, variant, value, runs) for key, variant in spec.variants.items()}
+    metric = METRICS[spec.metric]
+    entries = {
+        key: _entry(spec, variant, value, runs, metric) for key, variant in spec.variants.items()
+    }
     return Cell(row, column, spec, value, value_std, entries)
 
 
-def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) -> Entry:
+def _entry(
+    spec: Spec, variant: Variant, published: float, runs: Sequence[Run], metric: Metric | None
+) -> Entry:
+    """The run that fits and, by ``metric``, its number; just the run without one."""
     settings = _settings(variant)
     if settings is None:
         return Entry("absent", reason=ABSENT)
@@ -630,7 +684,9 @@ def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) 
     fitting.sort(key=lambda run: run.result.get("started", ""))
     complete = [run for run in fitting if run.complete]
     if complete:
-        run, metric = complete[-1], METRICS[spec.metric]
+        run = complete[-1]
+        if metric is None:
+            return Entry("timed", run=run)
         ours, std = metric.measure(run.result)
         if not metric.judged:
             return Entry("timed", ours, std, ratio=published / ours, run=run)
