@@ -28,7 +28,8 @@ A cell's settings come from the table, then its row, then its column:
     seeds             repetitions; a deterministic learner may have fewer
 
 Each of the three is the name of a file of conf/algorithm, or ``{algorithm: that name,
-overrides: [..]}`` with overrides of its own.
+overrides: [..], instead: {override: another}}`` with overrides of its own, and others in
+place of the cell's.
 """
 
 from __future__ import annotations
@@ -554,8 +555,10 @@ def _more(table: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator[Spec]:
 def _variant(key: str, given: Any, overrides: Sequence[str]) -> Variant:
     if not isinstance(given, Mapping):
         return Variant(given, _latest(overrides))
-    _check_keys(given, {"algorithm"}, {"overrides"}, key)
-    return Variant(given["algorithm"], _latest([*overrides, *(given.get("overrides") or ())]))
+    _check_keys(given, {"algorithm"}, {"overrides", "instead"}, key)
+    instead = given.get("instead") or {}
+    common = [instead.get(override, override) for override in overrides]
+    return Variant(given["algorithm"], _latest([*common, *(given.get("overrides") or ())]))
 
 
 def _latest(overrides: Iterable[str]) -> tuple[str, ...]:
