@@ -26,6 +26,7 @@ Notation (paper | code | shape)
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -79,13 +80,11 @@ class Message(NamedTuple):
     """What a client sends: ``n[0]`` rows of the shared parameters and ``n[1]`` numbers besides.
 
     rows    (m,) int64       theta   (m, W) their new values
-    norm2   (m,) squared norms of theta, not sent
     extras  (E,)             n       (2,) int64
     """
 
     rows: np.ndarray
     theta: np.ndarray
-    norm2: np.ndarray
     extras: np.ndarray
     n: np.ndarray
 
@@ -229,40 +228,94 @@ def squared_norm(theta, i):
     return total(a + b)
 
 
+# A row is gone through in the two halves of its sines and cosines, by every step alike: a pack that
+# overlaps two of those just written would wait for both.
+
+
+@part
+def copy_half(source, start, target, at, n):
+    """target.flat[at : at + n] = source.flat[start : start + n]."""
+    e = 0
+    while e + LANES <= n:
+        store(target, at + e, load(source, start + e))
+        e += LANES
+    if e < n:
+        store(target, at + e, load(source, start + e, n - e), n - e)
+
+
 @part
 def copy_row(source, i, target, j):
     """target[j] = source[i] of two matrices with rows of the same length."""
     W = source.shape[1]
+    D = W // 2
+    copy_half(source, W * i, target, W * j, D)
+    copy_half(source, W * i + D, target, W * j + D, W - D)
+
+
+@part
+def add_half(source, start, target, at, n):
+    """target.flat[at : at + n] += source.flat[start : start + n]."""
     e = 0
-    while e + LANES <= W:
-        store(target, W * j + e, load(source, W * i + e))
+    while e + LANES <= n:
+        store(target, at + e, load(target, at + e) + load(source, start + e))
         e += LANES
-    if e < W:
-        store(target, W * j + e, load(source, W * i + e, W - e), W - e)
+    if e < n:
+        k = n - e
+        store(target, at + e, load(target, at + e, k) + load(source, start + e, k), k)
+
+
+@part
+def step_into(model, i, message, j, buffers, step, shrink):
+    """message.theta[j] = shrink theta_i - step z_i, as ``gradient_step`` in another place."""
+    theta = model.theta
+    target = message.theta
+    D = theta.shape[1] // 2
+    scaled = pack(-step / math.sqrt(D))
+    z = i * buffers.place[0] + buffers.place[1]
+    w = 2 * D * i
+    to = 2 * D * j
+    e = 0
+    while e + LANES <= D:
+        s = fma(load(buffers.sin, z + e), scaled, load(theta, w + e) * shrink)
+        c = fma(load(buffers.cos, z + e), scaled, load(theta, w + D + e) * shrink)
+        store(target, to + e, s)
+        store(target, to + D + e, c)
+        e += LANES
+    if e < D:
+        k = D - e
+        s = fma(load(buffers.sin, z + e, k), scaled, load(theta, w + e, k) * shrink)
+        c = fma(load(buffers.cos, z + e, k), scaled, load(theta, w + D + e, k) * shrink)
+        store(target, to + e, s, k)
+        store(target, to + D + e, c, k)
 
 
 @part
 def receive(server, message):
     """Add a message to this round's sums."""
     W = server.sums.shape[1]
+    D = W // 2
     for j in range(message.n[0]):
         i = message.rows[j]
         if server.senders_of[i] == 0:
             copy_row(message.theta, j, server.sums, i)
         else:
-            e = 0
-            while e + LANES <= W:
-                together = load(server.sums, W * i + e) + load(message.theta, W * j + e)
-                store(server.sums, W * i + e, together)
-                e += LANES
-            if e < W:
-                n = W - e
-                together = load(server.sums, W * i + e, n) + load(message.theta, W * j + e, n)
-                store(server.sums, W * i + e, together, n)
+            add_half(message.theta, W * j, server.sums, W * i, D)
+            add_half(message.theta, W * j + D, server.sums, W * i + D, W - D)
         server.senders_of[i] += 1
     for e in range(message.n[1]):
         server.extras[e] += message.extras[e]
     server.senders[0] += 1
+
+
+@part
+def average_half(theta, sums, start, n, silent, share):
+    """theta = (silent theta + sums) share on flat entries start .. start + n."""
+    e = 0
+    while e < n:
+        k = min(LANES, n - e)
+        mean = fma(load(theta, start + e, k), silent, load(sums, start + e, k)) * share
+        store(theta, start + e, mean, k)
+        e += LANES
 
 
 @part
@@ -273,18 +326,14 @@ def average(server, n_clients):
     """
     theta = server.model.theta
     W = theta.shape[1]
+    D = W // 2
     share = 1.0 / n_clients
     for i in range(theta.shape[0]):
         if server.senders_of[i] == 0:
             continue
         silent = float(n_clients - server.senders_of[i])
-        e = 0
-        while e < W:
-            n = min(LANES, W - e)
-            kept = load(theta, W * i + e, n)
-            mean = fma(kept, silent, load(server.sums, W * i + e, n)) * share
-            store(theta, W * i + e, mean, n)
-            e += LANES
+        average_half(theta, server.sums, W * i, D, silent, share)
+        average_half(theta, server.sums, W * i + D, W - D, silent, share)
         server.model.norm2[i] = squared_norm(theta, i)
         server.senders_of[i] = 0
 
@@ -504,7 +553,6 @@ def blank_message(algorithm: FederatedAlgorithm, params: Any, model: Any) -> Mes
     return Message(
         rows=np.zeros(m, dtype=np.int64),
         theta=np.zeros((m, W)),
-        norm2=np.zeros(m),
         extras=np.zeros(E),
         n=np.zeros(2, dtype=np.int64),
     )

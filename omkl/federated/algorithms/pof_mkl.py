@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from omkl.engine import Schedule, at
-from omkl.features import RandomFeatures, gradient_step
-from omkl.federated.protocol import average, copy_row, evaluate, register
+from omkl.features import RandomFeatures
+from omkl.federated.protocol import average, evaluate, register, step_into
 from omkl.jit import part
 from omkl.params import NON_NEGATIVE, UP_TO_N, Range
 from omkl.weights import softmax, weighted_mean
@@ -123,15 +123,9 @@ def local(params, server, own, k, t, y, y_hat, room, message):
     step = at(params.eta, t) / room.p[0]
     for j in range(message.n[0]):
         i = message.rows[j]
-        copy_row(server.model.theta, i, message.theta, j)
-        gradient_step(
-            message,
-            j,
-            i,
-            room.buffers,
-            2.0 * step * (room.f[i] - y),
-            1.0 - 2.0 * step * params.lam,
-        )
+        slope = 2.0 * step * (room.f[i] - y)
+        shrink = 1.0 - 2.0 * step * params.lam
+        step_into(server.model, i, message, j, room.buffers, slope, shrink)
 
 
 def aggregate(params, server, t, n_clients):

@@ -29,8 +29,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from omkl.engine import Schedule, at
-from omkl.features import gradient_step
-from omkl.federated.protocol import average, choose_every, copy_row, evaluate, register
+from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
 from omkl.jit import part
 from omkl.params import NON_NEGATIVE
 from omkl.weights import weighted_mean
@@ -58,8 +57,8 @@ def step_every(eta, lam, server, y, room, message):
         i = message.rows[j]
         error = room.f[i] - y
         room.loss[i] = error * error + lam * server.model.norm2[i]
-        copy_row(server.model.theta, i, message.theta, j)
-        gradient_step(message, j, i, room.buffers, 2.0 * eta * error, 1.0 - 2.0 * eta * lam)
+        slope, shrink = 2.0 * eta * error, 1.0 - 2.0 * eta * lam
+        step_into(server.model, i, message, j, room.buffers, slope, shrink)
 
 
 @part
