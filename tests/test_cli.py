@@ -57,7 +57,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
     [
         (
             "algorithm=rakr",
-            "there is no algorithm=rakr. Did you mean raker? There are: gf, omkr, poly, raker",
+            "there is no algorithm=rakr. Did you mean raker? There are: em_kofl, gf",
         ),
         ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
         ("kernels=rbf42", "Did you mean rbf41? There are: gaussian17, rbf41, rbf41_exact, rbf51"),
@@ -65,12 +65,12 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
         (
             "algorithm=raker algorithm.M=5",
-            "raker has no algorithm.M (but gf, sfg, sfg_mkl, sfg_mkl_r, sfg_r",
+            "raker has no algorithm.M (but gf, pof_mkl, sfg, sfg_mkl, sfg_mkl_r, sfg_r",
         ),
         ("+algorithm.foo=5", "there is no algorithm.foo with sfg_r."),
         (
             "sede=3",
-            "there is no sede. Did you mean seed? There are: algorithm, dataset, kernels, D",
+            "there is no sede. Did you mean seed? There are: algorithm, dataset, kernels, federation, D",
         ),
         ("M=5", "Did you mean algorithm.M?"),
         ("stream.scalling=whole", "Did you mean stream.scaling?"),
