@@ -70,7 +70,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("+algorithm.foo=5", "there is no algorithm.foo with sfg_r."),
         (
             "sede=3",
-            "there is no sede. Did you mean seed? There are: algorithm, dataset, kernels, federation",
+            "there is no sede. Did you mean seed? There are: algorithm, dataset, kernels, feder",
         ),
         ("M=5", "Did you mean algorithm.M?"),
         ("stream.scalling=whole", "Did you mean stream.scaling?"),
