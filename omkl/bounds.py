@@ -438,13 +438,13 @@ def _epsilon(run: Run) -> float:
 def _dominating(run: Run) -> int:
     """Size of the dominating set of the run's similarity graph."""
     from omkl.graphs import dissimilarity_graph, dominating_set
-    from omkl.kernels import Kernel, log_divergence
+    from omkl.kernels import Kernel, divergence
 
     curves = run.curves
     pairs = zip(curves["kernel_family"], curves["kernel_bandwidth"], strict=True)
     dictionary = tuple(Kernel(str(family), float(b)) for family, b in pairs)
-    divergence = log_divergence(dictionary, run.result["n_inputs"])
-    return len(dominating_set(dissimilarity_graph(divergence, int(run.result["params"]["M"]))))
+    delta = divergence(dictionary, run.result["n_inputs"])
+    return len(dominating_set(dissimilarity_graph(delta, int(run.result["params"]["M"]))))
 
 
 def _scaling(run: Run) -> str:

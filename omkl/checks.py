@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms, engine, jit, params, support
+from omkl import algorithms, engine, jit, params, sampling
 from omkl.engine import Algorithm, Learner
-from omkl.features import features_of
+from omkl.features import RandomFeatures, features_of
 from omkl.kernels import Kernel
-from omkl.support import Sums
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
 DICTIONARY = tuple(
@@ -31,6 +30,8 @@ DICTIONARY = tuple(
     + [Kernel("laplacian", b) for b in (0.5, 3.0)]
 )
 INPUTS, FEATURES, ROUNDS = 3, 8, 400
+# With these every kernel is evaluated and predicts, and every label is asked for.
+FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0}
 
 
 class Check(NamedTuple):
@@ -49,13 +50,25 @@ class Case:
         self.module = sys.modules[self.algorithm.module]
 
     def params(self, N: int = len(DICTIONARY), T: int = ROUNDS, **changes: Any) -> Any:
-        """Params with every field that may not exceed N cut to half of it."""
+        """Params with every field that may not exceed N cut to half of it.
+
+        Changes of parameters that the algorithm lacks are left out.
+        """
         given = dict(self.settings)
         for field in ("M", "rank"):
             if field in given:
                 given[field] = min(given[field], max(1, N // 2))
         given |= {k: v for k, v in changes.items() if k in given}
         return params.build(self.algorithm.Params, given, T, {"N": N, "D": FEATURES})
+
+    @property
+    def classifies(self) -> bool:
+        return self.algorithm.task == "classification"
+
+    def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
+        """X (T, 3) and y (T,): the targets of ``stream``, or which side of 0.5 they are on."""
+        X, y = stream(T)
+        return X, np.where(y > 0.5, 1.0, -1.0) if self.classifies else y
 
     def learner(
         self,
@@ -114,7 +127,7 @@ def check_interface(case: Case) -> None:
 def check_predict_is_pure(case: Case) -> None:
     """``predict`` changes neither state nor round, and repeats itself."""
     learner = case.learner()
-    X, y = stream()
+    X, y = case.stream()
     learner.partial_fit(X[:50], y[:50])
     rnd, t = learner._round, learner.t + 1
     engine.select(learner.params, learner.state, t, learner.rng, rnd)
@@ -126,9 +139,27 @@ def check_predict_is_pure(case: Case) -> None:
     assert pickle.dumps((learner.state, rnd)) == before
 
 
+def check_every_kernel(case: Case) -> None:
+    """A learner that says so evaluates all kernels in their order, whatever it has seen."""
+    if case.algorithm.exact or case.algorithm.represent:
+        raise Skip("exact kernels: nothing is computed ahead by kernel")
+    X, y = case.stream()
+    learner = case.learner()
+    if not case.algorithm.every_kernel:
+        learner.partial_fit(X, y)
+        assert learner.used.min() < len(y), "register it with every_kernel=True"
+        return
+
+    def look(rnd: engine.Round) -> Callable[[], None]:
+        np.testing.assert_array_equal(rnd.evaluate[: rnd.n[0]], np.arange(len(rnd.f)))
+        return lambda: None
+
+    play(learner, X, y, look)
+
+
 def check_bounded_memory(case: Case) -> None:
     """The state takes as much room after 1,000 rounds as after 10."""
-    X, y = stream(1000)
+    X, y = case.stream(1000)
     learner = case.learner(T=1000)
     learner.partial_fit(X[:10], y[:10])
     early = len(pickle.dumps(learner.state))
@@ -138,7 +169,7 @@ def check_bounded_memory(case: Case) -> None:
 
 def check_no_second_compilation(case: Case) -> None:
     """Another dictionary, dimension, seed or setting needs no new machine code."""
-    X, y = stream()
+    X, y = case.stream()
     case.learner().partial_fit(X, y)
     before = jit.n_specialisations(engine.run_block)
     case.learner(seed=3, lam=0.1).partial_fit(X[:7], y[:7])
@@ -148,7 +179,7 @@ def check_no_second_compilation(case: Case) -> None:
 
 def check_pickle_and_resume(case: Case) -> None:
     """Pickled in mid-stream and resumed: the same bits."""
-    X, y = stream()
+    X, y = case.stream()
     whole = case.learner().partial_fit(X, y).y_hat
     learner = case.learner()
     head = learner.partial_fit(X[:333], y[:333]).y_hat
@@ -159,7 +190,7 @@ def check_pickle_and_resume(case: Case) -> None:
 
 def check_blocks(case: Case) -> None:
     """Blocks of 1, 7 and T rounds: the same bits."""
-    X, y = stream()
+    X, y = case.stream()
     whole = case.learner().partial_fit(X, y).y_hat
     for size in (1, 7):
         learner = case.learner()
@@ -172,7 +203,7 @@ def check_blocks(case: Case) -> None:
 
 def check_threads(case: Case) -> None:
     """Eight seeds on 8 threads and on 1: the same bits."""
-    X, y = stream()
+    X, y = case.stream()
 
     def one(seed: int) -> np.ndarray:
         return case.learner(seed).partial_fit(X, y).y_hat
@@ -185,7 +216,7 @@ def check_threads(case: Case) -> None:
 
 def check_python_equals_compiled(case: Case) -> None:
     """The three steps as plain Python: the same numbers to 1e-12."""
-    X, y = stream()
+    X, y = case.stream()
     compiled = case.learner().partial_fit(X, y).y_hat
     plain = play(case.learner(), X, y)
     np.testing.assert_allclose(plain, compiled, rtol=0, atol=1e-12)
@@ -193,11 +224,11 @@ def check_python_equals_compiled(case: Case) -> None:
 
 def check_causality(case: Case) -> None:
     """Other labels from round s on never change a prediction up to round s."""
-    X, y = stream()
+    X, y = case.stream()
     first = case.learner().partial_fit(X, y).y_hat
     for s in (0, 1, 57, 399):
         other = y.copy()
-        other[s:] = 1.0 - other[s:]
+        other[s:] = -other[s:] if case.classifies else 1.0 - other[s:]
         np.testing.assert_array_equal(
             case.learner().partial_fit(X, other).y_hat[: s + 1], first[: s + 1]
         )
@@ -209,9 +240,9 @@ def check_honesty(case: Case) -> None:
     In every round the frequencies of all other kernels are NaN while the round
     lasts, and their theta must come out of it as it went in.
     """
-    if case.algorithm.exact:
+    if case.algorithm.exact or case.algorithm.represent:
         raise Skip("evaluates all kernels: there are no others")
-    X, y = stream()
+    X, y = case.stream()
     reference = play(case.learner(), X, y)
     learner = case.learner()
 
@@ -232,9 +263,21 @@ def check_honesty(case: Case) -> None:
     np.testing.assert_array_equal(play(learner, X, y, poison), reference)
 
 
+def check_labels_not_asked_for(case: Case) -> None:
+    """Labels that were not asked for may be anything: the same bits."""
+    X, y = case.stream()
+    first = case.learner().partial_fit(X, y)
+    if first.asked.all():
+        raise Skip("asks for every label")
+    other = np.where(first.asked, y, np.nan)
+    second = case.learner().partial_fit(X, other)
+    np.testing.assert_array_equal(second.y_hat, first.y_hat)
+    np.testing.assert_array_equal(second.asked, first.asked)
+
+
 def check_selection(case: Case) -> None:
     """Selected kernels are distinct, in range, and those combined are among the evaluated."""
-    X, y = stream()
+    X, y = case.stream()
     learner = case.learner()
 
     def inspect_round(rnd: engine.Round) -> Callable[[], None]:
@@ -257,6 +300,8 @@ def check_importance_weights(case: Case) -> None:
     for field in ("log_w", "log_u"):  # uneven, or a wrong share would not show
         if field in state._fields:
             getattr(state, field)[:] = -0.3 * np.arange(N)
+    if "trees" in state._fields:
+        sampling.stale(state.trees)
     weight = np.zeros((n, N))
     for k in range(n):
         engine.select(learner.params, state, 41, learner.rng, learner._round)
@@ -272,6 +317,8 @@ def check_extreme_losses(case: Case) -> None:
     T = 5_000 if case.algorithm.exact else 100_000  # a growing support takes T^2 time
     X = rng.uniform(-1.0, 1.0, size=(T, INPUTS)) / np.sqrt(INPUTS)
     y = rng.integers(0, 2, size=T).astype(float)
+    if case.classifies:
+        y = 2.0 * y - 1.0
     learner = case.learner(T=T)
     y_hat = learner.partial_fit(X, y).y_hat
     assert np.all(np.isfinite(y_hat))
@@ -280,7 +327,7 @@ def check_extreme_losses(case: Case) -> None:
 
 def check_degenerate(case: Case) -> None:
     """One input, one kernel, one round, constant x, x = 0: finite predictions."""
-    X, y = stream()
+    X, y = case.stream()
     one = (Kernel("gaussian", 1.0),)
     for learner, inputs in (
         (case.learner(d=1), X[:, :1]),
@@ -295,26 +342,31 @@ def check_degenerate(case: Case) -> None:
 
 def check_permutation(case: Case) -> None:
     """The order of the dictionary does not matter."""
-    X, y = stream()
+    X, y = case.stream()
     order = np.array([3, 0, 5, 1, 4, 2])
-    reference = case.learner(M=len(DICTIONARY))
+    if "drawn" in case.learner().state._fields:
+        raise Skip("draws who learns: another order is another draw")
+    reference = case.learner(**FULL)
     y_hat = reference.partial_fit(X, y).y_hat
     if reference.used.min() < len(y):
         raise Skip("draws single kernels: another order is another draw")
     shuffled = tuple(DICTIONARY[i] for i in order)
     model = None
-    if not case.algorithm.exact:  # the same features, in the other order
-        fresh = case.learner(M=len(DICTIONARY)).state.model
+    representation = case.algorithm.exact or case.algorithm.represent
+    if not representation:  # the same features, in the other order
+        fresh = case.learner(**FULL).state.model
         model = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
-    other = case.learner(dictionary=shuffled, model=model, M=len(DICTIONARY))
+    other = case.learner(dictionary=shuffled, model=model, **FULL)
     np.testing.assert_allclose(other.partial_fit(X, y).y_hat, y_hat, rtol=0, atol=1e-10)
 
 
 def check_one_kernel(case: Case) -> None:
-    """With one kernel every regressor is online gradient descent."""
-    X, y = stream()
+    """With one kernel every regressor is online gradient descent, every classifier a Perceptron."""
+    X, y = case.stream()
+    if case.classifies:
+        return _is_a_perceptron(case, X, y)
     one = (Kernel("gaussian", 0.5),)
-    learner = case.learner(dictionary=one)
+    learner = case.learner(dictionary=one, **(FULL | {"M": 1}))
     if case.algorithm.exact:
         if tuple(case.algorithm.kernels(learner.params, one)) != one:
             raise Skip("its only kernel is its own")
@@ -334,12 +386,50 @@ def check_one_kernel(case: Case) -> None:
     np.testing.assert_allclose(learner.partial_fit(X, y).y_hat, expected, rtol=0, atol=1e-11)
 
 
+def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
+    """The kernel Perceptron, by its Gram matrix; a norm that is not reached is no limit."""
+    one = (Kernel("gaussian", 0.5),)
+    learner = case.learner(dictionary=one, R=1e9, budget=len(y))
+    K = one[0].gram(X, X)
+    if isinstance(learner.state.model, RandomFeatures):
+        z = features_of(learner.state.model.omega[0].copy(), X)
+        K = z @ z.T
+    alpha, expected = np.zeros(len(y)), np.empty(len(y))
+    for s in range(len(y)):
+        expected[s] = np.sign(K[s] @ alpha)
+        alpha[s] = y[s] if y[s] * expected[s] <= 0.0 else 0.0
+    y_hat = learner.partial_fit(X, y).y_hat
+    np.testing.assert_array_equal(np.sign(y_hat), expected)
+    assert learner.state.updates[0] == np.count_nonzero(alpha)
+
+
+def check_draws(case: Case) -> None:
+    """Which classifiers may learn is drawn with the probabilities that the state states."""
+    learner = case.learner()
+    if not case.classifies or "drawn" not in learner.state._fields:
+        raise Skip("draws nobody")
+    state, n, N = learner.state, 20_000, len(DICTIONARY)
+    state.log_w[:] = -0.3 * np.arange(N)  # uneven, or a wrong share would not show
+    counts = np.zeros(N)
+    for _ in range(n):
+        engine.select(learner.params, state, 41, learner.rng, learner._round)
+        if len(state.drawn) == 1:
+            counts[state.drawn[0]] += 1
+        else:
+            counts += state.drawn
+    error = np.abs(counts / n - state.p)
+    assert np.all(error < 5.0 * np.sqrt(state.p * (1.0 - state.p) / n) + 1e-12), error
+    q = np.exp(state.log_w) / np.exp(state.log_w).sum()
+    delta, floor = learner.params.delta, 1.0 / N if len(state.drawn) == 1 else 1.0
+    np.testing.assert_allclose(state.p, (1.0 - delta) * q + delta * floor, rtol=1e-12)
+
+
 def check_complete_graph(case: Case) -> None:
-    """Where every node sees every kernel, a graph-aided learner is the full-information one."""
-    if case.algorithm.exact:
-        raise Skip("exact kernels: there is no graph")
-    X, y = stream()
-    learner = case.learner(M=len(DICTIONARY))
+    """Where every node sees every kernel and every label, a learner is the passive one, Raker."""
+    if case.algorithm.exact or case.classifies:
+        raise Skip("there is no graph")
+    X, y = case.stream()
+    learner = case.learner(**FULL)
     y_hat = learner.partial_fit(X, y).y_hat
     if learner.used.min() < len(y):
         raise Skip("draws with replacement: no setting makes it evaluate every kernel")
@@ -351,9 +441,13 @@ def check_complete_graph(case: Case) -> None:
 
 def check_learns(case: Case) -> None:
     """On a realisable stream the last third is predicted much better than by the mean."""
-    X, y = stream(6000)
+    X, y = case.stream(6000)
     y_hat = case.learner(T=6000).partial_fit(X, y).y_hat
     last = slice(4000, 6000)
+    if case.classifies:
+        rarer = min(np.mean(y[last] > 0.0), np.mean(y[last] < 0.0))
+        assert np.mean(y_hat[last] * y[last] <= 0.0) < 0.5 * rarer
+        return
     assert np.mean((y_hat[last] - y[last]) ** 2) < 0.5 * np.var(y[last])
 
 
@@ -371,8 +465,7 @@ def play(
     for s in range(len(y)):
         learner.t += 1
         rnd = learner._round
-        if isinstance(rnd.buffers, Sums):
-            support.ahead(learner.make_room(1), rnd.buffers, X[s : s + 1], None)
+        learner.take_sums_ahead(X[s : s + 1])
         parameters, state, t = learner.params, learner.state, learner.t
         engine.select(parameters, state, t, learner.rng, rnd)
         after = spy(rnd) if spy else None

@@ -5,15 +5,19 @@ from __future__ import annotations
 import _thread
 import contextlib
 import difflib
+import importlib.util
 import json
 import math
 import os
+import re
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omkl.cores import share_the_machine
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -92,14 +96,18 @@ def _run(arguments: Sequence[str]) -> int:
     import hydra
     from hydra.errors import HydraException
 
+    from omkl import starting
+
     try:
         line = CommandLine(arguments)
         sys.argv[1:] = line.checked()
         OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)
         folder = str(conf_folder())
         main = hydra.main(version_base="1.3", config_path=folder, config_name="config")(job)
+        once = starting.composing_once() if line.plain else contextlib.nullcontext()
         try:
-            main()
+            with once:
+                main()
         except (Exception, SystemExit):
             Sweep.finish()
             raise
@@ -131,6 +139,28 @@ _exit_code = 0
 
 class UsageError(ValueError):
     """The command line names something that does not exist."""
+
+
+# Launchers of others: the package of each, and our extra that installs it.
+EXTRAS = {
+    "joblib": ("hydra_joblib_launcher", "sweep"),
+    "submitit_local": ("hydra_submitit_launcher", "slurm"),
+    "submitit_slurm": ("hydra_submitit_launcher", "slurm"),
+    "ray": ("hydra_ray_launcher", "ray"),
+}
+
+
+def _spelt_out(text: str) -> str:
+    """``launcher=batch launcher.workers=2`` is short for Hydra's group hydra/launcher."""
+    text = re.sub(r"^launcher(?==)", "hydra/launcher", text)
+    return re.sub(r"^(\+{0,2})launcher(?=\.)", r"\1hydra.launcher", text)
+
+
+def _installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(f"hydra_plugins.{package}") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 class CommandLine:
@@ -166,6 +196,13 @@ class CommandLine:
             if flag in ("--config-dir", "-cd") and value:
                 self.folders.append(Path(value))
 
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but the YAML files of ``conf`` and these arguments sets anything."""
+        flags = {argument.partition("=")[0] for argument in self.arguments}
+        mode = any("hydra.mode" in argument for argument in self.arguments)
+        return not mode and not flags & {*self._ANOTHER_MATTER} and len(self.folders) == 1
+
     def checked(self) -> list[str]:
         """The command line for Hydra. Raises UsageError that lists what exists, and the nearest.
 
@@ -178,7 +215,7 @@ class CommandLine:
         rewritten = list(self.arguments)
         parsed = []
         for number, text in self.overrides:
-            text, override = _parsed(text)
+            text, override = _parsed(_spelt_out(text))
             rewritten[number] = text
             parsed.append((number, text, override))
             if override.key_or_group == "hydra.searchpath":
@@ -204,6 +241,7 @@ class CommandLine:
         for _, text, override in parsed:
             if override.is_sweep_override() and not sweeping:
                 raise UsageError(f"{text} names several values: add -m to run them one by one")
+        rewritten += self._launched(parsed, sweeping)
         for group, names in chosen.items():
             for name in names:
                 if name not in groups[group]:
@@ -224,8 +262,39 @@ class CommandLine:
                 self._setting(text, override, chosen)
         # Hydra wants its own options first.
         places = [number for number, _, _ in parsed]
-        options = [text for number, text in enumerate(rewritten) if number not in places]
-        return [*options, *(rewritten[number] for number in places)]
+        n = len(self.arguments)
+        options = [text for number, text in enumerate(rewritten[:n]) if number not in places]
+        return [*options, *(rewritten[number] for number in places), *rewritten[n:]]
+
+    def _launched(self, parsed: Sequence[tuple[int, str, Any]], sweeping: bool) -> list[str]:
+        """Look up the launcher; what else it sets, unless that is set already."""
+        chosen = [o.value() for _, _, o in parsed if o.key_or_group == "hydra/launcher"]
+        launcher = str(chosen[-1]) if chosen else "basic"
+        known = ["basic", "batch", *EXTRAS]
+        if launcher not in known and difflib.get_close_matches(launcher, known):
+            raise UsageError(_unknown(f"launcher={launcher}", launcher, known))
+        if launcher not in known[1:]:
+            return []  # Hydra knows it, or says what there is
+        if not sweeping:
+            raise UsageError(f"launcher={launcher} runs the jobs of a sweep: add -m")
+        if launcher == "batch":
+            given = {override.key_or_group for _, _, override in parsed}
+            quick = {"figures": "false", "tracking": "none"}
+            added = [f"{key}={value}" for key, value in quick.items() if key not in given]
+            if added:
+                print(
+                    f"launcher=batch sets {' '.join(added)}. Later: omkl-report figures, "
+                    "omkl-report rebuild-tracking."
+                )
+            return added
+        package, extra = EXTRAS[launcher]
+        if not _installed(package):
+            raise UsageError(
+                f"launcher={launcher} is not installed: in the checkout, "
+                f"pip install -e '.[{extra}]'"
+            )
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
+        return []
 
     def _parameter(
         self, text: str, override: Any, group: str, field: str, names: Sequence[str]
@@ -289,6 +358,7 @@ class CommandLine:
                 if name not in names:
                     names.append(name)
         found.pop("table", None)  # for omkl-report
+        found.pop("comparison", None)
         return {k: sorted(v, key=lambda name: ("/" in name, name)) for k, v in found.items()}
 
     def fields(self, group: str, name: str) -> dict[str, Any]:
@@ -429,42 +499,65 @@ def job(cfg: DictConfig) -> None:
     global _exit_code
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
+
+    hydra_config = HydraConfig.get()
+    config = configuration(cfg, hydra_config.overrides.task)
+    from omkl.report import console
+
+    prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions
+    classify = "classification" in (config["task"], config["dataset"].get("task"))
+    if hydra_config.mode != RunMode.MULTIRUN:
+        from omkl import runner
+
+        label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
+        with console.Bar(label, config["seeds"], not prompted, classify) as progress:
+            outcome = runner.run(config, progress)
+        console.print_outcome(outcome, Path(config["outputs"]))
+        _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
+        return
+    # A launcher may run jobs in other processes, whose bars would write over each other.
+    elsewhere = Sweep.folder is None
+    if elsewhere:
+        share_the_machine()
+        Sweep.recall(Path(hydra_config.sweep.dir))
+        if config["fail_fast"] and Sweep.has_failed(Path(hydra_config.sweep.dir)):
+            return
+    task = Sweep.task(config, hydra_config.runtime.output_dir, hydra_config.job.num)
+    if task is None:
+        return
+    from omkl import comparators
+
+    with (
+        comparators.one_thread_each() if elsewhere else contextlib.nullcontext(),
+        console.Bar(task.label, config["seeds"], not (elsewhere or prompted), classify) as progress,
+    ):
+        text, failed = Sweep.work(task, progress)
+    if elsewhere:  # Lines tells it
+        return
+    print(text, flush=True)
+    if failed and config["fail_fast"]:
+        raise SystemExit(EXIT_FAILED)
+
+
+def configuration(cfg: DictConfig, given: Sequence[str]) -> dict[str, Any]:
+    """What a job is made of, from Hydra's configuration and the overrides of the job."""
     from omegaconf import OmegaConf
 
     container = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(container, dict)
     config = {str(k): v for k, v in container.items()}
-    hydra_config = HydraConfig.get()
-    given = [text.lstrip("+").partition("=")[0] for text in hydra_config.overrides.task]
-    if any(key.startswith("kernels.") for key in given) and "kernels.name" not in given:
+    keys = [text.lstrip("+").partition("=")[0] for text in given]
+    if any(key.startswith("kernels.") for key in keys) and "kernels.name" not in keys:
         config["kernels"]["name"] = "own"
-    from omkl import runner
-    from omkl.report import console
+    return config
 
-    sweeping = hydra_config.mode == RunMode.MULTIRUN
-    label, place = "", None
-    if sweeping:
-        config = runner.fit_to_algorithm(config)
-        label = Sweep.label(config, hydra_config.job.num)
-        place = Sweep.claim(config, hydra_config.runtime.output_dir, hydra_config.job.num)
-    label += f"{config['algorithm']['name']} on {config['dataset']['name']}"
-    if sweeping:
-        label += Sweep.settings(config)
-        if place is None:
-            print(f"{label}: the same as an earlier job", flush=True)
-            return
-    # Jobs that a launcher runs in other processes would write over each other's bars.
-    shown = not sweeping or Sweep.folder is not None
-    with console.Bar(label, config["seeds"], shown) as progress:
-        outcome = runner.run(config, progress)
-    if place is None:
-        console.print_outcome(outcome, Path(config["outputs"]))
-        _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
-        return
-    Sweep.record(place, outcome)
-    console.print_line(label, outcome)
-    if outcome.status == "failed" and config["fail_fast"]:
-        raise SystemExit(EXIT_FAILED)
+
+class Task(NamedTuple):
+    """A job of a sweep: how it is called, what it is made of, and its file in the sweep."""
+
+    label: str
+    config: dict[str, Any]
+    place: Path
 
 
 class Sweep:
@@ -479,6 +572,7 @@ class Sweep:
     figures = True
     n_jobs: int | None = None
     swept: tuple[str, ...] = ()
+    lines: Lines | None = None
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Called by Hydra, before any job and in this process."""
@@ -499,6 +593,19 @@ class Sweep:
         Sweep.swept = tuple(counts)
         each = [n for n in counts.values() if n is not None]
         Sweep.n_jobs = math.prod(each) if len(each) == len(counts) else None
+        with contextlib.suppress(OSError):  # the sweeper meets the same and tells it
+            Sweep.folder.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({"n_jobs": Sweep.n_jobs, "swept": Sweep.swept})
+            (Sweep.folder / "sweep.json").write_text(text, encoding="utf-8")
+        if config.hydra.runtime.choices.get("hydra/launcher") in EXTRAS:
+            Sweep.lines = Lines(Sweep.folder)
+
+    @classmethod
+    def recall(cls, folder: Path) -> None:
+        """In the process of a job: what the process that began the sweep has found."""
+        with contextlib.suppress(OSError, ValueError):
+            facts = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
+            cls.n_jobs, cls.swept = facts["n_jobs"], tuple(facts["swept"])
 
     def __getattr__(self, name: str) -> Any:
         """Hydra's other occasions pass without notice."""
@@ -507,7 +614,7 @@ class Sweep:
         raise AttributeError(name)
 
     @classmethod
-    def label(cls, config: Mapping[str, Any], number: int) -> str:
+    def label(cls, number: int) -> str:
         if cls.n_jobs is None:
             return f"[{number + 1}] "
         return f"[{number + 1:{len(str(cls.n_jobs))}}/{cls.n_jobs}] "
@@ -525,6 +632,39 @@ class Sweep:
                 pairs.append(f"{key.removeprefix('algorithm.')}={value}")
         return f" ({', '.join(pairs)})" if pairs else ""
 
+    @classmethod
+    def task(cls, config: dict[str, Any], sweep_folder: str, number: int) -> Task | None:
+        """The job of this configuration; None, and told, if an earlier one has the same."""
+        from omkl import runner
+
+        config = runner.fit_to_algorithm(config)
+        label = f"{cls.label(number)}{config['algorithm']['name']} on {config['dataset']['name']}"
+        label += cls.settings(config)
+        place = cls.claim(config, sweep_folder, number)
+        if place is None:
+            print(f"{label}: the same as an earlier job", flush=True)
+            return None
+        return Task(label, config, place)
+
+    @staticmethod
+    def work(task: Task, progress: Any = None) -> tuple[str, bool]:
+        """Run a job: the text that tells how it ended, and whether it failed."""
+        from omkl import runner
+
+        return Sweep.ended(task, runner.run(task.config, progress))
+
+    @staticmethod
+    def ended(task: Task, outcome: Outcome) -> tuple[str, bool]:
+        from omkl.report import console
+
+        text = console.line_text(task.label, outcome)
+        Sweep.record(task.place, outcome, text)
+        return text, outcome.status == "failed"
+
+    @staticmethod
+    def has_failed(folder: Path) -> bool:
+        return any(fact["status"] == "failed" for fact, _ in _facts(folder))
+
     @staticmethod
     def claim(config: Mapping[str, Any], sweep_folder: str, number: int) -> Path | None:
         """A file for this job, or None if another job of the sweep has the same settings."""
@@ -536,20 +676,21 @@ class Sweep:
             with open(place, "x", encoding="utf-8") as file:
                 json.dump({"number": number, "status": "begun"}, file)
         except FileExistsError:
+            place.with_suffix(f".{number}").touch()  # the first of them has its place in the table
             return None
         return place
 
     @staticmethod
-    def record(place: Path, outcome: Outcome) -> None:
+    def record(place: Path, outcome: Outcome, text: str) -> None:
         from omkl import results
 
         run = outcome.run
         facts = json.loads(place.read_text(encoding="utf-8"))
-        facts |= {"status": outcome.status, "tracked": outcome.tracked}
+        facts |= {"status": outcome.status, "tracked": outcome.tracked, "text": text}
         facts["folder"] = os.path.relpath(run.folder, place.parent)
         if outcome.status == "failed":  # its run folder may not exist, or hold an older result
             facts |= {"result": run.result, "config": run.config}
-        results.write_atomically(place, json.dumps(facts, indent=2))
+        results.write_atomically(place, json.dumps(facts, indent=2), sync=False)
 
     @classmethod
     def finish(cls, interrupted: bool = False) -> None:
@@ -558,6 +699,8 @@ class Sweep:
         folder, cls.folder = cls.folder, None
         if folder is None:
             return
+        if cls.lines is not None:
+            cls.lines.finish()
         from rich.console import Console
 
         from omkl.report import console, tables
@@ -578,21 +721,63 @@ class Sweep:
         if cls.figures and not interrupted and len(finished) > 1:
             from omkl.report import figures
 
-            drawn = figures.comparison(finished, folder) + figures.summary(finished, folder)
+            drawn = figures.comparison(finished, folder)
+            if any(map(figures.saved_labels, finished)):
+                drawn += figures.comparison(finished, folder, "labels", against="labels")
+            drawn += figures.summary(finished, folder) + figures.tradeoff(finished, folder)
             names = ", ".join(path.name for path in drawn if path.suffix == ".png")
             print(f"plots    {names} (each as .pdf too)")
         if any(tracked for _, tracked in jobs):
             print(console.tracked_text(cls.outputs))
 
 
+class Lines:
+    """Tells the jobs of other processes as they end, from the files that they leave."""
+
+    def __init__(self, sweep: Path) -> None:
+        self.sweep = sweep
+        self.told: set[Path] = set()
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+        self.thread.start()
+
+    def _watch(self) -> None:
+        while not self.over.wait(0.5):
+            self._tell()
+
+    def _tell(self) -> None:
+        for fact, path in _facts(self.sweep, self.told):
+            if "text" in fact:
+                self.told.add(path)
+                print(fact["text"], flush=True)
+
+    def finish(self) -> None:
+        self.over.set()
+        self.thread.join()
+        self._tell()
+
+
+def _facts(sweep: Path, but: Container[Path] = ()) -> list[tuple[dict[str, Any], Path]]:
+    """What the jobs of a sweep have left, in the order of the jobs."""
+    facts = []
+    others: dict[str, int] = {}
+    for path in sweep.glob("jobs/*"):
+        number = path.suffix.removeprefix(".")
+        if number.isdigit():  # a job with the settings of another
+            others[path.stem] = min(int(number), others.get(path.stem, int(number)))
+        elif path.suffix == ".json" and path not in but:
+            with contextlib.suppress(ValueError):  # just being written
+                facts.append((json.loads(path.read_text(encoding="utf-8")), path))
+    for fact, path in facts:
+        fact["number"] = min(fact["number"], others.get(path.stem, fact["number"]))
+    return sorted(facts, key=lambda pair: pair[0]["number"])
+
+
 def _jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
     """The runs of the jobs that ended, in the order of the jobs, and whether they are tracked."""
     from omkl.results import Run
 
-    facts = [
-        (json.loads(path.read_text(encoding="utf-8")), path) for path in sweep.glob("jobs/*.json")
-    ]
-    for fact, path in sorted(facts, key=lambda pair: pair[0]["number"]):
+    for fact, path in _facts(sweep):
         if fact["status"] == "failed":
             run = Run(path.relative_to(sweep))  # where the traceback is, seen from the table
             run.__dict__.update(result=fact["result"], config=fact["config"])

@@ -7,14 +7,20 @@ of the lam a round of the learners' loss, only shapes the fit.
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from omkl.features import features_of
 from omkl.kernels import Kernel
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
@@ -104,6 +110,12 @@ def kernel_ridge(
 
 def one_thread_each() -> AbstractContextManager[object]:
     """Linear algebra on one thread a caller: our threads are over seeds and kernels."""
-    from threadpoolctl import threadpool_limits
+    return _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
 
-    return threadpool_limits(1, user_api="blas")
+
+@functools.cache
+def _libraries(scipy_too: bool) -> ThreadpoolController:
+    """The linear algebra that is loaded: NumPy's, and SciPy's own once it is imported."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -24,12 +24,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl import features, support
+from omkl import features, perceptrons, support
 from omkl.features import Buffers, RandomFeatures, Tile
 from omkl.jit import compiled, implement, part, tell_apart, uncached
+from omkl.perceptrons import Budgeted, NoRoom, Perceptrons, Scores
 from omkl.support import Sums, Support
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from omkl.kernels import Kernel
 
 
@@ -50,7 +53,7 @@ class Round(NamedTuple):
     combine: np.ndarray
     n: np.ndarray
     f: np.ndarray
-    buffers: Buffers | Tile | Sums
+    buffers: Buffers | Tile | Sums | Scores | NoRoom
 
 
 class Schedule(NamedTuple):
@@ -112,6 +115,18 @@ def _evaluate_support(buffers, model, X, row, rnd):
 implement(evaluate_row, Buffers, _evaluate_chosen)
 implement(evaluate_row, Tile, _evaluate_every)
 implement(evaluate_row, Sums, _evaluate_support)
+
+
+def _evaluate_perceptrons(buffers, model, X, row, rnd):
+    perceptrons.outputs(model, X[row], buffers, rnd.f)
+
+
+def _evaluate_budgeted(buffers, model, X, row, rnd):
+    perceptrons.budgeted_outputs(model, X[row], rnd.f)
+
+
+implement(evaluate_row, Scores, _evaluate_perceptrons)
+implement(evaluate_row, NoRoom, _evaluate_budgeted)
 
 
 def evaluate(model: RandomFeatures | Support, x: np.ndarray, rnd: Round) -> None:
@@ -187,6 +202,10 @@ class Algorithm(NamedTuple):
                features
     every_kernel   it evaluates all kernels in every round: features of several rounds
                are then computed together
+    task       "regression", or "classification": labels are -1 and +1, and the sign of a
+               prediction is the class
+    represent  (params, kernels, d) -> a fresh model, where it is another than these two
+    deterministic   whether another seed gives the same numbers on the same rows
     """
 
     name: str
@@ -199,6 +218,9 @@ class Algorithm(NamedTuple):
     exact: bool
     every_kernel: bool
     module: str
+    task: str = "regression"
+    represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None
+    deterministic: bool = False
 
 
 def register(
@@ -212,6 +234,9 @@ def register(
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] | None = None,
     exact: bool = False,
     every_kernel: bool = False,
+    task: str = "regression",
+    represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None,
+    deterministic: bool | None = None,
 ) -> Algorithm:
     """Make a module's three steps the ones that the engine takes for its Params."""
     for step, function in ((_STEPS[0], select), (_STEPS[1], predict), (_STEPS[2], update)):
@@ -219,8 +244,9 @@ def register(
     name = module.removeprefix("omkl.algorithms.").replace(".", "/")
     kernels = kernels or _dictionary
     return Algorithm(
-        name, Params, init, select, predict, update, kernels, exact, every_kernel, module
-    )
+        name, Params, init, select, predict, update, kernels, exact, every_kernel, module,
+        task, represent, exact if deterministic is None else deterministic,
+    )  # fmt: skip
 
 
 _STEPS = (select, predict, update)
@@ -243,6 +269,20 @@ def draw_features(dictionary: Sequence[Kernel], d: int, D: int, seed: int) -> Ra
     return features.random_features(dictionary, d, D, rng)
 
 
+PRECISIONS = ("float64", "float32")
+
+
+def check_precision(algorithm: Algorithm, precision: str) -> None:
+    """Raise ValueError unless the algorithm can have features of that precision."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision={precision!r} is none of {', '.join(PRECISIONS)}")
+    if algorithm.exact and precision != "float64":
+        raise ValueError(
+            f"precision={precision} rounds random features, and {algorithm.name} has exact "
+            "kernels; leave it at float64"
+        )
+
+
 class Learner:
     """One learner on one stream: the state of an algorithm, its generator and its clock.
 
@@ -263,6 +303,9 @@ class Learner:
         A representation to start from in place of a fresh one.
     threads
         Threads of an exact-kernel learner; the others use one.
+    precision
+        "float32": random features are rounded to single precision, coefficients and sums
+        are not. Predictions move by about 1e-8, and by more once that tips a choice of kernels.
     """
 
     def __init__(
@@ -273,11 +316,15 @@ class Learner:
         d: int,
         D: int,
         seed: int,
-        model: RandomFeatures | Support | None = None,
+        model: Any = None,
         threads: int = 1,
+        precision: str = "float64",
     ) -> None:
+        check_precision(algorithm, precision)
         kernels = algorithm.kernels(params, dictionary)
-        if model is None and algorithm.exact:
+        if model is None and algorithm.represent:
+            model = algorithm.represent(params, kernels, d)
+        elif model is None and algorithm.exact:
             model = support.support(kernels, d, support.TILE)
         elif model is None:
             model = draw_features(kernels, d, D, seed)
@@ -285,6 +332,7 @@ class Learner:
         self.d = d
         self.threads = threads
         self.every_kernel = algorithm.every_kernel
+        self.precision = precision
         self.state = algorithm.init(params, kernels, model)
         tell_apart(type(self.state))
         self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
@@ -292,7 +340,7 @@ class Learner:
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self.worst = np.zeros(1)  # largest squared error of a single kernel
-        self._round = _room(model, threads, self.every_kernel)
+        self._round = self._room()
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
         """Predict, then learn, row by row: X (n, d), y (n,). Any split gives the same numbers."""
@@ -303,7 +351,7 @@ class Learner:
                 f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
             )
         trace = Trace(np.empty(len(y)), np.empty(len(y), dtype=np.bool_))
-        if isinstance(self.state.model, Support):
+        if _has_tiles(self.state.model):
             self._stream_in_tiles(X, y, trace)
         else:
             self._stream(X, y, trace, slice(0, len(y)))
@@ -326,22 +374,32 @@ class Learner:
         self.t += rows.stop - rows.start
 
     def _stream_in_tiles(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
-        model = self.make_room(len(y))
-        buffers = self._round.buffers
-        assert isinstance(buffers, Sums)
         start = 0
         with support.threads(self.threads) as pool:
             while start < len(y):
-                stop = min(len(y), start + support.rows_of_tile(model))
-                support.ahead(model, buffers, X[start:stop], pool)
+                stop = min(len(y), start + self.rounds_of_tile())
+                self.take_sums_ahead(X[start:stop], pool)
                 self._stream(X, y, trace, slice(start, stop))
                 start = stop
 
-    def make_room(self, n_rows: int) -> Support:
-        """Let an exact-kernel learner's support grow by that many rows."""
-        model = support.with_room(self.state.model, int(self.state.model.n[0]) + n_rows)
+    def rounds_of_tile(self) -> int:
+        """How many rounds of an exact-kernel learner fit into the current tile."""
+        model = self.state.model
+        tiles = support if isinstance(model, Support) else perceptrons
+        return tiles.rows_of_tile(model)
+
+    def take_sums_ahead(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> None:
+        """Make room for the next rows X (n, d) of the current tile, and sum over finished ones."""
+        model, buffers = self.state.model, self._round.buffers
+        if isinstance(model, Support):
+            assert isinstance(buffers, Sums)
+            model = support.with_room(model, int(model.n[0]) + len(X))
+            support.ahead(model, buffers, X, pool)
+        elif isinstance(model, Perceptrons):
+            assert isinstance(buffers, Scores)
+            model = perceptrons.with_room(model, len(X))
+            perceptrons.ahead(model, buffers, X, pool)
         self.state = self.state._replace(model=model)
-        return model
 
     def learn_one(self, x: np.ndarray, y: float) -> float:
         """One round: the prediction for x (d,), given before y is learned."""
@@ -355,19 +413,27 @@ class Learner:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._run_block = _run_block_of(type(self.params))
-        self._round = _room(self.state.model, self.threads, self.every_kernel)
+        self._round = self._room()
+
+    def _room(self) -> Round:
+        model = self.state.model
+        N = model.n_kernels
+        if isinstance(model, Support):
+            buffers: Buffers | Tile | Sums | Scores | NoRoom = support.sums(model, self.threads)
+        elif isinstance(model, Perceptrons):
+            buffers = perceptrons.scores(model, self.threads)
+        elif isinstance(model, Budgeted):
+            buffers = NoRoom(np.zeros(1))
+        else:
+            buffers = features.buffers(model, self.every_kernel, self.precision)
+        return Round(
+            evaluate=np.zeros(N, dtype=np.int64),
+            combine=np.zeros(N, dtype=np.int64),
+            n=np.zeros(2, dtype=np.int64),
+            f=np.full(N, np.nan),
+            buffers=buffers,
+        )
 
 
-def _room(model: RandomFeatures | Support, n_threads: int, every_kernel: bool) -> Round:
-    N = model.n_kernels
-    if isinstance(model, Support):
-        buffers: Buffers | Tile | Sums = support.sums(model, n_threads)
-    else:
-        buffers = features.buffers(model, every_kernel)
-    return Round(
-        evaluate=np.zeros(N, dtype=np.int64),
-        combine=np.zeros(N, dtype=np.int64),
-        n=np.zeros(2, dtype=np.int64),
-        f=np.full(N, np.nan),
-        buffers=buffers,
-    )
+def _has_tiles(model: Any) -> bool:
+    return isinstance(model, Support | Perceptrons)

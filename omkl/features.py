@@ -11,14 +11,26 @@ kernel expansion (Rahimi and Recht, NIPS 2007).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.jit import compiled, part
-from omkl.vector import LANES, WHOLE, clip, flip_where_odd, fma, load, pack, store, total
+from omkl.jit import compiled, implement, part
+from omkl.vector import (
+    LANES,
+    WHOLE,
+    clip,
+    flip_where_odd,
+    fma,
+    load,
+    narrow,
+    pack,
+    store,
+    total,
+)
 
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
@@ -62,10 +74,10 @@ def random_features(
     return model
 
 
-def _aligned(shape: tuple[int, ...]) -> np.ndarray:
+def _aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
     """Zeros that begin at a cache line: a pack that straddles two is read twice."""
-    room = np.zeros(math.prod(shape) + LANES)
-    first = -room.ctypes.data % 64 // 8
+    room = np.zeros(math.prod(shape) + 64, dtype)
+    first = -room.ctypes.data % 64 // room.itemsize
     return room[first : first + math.prod(shape)].reshape(shape)
 
 
@@ -83,6 +95,13 @@ C1, C2 = -0.49999999999999983, 0.04166666666666437
 C3, C4 = -0.0013888888888785652, 2.480158727914876e-05
 C5, C6 = -2.755731652520198e-07, 2.087656773969985e-09
 C7, C8 = -1.1463039334831913e-11, 4.610293800524976e-14
+# The same in single precision, to 5e-9 and 2e-10.
+SHORT_S1, SHORT_S2 = np.float32(-0.16666657096596063), np.float32(0.008333017293095804)
+SHORT_S3, SHORT_S4 = np.float32(-0.00019806615287903617), np.float32(2.6000549256722136e-06)
+SHORT_C1, SHORT_C2 = np.float32(-0.4999999954955776), np.float32(0.04166664072806868)
+SHORT_C3, SHORT_C4 = np.float32(-0.001388840350765532), np.float32(2.476188619216889e-05)
+SHORT_C5 = np.float32(-2.6077104038124777e-07)
+ONE = np.float32(1.0)
 
 
 @part
@@ -105,6 +124,21 @@ def _sincos(x):
 
 
 @part
+def _sincos_in_single_precision(x):
+    """The same, computed in single precision once the half-periods are taken off."""
+    shifted = fma(x, PER_PI, WHOLE)
+    k = shifted - WHOLE
+    r = narrow(clip(fma(k, -PI_LOW, fma(k, -PI_HIGH, x)), HALF_PI))
+    v = r * r
+    s = fma(v, fma(v, fma(v, SHORT_S4, SHORT_S3), SHORT_S2), SHORT_S1)
+    c = fma(v, fma(v, fma(v, fma(v, SHORT_C5, SHORT_C4), SHORT_C3), SHORT_C2), SHORT_C1)
+    return (
+        flip_where_odd(fma(r * v, s, r), shifted),
+        flip_where_odd(fma(v, c, ONE), shifted),
+    )
+
+
+@part
 def _sincos_of_first(n, x, sin, cos, start):
     """The first n of x; the results from ``start`` on."""
     j = 0
@@ -117,6 +151,42 @@ def _sincos_of_first(n, x, sin, cos, start):
         s, c = _sincos(load(x, j, n - j))
         store(sin, start + j, s, n - j)
         store(cos, start + j, c, n - j)
+
+
+class Double(NamedTuple):
+    """Sines and cosines of a round, or of a tile of rounds: not yet divided by sqrt(D)."""
+
+    sin: np.ndarray
+    cos: np.ndarray
+
+
+class Single(NamedTuple):
+    """As ``Double`` in single precision."""
+
+    sin: np.ndarray
+    cos: np.ndarray
+
+
+@functools.singledispatch
+def fill(waves, n, angle, start):
+    """Sine and cosine of the first n angles, from ``start`` on."""
+    raise TypeError(f"no trigonometry is registered for {type(waves)}")
+
+
+def _fill_double(waves, n, angle, start):
+    _sincos_of_first(n, angle, waves.sin, waves.cos, start)
+
+
+def _fill_single(waves, n, angle, start):
+    for j in range(0, n, LANES):
+        k = min(LANES, n - j)
+        s, c = _sincos_in_single_precision(load(angle, j, k))
+        store(waves.sin, start + j, s, k)
+        store(waves.cos, start + j, c, k)
+
+
+implement(fill, Double, _fill_double)
+implement(fill, Single, _fill_single)
 
 
 @compiled
@@ -132,44 +202,51 @@ def sincos(x, sin, cos):
 class Buffers(NamedTuple):
     """Room for the features of one round, for learners that choose kernels.
 
-    angle, sin, cos   (N D,), the last two not yet divided by sqrt(D)
-    place             (2,) int64: the features of the evaluated kernel number m begin at
-                      m place[0] + place[1]; here m D
+    angle   (N D,)
+    waves   sines and cosines, (N D,) each
+    place   (2,) int64: the features of the evaluated kernel number m begin at
+            m place[0] + place[1]; here m D
     """
 
     angle: np.ndarray
-    sin: np.ndarray
-    cos: np.ndarray
+    waves: Double | Single
     place: np.ndarray
 
 
 class Tile(NamedTuple):
-    """Room for the features of several rounds, for learners that evaluate every kernel.
+    """Room for the features of several rows, for learners that evaluate every kernel.
 
-    Their arguments are a small matrix product for a tile of rounds, so that the
+    Their arguments are a small matrix product for a tile of rows, so that the
     frequencies are read once for all of them.
 
-    angle      (ROWS D,)
-    sin, cos   (N ROWS D,): kernel by kernel, round by round
-    place      (2,) as in ``Buffers``: rounds D and the present round's part of that
+    angle   (ROWS D,)
+    waves   sines and cosines, (N rows D,) each: kernel by kernel, row by row
+    place   (2,) as in ``Buffers``: rows D and the present row's part of that
     """
 
     angle: np.ndarray
-    sin: np.ndarray
-    cos: np.ndarray
+    waves: Double | Single
     place: np.ndarray
 
 
-ROWS = 4  # rounds of a tile
+ROWS = 4  # of a tile, whose arguments are computed at once
 
 
-def buffers(model: RandomFeatures, every_kernel: bool = False) -> Buffers | Tile:
-    """Empty room for the features of a model's rounds."""
+def buffers(
+    model: RandomFeatures,
+    every_kernel: bool = False,
+    precision: str = "float64",
+    rows: int = ROWS,
+) -> Buffers | Tile:
+    """Empty room for the features of a model's rounds; ``rows`` of a tile are a choice of speed."""
     N, _, D = model.omega.shape
+    n = N * D * (rows if every_kernel else 1)
+    single = precision == "float32"
+    waves = (Single if single else Double)(_aligned((n,), precision), _aligned((n,), precision))
+    place = np.array([D, 0])
     if every_kernel:
-        n = N * ROWS * D
-        return Tile(_aligned((ROWS * D,)), _aligned((n,)), _aligned((n,)), np.array([D, 0]))
-    return Buffers(_aligned((N * D,)), _aligned((N * D,)), _aligned((N * D,)), np.array([D, 0]))
+        return Tile(_aligned((ROWS * D,)), waves, place)
+    return Buffers(_aligned((N * D,)), waves, place)
 
 
 @part
@@ -294,24 +371,32 @@ def transform(model, X, row, kernels, n, buffers):
     D = model.theta.shape[1] // 2
     for m in range(n):
         _arguments(model.padded, D, kernels[m], X, row, buffers.angle, m * D)
-    _sincos_of_first(n * D, buffers.angle, buffers.sin, buffers.cos, 0)
+    fill(buffers.waves, n * D, buffers.angle, 0)
 
 
 @part
 def transform_ahead(model, X, row, tile):
-    """Bring the tile to X[row]: one round further, or filled anew at every ``ROWS``-th row."""
+    """Bring the tile to X[row]: one row further, or filled anew where it is used up.
+
+    The rows of X are visited in their order. Kernel by kernel: its frequencies stay near
+    while all rows of the tile need them.
+    """
     D = model.theta.shape[1] // 2
-    if row % ROWS:
+    if row > 0 and tile.place[1] + D < tile.place[0]:
         tile.place[1] += D
         return
-    rows = min(ROWS, X.shape[0] - row)
-    for i in range(model.padded.shape[0]):
-        if rows == ROWS:
-            _arguments_of_four(model.padded, D, i, X, row, tile.angle)
-        else:
-            for r in range(rows):
-                _arguments(model.padded, D, i, X, row + r, tile.angle, r * D)
-        _sincos_of_first(rows * D, tile.angle, tile.sin, tile.cos, i * rows * D)
+    N = model.padded.shape[0]
+    rows = min(tile.waves.sin.shape[0] // (N * D), X.shape[0] - row)
+    for i in range(N):
+        r = 0
+        while r + ROWS <= rows:
+            _arguments_of_four(model.padded, D, i, X, row + r, tile.angle)
+            fill(tile.waves, ROWS * D, tile.angle, (i * rows + r) * D)
+            r += ROWS
+        if r < rows:
+            for s in range(r, rows):
+                _arguments(model.padded, D, i, X, row + s, tile.angle, (s - r) * D)
+            fill(tile.waves, (rows - r) * D, tile.angle, (i * rows + r) * D)
     tile.place[0] = rows * D
     tile.place[1] = 0
 
@@ -321,6 +406,7 @@ def outputs(model, kernels, n, buffers, f):
     """f[i] = theta_i'z_i for the first ``n`` of ``kernels``; the rest of f is left alone."""
     D = model.theta.shape[1] // 2
     theta = model.theta
+    waves = buffers.waves
     scale = 1.0 / math.sqrt(D)
     for m in range(n):
         i = kernels[m]
@@ -330,13 +416,13 @@ def outputs(model, kernels, n, buffers, f):
         b = pack(0.0)
         j = 0
         while j + LANES <= D:
-            a = fma(load(theta, w + j), load(buffers.sin, z + j), a)
-            b = fma(load(theta, w + D + j), load(buffers.cos, z + j), b)
+            a = fma(load(theta, w + j), load(waves.sin, z + j), a)
+            b = fma(load(theta, w + D + j), load(waves.cos, z + j), b)
             j += LANES
         if j < D:
             k = D - j
-            a = fma(load(theta, w + j, k), load(buffers.sin, z + j, k), a)
-            b = fma(load(theta, w + D + j, k), load(buffers.cos, z + j, k), b)
+            a = fma(load(theta, w + j, k), load(waves.sin, z + j, k), a)
+            b = fma(load(theta, w + D + j, k), load(waves.cos, z + j, k), b)
         f[i] = scale * total(a + b)
 
 
@@ -345,6 +431,7 @@ def gradient_step(model, i, m, buffers, step, shrink):
     """theta_i <- shrink theta_i - step z_i, where kernel i is number m of the evaluated ones."""
     D = model.theta.shape[1] // 2
     theta = model.theta
+    waves = buffers.waves
     scaled = pack(-step / math.sqrt(D))
     z = m * buffers.place[0] + buffers.place[1]
     w = 2 * D * i
@@ -352,8 +439,8 @@ def gradient_step(model, i, m, buffers, step, shrink):
     b = pack(0.0)
     j = 0
     while j + LANES <= D:
-        s = fma(load(buffers.sin, z + j), scaled, load(theta, w + j) * shrink)
-        c = fma(load(buffers.cos, z + j), scaled, load(theta, w + D + j) * shrink)
+        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
+        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
         store(theta, w + j, s)
         store(theta, w + D + j, c)
         a = fma(s, s, a)
@@ -361,8 +448,8 @@ def gradient_step(model, i, m, buffers, step, shrink):
         j += LANES
     if j < D:
         k = D - j
-        s = fma(load(buffers.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
-        c = fma(load(buffers.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
+        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
+        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
         store(theta, w + j, s, k)
         store(theta, w + D + j, c, k)
         a = fma(s, s, a)

@@ -1,13 +1,25 @@
-"""Feedback graphs over a dictionary: construction, dominating set, in-neighbours."""
+"""Feedback graphs over a dictionary: construction, dominating set, in-neighbours.
+
+A graph of N nodes with M out-neighbours each takes O(N M) memory to keep and to build:
+the divergences between all kernels are worked through a block of rows at a time.
+"""
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
+from omkl.jit import compiled
+from omkl.kernels import Matrix, rows_of
+from omkl.weights import add_logs
 
-def dissimilarity_graph(
-    log_divergence: np.ndarray, M: int, add: np.ufunc = np.logaddexp
-) -> np.ndarray:
+BLOCK = 2**18  # divergences held at a time
+
+
+def dissimilarity_graph(divergence: Any, M: int, logs: bool = True) -> np.ndarray:
     """Out-neighbours (N, M) of a graph whose every node sees M mutually dissimilar kernels.
 
     Ghari and Shen, JMLR, algorithm 4: node i starts with itself, and j joins
@@ -16,32 +28,33 @@ def dissimilarity_graph(
     with the largest mean divergence from those already there joins next (ties:
     the smallest index); gamma_i is then the mean divergence of the last to join.
 
-    log_divergence (N, N) is the log of Delta; with ``add=np.add`` it is Delta itself,
-    which may then be negative. The first column is the node itself.
+    divergence is what ``kernels.divergences`` takes, or the matrix (N, N): the log of Delta;
+    with ``logs=False`` it is Delta itself, which may then be negative. The first column is
+    the node itself. O(N^2 M) time.
     """
-    N = len(log_divergence)
-    if not 1 <= M <= N:
-        raise ValueError(f"M={M} out-neighbours lie outside [1, N={N}]")
+    divergence, N = _checked(divergence, M)
     out = np.empty((N, M), dtype=np.int64)
-    out[:, 0] = np.arange(N)
-    # The sum of divergences orders candidates as their mean does.
-    log_sum = log_divergence.copy()
-    chosen = np.eye(N, dtype=bool)
-    rows = np.arange(N)
-    for m in range(1, M):
-        candidates = np.where(chosen, -np.inf, log_sum)
-        best = candidates.argmax(axis=1)
-        # A row of copies of one kernel has nothing above -inf left: take the next free index.
-        blank = chosen[rows, best]
-        if blank.any():
-            best[blank] = (~chosen[blank]).argmax(axis=1)
-        out[:, m] = best
-        chosen[rows, best] = True
-        log_sum = add(log_sum, log_divergence[best])
+    for nodes in _blocks(N):
+        # The sum of divergences orders candidates as their mean does.
+        total = rows_of(divergence, nodes)
+        total = total.copy() if isinstance(divergence, Matrix) else total
+        some = out[nodes]
+        some[:, 0] = nodes
+        for m in range(1, M):
+            np.put_along_axis(total, some[:, :m], -np.inf, axis=1)
+            best = total.argmax(axis=1)
+            for r in np.flatnonzero((some[:, :m] == best[:, None]).any(axis=1)):
+                # Copies of one kernel have nothing above -inf left: take the next free index.
+                best[r] = _smallest_missing(some[r, :m])
+            some[:, m] = best
+            if m < M - 1:
+                joined, which = np.unique(best, return_inverse=True)
+                _add_rows(total, rows_of(divergence, joined), which, logs, np.empty(N))
+        out[nodes] = some
     return out
 
 
-def similarity_graph(log_divergence: np.ndarray, M: int) -> np.ndarray:
+def similarity_graph(divergence: Any, M: int) -> np.ndarray:
     """Out-neighbours (N, M) of a graph whose every node sees the M kernels most like its own.
 
     Ghari and Shen, first version (arXiv), algorithm 1: an edge from i to j where
@@ -49,15 +62,49 @@ def similarity_graph(log_divergence: np.ndarray, M: int) -> np.ndarray:
     among them (Delta(i, i) = 0). Every gamma from the M-th smallest divergence up
     to the next one gives this graph; equal divergences go to the smallest index.
 
-    log_divergence (N, N) is the log of Delta. The first column is the node itself.
+    divergence is what ``kernels.divergences`` takes, or the matrix (N, N): the log of Delta.
+    The first column is the node itself. O(N^2 log N) time.
     """
-    N = len(log_divergence)
+    divergence, N = _checked(divergence, M)
+    out = np.empty((N, M), dtype=np.int64)
+    for nodes in _blocks(N):
+        order = np.argsort(rows_of(divergence, nodes), axis=1, kind="stable")
+        others = order[order != nodes[:, None]].reshape(len(nodes), N - 1)
+        out[nodes, 0] = nodes  # copies of a kernel may precede it
+        out[nodes, 1:] = others[:, : M - 1]
+    return out
+
+
+def _checked(divergence: Any, M: int) -> tuple[Any, int]:
+    if isinstance(divergence, np.ndarray):
+        divergence = Matrix(divergence)
+    N = divergence.n_kernels
     if not 1 <= M <= N:
         raise ValueError(f"M={M} out-neighbours lie outside [1, N={N}]")
-    own = np.arange(N)[:, None]
-    order = np.argsort(log_divergence, axis=1, kind="stable")
-    others = order[order != own].reshape(N, N - 1)  # copies of a kernel may precede it
-    return np.hstack([own, others[:, : M - 1]])
+    return divergence, N
+
+
+def _blocks(N: int) -> Iterator[np.ndarray]:
+    size = max(1, BLOCK // N)
+    for start in range(0, N, size):
+        yield np.arange(start, min(N, start + size))
+
+
+def _smallest_missing(present: np.ndarray) -> int:
+    free = np.ones(len(present) + 1, dtype=bool)
+    free[present[present <= len(present)]] = False
+    return int(free.argmax())
+
+
+@compiled
+def _add_rows(total, rows, which, logs, room):
+    """total[r] <- total[r] + rows[which[r]], or the same of what they are the logarithms of."""
+    for r in range(total.shape[0]):
+        if logs:
+            add_logs(total[r], rows[which[r]], room)
+        else:
+            for j in range(total.shape[1]):
+                total[r, j] += rows[which[r], j]
 
 
 def dominating_set(out: np.ndarray) -> np.ndarray:
@@ -65,15 +112,23 @@ def dominating_set(out: np.ndarray) -> np.ndarray:
 
     Chvatal (1979): take the node that covers most uncovered nodes (ties: the
     smallest index) until none is left. out (N, M) with every node its own
-    out-neighbour.
+    out-neighbour. What a node covers anew only shrinks, so an entry of the queue that is
+    still true when it comes up is the best of all.
     """
-    N = len(out)
-    uncovered = np.ones(N, dtype=bool)
+    N, M = out.shape
+    covered = np.zeros(N, dtype=bool)
+    n_left = N
+    queue = [(-M, i) for i in range(N)]
     chosen: list[int] = []
-    while uncovered.any():
-        best = int(uncovered[out].sum(axis=1).argmax())
-        chosen.append(best)
-        uncovered[out[best]] = False
+    while n_left:
+        promised, i = heapq.heappop(queue)
+        gain = M - int(np.count_nonzero(covered[out[i]]))
+        if gain == -promised:
+            chosen.append(i)
+            covered[out[i]] = True
+            n_left -= gain
+        elif gain:
+            heapq.heappush(queue, (-gain, i))
     return np.array(sorted(chosen), dtype=np.int64)
 
 

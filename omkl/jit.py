@@ -46,7 +46,8 @@ PACKAGE = Path(__file__).parent
 
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
-    core = ["jit", "vector", "engine", "features", "support", "weights", "federated/protocol"]
+    core = ["jit", "vector", "engine", "features", "kernels", "perceptrons", "sampling"]
+    core += ["support", "weights", "federated/protocol"]
     folders = ("algorithms", "federated/algorithms")
     files = [path for folder in folders for path in sorted(PACKAGE.glob(f"{folder}/**/*.py"))]
     return [PACKAGE / f"{name}.py" for name in core] + files
@@ -119,12 +120,15 @@ def compiled(function: F) -> F:
         return numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
 
 
+def for_this_process(function: Any) -> Any:
+    """As ``compiled``, and nothing is kept on disk."""
+    return numba.njit(nogil=True, **_OPTIONS)(function) if ENABLED else function
+
+
 @functools.cache
 def uncached(function: Any) -> Any:
     """The same compiled function, kept for this process alone."""
-    if not ENABLED:
-        return function
-    return numba.njit(nogil=True, **_OPTIONS)(function.py_func)
+    return for_this_process(function.py_func) if ENABLED else function
 
 
 # Always inlined: a call would push every field of every array of a state on the stack.
@@ -149,10 +153,10 @@ def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
     tell_apart(kind)
     names = list(function.__code__.co_varnames[: function.__code__.co_argcount])
     first = names[0]
-    scope: dict[str, Any] = {"types": types, "kind": kind, "function": function}
+    scope: dict[str, Any] = {"kind": kind, "function": function}
     lines = [
         f"def choose({', '.join(names)}):",
-        f"    if isinstance({first}, types.NamedTuple) and {first}.instance_class is kind:",
+        f"    if getattr({first}, 'instance_class', None) is kind:",
         "        return function",
     ]
     exec("\n".join(lines), scope)

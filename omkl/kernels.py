@@ -10,17 +10,27 @@ value and samples its frequencies side by side:
 | laplacian | exp(-||r||_1 / b)            | Cauchy, scale 1/b, in each input   | a length    |
 | cauchy    | prod_k 1 / (1 + r_k^2 / b^2) | Laplace, scale 1/b, in each input  | a length    |
 
+Exact-kernel learners also know the polynomials kappa(x, x') = (x'x')^degree, which have
+no spectral measure; their "bandwidth" is the degree.
+
 "Bandwidth" in the dictionaries of Ghari and Shen is the variance for Gaussian
 kernels (exp(-||r||^2 / (2 b))) and the length for Laplacian ones.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from omkl.jit import compiled, implement
+from omkl.weights import exp_nonpositive, log_one_minus_exp, log_one_plus
+
+LOG_2 = math.log(2.0)
 
 
 class Family(NamedTuple):
@@ -69,8 +79,11 @@ FAMILIES = {
 }
 
 
+POLYNOMIAL = "polynomial"
+
+
 class Kernel(NamedTuple):
-    """One kernel of a dictionary: a family's name and a bandwidth > 0."""
+    """One kernel of a dictionary: a family's name and a bandwidth > 0, or a degree."""
 
     family: str
     bandwidth: float
@@ -81,10 +94,21 @@ class Kernel(NamedTuple):
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int) -> np.ndarray:
         """(D, d) frequencies drawn from the kernel's spectral distribution."""
+        self.require_frequencies()
         return FAMILIES[self.family].frequencies(rng, D, d, self.bandwidth)
+
+    def require_frequencies(self) -> None:
+        """ValueError for a polynomial: it has no spectral distribution."""
+        if self.family == POLYNOMIAL:
+            raise ValueError(
+                "polynomial kernels have no random features: choose a dictionary without "
+                "(kernels=gauss13), or an algorithm with exact kernels"
+            )
 
     def gram(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Exact kernel matrix: A (m, d), B (n, d) -> (m, n)."""
+        if self.family == POLYNOMIAL:
+            return (A @ B.T) ** int(self.bandwidth)
         if self.family == "gaussian":
             squares = np.square(A).sum(1)[:, None] + np.square(B).sum(1)[None, :] - 2.0 * A @ B.T
             return np.exp(-0.5 / self.bandwidth * np.maximum(squares, 0.0))
@@ -97,7 +121,8 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
     ``config["parts"]`` is a list; each part has a family and either
     ``bandwidth`` (a number or a list) or ``log10_bandwidth`` with from, to and n
     (evenly spaced exponents); ``factor`` multiplies them, for other conventions.
-    Raises ValueError naming what is wrong.
+    A polynomial part has ``degree`` instead, a whole number or a list. Raises ValueError
+    naming what is wrong.
     """
     kernels: list[Kernel] = []
     parts = config.get("parts") or []
@@ -106,8 +131,13 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         if not isinstance(part, Mapping):
             raise ValueError(f"{where} is no mapping with family and bandwidth: {part!r}")
         family = part.get("family")
+        if family == POLYNOMIAL:
+            kernels += [Kernel(family, float(degree)) for degree in _degrees(where, part)]
+            continue
         if not isinstance(family, str) or family not in FAMILIES:
-            raise ValueError(f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}")
+            raise ValueError(
+                f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}, {POLYNOMIAL}"
+            )
         unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
         if unknown:
             raise ValueError(f"{where} has no key {sorted(map(str, unknown))[0]!r}")
@@ -122,6 +152,17 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
     if not kernels:
         raise ValueError("kernels.parts is empty: a dictionary needs at least one kernel")
     return tuple(kernels)
+
+
+def _degrees(where: str, part: Mapping[str, Any]) -> list[int]:
+    if set(part) != {"family", "degree"}:
+        raise ValueError(f"{where}: a polynomial has the keys family and degree, nothing else")
+    given = part["degree"]
+    degrees = list(given) if isinstance(given, list | tuple) else [given]
+    for degree in degrees:
+        if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
+            raise ValueError(f"{where}: degree {degree!r} is not a whole number of at least 1")
+    return degrees
 
 
 def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
@@ -197,6 +238,9 @@ def _exponential_over_cauchy(z: np.ndarray) -> np.ndarray:
     return result
 
 
+# --- Divergences ----------------------------------------------------------------------------------
+
+
 def log_divergence(kernels: Sequence[Kernel], d: int) -> np.ndarray:
     """log of Delta(kappa_i, kappa_j), the integral over R^d of (kappa_i - kappa_j)^2, (N, N).
 
@@ -219,3 +263,166 @@ def log_divergence(kernels: Sequence[Kernel], d: int) -> np.ndarray:
         result = squares + np.log(-np.expm1(np.minimum(ratio, 0.0)))
     np.fill_diagonal(result, -np.inf)
     return result
+
+
+class Matrix(NamedTuple):
+    """Divergences, or their logarithms, as a matrix (N, N)."""
+
+    values: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.values)
+
+
+class Divergence(NamedTuple):
+    """``log_divergence`` of every two of N kernels, computed when asked for: O(N) memory.
+
+    The overlap of two kernels scales with their lengths a and b: its log is
+    log a + H(log b - log a), and H, one function for every two families, is kept as
+    polynomials on short pieces of its argument. Equal to the matrix to 1e-12 (relative
+    where it is above 1).
+
+    family   (N,) number of the kernel's family
+    length   (N,) log of the kernel's length
+    own      (N,) log of the integral of kappa_i^2 over R^d
+    d        inputs
+    first    (F, F) the first piece for families f <= g
+    n_pieces (F, F) how many pieces
+    lowest   (F, F) argument at which the first piece begins
+    pieces   (n, DEGREE + 1) coefficients, the highest power first
+    """
+
+    family: np.ndarray
+    length: np.ndarray
+    own: np.ndarray
+    d: int
+    first: np.ndarray
+    n_pieces: np.ndarray
+    lowest: np.ndarray
+    pieces: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.own)
+
+
+LARGEST_MATRIX = 1024  # kernels: 8 MB
+PER_UNIT = 4  # pieces of H in a unit of its argument
+DEGREE = 11
+# A bandwidth is a length, or of a Gaussian its square.
+LENGTH_POWER = {"gaussian": 0.5, "laplacian": 1.0, "cauchy": 1.0}
+
+
+@functools.lru_cache(maxsize=4)
+def divergence(kernels: tuple[Kernel, ...], d: int) -> Matrix | Divergence:
+    """``log_divergence`` in a form that fits into memory: the matrix while it is small.
+
+    Made once for all seeds.
+    """
+    if len(kernels) <= LARGEST_MATRIX:
+        return Matrix(log_divergence(kernels, d))
+    return computed(kernels, d)
+
+
+def computed(kernels: Sequence[Kernel], d: int) -> Divergence:
+    """What the divergences of these kernels in d inputs are computed from."""
+    names = sorted({kernel.family for kernel in kernels})
+    bandwidth = np.array([kernel.bandwidth for kernel in kernels])
+    family = np.array([names.index(kernel.family) for kernel in kernels])
+    length = np.array([LENGTH_POWER[k.family] for k in kernels]) * np.log(bandwidth)
+    own = np.empty(len(kernels))
+    F = len(names)
+    first, count = np.zeros((F, F), dtype=np.int64), np.zeros((F, F), dtype=np.int64)
+    lowest = np.zeros((F, F))
+    pieces: list[np.ndarray] = []
+    for f, g in itertools.combinations_with_replacement(range(F), 2):
+        here, there = length[family == f], length[family == g]
+        low = 0.0 if f == g else there.min() - here.max()
+        high = there.max() - here.min()
+        n = max(1, math.ceil((high - low) * PER_UNIT))
+        first[f, g], count[f, g], lowest[f, g] = len(pieces), n, low
+        pieces += list(_pieces(names[f], names[g], low, n))
+    table = np.array(pieces)
+    for f in range(F):
+        where = family == f
+        own[where] = d * (length[where] + np.polyval(table[first[f, f]], -1.0))
+    return Divergence(family, length, own, d, first, count, lowest, table)
+
+
+def _pieces(one: str, other: str, low: float, n: int) -> np.ndarray:
+    """H of two families from ``low`` on, n pieces: (n, DEGREE + 1).
+
+    The interpolation at Chebyshev's points is exact to rounding on pieces this short.
+    """
+    nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
+    s = low + (np.arange(n)[:, None] + 0.5 * (nodes + 1.0)) / PER_UNIT
+    values = _log_overlaps(one, np.ones_like(s), other, np.exp(s / LENGTH_POWER[other]))
+    return np.linalg.solve(np.vander(nodes), values.T).T
+
+
+@functools.singledispatch
+def divergences(divergence, i, others, n, out, room):
+    """out[m] = divergence of kernel i and kernel others[m] for m < n; room (n,) is written."""
+    raise TypeError(f"{type(divergence)} holds no divergences")
+
+
+def _computed_divergences(divergence, i, others, n, out, room):
+    family, length, own = divergence.family, divergence.length, divergence.own
+    pieces = divergence.pieces
+    fi, li, own_i = family[i], length[i], own[i]
+    for m in range(n):
+        fj, lj = family[others[m]], length[others[m]]
+        swap = fj < fi or (fj == fi and lj < li)
+        f, g = (fj, fi) if swap else (fi, fj)
+        begin = lj if swap else li
+        s = li - lj if swap else lj - li
+        x = (s - divergence.lowest[f, g]) * PER_UNIT
+        k = min(max(int(x), 0), divergence.n_pieces[f, g] - 1)
+        x = 2.0 * (x - k) - 1.0
+        k += divergence.first[f, g]
+        H = pieces[k, 0]
+        for c in range(1, DEGREE + 1):
+            H = H * x + pieces[k, c]
+        # Equal kernels: any overlap above their own, log Delta is -inf then.
+        out[m] = np.inf if fi == fj and li == lj else divergence.d * (begin + H)
+    # Several short passes: a long one would be left as scalar code.
+    for m in range(n):
+        own_j = own[others[m]]
+        room[m] = -abs(own_j - own_i)
+    for m in range(n):
+        room[m] = exp_nonpositive(room[m])
+    for m in range(n):
+        own_j = own[others[m]]
+        room[m] = (own_j if own_i < own_j else own_i) + log_one_plus(room[m])
+    for m in range(n):
+        ratio = LOG_2 + out[m] - room[m]  # log of 2 int kk' / (int k^2 + int k'^2) <= 0
+        out[m] = log_one_minus_exp(ratio if ratio < 0.0 else 0.0)
+    for m in range(n):
+        out[m] += room[m]
+
+
+def _given_divergences(divergence, i, others, n, out, room):
+    values = divergence.values
+    for m in range(n):
+        out[m] = values[i, others[m]]
+
+
+implement(divergences, Divergence, _computed_divergences)
+implement(divergences, Matrix, _given_divergences)
+
+
+@compiled
+def _fill(divergence, rows, others, out, room):
+    for r in range(rows.shape[0]):
+        divergences(divergence, rows[r], others, others.shape[0], out[r], room)
+
+
+def rows_of(divergence: Any, rows: np.ndarray) -> np.ndarray:
+    """Rows (n, N) of the divergences: ``divergence`` is what ``divergences`` takes."""
+    out = np.empty((len(rows), divergence.n_kernels))
+    if isinstance(divergence, Matrix):
+        return divergence.values[rows]
+    others = np.arange(out.shape[1])
+    _fill(divergence, np.asarray(rows, dtype=np.int64), others, out, np.empty(out.shape[1]))
+    return out

@@ -1,6 +1,8 @@
-"""The recorder of squared errors, and their summary over seeds."""
+"""The recorder of squared errors, what labels cost, and summaries over seeds."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +11,7 @@ LIMIT = 16384  # then at most about this many
 
 
 class Recorder:
-    """Cumulative squared error of R seeds on a grid of rounds, in constant memory.
+    """A running sum of R seeds, of squared errors say, on a grid of rounds, in constant memory.
 
     The first 1,024 rounds are recorded one by one; after them every k-th, k
     doubling whenever more than 16,384 are held. The grid depends on the number
@@ -26,7 +28,7 @@ class Recorder:
         self._held = 0
 
     def add(self, squared_errors: np.ndarray) -> None:
-        """A block of squared errors (R, n)."""
+        """A block of what is summed, (R, n)."""
         n = squared_errors.shape[1]
         # Summed one by one from the running total, so that no split changes a bit.
         sums = np.cumsum(np.concatenate([self.total[:, None], squared_errors], axis=1), axis=1)
@@ -49,7 +51,7 @@ class Recorder:
             self._held = int(keep.sum())
 
     def curve(self) -> tuple[np.ndarray, np.ndarray]:
-        """Recorded rounds (P,), 1-based, and cumulative squared errors (R, P)."""
+        """Recorded rounds (P,), 1-based, and the sums up to them (R, P)."""
         rounds, sums = np.concatenate(self._rounds), np.concatenate(self._sums, axis=1)
         if self.n_rounds and rounds[-1] != self.n_rounds:
             rounds = np.append(rounds, self.n_rounds)
@@ -61,3 +63,20 @@ def mean_and_deviation(values: np.ndarray) -> tuple[float, float | None]:
     """Mean and sample standard deviation over seeds; the deviation of one value is None."""
     values = np.asarray(values, dtype=float)
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
+
+
+def label_cost(mse: np.ndarray, labels: np.ndarray, n_rounds: int) -> dict[str, Any]:
+    """What the labels of R seeds cost and bought, as in result.json.
+
+    mse (R,) over all rounds, those without a label included; labels (R,) asked for. The
+    efficiency is their share of the rounds, (55) of Hong and Chae: 1 for a learner that asks
+    always, and smaller is cheaper.
+    """
+    share, deviation = mean_and_deviation(labels / n_rounds)
+    return {
+        "labels": float(labels.mean()),
+        "labels_per_seed": labels.tolist(),
+        "al_efficiency": share,
+        "al_efficiency_std": deviation,
+        "mse_per_label": float((mse / labels).mean()),
+    }

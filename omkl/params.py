@@ -29,6 +29,10 @@ POSITIVE = Annotated[float, Range(0.0, open_low=True)]
 NON_NEGATIVE = Annotated[float, Range(0.0)]
 COUNT = Annotated[int, Range(1)]
 UP_TO_N = Annotated[int, Range(1, "N")]
+FRACTION = Annotated[float, Range(0.0, 1.0, open_low=True, open_high=True)]
+UP_TO_ONE = Annotated[float, Range(0.0, 1.0, open_low=True)]
+# NaN stands for the text "theorem": the value that the paper's theorem asks for.
+STEP_OF_THEOREM = Annotated[float, Range(0.0, open_low=True), "theorem"]
 RATE = Annotated[Schedule, Range(0.0, 1.0, open_low=True, open_high=True)]
 
 _UNSIGNED = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -104,6 +108,8 @@ def build(
 def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mapping[str, int]) -> Any:
     bounds: Range | None = None
     if hasattr(hint, "__metadata__"):
+        if isinstance(value, str) and value in hint.__metadata__:
+            return math.nan
         bounds = next((m for m in hint.__metadata__ if isinstance(m, Range)), None)
         hint = hint.__origin__
     if hint is Schedule:

@@ -22,8 +22,8 @@ from omegaconf import OmegaConf
 
 from omkl import results, runner
 from omkl.cli import conf_folder
-from omkl.datasets import catalogue, download
-from omkl.report import page, tables
+from omkl.datasets.stream import MissingFile
+from omkl.report import console, page, tables
 
 
 def configuration(overrides: list[str]) -> dict[str, Any]:
@@ -64,21 +64,24 @@ class Cells:
         self.done[job] = outcome.status != "failed"
         if outcome.status == "failed":
             self.spent[job] = seconds
-            print(f"{text}: failed: {result['error']['message']}", flush=True)
+            without = result["error"]["type"] == MissingFile.__name__
+            self.done[job] = without  # nothing can be done about it here
+            message = result["error"]["message"]
+            first = message.splitlines()[0].removesuffix(" Looked for")
+            told = f"no data: {first}" if without else f"failed: {message}"
+            print(f"{text}: {told}", flush=True)
             return
         if outcome.status == "complete" or result["key"] not in self.times:
             self.times[result["key"]] = seconds
         self.spent[job] = self.times[result["key"]]
         how = "reused" if outcome.status == "reused" else f"{seconds:.1f} s"
-        print(f"{text}: {1e3 * result['mse_mean']:.2f} x 10^-3 ({how})", flush=True)
+        print(f"{text}: {console.loss_text(result)} ({how})", flush=True)
         for note in outcome.notes:
             print(f"    {note}")
 
     def table(self, table: tables.Table) -> float:
         """Run a table's jobs; the seconds that all of them took, shared ones included."""
         jobs = tables.jobs(table)
-        absent = self.without_data(jobs)
-        jobs = [job for job in jobs if job not in absent]
         new = [job for job in jobs if tuple(job) not in self.done]
         print(f"{table.name}: {len(jobs)} runs, {len(jobs) - len(new)} of them done already")
         for number, overrides in enumerate(new, start=1):
@@ -86,19 +89,6 @@ class Cells:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         results.write_atomically(self.path, json.dumps(self.times, indent=2) + "\n")
         return sum(self.spent[tuple(job)] for job in jobs)
-
-    def without_data(self, jobs: list[list[str]]) -> list[list[str]]:
-        """Jobs whose file is nowhere and can only be had by hand; says so."""
-        absent: dict[str, list[list[str]]] = {}
-        for overrides in jobs:
-            name = next(o for o in overrides if o.startswith("dataset=")).partition("=")[2]
-            entry = catalogue.entry(name)
-            by_hand = "file" in entry and not download.downloadable(entry)
-            if by_hand and download.locate(entry["file"]) is None:
-                absent.setdefault(name, []).append(overrides)
-        for name, left_out in absent.items():
-            print(f"{len(left_out)} runs left out: no data of {name}, see omkl-data fetch {name}")
-        return [job for left_out in absent.values() for job in left_out]
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -112,17 +102,28 @@ def command(arguments: Sequence[str]) -> int:
 
 def _command(given: Sequence[str]) -> int:
     files = {path.stem: path for path in (conf_folder() / "table").glob("*.yaml")}
+    comparisons = {path.stem: path for path in (conf_folder() / "comparison").glob("*.yaml")}
     known = sorted(files, key=page.order_of)
     parser = argparse.ArgumentParser(
         prog="omkl-report run", description=str(__doc__).split("\n", 1)[0]
     )
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"default: {', '.join(known)}")
+    also = f"; there are also: {', '.join(comparisons)}"
+    told = f"default: {', '.join(known)}{also}"
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=told)
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
     arguments = parser.parse_args(given)
     for name in arguments.tables:
-        if name not in known:
-            parser.error(f"there is no table {name}; there are: {', '.join(known)}")
+        if name not in known and name not in comparisons:
+            names = ", ".join([*known, *comparisons])
+            parser.error(f"there is no table {name}; there are: {names}")
+    if asked := [name for name in arguments.tables if name in comparisons]:
+        from omkl import comparison
+
+        codes = [comparison.command(comparisons[name], arguments.outputs) for name in asked]
+        arguments.tables = [name for name in arguments.tables if name not in comparisons]
+        if not arguments.tables:
+            return max(codes)
     outputs, start = arguments.outputs, time.perf_counter()
     cells, seconds = Cells(outputs), {}
     chosen = [tables.load_table(files[name]) for name in arguments.tables or known]

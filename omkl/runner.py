@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import traceback
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,13 +24,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import omkl
-from omkl import algorithms, comparators, federated, jit, kernels, params, results, tracking
-from omkl.datasets import DataError, Stream, open_stream
-from omkl.engine import Algorithm, Learner, Schedule, draw_features
+from omkl import (
+    algorithms,
+    comparators,
+    federated,
+    jit,
+    kernels,
+    labels,
+    params,
+    results,
+    starting,
+    tracking,
+)
+from omkl.cores import cores, default_threads
+from omkl.datasets import DataError, Stream, download, open_stream, open_streams
+from omkl.datasets.download import sha256_of
+from omkl.engine import Algorithm, Learner, Schedule, check_precision, draw_features
 from omkl.federated.job import FederatedJob
 from omkl.federated.job import compute as compute_federated
 from omkl.federated.job import prepare as prepare_federated
-from omkl.metrics import Recorder, mean_and_deviation
+from omkl.metrics import Recorder, label_cost, mean_and_deviation
 from omkl.results import Run
 
 Progress = Callable[[str, int, int | None, float | None], None]
@@ -40,7 +54,7 @@ Progress = Callable[[str, int, int | None, float | None], None]
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
 
 
-FEATURES = 50  # D of a learner of its own
+FEATURES = 50  # D of a learner without a federation
 UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open yet
 MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
 
@@ -62,7 +76,11 @@ class Outcome(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Everything that has been checked and built before the first round."""
+    """Everything that has been checked and built before the first round.
+
+    ``streams`` has one a seed: in a regression all the same, in a classification that is
+    shuffled each seed its own permutation. ``stream`` is the first.
+    """
 
     config: dict[str, Any]
     stream: Stream
@@ -70,6 +88,8 @@ class Job(NamedTuple):
     algorithm: Algorithm
     params: Any
     seeds: list[int]
+    label: labels.Label | None = None  # who is asked; None: the data
+    streams: list[Stream] = []  # noqa: RUF012
 
 
 def prepare(config: Mapping[str, Any]) -> Job | FederatedJob:
@@ -78,35 +98,119 @@ def prepare(config: Mapping[str, Any]) -> Job | FederatedJob:
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
     _check_settings(config)
+    config = with_task(config)
     if config["federation"]["name"] != "none":
-        job = prepare_federated(config)
-        return job._replace(config=_portable(job.config, job.stream))
+        together = prepare_federated(config)
+        return together._replace(config=_portable(together.config, together.stream))
     if config["algorithm"]["name"] in federated.names():
         raise ValueError(
             f"{config['algorithm']['name']} learns in a federation: add federation=iid clients=K, "
             "federation=by_site or federation=column"
         )
     if config["D"] is None:
-        config = {**config, "D": FEATURES}
+        config["D"] = FEATURES
     dictionary = kernels.dictionary(config["kernels"])
     given = dict(config["algorithm"])
     algorithm = algorithms.load(given.pop("name"))
     sizes = {"N": len(dictionary), "D": config["D"]}
     # Once before the data are opened: a wrong number should not wait for a large file.
     params.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
-    stream = open_stream(config["dataset"], config["stream"], seed=config["seed"])
-    built = params.build(algorithm.Params, given, stream.n_rounds, sizes)
-    # An exact-kernel learner draws nothing: one repetition says all.
-    n_seeds = 1 if algorithm.exact else config["seeds"]
+    check_precision(algorithm, config["precision"])
+    classify = algorithm.task == "classification"
+    if not (algorithm.exact or algorithm.represent):
+        for kernel in dictionary:
+            kernel.require_frequencies()
+    own_order = classify and config["stream"]["order"] == "shuffled"
+    # Of a learner that draws nothing, as with exact kernels, one repetition says all.
+    n_seeds = 1 if algorithm.deterministic and not own_order else config["seeds"]
     seeds = [config["seed"] + r for r in range(n_seeds)]
-    if algorithm.exact:
-        _require_memory(len(algorithm.kernels(built, dictionary)), stream)
-    return Job(_portable(config, stream), stream, dictionary, algorithm, built, seeds)
+    streams = [_opened(config)] * n_seeds
+    if own_order:
+        streams = open_streams(config["dataset"], config["stream"], seeds)
+    stream = streams[0]
+    built = params.build(algorithm.Params, given, stream.n_rounds, sizes)
+    if not stream.labelled and (n_seeds > 1 or classify):
+        raise ValueError(
+            f"stream.labels={config['stream']['labels']} is asked by one learner of a regression, "
+            f"and there are {n_seeds} seeds; set seeds=1"
+        )
+    if algorithm.exact and not classify:
+        on_budget = "budget" in algorithm.Params._fields  # type: ignore[attr-defined]
+        _require_memory(len(algorithm.kernels(built, dictionary)), stream, on_budget)
+    portable = _portable(config, stream)
+    return Job(portable, stream, dictionary, algorithm, built, seeds, streams=streams)
 
 
-def _require_memory(n_kernels: int, stream: Stream) -> None:
-    """Exact kernels keep every row: refuse what cannot be held before the first round."""
-    if stream.n_rounds is None:
+def with_task(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with its task in ``dataset.task`` alone and with an order of the rows.
+
+    ValueError where data set and algorithm are for another task.
+    """
+    dataset, stream = dict(config["dataset"]), dict(config["stream"])
+    task = config.get("task") or dataset["task"]
+    if task not in ("regression", "classification"):
+        raise ValueError(f"task={task!r}; there are: regression, classification")
+    either = "path" in dataset or "n_centres" in dataset
+    if task != dataset["task"] and not either:
+        raise ValueError(f"{dataset['name']} is a data set for {dataset['task']}, not for {task}")
+    dataset["task"] = task
+    name = config["algorithm"]["name"]
+    if (own := task_of(name)) != task:
+        together = federated if config["federation"]["name"] != "none" else algorithms
+        fitting = [n for n in together.names() if task_of(n) == task]
+        raise ValueError(
+            f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task}; for "
+            f"that there are: {', '.join(fitting)}"
+        )
+    if stream["order"] is None:
+        shuffle = task == "classification" and "file" in dataset
+        stream["order"] = "shuffled" if shuffle else "file"
+    rest = {key: value for key, value in config.items() if key != "task"}
+    return {**rest, "dataset": dataset, "stream": stream}
+
+
+def task_of(name: str) -> str:
+    """The task of an algorithm, in a federation or not."""
+    return "regression" if name in federated.names() else algorithms.load(name).task
+
+
+_streams: dict[str, tuple[tuple[Any, ...] | None, Stream]] = {}
+_STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one process
+
+
+def _opened(config: Mapping[str, Any]) -> Stream:
+    """The stream of a configuration; the jobs of one process read and prepare a file once."""
+    dataset, settings, seed = config["dataset"], config["stream"], config["seed"]
+    shuffle = seed if settings["order"] == "shuffled" else None
+    name = results.key_of({"dataset": dataset, "stream": settings, "shuffle": shuffle})
+    stamp = _file_stamp(dataset)
+    if name in _streams and _streams[name][0] == stamp:
+        return _streams[name][1]
+    stream = open_stream(dataset, settings, seed=seed)
+    _streams[name] = (_file_stamp(dataset), stream)
+    while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > _STREAM_BYTES:
+        _streams.pop(next(iter(_streams)))
+    return stream
+
+
+def _bytes_of(held: tuple[Any, Stream]) -> int:
+    stream = held[1]
+    return 8 * (stream.n_rounds or 0) * (stream.n_inputs + 1)
+
+
+def _file_stamp(dataset: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """What changes with the file of a data set; None where there is no such file."""
+    path = download.locate(dataset["file"]) if "file" in dataset else dataset.get("path")
+    try:
+        facts = os.stat(Path(str(path)).expanduser())
+    except OSError:  # opening it tells what is wrong
+        return None
+    return str(path), facts.st_mtime_ns, facts.st_size
+
+
+def _require_memory(n_kernels: int, stream: Stream, on_budget: bool) -> None:
+    """Without a budget exact kernels keep every row: refuse what cannot be held."""
+    if stream.n_rounds is None or on_budget:
         return
     gigabytes = stream.n_rounds * (n_kernels + stream.n_inputs) * 8 / 1e9
     if gigabytes > MOST_GIGABYTES:
@@ -130,7 +234,10 @@ def _check_settings(config: Mapping[str, Any]) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
             raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
     switches = [(key, config[key]) for key in ("figures", "force", "fail_fast")]
-    switches += [(f"regret.{key}", regret[key]) for key in ("ridge_features", "kernel_ridge")]
+    switches += [
+        (f"regret.{key}", regret[key])
+        for key in ("ridge_features", "kernel_ridge", "mistake_bound")
+    ]
     for key, value in switches:
         if not isinstance(value, bool):
             raise ValueError(f"{key}={value!r} is not true or false")
@@ -146,11 +253,14 @@ def _portable(config: Mapping[str, Any], stream: Stream) -> dict[str, Any]:
 
     So the run folder can move, and a file that has changed makes another run.
     """
-    dataset = dict(config["dataset"])
+    dataset, settings = dict(config["dataset"]), dict(config["stream"])
     if "path" in dataset:
         (file,) = stream.provenance["files"]
         dataset |= {"path": file["name"], "sha256": file["sha256"]}
-    return {**config, "dataset": dataset}
+    if settings["labels"] not in labels.SOURCES:
+        path = Path(settings["labels"])
+        settings["labels"] = f"{path.name} sha256:{sha256_of(path)}"
+    return {**config, "dataset": dataset, "stream": settings}
 
 
 def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,18 +269,22 @@ def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
     In a sweep ``algorithm.M=5,10`` meets learners that have no M; they run without it.
     """
     given = dict(config["algorithm"])
-    own, *others = (
-        _params_of(name)._fields  # type: ignore[attr-defined]
-        for name in (given["name"], *algorithms.names(), *federated.names())
-    )
-    known = {field for fields in others for field in fields}
+    own = _parameters(given["name"])
+    known = _parameters_of_all()
     kept = {k: v for k, v in given.items() if k == "name" or k in own or k not in known}
     return {**config, "algorithm": kept}
 
 
-def _params_of(name: str) -> type:
+def _parameters(name: str) -> tuple[str, ...]:
     known = federated if name in federated.names() else algorithms
-    return known.load(name).Params
+    return known.load(name).Params._fields
+
+
+@functools.cache
+def _parameters_of_all() -> frozenset[str]:
+    return frozenset(
+        field for name in (*algorithms.names(), *federated.names()) for field in _parameters(name)
+    )
 
 
 def key_of(config: Mapping[str, Any]) -> str:
@@ -189,17 +303,28 @@ def folder_of(config: Mapping[str, Any]) -> Path:
     return Path(config["outputs"]) / "runs" / str(config["dataset"]["name"]) / name
 
 
-def run(config: Mapping[str, Any], progress: Progress | None = None) -> Outcome:
+def run(
+    config: Mapping[str, Any],
+    progress: Progress | None = None,
+    label: labels.Label | None = None,
+) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised.
+
+    ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
+    data; with it the job is always computed.
 
     A job that cannot begin leaves nothing behind. One that breaks writes its failure
     into its folder, unless a finished result is there: that is only replaced by
     another finished one. KeyboardInterrupt passes through and changes nothing.
     """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    if label is not None:
+        stream = {**config["stream"], "labels": labels.CALLBACK}
+        config = {**config, "stream": stream, "force": True}
     try:
         if progress:
             progress("reading the data", 0, None, None)
+        source = _label_source(config, label)
         job = prepare(config)
     except Exception as error:
         explained = isinstance(error, ValueError | OSError | MemoryError)
@@ -215,22 +340,29 @@ def run(config: Mapping[str, Any], progress: Progress | None = None) -> Outcome:
                 # An earlier start may have had tracking=none, or ended before tracking.
                 tracked = tracking.holds(folder, Path(config["outputs"]))
                 tracker = None if tracked else _prepare_tracking(config)
-                if config["figures"] and not (folder / "mse.png").exists():
+                if config["figures"] and not (folder / "weights.png").exists():
                     _draw(earlier, tracker, progress)
                 tracked = _track(config, folder, tracker, progress, notes) or tracked
                 return Outcome(earlier, "reused", notes, tracked)
             notes.append(f"{folder.name} was computed by other code or data: computed anew")
         with _writable(folder):
             tracker = _prepare_tracking(config)
-            result, curves = compute(job, progress)
+            from omkl import classification
+
+            if isinstance(job, FederatedJob):
+                n_threads = config["threads"] or default_threads()
+                result, curves = compute_federated(job, n_threads, _threads, progress)
+            elif job.algorithm.task == "classification":
+                result, curves = classification.compute(job, progress)
+            else:
+                result, curves = compute(_with_labels(job, source, folder), progress)
             stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
             result = stamp | result
             with _staging(folder) as staging:
-                _write(staging, config, result, curves)
+                results.write_together(staging, _files(config, result, curves))
                 if config["figures"]:
                     _draw(_with(staging, result=result, curves=curves), tracker, progress)
                 _replace(folder, staging)
-            results.write_result(folder, result)
         tracked = _track(config, folder, tracker, progress, notes)
         return Outcome(Run(folder), "complete", notes, tracked)
     except Exception as error:
@@ -240,9 +372,41 @@ def run(config: Mapping[str, Any], progress: Progress | None = None) -> Outcome:
             # Without a disk to write on, the failure is still returned.
             with contextlib.suppress(OSError):
                 folder.mkdir(parents=True, exist_ok=True)
-                _write_config(folder, config)
+                text = results.config_text(_shown(config))
+                results.write_atomically(folder / "config.yaml", text)
                 results.write_result(folder, failed.result)
         return Outcome(failed, "failed", [])
+
+
+def _label_source(config: Mapping[str, Any], label: labels.Label | None) -> labels.Label | None:
+    """Who gives labels, as far as it is known before the data are open; None: data or prompt."""
+    given = config["stream"]["labels"]
+    if not isinstance(given, str):
+        raise ValueError(f"stream.labels={given!r} is none of {', '.join(labels.SOURCES)}, FILE")
+    if given == labels.CALLBACK and label is None:
+        raise ValueError(
+            "stream.labels=callback is a function in Python: runner.run(config, label=function)"
+        )
+    if given in labels.SOURCES:
+        return label
+    if not given.endswith(".csv"):
+        raise ValueError(
+            f"stream.labels={given} is none of {', '.join(labels.SOURCES)}, and no CSV file with "
+            "the columns row and label"
+        )
+    return labels.File(Path(given))
+
+
+def _with_labels(job: Job, source: labels.Label | None, folder: Path) -> Job:
+    """The job with its labels from outside kept in its folder as they come."""
+    if job.stream.labelled:
+        return job
+    prompted = source is None
+    if source is None:
+        unit = job.stream.provenance["scaling"].get("max_norm", 1.0)
+        source = labels.Prompt(job.stream.inputs, unit)
+    kept = labels.Kept(folder / "labels.csv", source, resume=prompted)
+    return job._replace(label=kept)
 
 
 def _identity(config: Mapping[str, Any], started: str) -> dict[str, Any]:
@@ -275,10 +439,16 @@ def _failed(config: Mapping[str, Any], started: str, error: Exception, explained
     return _with(folder_of(config), result=result, config=_shown(config))
 
 
+def lost(config: Mapping[str, Any], message: str) -> Outcome:
+    """The outcome of a job whose process did not live to tell it."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return Outcome(_failed(config, now, RuntimeError(message), explained=True), "failed", [])
+
+
 def _is_complete(run: Run) -> bool:
-    """Whether a finished result is there; a result.json that cannot be read is none."""
+    """Whether a finished result is there; what a power failure has cut off is none."""
     try:
-        return run.complete and (run.folder / "curves.npz").exists()
+        return run.complete and zipfile.is_zipfile(run.folder / "curves.npz")
     except (OSError, ValueError):
         return False
 
@@ -314,7 +484,7 @@ def _replace(folder: Path, staging: Path) -> None:
     (folder / "result.json").unlink(missing_ok=True)
     for old in (*folder.glob("*.png"), *folder.glob("*.pdf")):
         old.unlink()
-    for new in sorted(staging.iterdir()):
+    for new in sorted(staging.iterdir(), key=lambda path: path.name == "result.json"):
         os.replace(new, folder / new.name)
 
 
@@ -329,13 +499,11 @@ def _draw(run: Run, tracker: threading.Thread | None, progress: Progress | None)
 
 
 def compute(
-    job: Job | FederatedJob, progress: Progress | None = None
+    job: Job, progress: Progress | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Stream every seed through its learner: the numbers of result.json and curves.npz."""
     config, stream = job.config, job.stream
     most_threads = config["threads"] or default_threads()
-    if isinstance(job, FederatedJob):
-        return compute_federated(job, most_threads, _threads, progress)
     n_threads = min(most_threads, len(job.seeds))
     if progress:
         progress("preparing", 0, None, None)
@@ -343,43 +511,56 @@ def compute(
         learners = pool.submit(_learners, job).result()
     recorder = Recorder(len(learners))
     seconds = np.zeros(len(learners))
-    labels = np.zeros(len(learners), dtype=np.int64)
+    asked = Recorder(len(learners))
     low, high, largest_norm, largest_error = np.inf, -np.inf, 0.0, 0.0
 
-    def one(r: int, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def one(r: int, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         before = time.perf_counter()
         trace = learners[r].partial_fit(X, y)
-        labels[r] += np.count_nonzero(trace.asked)
         seconds[r] += time.perf_counter() - before
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
-            return np.square(trace.y_hat - y)
+            return np.square(trace.y_hat - y), trace.asked
 
     if progress:
         progress("rounds", 0, stream.n_rounds, None)
     clock = time.perf_counter()
     with _threads(n_threads) as pool:
         for X, y in stream.blocks(config["block"]):
-            errors = list(pool.map(lambda r: one(r, X, y), range(len(learners))))  # noqa: B023
+            if job.label is None:
+                told = list(pool.map(lambda r: one(r, X, y), range(len(learners))))  # noqa: B023
+            else:
+                trace, y = labels.learn(learners[0], X, job.label, recorder.n_rounds)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    unknown_is_0 = np.where(trace.asked, np.square(trace.y_hat - y), 0.0)
+                told = [(unknown_is_0, trace.asked)]
+                seconds[0] = time.perf_counter() - clock
+            errors = [error for error, _ in told]
             with np.errstate(over="ignore", invalid="ignore"):
                 recorder.add(np.stack(errors))
+            asked.add(np.stack([bought for _, bought in told]))
             _require_finite(job, recorder)
-            low, high = min(low, float(y.min())), max(high, float(y.max()))
+            told_y = y if job.label is None else y[trace.asked]
+            low = min(low, float(told_y.min(initial=np.inf)))
+            high = max(high, float(told_y.max(initial=-np.inf)))
             largest_norm = max(largest_norm, float(np.linalg.norm(X, axis=1).max()))
             largest_error = max(largest_error, *(float(e.max()) for e in errors))
             if progress:
-                so_far = float(recorder.total.mean() / recorder.n_rounds)
+                known = recorder.n_rounds if job.label is None else asked.total.mean()
+                so_far = float(recorder.total.mean() / known)
                 progress("rounds", recorder.n_rounds, stream.n_rounds, so_far)
     elapsed = time.perf_counter() - clock
     T = recorder.n_rounds
     if T < 2:
         raise DataError(f"{stream.name}: a stream needs at least 2 rows, {T} came")
-    if low == high:
+    if low == high and job.label is None:
         raise DataError(
             f"{stream.name}: the target {stream.target!r} is the same in all {T} rows, so there "
             "is nothing to learn. Choose another dataset.target or more rows."
         )
     rounds, sums = recorder.curve()
-    mse = recorder.total / T
+    n_bought = asked.curve()[1].astype(np.int64)
+    n_known = rounds if job.label is None else n_bought  # rounds whose error is known
+    mse = recorder.total / n_known[..., -1]
     mean, deviation = mean_and_deviation(mse)
     used = np.stack([learner.used for learner in learners])
     regret, regret_curves = _regret(job, rounds, sums, progress)
@@ -398,7 +579,8 @@ def compute(
         "mse_std": deviation,
         "mse": mse.tolist(),
         "kernels_per_round": float(used.sum() / (T * len(learners))),
-        "labels": float(labels.mean()),
+        **label_cost(mse, n_bought[:, -1], T),
+        "mse_over": "all rounds" if job.label is None else "rounds with a label",
         "seconds": elapsed,
         "seconds_per_seed": seconds.tolist(),
         "threads": most_threads if job.algorithm.exact else n_threads,
@@ -407,7 +589,8 @@ def compute(
     }
     curves = {
         "t": rounds,
-        "mse": sums / rounds,
+        "mse": sums / n_known,
+        "labels": n_bought,
         "weights": np.stack([_weights(learner) for learner in learners]),
         "usage": used,
         "kernel_family": np.array([k.family for k in learned_with]),
@@ -456,8 +639,19 @@ def _learners(job: Job) -> list[Learner]:
     d, D = job.stream.n_inputs, job.config["D"]
     n_threads = job.config["threads"] or default_threads() if job.algorithm.exact else 1
 
+    starting.load_numba()
+
     def learner(seed: int) -> Learner:
-        return Learner(job.algorithm, job.params, job.dictionary, d, D, seed, threads=n_threads)
+        return Learner(
+            job.algorithm,
+            job.params,
+            job.dictionary,
+            d,
+            D,
+            seed,
+            threads=n_threads,
+            precision=job.config["precision"],
+        )
 
     learner(0).partial_fit(np.zeros((2, d)), np.zeros(2))
     return [learner(seed) for seed in job.seeds]
@@ -480,6 +674,13 @@ def _regret(
         mean, deviation = mean_and_deviation(regret[:, -1])
         entries[name] = {"label": label, "mean": mean, "std": deviation, **more}
 
+    if job.label is not None:
+        unknown = "labels come from outside, and most are not known"
+        names = {"ridge_features": comparators.RIDGE_FEATURES}
+        names["kernel_ridge"] = comparators.KERNEL_RIDGE
+        wanted = [name for name in names if settings[name]]
+        return {name: {"label": names[name], "skipped": unknown} for name in wanted}, {}
+
     truth = stream.truth(job.config["block"])
     if truth is not None:
         recorder = Recorder(1)
@@ -499,8 +700,11 @@ def _regret(
         if reason:
             entries["ridge_features"] = {"label": label, "skipped": reason}
         else:
-            sums_of, best = _ridge_features(job, progress)
-            keep("ridge_features", label, sums_of, kernels=best)
+            found = _remembered(
+                job, f"ridge_features {job.seeds}", lambda: _ridge_features(job, progress)
+            )
+            best = [_kernel_name(job.dictionary[i]) for i in found["best"]]
+            keep("ridge_features", label, found["sums"], kernels=best)
 
     if settings["kernel_ridge"]:
         label = comparators.KERNEL_RIDGE
@@ -509,7 +713,11 @@ def _regret(
             reason = f"{T} rounds are more than regret.kernel_ridge_rounds={most}"
             entries["kernel_ridge"] = {"label": label, "skipped": reason}
         else:
-            cached = _cached(job, "kernel_ridge", lambda: _kernel_ridge(job, progress))
+            cached = _remembered(
+                job,
+                "kernel_ridge",
+                lambda: _cached(job, "kernel_ridge", lambda: _kernel_ridge(job, progress)),
+            )
             recorder = Recorder(1)
             recorder.add(cached["errors"][None, :])
             name = _kernel_name(job.dictionary[int(cached["best"])])
@@ -517,8 +725,8 @@ def _regret(
     return entries, curves
 
 
-def _ridge_features(job: Job, progress: Progress | None) -> tuple[np.ndarray, list[str]]:
-    """Cumulative squared errors (R, P) of each seed's comparator, and the kernels chosen."""
+def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
+    """Cumulative squared errors (R, P) of each seed's comparator, and the kernels chosen (R,)."""
     stream, size = job.stream, 1024
     n_threads = job.config["threads"] or default_threads()
     d, D = stream.n_inputs, job.config["D"]
@@ -554,7 +762,7 @@ def _ridge_features(job: Job, progress: Progress | None) -> tuple[np.ndarray, li
                 ]
             )
         )
-    return recorder.curve()[1], [_kernel_name(job.dictionary[i]) for i in best]
+    return {"sums": recorder.curve()[1], "best": np.array(best)}
 
 
 def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
@@ -577,10 +785,22 @@ def _kernel_name(kernel: kernels.Kernel) -> str:
 def _cached(
     job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """A comparator is the same for every algorithm of a sweep: compute it once.
+    """A comparator is the same for every algorithm of a sweep: compute it once."""
+    path = Path(job.config["outputs"]) / "comparators" / f"{_comparator_key(job, what)}.npz"
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        pass
+    made = make()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Half a file, after a power failure, is found to be none: no need to wait for the disk.
+    results.write_atomically(path, _npz(made), sync=False)
+    return made
 
-    Named by all that it depends on: data, their preparation, dictionary, D and lam.
-    """
+
+def _comparator_key(job: Job, what: str) -> str:
+    """Names all that a comparator depends on: data, their preparation, dictionary, D and lam."""
     config = job.config
     identity = {
         "stream": _without_prose(job.stream.provenance),
@@ -592,24 +812,31 @@ def _cached(
         "sources": _sources_digest(),
         "what": what,
     }
-    path = Path(config["outputs"]) / "comparators" / f"{results.key_of(identity)}.npz"
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError):
-        pass
-    made = make()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    results.write_atomically(path, _npz(made, compress=False))
-    return made
+    return results.key_of(identity)
 
 
-def _npz(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
+_memory: dict[str, dict[str, np.ndarray]] = {}
+_MEMORY_BYTES = 2**26  # of comparators that are kept between the jobs of one process
+
+
+def _remembered(
+    job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """As ``_cached``, for the other jobs of this process."""
+    name = f"{Path(job.config['outputs']).absolute()} {_comparator_key(job, what)}"
+    if name not in _memory:
+        _memory[name] = make()
+        while sum(a.nbytes for held in _memory.values() for a in held.values()) > _MEMORY_BYTES:
+            if len(_memory) == 1:
+                return _memory.pop(name)
+            _memory.pop(next(iter(_memory)))
+    return _memory[name]
+
+
+def _npz(arrays: Mapping[str, np.ndarray]) -> bytes:
+    # Not compressed: curves are noise in all but the first digits, 15 % is all there is to gain.
     buffer = io.BytesIO()
-    if compress:
-        np.savez_compressed(buffer, **dict(arrays))  # type: ignore[arg-type]
-    else:
-        np.savez(buffer, **dict(arrays))  # type: ignore[arg-type]
+    np.savez(buffer, **dict(arrays))  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
@@ -625,22 +852,15 @@ def _shown(config: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in config.items() if k not in ("outputs", "force", "fail_fast")}
 
 
-def _write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    from omegaconf import OmegaConf
-
-    text = OmegaConf.to_yaml(OmegaConf.create(_shown(config)))
-    results.write_atomically(folder / "config.yaml", text)
-
-
-def _write(
-    folder: Path,
-    config: Mapping[str, Any],
-    result: Mapping[str, Any],
-    curves: Mapping[str, np.ndarray],
-) -> None:
-    _write_config(folder, config)
-    results.write_atomically(folder / "curves.npz", _npz(curves))
-    results.write_atomically(folder / "results.parquet", _tidy(result))
+def _files(
+    config: Mapping[str, Any], result: Mapping[str, Any], curves: Mapping[str, np.ndarray]
+) -> dict[str, bytes | str]:
+    return {
+        "config.yaml": results.config_text(_shown(config)),
+        "curves.npz": _npz(curves),
+        "results.parquet": _tidy(result),
+        "result.json": results.result_text(result),
+    }
 
 
 def _tidy(result: Mapping[str, Any]) -> bytes:
@@ -654,12 +874,13 @@ def _tidy(result: Mapping[str, Any]) -> bytes:
         for name in ("key", "algorithm", "dataset", "kernels", "n_rounds", "n_kernels", "D")
     }
     columns |= {f"algorithm.{k}": [v] * n for k, v in result["params"].items()}
+    key = results.measure(result).key
     columns |= {
         "seed": list(result["seeds"]),
-        "mse": list(result["mse"]),
+        key: list(result[key]),
         "seconds": list(result["seconds_per_seed"]),
         "kernels_per_round": [result["kernels_per_round"]] * n,
-        "labels": [result["labels"]] * n,
+        "labels": list(result["labels_per_seed"]),
     }
     sink = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), sink)
@@ -703,17 +924,11 @@ def _track(
     return True
 
 
-def default_threads() -> int:
-    """Cores that this process may use; one a job under a launcher that says so."""
-    for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "NUMBA_NUM_THREADS"):
-        if os.environ.get(name, "").isdigit():
-            return max(1, int(os.environ[name]))
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
+@functools.cache
 def _sources_digest() -> str:
     digest = hashlib.sha256(jit.fingerprint().encode())
-    names = ["kernels", "graphs", "params", "comparators", "metrics", "runner"]
+    names = ["kernels", "graphs", "params", "comparators", "metrics", "classification"]
+    names += ["mistake_bounds", "runner", "labels"]
     names += [f"federated/{name}" for name in ("job", "simulation", "split")]
     files = [jit.PACKAGE / f"{n}.py" for n in names] + sorted(jit.PACKAGE.glob("datasets/*.py"))
     for path in files:
@@ -741,7 +956,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def machine() -> dict[str, Any]:
-    return {"processor": _processor(), "cores": default_threads(), "system": platform.system()}
+    return {"processor": _processor(), "cores": cores(), "system": platform.system()}
 
 
 def _processor() -> str:

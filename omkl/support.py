@@ -41,6 +41,7 @@ class Support(NamedTuple):
     x       (d, capacity) the rows, inputs first so that a pass over rows is contiguous
     alpha   (N, capacity) coefficients
     n       (1,) int64, rows held
+    budget  (1,) int64, rows held at most; 0 for no limit
     family  (N,) int64 codes; parameter (N,) what multiplies the distance, or the degree
     needs   (3,) bool, the families that occur
     """
@@ -48,6 +49,7 @@ class Support(NamedTuple):
     x: np.ndarray
     alpha: np.ndarray
     n: np.ndarray
+    budget: np.ndarray
     family: np.ndarray
     parameter: np.ndarray
     needs: np.ndarray
@@ -89,6 +91,7 @@ def support(kernels: Sequence[Kernel], d: int, capacity: int) -> Support:
         x=np.zeros((d, capacity)),
         alpha=np.zeros((len(kernels), capacity)),
         n=np.zeros(1, dtype=np.int64),
+        budget=np.zeros(1, dtype=np.int64),
         family=family,
         parameter=parameter,
         needs=needs,
@@ -114,10 +117,20 @@ def sums(model: Support, n_threads: int) -> Sums:
     )
 
 
+def on_budget(model: Support, most: int) -> Support:
+    """An empty expansion that will hold ``most`` rows, with room for them and the current one.
+
+    Its coefficients change after they were written, so no sums are taken ahead.
+    """
+    d, N = len(model.x), len(model.alpha)
+    x, alpha = np.zeros((d, most + 1)), np.zeros((N, most + 1))
+    return model._replace(x=x, alpha=alpha, budget=np.array([most], dtype=np.int64))
+
+
 def with_room(model: Support, n_rows: int) -> Support:
-    """The same expansion with room for ``n_rows`` rows; grows by doubling."""
+    """The same expansion with room for ``n_rows`` rows; grows by doubling, but for a budget."""
     capacity = model.x.shape[1]
-    if n_rows <= capacity:
+    if n_rows <= capacity or model.budget[0]:
         return model
     more = max(n_rows, 2 * capacity) - capacity
     return model._replace(
@@ -169,18 +182,35 @@ _add_squared, _add_absolute, _add_product = map(_accumulator, (_squared, _absolu
 
 
 @part
-def _distances(model, x, start, n, row):
-    """Squared and absolute distances and inner products of x (d,) to n support rows."""
+def add_distances(model, rows, x, start, n, row):
+    """Squared and absolute distances and inner products of x (d,) to n of rows (d, capacity)."""
     if model.needs[GAUSSIAN]:
-        _add_squared(x, model.x, start, n, row[0])
+        _add_squared(x, rows, start, n, row[0])
     if model.needs[LAPLACIAN]:
-        _add_absolute(x, model.x, start, n, row[1])
+        _add_absolute(x, rows, start, n, row[1])
     if model.needs[POLYNOMIAL]:
-        _add_product(x, model.x, start, n, row[2])
+        _add_product(x, rows, start, n, row[2])
+
+
+@part
+def add_distance(family, rows, x, n, row):
+    """The distance that a family needs, of x (d,) to n of rows (d, capacity), in its place."""
+    if family == GAUSSIAN:
+        _add_squared(x, rows, 0, n, row[0])
+    elif family == LAPLACIAN:
+        _add_absolute(x, rows, 0, n, row[1])
+    else:
+        _add_product(x, rows, 0, n, row[2])
+
+
+@part
+def _distances(model, x, start, n, row):
+    """Those of x (d,) to n rows of its own support."""
+    add_distances(model, model.x, x, start, n, row)
 
 
 @reduction
-def _exponential_sum(c, distance, alpha, n):
+def exponential_sum(c, distance, alpha, n):
     """Sum of alpha exp(c distance) over n terms, c <= 0."""
     total = 0.0
     for s in range(n):
@@ -189,7 +219,7 @@ def _exponential_sum(c, distance, alpha, n):
 
 
 @reduction
-def _polynomial_sum(degree, product, alpha, n):
+def polynomial_sum(degree, product, alpha, n):
     """Sum of alpha product^degree over n terms."""
     total = 0.0
     for s in range(n):
@@ -208,11 +238,11 @@ def _add_sums(model, start, n, row, f):
         alpha = model.alpha[i, start : start + n]
         family = model.family[i]
         if family == GAUSSIAN:
-            f[i] += _exponential_sum(model.parameter[i], row[0], alpha, n)
+            f[i] += exponential_sum(model.parameter[i], row[0], alpha, n)
         elif family == LAPLACIAN:
-            f[i] += _exponential_sum(model.parameter[i], row[1], alpha, n)
+            f[i] += exponential_sum(model.parameter[i], row[1], alpha, n)
         else:
-            f[i] += _polynomial_sum(int(model.parameter[i]), row[2], alpha, n)
+            f[i] += polynomial_sum(int(model.parameter[i]), row[2], alpha, n)
 
 
 @compiled
@@ -239,22 +269,36 @@ def outputs(model, x, buffers, f):
     for k in range(x.shape[0]):
         model.x[k, n] = x[k]
     row = buffers.rows[0]
-    _distances(model, x, upto, n - upto, row)
     for i in range(f.shape[0]):
         f[i] = buffers.far[buffers.next[0], i]
-    _add_sums(model, upto, n - upto, row, f)
+    for start in range(upto, n, CHUNK):
+        some = min(CHUNK, n - start)
+        _distances(model, x, start, some, row)
+        _add_sums(model, start, some, row, f)
     buffers.next[0] += 1
 
 
 @part
 def append(model):
-    """The row of this round joins the support; its coefficients alpha[:, n] are written."""
-    model.n[0] += 1
+    """The row of this round joins the support; its coefficients alpha[:, n] are written.
+
+    On a full budget it takes the place of the oldest.
+    """
+    n = model.n[0]
+    budget = model.budget[0]
+    if budget == 0 or n < budget:
+        model.n[0] += 1
+        return
+    for s in range(n):  # the oldest is the first
+        for k in range(model.x.shape[0]):
+            model.x[k, s] = model.x[k, s + 1]
+        for i in range(model.alpha.shape[0]):
+            model.alpha[i, s] = model.alpha[i, s + 1]
 
 
 def ahead(model: Support, buffers: Sums, X: np.ndarray, pool: ThreadPoolExecutor | None) -> None:
     """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
-    held = int(model.n[0])
+    held = 0 if model.budget[0] else int(model.n[0])
     upto = held - held % TILE
     buffers.upto[0], buffers.next[0] = upto, 0
     n_parts = min(len(buffers.rows), len(X)) if pool and upto else 1
@@ -271,7 +315,7 @@ def ahead(model: Support, buffers: Sums, X: np.ndarray, pool: ThreadPoolExecutor
 
 def rows_of_tile(model: Support) -> int:
     """How many rows fit into the current tile."""
-    return TILE - int(model.n[0]) % TILE
+    return TILE if model.budget[0] else TILE - int(model.n[0]) % TILE
 
 
 @contextlib.contextmanager

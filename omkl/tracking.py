@@ -41,7 +41,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from omkl.results import NEUTRAL, Run, find
+from omkl.results import NEUTRAL, Run, find, measure
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -304,7 +304,8 @@ def _write(client: MlflowClient, record: _Record, outputs: Path) -> str:
     try:
         params = [Param(name, value) for name, value in record.params.items()]
         metrics = [Metric(name, value, record.end, 0) for name, value in record.metrics.items()]
-        metrics += [Metric("mse_curve", value, record.end, step) for step, value in record.curve]
+        curve = "error_curve" if "error_rate" in record.metrics else "mse_curve"
+        metrics += [Metric(curve, value, record.end, step) for step, value in record.curve]
         for part in _chunks(params, _PARAMS_PER_BATCH):
             client.log_batch(run_id, params=part, synchronous=True)
         for part in _chunks(metrics, _METRICS_PER_BATCH):
@@ -331,11 +332,12 @@ def _table_view(record: _Record) -> str:
     Without it the table shows no metric. The form is not documented; MLflow falls
     back to its plain table where it does not understand it.
     """
-    names = ["mse", "mse_std", "kernels_per_round", "labels", "seconds"]
+    key = "error_rate" if "error_rate" in record.metrics else "mse"
+    names = [key, f"{key}_std", "kernels_per_round", "labels", "seconds"]
     names += [name for name in record.metrics if name.startswith("regret_")]
     columns = [f"metrics.`{name}`" for name in names]
     view = {
-        "orderByKey": "metrics.`mse`",
+        "orderByKey": f"metrics.`{key}`",
         "orderByAsc": True,
         "selectedColumns": [*columns, "tags.`error`"],
     }
@@ -362,12 +364,15 @@ def _run_name(run: Run) -> str:
 
 
 def _final_metrics(result: Mapping[str, Any]) -> dict[str, float]:
+    key = measure(result).key
     values = {
-        "mse": result.get("mse_mean"),
-        "mse_std": result.get("mse_std"),
+        key: result.get(f"{key}_mean"),
+        f"{key}_std": result.get(f"{key}_std"),
         "seconds": result.get("seconds"),
         "kernels_per_round": result.get("kernels_per_round"),
         "labels": result.get("labels"),
+        "al_efficiency": result.get("al_efficiency"),
+        "mse_per_label": result.get("mse_per_label"),
     }
     for name, entry in (result.get("regret") or {}).items():
         values[f"regret_{name}"] = entry.get("mean")
@@ -382,7 +387,7 @@ def _curve(run: Run) -> list[tuple[int, float]]:
     """(round, seed-mean MSE) in log-spaced rounds, the first and the last included."""
     if not (run.folder / "curves.npz").exists():
         return []
-    t, mse = run.curves["t"], run.curves["mse"]
+    t, mse = run.curves["t"], run.curves[measure(run.result).key]
     chosen = _log_spaced(t, CURVE_POINTS)
     mean = mse[:, chosen].mean(axis=0)
     return [
@@ -450,10 +455,13 @@ def _note(result: Mapping[str, Any]) -> str:
         trace = error.get("traceback") or ""
         return f"**{error.get('type')}**: {error.get('message')}\n\n```\n{trace}\n```"
     lines = []
-    if result.get("mse_mean") is not None:
-        spread = f" ± {result['mse_std']:.2g}" if result.get("mse_std") is not None else ""
+    kind = measure(result)
+    if result.get(f"{kind.key}_mean") is not None:
+        std = result.get(f"{kind.key}_std")
+        spread = f" ± {std:.2g}" if std is not None else ""
+        mean = f"{result[f'{kind.key}_mean']:.4g}"
         lines.append(
-            f"MSE **{result['mse_mean']:.4g}**{spread} after {result.get('n_rounds')} rounds, "
+            f"{kind.short} **{mean}**{spread} after {result.get('n_rounds')} rounds, "
             f"{len(result.get('seeds') or [])} seeds, kernels {result.get('kernels')}"
         )
     for name, entry in (result.get("regret") or {}).items():

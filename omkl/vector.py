@@ -8,6 +8,9 @@ register (one of 512 bits, two of 256 or four of 128, as the processor has it).
 shape and how many entries count; the others read as zero and are left alone.
 The order of every sum is the same on all processors.
 
+``narrow`` makes a pack of eight floats for arithmetic in single precision. An array
+may hold floats too: they are loaded as doubles, and stored from either kind of pack.
+
 In plain Python a pack is an array of eight.
 """
 
@@ -42,6 +45,11 @@ def pack(x):
 def fma(a, b, c):
     """a b + c by element, with one rounding where the processor can; numbers spread."""
     return a * b + c
+
+
+def narrow(pack):
+    """The pack in single precision; what is computed with it stays so."""
+    return pack.astype(np.float32)
 
 
 def total(pack):
@@ -79,15 +87,16 @@ if ENABLED:
     from numba.extending import intrinsic, models, overload, register_model
 
     class Pack(types.Type):
-        """Numba's type of eight doubles."""
+        """Numba's type of eight doubles, or of eight floats."""
 
-        def __init__(self) -> None:
-            super().__init__(name="pack")
+        def __init__(self, name: str, element: Any, number: Any) -> None:
+            super().__init__(name=name)
+            self.number = number  # Numba's type of one of them
+            self.vector = ir.VectorType(element, LANES)
 
-    PACK = Pack()
-    _DOUBLE = ir.DoubleType()
+    PACK = Pack("pack", ir.DoubleType(), types.float64)
+    NARROW = Pack("narrow_pack", ir.FloatType(), types.float32)
     _INT = ir.IntType(64)
-    _VECTOR = ir.VectorType(_DOUBLE, LANES)
     _WHOLES = ir.VectorType(_INT, LANES)
     _BITS = ir.VectorType(ir.IntType(1), LANES)
     _FUSE = ("contract", "nsz")
@@ -95,37 +104,57 @@ if ENABLED:
     @register_model(Pack)
     class _PackModel(models.PrimitiveModel):
         def __init__(self, manager: Any, kind: Any) -> None:
-            super().__init__(manager, kind, _VECTOR)
+            super().__init__(manager, kind, kind.vector)
 
-    def _spread(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    def _result(*kinds: Any) -> Any:
+        """Single precision as soon as one of several is."""
+        return NARROW if NARROW in kinds else PACK
+
+    def _spread(context: Any, builder: Any, kind: Any, value: Any, like: Any) -> Any:
         """A pack as it is, a number eight times."""
         if isinstance(kind, Pack):
             return value
-        number = context.cast(builder, value, kind, types.float64)
-        first = builder.insert_element(
-            ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(ir.IntType(32), 0)
-        )
+        number = context.cast(builder, value, kind, like.number)
+        return _eight_times(builder, number, like.vector)
+
+    def _eight_times(builder: Any, number: Any, vector: Any) -> Any:
+        blank = ir.Constant(vector, ir.Undefined)
+        first = builder.insert_element(blank, number, ir.Constant(ir.IntType(32), 0))
         order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), order)
+        return builder.shuffle_vector(first, blank, order)
+
+    def _stored(kind: Any) -> Any:
+        """The pack as it lies in an array of that type."""
+        return PACK if kind.dtype == types.float64 else NARROW
 
     def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, args[0])
         start = context.cast(builder, args[1], signature.args[1], types.intp)
         first = builder.gep(array.data, [start], inbounds=True)
-        return builder.bitcast(first, _VECTOR.as_pointer())
+        return builder.bitcast(first, _stored(signature.args[0]).vector.as_pointer())
 
     def _counting(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         """Which of the eight lie before the first ``value``."""
         n = context.cast(builder, value, kind, types.intp)
-        first = builder.insert_element(
-            ir.Constant(_WHOLES, ir.Undefined), n, ir.Constant(ir.IntType(32), 0)
-        )
-        order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        limit = builder.shuffle_vector(first, ir.Constant(_WHOLES, ir.Undefined), order)
+        limit = _eight_times(builder, n, _WHOLES)
         return builder.icmp_signed("<", ir.Constant(_WHOLES, list(range(LANES))), limit)
 
+    def _widened(builder: Any, kind: Any, value: Any) -> Any:
+        return value if _stored(kind) is PACK else builder.fpext(value, PACK.vector)
+
+    def _as_stored(builder: Any, array: Any, pack: Any, value: Any) -> Any:
+        if _stored(array) is pack:
+            return value
+        if pack is PACK:
+            return builder.fptrunc(value, NARROW.vector)
+        return builder.fpext(value, PACK.vector)
+
+    def _name(step: str, array: Any) -> str:
+        return f"llvm.masked.{step}.v8f{64 if _stored(array) is PACK else 32}.p0"
+
     def _is_array(kind: Any) -> bool:
-        return isinstance(kind, types.Array) and kind.layout == "C" and kind.dtype == types.float64
+        known = (types.float64, types.float32)
+        return isinstance(kind, types.Array) and kind.layout == "C" and kind.dtype in known
 
     def _declare(builder: Any, name: str, result: Any, arguments: Any) -> Any:
         kind = ir.FunctionType(result, arguments)
@@ -134,7 +163,8 @@ if ENABLED:
     @intrinsic
     def _load(typingctx: Any, array: Any, start: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.load(_pointer(context, builder, signature, args), align=8)
+            pointer = _pointer(context, builder, signature, args)
+            return _widened(builder, signature.args[0], builder.load(pointer, align=4))
 
         return (PACK(array, start), build) if _is_array(array) else None
 
@@ -143,21 +173,20 @@ if ENABLED:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = _pointer(context, builder, signature, args)
             mask = _counting(context, builder, signature.args[2], args[2])
-            masked = _declare(
-                builder,
-                "llvm.masked.load.v8f64.p0",
-                _VECTOR,
-                [pointer.type, ir.IntType(32), _BITS, _VECTOR],
-            )
-            zeros = ir.Constant(_VECTOR, [0.0] * LANES)
-            return builder.call(masked, [pointer, ir.Constant(ir.IntType(32), 8), mask, zeros])
+            vector = _stored(signature.args[0]).vector
+            arguments = [pointer.type, ir.IntType(32), _BITS, vector]
+            masked = _declare(builder, _name("load", signature.args[0]), vector, arguments)
+            zeros = ir.Constant(vector, [0.0] * LANES)
+            value = builder.call(masked, [pointer, ir.Constant(ir.IntType(32), 4), mask, zeros])
+            return _widened(builder, signature.args[0], value)
 
         return (PACK(array, start, n), build) if _is_array(array) else None
 
     @intrinsic
     def _store(typingctx: Any, array: Any, start: Any, value: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            builder.store(args[2], _pointer(context, builder, signature, args), align=8)
+            value = _as_stored(builder, signature.args[0], signature.args[2], args[2])
+            builder.store(value, _pointer(context, builder, signature, args), align=4)
             return context.get_dummy_value()
 
         known = _is_array(array) and isinstance(value, Pack)
@@ -168,13 +197,10 @@ if ENABLED:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = _pointer(context, builder, signature, args)
             mask = _counting(context, builder, signature.args[3], args[3])
-            masked = _declare(
-                builder,
-                "llvm.masked.store.v8f64.p0",
-                ir.VoidType(),
-                [_VECTOR, pointer.type, ir.IntType(32), _BITS],
-            )
-            builder.call(masked, [args[2], pointer, ir.Constant(ir.IntType(32), 8), mask])
+            value = _as_stored(builder, signature.args[0], signature.args[2], args[2])
+            arguments = [value.type, pointer.type, ir.IntType(32), _BITS]
+            masked = _declare(builder, _name("store", signature.args[0]), ir.VoidType(), arguments)
+            builder.call(masked, [value, pointer, ir.Constant(ir.IntType(32), 4), mask])
             return context.get_dummy_value()
 
         known = _is_array(array) and isinstance(value, Pack)
@@ -183,32 +209,42 @@ if ENABLED:
     @intrinsic
     def _pack(typingctx: Any, x: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return _spread(context, builder, signature.args[0], args[0])
+            return _spread(context, builder, signature.args[0], args[0], PACK)
 
         return PACK(x), build
 
     @intrinsic
     def _fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kind = signature.return_type
             spread = [
-                _spread(context, builder, k, v) for k, v in zip(signature.args, args, strict=True)
+                _spread(context, builder, k, v, kind)
+                for k, v in zip(signature.args, args, strict=True)
             ]
-            fused = _declare(builder, "llvm.fmuladd.v8f64", _VECTOR, [_VECTOR] * 3)
-            return builder.call(fused, spread)
+            name = f"llvm.fmuladd.v8f{kind.number.bitwidth}"
+            return builder.call(_declare(builder, name, kind.vector, [kind.vector] * 3), spread)
 
-        return PACK(a, b, c), build
+        return _result(a, b, c)(a, b, c), build
 
     def _elementwise(name: str) -> Any:
         @intrinsic
         def step(typingctx: Any, a: Any, b: Any) -> Any:
             def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                left = _spread(context, builder, signature.args[0], args[0])
-                right = _spread(context, builder, signature.args[1], args[1])
+                kind = signature.return_type
+                left = _spread(context, builder, signature.args[0], args[0], kind)
+                right = _spread(context, builder, signature.args[1], args[1], kind)
                 return getattr(builder, name)(left, right, flags=_FUSE)
 
-            return PACK(a, b), build
+            return _result(a, b)(a, b), build
 
         return step
+
+    @intrinsic
+    def _narrow(typingctx: Any, value: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.fptrunc(args[0], NARROW.vector)
+
+        return NARROW(value), build
 
     @intrinsic
     def _total(typingctx: Any, value: Any) -> Any:
@@ -232,8 +268,8 @@ if ENABLED:
     def _clip(typingctx: Any, value: Any, bound: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             x = args[0]
-            high = _spread(context, builder, signature.args[1], args[1])
-            low = builder.fsub(ir.Constant(_VECTOR, [-0.0] * LANES), high)
+            high = _spread(context, builder, signature.args[1], args[1], PACK)
+            low = builder.fsub(ir.Constant(PACK.vector, [-0.0] * LANES), high)
             # Ordered comparisons are false for NaN, which then stays.
             x = builder.select(builder.fcmp_ordered(">", x, high), high, x)
             return builder.select(builder.fcmp_ordered("<", x, low), low, x)
@@ -244,11 +280,16 @@ if ENABLED:
     def _flip_where_odd(typingctx: Any, value: Any, k: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             bits = builder.bitcast(args[1], _WHOLES)
-            sign = builder.shl(bits, ir.Constant(_WHOLES, [63] * LANES))
-            flipped = builder.xor(builder.bitcast(args[0], _WHOLES), sign)
-            return builder.bitcast(flipped, _VECTOR)
+            whole = _WHOLES
+            if value is NARROW:
+                whole = ir.VectorType(ir.IntType(32), LANES)
+                bits = builder.trunc(bits, whole)
+            last = value.number.bitwidth - 1
+            sign = builder.shl(bits, ir.Constant(whole, [last] * LANES))
+            flipped = builder.xor(builder.bitcast(args[0], whole), sign)
+            return builder.bitcast(flipped, value.vector)
 
-        return PACK(value, k), build
+        return value(value, k), build
 
     @overload(load)
     def _load_compiled(array, start, n=LANES):
@@ -269,6 +310,10 @@ if ENABLED:
     @overload(fma)
     def _fma_compiled(a, b, c):
         return lambda a, b, c: _fma(a, b, c)  # type: ignore[call-arg]
+
+    @overload(narrow)
+    def _narrow_compiled(pack):
+        return lambda pack: _narrow(pack)  # type: ignore[call-arg]
 
     @overload(total)
     def _total_compiled(pack):

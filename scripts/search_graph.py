@@ -40,8 +40,9 @@ from omkl.cli import conf_folder
 from omkl.datasets import catalogue, open_stream
 from omkl.engine import Learner
 from omkl.graphs import dissimilarity_graph, similarity_graph
-from omkl.kernels import Kernel, log_divergence
+from omkl.kernels import Kernel, Matrix, log_divergence
 from omkl.runner import default_threads
+from omkl.sampling import edges_of
 
 D = 50
 POWERS = (1.0, 0.5, -0.5, -1.0)
@@ -107,10 +108,12 @@ def mse(
     given = checks.default_settings(name) | {"M": out.shape[1]} | dict(settings)
     built = params.build(algorithm.Params, given, len(y), {"N": len(some), "D": D})
 
+    edges = edges_of(out)
+
     def init(built: Any, some: Any, model: Any) -> Any:
         if hasattr(built, "rank"):
-            return sfg_r.on_graph(out, divergence, built.rank, model)
-        return sfg.on_graph(out, model)
+            return sfg_r.on_graph(edges, Matrix(divergence), built.rank, model)
+        return sfg.on_graph(edges, model)
 
     learner = Learner(algorithm._replace(init=init), built, some, X.shape[1], D, seed)
     with np.errstate(all="ignore"):
@@ -141,7 +144,7 @@ def jmlr() -> Iterator[Point]:
 
         @functools.cache
         def graph(d: int, M: int, formula: str = formula, of: Any = divergence_of) -> np.ndarray:
-            return dissimilarity_graph(of(d), M, np.add if formula == "released" else np.logaddexp)
+            return dissimilarity_graph(of(d), M, logs=formula != "released")
 
         def run(
             algorithm: str, d: int, M: int, p=prefix, more=more, graph=graph, of=divergence_of

@@ -65,6 +65,7 @@ def make_run_folder(
         buffer,
         t=t,
         mse=mse,
+        labels=np.tile(t, (n_seeds, 1)),
         regret_ridge_features=regret,
         weights=weights,
         usage=usage,
@@ -89,6 +90,10 @@ def make_run_folder(
         "mse_std": float(mse[:, -1].std(ddof=1)) if n_seeds > 1 else None,
         "kernels_per_round": 76.0,
         "labels": float(n_rounds),
+        "labels_per_seed": [n_rounds] * n_seeds,
+        "al_efficiency": 1.0,
+        "al_efficiency_std": 0.0 if n_seeds > 1 else None,
+        "mse_per_label": float(mse[:, -1].mean() / n_rounds),
         "seconds": 0.5,
         "seconds_per_seed": [0.2] * n_seeds,
         "regret": {

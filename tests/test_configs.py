@@ -9,7 +9,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import federated, kernels, runner
+from omkl import federated, kernels, results, runner
 from omkl.cli import CommandLine, conf_folder
 from omkl.datasets import prepare
 
@@ -35,7 +35,8 @@ def test_composes(group: str, name: str):
     config = configuration(f"{group}={name}")
     assert config[group]["name"], "tables and run folders need a name"
     if group == "dataset":
-        assert config[group]["task"] == "regression"
+        assert config[group]["task"] in ("regression", "classification")
+        assert config[group]["task"] == "regression" or len(config[group]["labels"]) == 2
         assert {"file", "path", "n_centres"} & set(config[group]), "nothing says where rows are"
         prepare.check_steps(config[group].get("prepare") or {}, name)
     if group == "kernels":
@@ -47,22 +48,23 @@ def test_runs_in_miniature(name: str, tmp_path: Path):
     rows, federation = 60, ["federation=none"]
     if name in federated.names():
         rows, federation = 120, ["federation=iid", "clients=2"]
+    task = runner.task_of(configuration(f"algorithm={name}")["algorithm"]["name"])
     config = configuration(
         f"algorithm={name}", f"dataset.rows={rows}", "kernels=gaussian17", "D=4", "seeds=2",
-        "tracking=none", "figures=false", f"outputs={tmp_path}", *federation,
+        "tracking=none", "figures=false", f"outputs={tmp_path}", f"task={task}", *federation,
     )  # fmt: skip
     outcome = runner.run(config)
     assert outcome.status == "complete", outcome.run.result
     assert outcome.run.result["n_rounds"] == 60
-    assert 0 < outcome.run.result["mse_mean"] < 1
+    assert 0 < outcome.run.result[f"{results.measure(outcome.run.result).key}_mean"] < 1
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_yaml_states_every_parameter(name: str):
     """Only what the YAML states can be set on the command line and is shown by --help."""
     config = configuration(f"algorithm={name}")
-    params = runner._params_of(config["algorithm"]["name"])
-    assert set(config["algorithm"]) - {"name"} == set(params._fields)
+    fields = runner._parameters(config["algorithm"]["name"])
+    assert set(config["algorithm"]) - {"name"} == set(fields)
 
 
 def test_help_lists_every_choice_and_setting():

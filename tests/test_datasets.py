@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omkl.datasets import DataError, catalogue, command, download, open_stream, readers
+from omkl.datasets import DataError, catalogue, command, download, kept, open_stream, readers
 
 WHOLE = {"limit": None, "scaling": "whole", "order": "file"}
 RUNNING = WHOLE | {"scaling": "running"}
@@ -514,3 +514,33 @@ def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
     write(tmp_path / "checkout/data/naval/data.txt", "not it\n")
     assert command.main(["verify"]) == 1
     assert "expected sha256 de0ea69d" in capsys.readouterr().err
+
+
+# --- kept between starts ------------------------------------------------------------------------
+
+
+def test_prepared_data_are_kept_and_never_stale(tmp_path, monkeypatch):
+    """The second start reads no file of data; another file or entry is read."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    reads = []
+    read = readers.read_frame
+
+    def counted(*arguments: Any) -> Any:
+        reads.append(arguments)
+        return read(*arguments)
+
+    monkeypatch.setattr(readers, "read_frame", counted)
+    entry = catalogue.entry("airfoil")
+
+    def block(**changed: Any) -> list:
+        stream = open_stream({**entry, **changed}, WHOLE)
+        return [a.tolist() for a in next(stream.blocks(2000))]
+
+    first = block()
+    assert block() == first and len(reads) == 1
+    assert block(target=entry["target"], inputs=[1, 2]) != first and len(reads) == 2
+    for path in (tmp_path / "data").glob("*.npz"):
+        path.write_bytes(path.read_bytes()[:100])  # cut off by a full disk
+    assert block() == first and len(reads) == 3
+    monkeypatch.setattr(kept, "MOST_BYTES", 0)
+    assert block(title="x") == first and block(title="x") == first and len(reads) == 5

@@ -124,7 +124,7 @@ def test_what_is_refused(tmp_path, overrides, message):
 def test_data_that_are_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "data_folders", lambda: (tmp_path,))
     with pytest.raises(DataError, match=r"(?s)wec: .* was not found\..*Download the zip"):
-        catalogue.open_labelled(
+        catalogue.open_with_column(
             catalogue.entry("wec"), {"limit": None, "scaling": "whole", "order": "file"}, "site"
         )
 
@@ -142,7 +142,7 @@ def test_the_sites_of_wave_energy_converters(tmp_path, monkeypatch):
             lines = [",".join(str(number + column) for column in range(49))] * 3
             archive.writestr(f"WECs_DataSet/{name}", "\n".join(lines) + "\n")
     options = {"limit": None, "scaling": "none", "order": "file"}
-    stream, sites = catalogue.open_labelled(entry, options, "site")
+    stream, sites = catalogue.open_with_column(entry, options, "site")
     X, y = next(stream.blocks(100))
     assert X.shape == (12, 48) and y.tolist() == [48.0] * 3 + [49.0] * 3 + [50.0] * 3 + [51.0] * 3
     assert list(dict.fromkeys(sites)) == [
@@ -153,4 +153,4 @@ def test_the_sites_of_wave_energy_converters(tmp_path, monkeypatch):
     ]
     entry["members"]["Perth_Data.csv"] = "git:" + 40 * "0"
     with pytest.raises(DataError, match=r"Perth_Data.csv .* is not the file it should be"):
-        catalogue.open_labelled(entry, options, "site")
+        catalogue.open_with_column(entry, options, "site")

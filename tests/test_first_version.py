@@ -13,6 +13,7 @@ import pytest
 from omkl import algorithms, engine
 from omkl.engine import Learner, Schedule
 from omkl.kernels import Kernel
+from omkl.sampling import MEMBER, OUT, probabilities
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
 # Nearest by (7) in one dimension: 0 - 1, 1 - 0, 2 - 1, 3 - 2; so (i, j) is an edge where
@@ -57,8 +58,8 @@ def test_graph_by_hand():
     delta = divergence()
     assert [int(np.delete(row, i).argmin()) for i, row in enumerate(delta)] == [0, 0, 1, 2]
     out = learner("sfg_mkl", eta=Schedule(ETA, 0.0), xi=Schedule(XI, 0.0), lam=LAM, M=2, explore=0)
-    assert out.state.out.tolist() == [[0, 1], [1, 0], [2, 1], [3, 2]]
-    np.testing.assert_array_equal(out.state.dominating, DOMINATING)
+    assert out.state.edges[OUT].tolist() == [[0, 1], [1, 0], [2, 1], [3, 2]]
+    np.testing.assert_array_equal(out.state.cover[MEMBER], DOMINATING > 0)
 
 
 def follow(ours, graph):
@@ -72,7 +73,7 @@ def follow(ours, graph):
         node = int(state.node[0])
         if t > EXPLORE:
             assert u[node] == pytest.approx(u.max())
-        np.testing.assert_allclose(state.p, p, rtol=1e-12)
+        np.testing.assert_allclose(probabilities(state.trees, XI, 4), p, rtol=1e-12)
         assert sorted(S) == np.flatnonzero(edges[node]).tolist()
         f = np.array([theta[i] @ z(psi[i], x) for i in range(4)])
         mean = w[S] @ f[S] / w[S].sum()  # (13), (25)
@@ -155,11 +156,10 @@ def test_first_round_in_numbers(name, p, q):
     _, _, _, S, y_hat = next(steps(ours))
     state = ours.state
     assert y_hat == 0.0
-    np.testing.assert_allclose(state.p, p, rtol=1e-12)
+    node = int(state.node[0])
+    assert state.log_u[node] == pytest.approx(-ETA * 2.25 / p[node], rel=1e-12)
     for i in range(4):
         expected = -ETA * 2.25 / q[i] if i in S else 0.0
         assert state.log_w[i] == pytest.approx(expected, rel=1e-12)
         moved = 2 * ETA * 1.5 / q[i] if i in S else 0.0  # ||z|| = 1
         assert state.model.norm2[i] == pytest.approx(moved**2, rel=1e-12)
-    node = int(state.node[0])
-    assert state.log_u[node] == pytest.approx(-ETA * 2.25 / p[node], rel=1e-12)

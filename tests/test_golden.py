@@ -2,7 +2,7 @@
 
 A failure means that numbers have changed. If that is meant, write them anew with
 
-    python tests/test_golden.py --write
+    python tests/test_golden.py --write [ALGORITHM ..]
 
 and say so in CHANGELOG.md under "Numbers change", with the reason. An algorithm without a
 file in tests/golden fails.
@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from omkl import algorithms
-from omkl.checks import Case, default_settings, stream
-from omkl.support import Support
+from omkl.checks import Case, default_settings
+from omkl.features import RandomFeatures
 from omkl.weights import normalised
 
 FOLDER = Path(__file__).parent / "golden"
@@ -27,11 +27,12 @@ ROUNDS = (2, 3, 10, 100, 300, 301, 302, 350, 400)  # both sides of freeze and ex
 
 
 def numbers(name: str) -> dict[str, object]:
-    X, y = stream()
-    learner = Case(name, default_settings(name)).learner(seed=7)
+    case = Case(name, default_settings(name))
+    X, y = case.stream()
+    learner = case.learner(seed=7)
     y_hat = learner.partial_fit(X, y).y_hat
     model = learner.state.model
-    coefficients = model.alpha if isinstance(model, Support) else model.theta
+    coefficients = model.theta if isinstance(model, RandomFeatures) else model.alpha
     return {
         "mse": float(np.mean((y_hat - y) ** 2)),
         "y_hat": {str(t): float(y_hat[t - 1]) for t in ROUNDS},
@@ -58,9 +59,9 @@ def test_every_golden_file_belongs_to_an_algorithm():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] != ["--write"]:
-        sys.exit("python tests/test_golden.py --write")
-    for name in algorithms.names():
+    if sys.argv[1:2] != ["--write"]:
+        sys.exit("python tests/test_golden.py --write [ALGORITHM ..]")
+    for name in sys.argv[2:] or algorithms.names():
         path = FOLDER / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(numbers(name), indent=1) + "\n")

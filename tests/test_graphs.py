@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
-from omkl.graphs import dissimilarity_graph, dominating_set, in_neighbours
+from omkl import graphs
+from omkl.cli import conf_folder
+from omkl.graphs import (
+    dissimilarity_graph,
+    dominating_set,
+    in_neighbours,
+    similarity_graph,
+)
+from omkl.kernels import Kernel, dictionary, divergence, log_divergence
 
 DELTA = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
 
@@ -70,6 +79,58 @@ def test_copies_of_one_kernel_fill_up_with_the_smallest_free_index():
     )
 
 
+def dense_graph(log_divergence, M):
+    """The same on whole matrices."""
+    N = len(log_divergence)
+    out = np.arange(N)[:, None]
+    total = log_divergence.copy()
+    for _ in range(M - 1):
+        candidates = total.copy()
+        np.put_along_axis(candidates, out, -np.inf, axis=1)
+        best = candidates.argmax(axis=1)
+        out = np.hstack([out, best[:, None]])
+        total = np.logaddexp(total, log_divergence[best])
+    return out
+
+
+def dense_cover(out):
+    """Greedy set cover by counting everything anew."""
+    uncovered, chosen = np.ones(len(out), dtype=bool), []
+    while uncovered.any():
+        chosen.append(int(uncovered[out].sum(axis=1).argmax()))
+        uncovered[out[chosen[-1]]] = False
+    return sorted(chosen)
+
+
+@pytest.mark.parametrize("path", sorted((conf_folder() / "kernels").glob("*.yaml")), ids=str)
+def test_graphs_of_the_dictionaries_are_those_of_whole_matrices(path, monkeypatch):
+    """Ties included, of which 78 and 520 inputs are full; in blocks of a few rows."""
+    some = dictionary(OmegaConf.to_container(OmegaConf.load(path)))
+    monkeypatch.setattr(graphs, "BLOCK", 7 * len(some))
+    for d in (1, 5, 6, 15, 78, 520):
+        delta = log_divergence(some, d)
+        for M in (1, 5, 10):
+            out = dissimilarity_graph(divergence(some, d), M)
+            np.testing.assert_array_equal(out, dense_graph(delta, M))
+            assert dominating_set(out).tolist() == dense_cover(out)
+            others = np.argsort(delta + np.diag(np.full(len(some), -np.inf)), axis=1, kind="stable")
+            near = similarity_graph(divergence(some, d), M)
+            np.testing.assert_array_equal(near, others[:, :M])
+            assert dominating_set(near).tolist() == dense_cover(near)
+
+
+def test_large_dictionaries_are_worked_through_in_blocks():
+    """1,500 kernels have no matrix; rows of their graphs against the matrix made for the test."""
+    some = tuple(Kernel("gaussian", 10.0**b) for b in np.linspace(-2, 2, 1000))
+    some += tuple(Kernel("laplacian", 10.0**b) for b in np.linspace(-2, 2, 500))
+    delta = log_divergence(some, 3)
+    out = dissimilarity_graph(divergence(some, 3), 3)
+    far = np.where(np.eye(len(some), dtype=bool), -np.inf, delta)
+    np.testing.assert_array_equal(out[:, 1], far.argmax(axis=1))
+    near = similarity_graph(divergence(some, 3), 2)
+    assert np.all(delta[near[:, 0], near[:, 1]] <= np.sort(delta, axis=1)[:, 1] + 1e-6)
+
+
 @pytest.mark.parametrize("M", [0, 5])
 def test_impossible_out_degree(M):
     with pytest.raises(ValueError, match=rf"M={M} out-neighbours lie outside \[1, N=4\]"):
@@ -87,7 +148,7 @@ def test_dominating_set_by_hand():
 
 
 @st.composite
-def graphs(draw):
+def any_graph(draw):
     N = draw(st.integers(1, 6))
     M = draw(st.integers(1, N))
     rows = [[i, *draw(st.permutations([j for j in range(N) if j != i]))[: M - 1]] for i in range(N)]
@@ -95,7 +156,7 @@ def graphs(draw):
 
 
 @settings(deadline=None)
-@given(graphs())
+@given(any_graph())
 def test_dominating_set_covers_within_chvatals_bound(out):
     N, M = out.shape
     chosen = dominating_set(out)
@@ -109,7 +170,7 @@ def test_dominating_set_covers_within_chvatals_bound(out):
 
 
 @settings(deadline=None)
-@given(graphs())
+@given(any_graph())
 def test_in_neighbours_invert_the_graph(out):
     start, source = in_neighbours(out)
     for i in range(len(out)):

@@ -15,7 +15,16 @@ from scipy.integrate import quad
 from omkl import kernels
 from omkl.cli import conf_folder
 from omkl.features import features_of
-from omkl.kernels import FAMILIES, Kernel, dictionary, log_divergence, log_overlap
+from omkl.kernels import (
+    FAMILIES,
+    Kernel,
+    Matrix,
+    computed,
+    dictionary,
+    log_divergence,
+    log_overlap,
+    rows_of,
+)
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
 
@@ -160,6 +169,18 @@ def test_copies_of_a_kernel_have_no_divergence():
     assert copies[0, 1] == -np.inf and np.isfinite(copies[0, 2])
 
 
+@pytest.mark.parametrize("d", [1, 15, 520, 10_000])
+def test_computed_divergences_are_those_of_the_matrix(d):
+    """All families, lengths that are 1e8 apart, and copies of a kernel."""
+    some = [Kernel(f, b) for f in FAMILIES for b in (1e-4, 0.01, 0.011, 0.5, 0.5, 7.0, 1e4)]
+    ours, matrix = rows_of(computed(some, d), np.arange(len(some))), log_divergence(some, d)
+    np.testing.assert_array_equal(ours, ours.T)
+    np.testing.assert_array_equal(np.isneginf(ours), np.isneginf(matrix))
+    np.testing.assert_allclose(ours, matrix, rtol=1e-12, atol=1e-12)
+    some_rows = rows_of(Matrix(matrix), np.array([3, 1]))
+    np.testing.assert_array_equal(some_rows, matrix[[3, 1]])
+
+
 # --- Dictionaries ---------------------------------------------------------------------------------
 
 
@@ -167,6 +188,7 @@ def published(name):
     gaussian51 = [("gaussian", 10.0 ** ((2 * i - 52) / 25)) for i in range(1, 52)]
     gaussian41 = [("gaussian", 10.0 ** ((i - 21) / 10)) for i in range(1, 42)]
     laplacian25 = [("laplacian", 10.0 ** ((i - 13) / 6)) for i in range(1, 26)]
+    widths = [("gaussian", 2.0 ** (2 * i)) for i in range(-6, 7)]
     return {
         "rbf51_lap25": gaussian51 + laplacian25,
         # exp(-||x - x'||^2 / b), with no 2, is a Gaussian of variance b / 2
@@ -175,6 +197,8 @@ def published(name):
         "rbf51": gaussian51,
         "rbf41": gaussian41,
         "gaussian17": [("gaussian", 10.0 ** ((i - 9) / 2)) for i in range(1, 18)],
+        "gauss13": widths,
+        "omkc16": [("polynomial", p) for p in (1, 2, 3)] + widths,
     }[name]
 
 

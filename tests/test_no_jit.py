@@ -21,12 +21,13 @@ from omkl.features import RandomFeatures
 SCRIPT = """
 import json
 from omkl import algorithms, jit
-from omkl.checks import Case, default_settings, stream
+from omkl.checks import Case, default_settings
 assert not jit.ENABLED
 out = {}
 for name in algorithms.names():
-    learner = Case(name, default_settings(name)).learner()
-    y_hat = learner.partial_fit(*stream()).y_hat
+    case = Case(name, default_settings(name))
+    learner = case.learner()
+    y_hat = learner.partial_fit(*case.stream()).y_hat
     out[name] = [y_hat.tolist(), learner.state.log_w.tolist(), learner.used.tolist()]
 print(json.dumps(out))
 """
@@ -45,9 +46,10 @@ def test_plain_python_gives_the_compiled_numbers():
     plain = json.loads(done.stdout)
     assert list(plain) == algorithms.names()
     for name, (y_hat, log_w, used) in plain.items():
-        learner = Case(name, default_settings(name)).learner()
+        case = Case(name, default_settings(name))
+        learner = case.learner()
         np.testing.assert_allclose(
-            y_hat, learner.partial_fit(*stream()).y_hat, rtol=0, atol=1e-12, err_msg=name
+            y_hat, learner.partial_fit(*case.stream()).y_hat, rtol=0, atol=1e-12, err_msg=name
         )
         np.testing.assert_allclose(log_w, learner.state.log_w, rtol=1e-12, err_msg=name)
         assert used == learner.used.tolist(), name

@@ -18,6 +18,7 @@ from scipy.stats import chisquare
 from omkl import algorithms, engine
 from omkl.engine import Learner, Schedule
 from omkl.kernels import Kernel
+from omkl.sampling import COUNT, MEMBER, cover_of, edges_of, probabilities, seen_of
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
 LAM = 0.3
@@ -225,7 +226,7 @@ def follow(ours, edges_and_share, explore=4):
         xi, eta = 0.4 / np.sqrt(t), 0.3 / np.sqrt(t)
         edges, share = edges_and_share(u)
         p = (1 - xi) * u / u.sum() + xi * share  # (33), (46)
-        np.testing.assert_allclose(ours.state.p, p, rtol=1e-12)
+        np.testing.assert_allclose(probabilities(ours.state.trees, xi, 4), p, rtol=1e-12)
         node = ours.state.node[0] if t <= explore else np.argmax(u)
         assert node == ours.state.node[0]
         assert sorted(S) == np.flatnonzero(edges[node]).tolist()
@@ -291,19 +292,15 @@ def test_sfg_r_readings_of_the_added_edge(only_undominated, S, q2):
 
     The box adds the edge (1, 2), the text above it does not. Both leave (1, 3) as it is.
     """
-    ours = sfg("sfg_r", xi=Schedule(0.2, 0.0), rank=2, only_undominated=only_undominated)
-    out = np.array([[0, 2], [1, 3], [2, 0], [3, 1]])
-    state = ours.state._replace(
-        out=out,
-        in_start=np.array([0, 2, 4, 6, 8]),
-        in_source=np.array([0, 2, 1, 3, 0, 2, 1, 3]),
-        log_divergence=np.log(
-            np.array([[0, 9, 1, 1], [9, 0, 5, 5], [1, 5, 0, 9], [1, 5, 9, 0]]) + 1e-9
-        ),
-    )
+    some = tuple(Kernel("gaussian", b) for b in (0.01, 100.0, 0.1, 1.0))  # 1 is far from all
+    settings = dict(eta=ETA, xi=Schedule(0.2, 0.0), lam=LAM, M=2, explore=4, rank=2)
+    ours = learner("sfg_r", some, only_undominated=only_undominated, **settings)
+    edges = edges_of(np.array([[0, 2], [1, 3], [2, 0], [3, 1]]))
+    state = ours.state._replace(edges=edges, cover=cover_of(edges), seen=seen_of(edges))
     state.log_u[:] = np.log([0.4, 0.3, 0.2, 0.1]) - 1000.0
     engine.select(ours.params, state, 1, Drawing(0.5), ours._round)
-    np.testing.assert_allclose(state.p, [0.42, 0.34, 0.16, 0.08], rtol=1e-12)
+    p = probabilities(state.trees, 0.2, 4)
+    np.testing.assert_allclose(p, [0.42, 0.34, 0.16, 0.08], rtol=1e-12)
     assert state.node[0] == 1
     assert ours._round.evaluate[: ours._round.n[0]].tolist() == S
     q = {1: 0.34 + 0.08, 3: 0.08 + 0.34}
@@ -329,8 +326,11 @@ def test_sfg_r_observes_every_kernel_with_at_least_beta(levels, rank, xi, only_u
     beta = (1 - xi) * np.sort(share)[-rank] + xi / 4
     S = ours._round.evaluate[: ours._round.n[0]]
     assert np.all(ours.state.q[S] >= beta * (1 - 1e-12))
-    assert ours.state.dominates.tolist() == [v >= sorted(levels)[-rank] for v in levels]
-    assert np.all(ours.state.p[ours.state.dominates] >= beta * (1 - 1e-12))
+    dominates = ours.state.cover[MEMBER] == 1
+    assert dominates.tolist() == [v >= sorted(levels)[-rank] for v in levels]
+    assert ours.state.trees[COUNT, 1] == dominates.sum()
+    p = probabilities(ours.state.trees, xi, 4)
+    assert np.all(p[dominates] >= beta * (1 - 1e-12))
 
 
 @pytest.mark.parametrize("name", ["sfg", "sfg_r"])

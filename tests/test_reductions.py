@@ -10,6 +10,7 @@ import pytest
 
 from omkl import checks, engine
 from omkl.checks import DICTIONARY, Case, default_settings, stream
+from omkl.sampling import MEMBER, probability
 
 N = len(DICTIONARY)
 
@@ -26,12 +27,13 @@ def data():
 def test_sfg_with_one_out_neighbour_sees_the_drawn_node_alone(data):
     """Then the dominating set is everything, q is p, and w plays no part in the prediction."""
     ours = learner("sfg", M=1)
-    np.testing.assert_array_equal(ours.state.dominating, 1 / N)
+    assert ours.state.cover[MEMBER].tolist() == [1] * N
 
     def spy(rnd):
         node = ours.state.node[0]
         assert rnd.n.tolist() == [1, 1] and rnd.evaluate[0] == rnd.combine[0] == node
-        assert ours.state.q[node] == ours.state.p[node]
+        xi = engine.at(ours.params.xi, ours.t)
+        assert ours.state.q[node] == probability(ours.state.trees, node, xi)
         return lambda: None
 
     checks.play(ours, *data, spy)

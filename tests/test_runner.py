@@ -161,6 +161,7 @@ def test_a_finished_run_is_found_and_computed_again_on_demand(start, tmp_path):
     assert again.status == "reused"
     assert again.run.folder == first.run.folder
     shutil.rmtree(tmp_path / "out" / "comparators")
+    runner._memory.clear()
     forced = start("force=true", "threads=1", "block=7")
     assert forced.status == "complete"
     after = forced.run.result
@@ -191,7 +192,7 @@ def test_result_of_other_code_is_computed_anew(start):
     assert "other code or data" in outcome.notes[0]
 
 
-@pytest.mark.parametrize("broken", ["failed", "cut", "no curves"])
+@pytest.mark.parametrize("broken", ["failed", "cut", "power failure", "no curves"])
 def test_what_is_not_finished_is_tried_again(start, broken):
     folder = start().run.folder
     if broken == "failed":
@@ -199,6 +200,8 @@ def test_what_is_not_finished_is_tried_again(start, broken):
         results.write_result(folder, failed)
     elif broken == "cut":
         (folder / "result.json").write_text('{"status": "comp')
+    elif broken == "power failure":
+        (folder / "curves.npz").write_bytes(b"")
     else:
         (folder / "curves.npz").unlink()
     assert start().status == "complete"
@@ -217,18 +220,18 @@ def test_plots_are_drawn_later_without_computing(start):
 # --- nothing is lost --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "curves.npz", "results.parquet"])
+@pytest.mark.parametrize("name", ["config.yaml", "curves.npz", "results.parquet", "result.json"])
 def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name):
     folder = start().run.folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    write = results.write_atomically
+    write = results.write_together
 
-    def full(path: Path, data: bytes | str) -> None:
-        if path.name == name:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(path, data)
+    def full(staging: Path, files: dict[str, bytes | str]) -> None:
+        names = list(files)
+        write(staging, {other: files[other] for other in names[: names.index(name)]})
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(results, "write_atomically", full)
+    monkeypatch.setattr(results, "write_together", full)
     outcome = start("force=true")
     assert outcome.status == "failed"
     assert outcome.run.result["error"]["message"] == f"cannot use {folder}: No space left on device"
@@ -248,6 +251,7 @@ def test_an_interruption_keeps_the_finished_run(start, tmp_path, moment):
 
     config = configuration(*TINY, f"outputs={tmp_path / 'out'}", "figures=true", "force=true")
     shutil.rmtree(tmp_path / "out" / "comparators")
+    runner._memory.clear()
     with pytest.raises(KeyboardInterrupt):
         runner.run(config, interrupt)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

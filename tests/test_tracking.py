@@ -105,6 +105,8 @@ def test_content(outputs, run_folder_maker):
         "seconds": 0.5,
         "kernels_per_round": 76.0,
         "labels": 3000.0,
+        "al_efficiency": 1.0,
+        "mse_per_label": result["mse_mean"] / 3000,
         "regret_ridge_features": result["regret"]["ridge_features"]["mean"],
     }
     tags = run.data.tags

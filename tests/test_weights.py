@@ -37,6 +37,25 @@ def test_exp_nonpositive(exp):
     np.testing.assert_array_equal(out, [1.0, 0.0, 0.0, 0.0, 0.0, np.nan])
 
 
+def test_logarithms_of_sums_and_differences():
+    """log(1 - exp(x)) and log(exp(x) + exp(y)) against extended precision."""
+    rng = np.random.default_rng(3)
+    x = -np.concatenate([10.0 ** rng.uniform(-16, 2, 5000), rng.uniform(0, 3, 5000)])
+    exact = np.log(-np.expm1(x.astype(np.longdouble)))
+    ours = np.array([weights.log_one_minus_exp(v) for v in x])
+    assert (np.abs(ours - exact) / np.maximum(np.abs(exact), 1.0)).max() < 4e-16
+    special = [weights.log_one_minus_exp(v) for v in (0.0, -800.0, -np.inf, np.nan)]
+    np.testing.assert_array_equal(special, [-np.inf, 0.0, 0.0, np.nan])
+    y, room = rng.permutation(x), np.empty_like(x)
+    exact = np.logaddexp(x.astype(np.longdouble), y.astype(np.longdouble))
+    ours = x.copy()
+    weights.add_logs(ours, y, room)
+    assert np.abs(ours - exact).max() < 2e-14  # the logarithms themselves are near 100
+    special = np.array([-np.inf, -np.inf, 1.0, 1.0])
+    weights.add_logs(special, np.array([-np.inf, 2.0, -np.inf, 1.0]), room)
+    np.testing.assert_array_equal(special, [-np.inf, 2.0, 1.0, 1.0 + np.log(2.0)])
+
+
 @pytest.mark.parametrize(
     ("scale", "tolerance"), [(1.0, 3e-16), (1e2, 4e-16), (1e4, 4e-16), (1e6, 1e-13)]
 )
@@ -118,6 +137,25 @@ def test_draw_by_hand():
     assert drawn == [1, 1, 3, 3, 4, 4]
     tenths = np.full(10, 0.1)  # their running sum ends at 1 - 1.1e-16
     assert weights.draw(tenths, 1.0 - 2**-53) == 9
+
+
+@settings(deadline=None)
+@given(arrays(np.float64, st.integers(1, 9), elements=st.sampled_from([0.0, 0.1, 0.3])))
+def test_draw_by_running_sums_is_draw(p):
+    p[-1] += p.sum() == 0.0
+    p /= p.sum()
+    sums = np.empty_like(p)
+    weights.running_sums(p, sums)
+    for u in (0.0, *sums[sums < 1.0], *np.nextafter(sums, 0.0), 0.5, 1.0 - 2**-53):
+        assert weights.draw_by_sums(sums, u) == weights.draw(p, u)
+
+
+def test_shares_are_the_weights_of_the_mean():
+    log_w, f = np.log([1.0, 2.0, 5.0]) - 900.0, np.array([10.0, np.nan, 4.0])
+    kernels, w = np.array([2, 0, 99]), np.full(3, np.nan)
+    weights.shares(log_w, kernels, 2, w)
+    np.testing.assert_allclose(w[:2], [5 / 6, 1 / 6], rtol=1e-13)
+    assert weights.mean_by_shares(w, f, kernels, 2) == pytest.approx((5 * 4 + 10) / 6)
 
 
 def test_draw_frequencies():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+import sys
 from collections.abc import Iterable, Iterator
 
 from omkl.engine import Algorithm
@@ -29,9 +30,9 @@ def _modules(path: Iterable[str], prefix: str = "") -> Iterator[str]:
 
 def load(name: str) -> Algorithm:
     """The algorithm of that name; ValueError lists what exists and the nearest name."""
-    if name not in names():
+    place = f"{__name__}.{name.replace('/', '.')}"
+    if place not in sys.modules and name not in names():
         near = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ValueError(f"there is no algorithm {name!r}.{hint} There are: {', '.join(names())}.")
-    module = importlib.import_module(f"{__name__}.{name.replace('/', '.')}")
-    return module.algorithm
+    return importlib.import_module(place).algorithm

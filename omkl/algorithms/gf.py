@@ -18,8 +18,8 @@ Symbols  eta     step size of theta and of the weights, > 0, a schedule
          M       draws of a selective node, 1..N: the largest number of kernels a round
          J       selective nodes, >= 1
          freeze  rounds after which the graph is kept, >= 1 (section 5: 300)
-Cost     O(M D d + J N) time a round (J M N more while the graph is drawn);
-         O(N D d) memory.
+Cost     O(M D d + J M) time a round (J M N more while the graph is drawn);
+         O(N D d + J N) memory.
 Bound    theorem 2: O(sqrt(N ln N) T^(3/4)) with eta of order sqrt(ln N / N) T^(-3/4),
          eta_e of order N^(1/6) T^(-1/4), J of order N^(1/3); losses in [0, 1], ||x|| <= 1.
 Differs  from the paper: none. Reading: algorithm 2 computes the pi_ij and is no longer run
@@ -44,7 +44,15 @@ from omkl.engine import Schedule, at, choose, register
 from omkl.features import RandomFeatures, gradient_step
 from omkl.jit import part
 from omkl.params import COUNT, NON_NEGATIVE, RATE, UP_TO_N
-from omkl.weights import draw, softmax, weighted_mean
+from omkl.sampling import forget
+from omkl.weights import (
+    draw,
+    draw_by_sums,
+    exp_nonpositive,
+    running_sums,
+    softmax,
+    weighted_mean,
+)
 
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
@@ -65,7 +73,9 @@ class State(NamedTuple):
     kernels: np.ndarray  # (J, M) the graph: kernels of each selective node
     n_kernels: np.ndarray  # (J,) how many of them
     drawn: np.ndarray  # (J, N) probability that node j draws kernel i at least once
-    w: np.ndarray  # (N,) weights of this round, summing to 1
+    w: np.ndarray  # (N,) weights from which the graph was last drawn, summing to 1
+    sums: np.ndarray  # (N,) their running sums
+    u: np.ndarray  # (J, M) weights of the nodes' kernels in this round, up to a factor
     p: np.ndarray  # (J,)
     q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
 
@@ -84,6 +94,8 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
         n_kernels=np.zeros(J, dtype=np.int64),
         drawn=np.zeros((J, N)),
         w=np.zeros(N),
+        sums=np.zeros(N),
+        u=np.zeros((J, M)),
         p=np.zeros(J),
         q=np.full(N, np.nan),
     )
@@ -91,8 +103,11 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
 
 @part
 def draw_graph(params, state, eta_e, rng):
-    """Algorithm 2 at the weights state.w; also keeps 1 - (1 - pi_ij)^M, which (21) needs."""
-    N = state.w.shape[0]
+    """Algorithm 2; also keeps 1 - (1 - pi_ij)^M, which (21) needs."""
+    w, sums, kernels = state.w, state.sums, state.kernels
+    N = w.shape[0]
+    softmax(state.log_w, w)
+    running_sums(w, sums)
     explore = 1.0
     for j in range(params.J):
         explore *= eta_e
@@ -102,49 +117,57 @@ def draw_graph(params, state, eta_e, rng):
             if rng.random() < explore:
                 i = min(int(rng.random() * N), N - 1)
             else:
-                i = draw(state.w, rng.random())
+                i = draw_by_sums(sums, rng.random())
             known = False
             for m in range(n):
-                known = known or state.kernels[j, m] == i
+                known = known or kernels[j, m] == i
             if not known:
-                state.kernels[j, n] = i
+                kernels[j, n] = i
                 n += 1
         state.n_kernels[j] = n
+        # 1 - (1 - pi)^M = pi (1 + (1 - pi) + ..), which does not cancel for small pi.
+        drawn = state.drawn[j]
+        drawn[:] = 1.0
+        for _ in range(params.M - 1):
+            for i in range(N):
+                drawn[i] = drawn[i] * (1.0 - ((1.0 - explore) * w[i] + explore / N)) + 1.0
         for i in range(N):
-            pi = (1.0 - explore) * state.w[i] + explore / N
-            # 1 - (1 - pi)^M = pi (1 + (1 - pi) + ..), which does not cancel for small pi.
-            series = 0.0
-            for _ in range(params.M):
-                series = series * (1.0 - pi) + 1.0
-            state.drawn[j, i] = pi * series
+            drawn[i] *= (1.0 - explore) * w[i] + explore / N
 
 
 @part
 def choose_node(params, state, eta_e, rng, rnd):
     """Draw a selective node from p, (19); its kernels are evaluated and combined. Their q."""
+    kernels, n_kernels, p, q = state.kernels, state.n_kernels, state.p, state.q
+    log_w = state.log_w
+    top = -np.inf
+    for j in range(params.J):
+        for m in range(n_kernels[j]):
+            top = max(top, log_w[kernels[j, m]])
     U = 0.0
     for j in range(params.J):
-        u = 0.0
-        for m in range(state.n_kernels[j]):
-            u += state.w[state.kernels[j, m]]
-        state.p[j] = u
-        U += u
+        u = state.u[j]
+        for m in range(n_kernels[j]):
+            u[m] = exp_nonpositive(log_w[kernels[j, m]] - top)
+        p[j] = 0.0
+        for m in range(n_kernels[j]):
+            p[j] += u[m]
+        U += p[j]
     for j in range(params.J):
-        share = state.p[j] / U if U > 0.0 else 1.0 / params.J
-        state.p[j] = (1.0 - eta_e) * share + eta_e / params.J
-    node = draw(state.p, rng.random())
-    choose(rnd, state.kernels[node], state.n_kernels[node])
-    state.q[:] = np.nan
+        p[j] = (1.0 - eta_e) * (p[j] / U) + eta_e / params.J
+    node = draw(p, rng.random())
+    forget(state.q, rnd.evaluate, rnd.n[0])
+    choose(rnd, kernels[node], n_kernels[node])
+    drawn, evaluate = state.drawn, rnd.evaluate
     for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        state.q[i] = 0.0
+        i = evaluate[m]
+        q[i] = 0.0
         for j in range(params.J):
-            state.q[i] += state.p[j] * state.drawn[j, i]
+            q[i] += p[j] * drawn[j, i]
 
 
 def select(params, state, t, rng, rnd):
     eta_e = at(params.eta_e, t)
-    softmax(state.log_w, state.w)
     if t <= params.freeze:
         draw_graph(params, state, eta_e, rng)
     choose_node(params, state, eta_e, rng, rnd)
@@ -156,15 +179,14 @@ def predict(params, state, t, rnd):
 
 def update(params, state, t, y, rnd):
     eta = at(params.eta, t)
+    model, buffers, evaluate, f = state.model, rnd.buffers, rnd.evaluate, rnd.f
+    log_w, q = state.log_w, state.q
     for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        error = rnd.f[i] - y
-        loss = error * error + params.lam * state.model.norm2[i]
-        step = eta / state.q[i]
-        state.log_w[i] -= step * loss
-        gradient_step(
-            state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
-        )
+        i = evaluate[m]
+        error = f[i] - y
+        step = eta / q[i]
+        log_w[i] -= step * (error * error + params.lam * model.norm2[i])
+        gradient_step(model, i, m, buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
 EXPECTED_FAILURES = {

@@ -19,7 +19,8 @@ Symbols  eta      step size of theta, w and u, > 0, a schedule
          lam      regularisation, >= 0
          M        out-neighbours of a node, itself included, 1..N
          explore  rounds in which the node is drawn, >= 0 (section 5: 300)
-Cost     O(M D d + N M) time a round; O(N D d + N M) memory, N^2 to build the graph.
+Cost     O(M D d + M log N) time a round; O(N D d + N M) memory; O(N^2 M) time to build the
+         graph, once for all seeds.
 Bound    theorem 5: O(sqrt(N ln N) T^(2/3)) with eta of order sqrt(ln N / N) T^(-2/3),
          xi of order T^(-1/3); losses in [0, 1], ||x|| <= 1.
 Differs  from the paper: none. Readings: the text changes only how the node is chosen after
@@ -31,20 +32,33 @@ Differs  from the paper: none. Readings: the text changes only how the node is c
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from omkl.engine import Schedule, at, choose, register
 from omkl.features import RandomFeatures, gradient_step
-from omkl.graphs import dissimilarity_graph, dominating_set, in_neighbours
+from omkl.graphs import dissimilarity_graph, dominating_set
 from omkl.jit import part
+from omkl.kernels import Kernel, divergence
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.weights import argmax, draw, softmax, weighted_mean
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.sampling import (
+    OUT,
+    best_node,
+    cover_of,
+    draw_node,
+    edges_of,
+    enter,
+    follow,
+    forget,
+    probabilities_seen,
+    probability,
+    seen_of,
+    trees_of,
+)
+from omkl.weights import mean_by_shares, shares
 
 
 class Params(NamedTuple):
@@ -59,100 +73,90 @@ class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: np.ndarray  # (N,) nodes
-    out: np.ndarray  # (N, M) out-neighbours
-    in_start: np.ndarray  # (N + 1,) in-neighbours of i are in_source[in_start[i] : in_start[i + 1]]
-    in_source: np.ndarray  # (N M,)
-    dominating: np.ndarray  # (N,) 1 / |DS| on the dominating set, 0 elsewhere
-    p: np.ndarray  # (N,)
+    edges: np.ndarray  # (3, N, M) the graph; these four as in omkl.sampling
+    trees: np.ndarray  # (3, 2 P) sums over u and over DS
+    cover: np.ndarray  # (2, N) DS
+    seen: np.ndarray  # (2 N M,) sums over in-neighbours
+    w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
     node: np.ndarray  # (1,)
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    from omkl.kernels import log_divergence
-
-    d = model.omega.shape[1]
-    return on_graph(dissimilarity_graph(log_divergence(dictionary, d), params.M), model)
+    return on_graph(dissimilar(tuple(dictionary), model.omega.shape[1], params.M), model)
 
 
-def on_graph(out: np.ndarray, model: RandomFeatures) -> State:
-    """The state before the first round on the graph with out-neighbours ``out`` (N, M)."""
-    N = len(out)
-    start, source = in_neighbours(out)
-    cover = dominating_set(out)
-    dominating = np.zeros(N)
-    dominating[cover] = 1.0 / len(cover)
+@functools.lru_cache(maxsize=4)
+def dissimilar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
+    """The graph of algorithm 4, built once for all seeds."""
+    return edges_of(dissimilarity_graph(divergence(dictionary, d), M))
+
+
+def on_graph(edges: np.ndarray, model: RandomFeatures) -> State:
+    """The state before the first round on a graph (3, N, M); DS is its dominating set."""
+    N = edges.shape[1]
+    trees, cover = trees_of(edges), cover_of(edges)
+    for i in dominating_set(edges[OUT]):
+        enter(edges, trees, cover, i, 1)
     return State(
         model,
         log_w=np.zeros(N),
         log_u=np.zeros(N),
-        out=out,
-        in_start=start,
-        in_source=source,
-        dominating=dominating,
-        p=np.zeros(N),
+        edges=edges,
+        trees=trees,
+        cover=cover,
+        seen=seen_of(edges),
+        w=np.zeros(N),
         q=np.full(N, np.nan),
         node=np.zeros(1, dtype=np.int64),
     )
 
 
 @part
-def probability_of_in_neighbours(state, i):
-    """Sum of p over the in-neighbours of i in the fixed graph, (36)."""
-    total = 0.0
-    for e in range(state.in_start[i], state.in_start[i + 1]):
-        total += state.p[state.in_source[e]]
-    return total
-
-
-@part
-def choose_node(params, state, t, rng):
+def choose_node(params, state, t, xi, rng):
     """I_t: drawn from p, and after ``explore`` rounds the node with the largest u."""
-    state.node[0] = draw(state.p, rng.random()) if t <= params.explore else argmax(state.log_u)
+    if t <= params.explore:
+        state.node[0] = draw_node(state.trees, xi, rng.random())
+    else:
+        state.node[0] = best_node(state.trees)
 
 
 @part
-def mix(state, xi):
-    """p of the nodes, (33)."""
-    softmax(state.log_u, state.p)
-    for i in range(state.p.shape[0]):
-        state.p[i] = (1.0 - xi) * state.p[i] + xi * state.dominating[i]
-
-
-@part
-def choose_neighbours(state, rnd):
-    """Evaluate and combine the out-neighbours of the node; their q."""
-    choose(rnd, state.out[state.node[0]], state.out.shape[1])
-    state.q[:] = np.nan
-    for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        state.q[i] = probability_of_in_neighbours(state, i)
+def choose_neighbours(state, xi, rnd):
+    """Evaluate and combine the out-neighbours of the node; their q, (36)."""
+    forget(state.q, rnd.evaluate, rnd.n[0])
+    edges = state.edges
+    choose(rnd, edges[OUT, state.node[0]], edges.shape[2])
+    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
+    probabilities_seen(
+        edges, state.trees, state.seen, state.cover, rnd.evaluate, rnd.n[0], xi, state.q
+    )
 
 
 def select(params, state, t, rng, rnd):
-    mix(state, at(params.xi, t))
-    choose_node(params, state, t, rng)
-    choose_neighbours(state, rnd)
+    xi = at(params.xi, t)
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    choose_node(params, state, t, xi, rng)
+    choose_neighbours(state, xi, rnd)
 
 
 def predict(params, state, t, rnd):
-    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+    return mean_by_shares(state.w, rnd.f, rnd.combine, rnd.n[1]), True
 
 
 def update(params, state, t, y, rnd):
     eta = at(params.eta, t)
     node = state.node[0]
-    error = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]) - y
-    state.log_u[node] -= eta / state.p[node] * error * error
+    error = mean_by_shares(state.w, rnd.f, rnd.combine, rnd.n[1]) - y
+    state.log_u[node] -= eta / probability(state.trees, node, at(params.xi, t)) * error * error
+    model, buffers, evaluate, f = state.model, rnd.buffers, rnd.evaluate, rnd.f
+    log_w, q = state.log_w, state.q
     for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        error = rnd.f[i] - y
-        loss = error * error + params.lam * state.model.norm2[i]
-        step = eta / state.q[i]
-        state.log_w[i] -= step * loss
-        gradient_step(
-            state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
-        )
+        i = evaluate[m]
+        error = f[i] - y
+        step = eta / q[i]
+        log_w[i] -= step * (error * error + params.lam * model.norm2[i])
+        gradient_step(model, i, m, buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

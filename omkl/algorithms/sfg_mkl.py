@@ -19,7 +19,8 @@ Symbols  eta      step size of theta, w and u, > 0, a schedule
          lam      regularisation, >= 0
          M        out-neighbours of a node, itself included, 1..N
          explore  rounds in which the node is drawn, >= 0 (section 5: 300)
-Cost     O(M D d + N) time a round; O(N D d + N M) memory, N^2 to build the graph.
+Cost     O(M D d + M log N) time a round; O(N D d + N M) memory; O(N^2 log N) time to build
+         the graph, once for all seeds.
 Bound    theorem 3: O(T^(3/4)) with eta of order 1/sqrt(T), xi of order T^(-1/4);
          losses in [0, 1], ||x|| <= 1. (The text prints T^(1/4) for xi.)
 Differs  from the paper: none. Readings: |N_out| in (11) counts the self-loop; the text
@@ -30,17 +31,19 @@ Differs  from the paper: none. Readings: |N_out| in (11) counts the self-loop; t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
+
+import numpy as np
 
 from omkl.algorithms.sfg import State, on_graph, predict, select, update
 from omkl.engine import Schedule, register
 from omkl.features import RandomFeatures
 from omkl.graphs import similarity_graph
+from omkl.kernels import Kernel, divergence
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.sampling import edges_of
 
 
 class Params(NamedTuple):
@@ -52,10 +55,13 @@ class Params(NamedTuple):
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    from omkl.kernels import log_divergence
+    return on_graph(similar(tuple(dictionary), model.omega.shape[1], params.M), model)
 
-    divergence = log_divergence(dictionary, model.omega.shape[1])
-    return on_graph(similarity_graph(divergence, params.M), model)
+
+@functools.lru_cache(maxsize=4)
+def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
+    """The graph of algorithm 1, built once for all seeds."""
+    return edges_of(similarity_graph(divergence(dictionary, d), M))
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

@@ -16,7 +16,7 @@ Round    0. As SFG-MKL: the divergence Delta and the graph of similar kernels.
 Symbols  eta, xi, lam, M, explore   as in SFG-MKL
          rank             1..N: how many of the best nodes dominate (all of them on a tie)
          only_undominated true: an edge is added only where D'_t has none to i yet
-Cost     O(M D d + N rank) time a round, at worst O(N D d); O(N D d + N^2) memory.
+Cost     as OMKL-SFG-R (``sfg_r``).
 Bound    theorem 4: O(sqrt(T)) with eta and xi of order 1/sqrt(T), beta <= 1/N; losses in
          [0, 1], ||x|| <= 1.
 Differs  from the paper: none. The box appends (d_i, i) for every i outside D'_t, the text
@@ -27,13 +27,13 @@ Differs  from the paper: none. The box appends (d_i, i) for every i outside D'_t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from omkl.algorithms.sfg import choose_node
+from omkl.algorithms.sfg_mkl import similar
 from omkl.algorithms.sfg_r import (
     State,
     choose_neighbours,
-    mix,
     on_graph,
     predict,
     refine,
@@ -41,11 +41,10 @@ from omkl.algorithms.sfg_r import (
 )
 from omkl.engine import Schedule, at, register
 from omkl.features import RandomFeatures
-from omkl.graphs import similarity_graph
+from omkl.kernels import Kernel, divergence
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.sampling import follow
+from omkl.weights import shares
 
 
 class Params(NamedTuple):
@@ -59,17 +58,18 @@ class Params(NamedTuple):
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    from omkl.kernels import log_divergence
-
-    divergence = log_divergence(dictionary, model.omega.shape[1])
-    return on_graph(similarity_graph(divergence, params.M), divergence, params.rank, model)
+    d = model.omega.shape[1]
+    edges = similar(tuple(dictionary), d, params.M)
+    return on_graph(edges, divergence(tuple(dictionary), d), params.rank, model)
 
 
 def select(params, state, t, rng, rnd):
-    size = refine(params, state, -1.0)
-    mix(state, at(params.xi, t), size)
-    choose_node(params, state, t, rng)
-    choose_neighbours(state, rnd)
+    xi = at(params.xi, t)
+    refine(params, state, -1.0)
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    choose_node(params, state, t, xi, rng)
+    choose_neighbours(state, xi, rnd)
+    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

@@ -15,7 +15,8 @@ Round    0. As OMKL-SFG: the divergence Delta and the graph.
 Symbols  eta, xi, lam, M, explore   as in OMKL-SFG
          rank             1..N: how many of the best nodes dominate (more where nodes tie)
          only_undominated true: an edge is added only where DS'_t has none to i yet
-Cost     O(M D d + N (M + rank)) time a round, at worst O(N D d + N^2); O(N D d + N^2) memory.
+Cost     O(M D d + M log N) time a round, and O(N) for every node that enters or leaves
+         DS'_t, at worst O(N D d + N^2); O(N D d + N M) memory, and N^2 up to N = 1024.
 Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
          1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1.
 Differs  from the paper: none. The box appends (d_i, i) for every i outside DS'_t, the text
@@ -29,21 +30,32 @@ Differs  from the paper: none. The box appends (d_i, i) for every i outside DS'_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms import sfg
-from omkl.algorithms.sfg import choose_node, predict, probability_of_in_neighbours, update
+from omkl.algorithms.sfg import choose_node, dissimilar, predict, update
 from omkl.engine import Schedule, at, choose, register
 from omkl.features import RandomFeatures
-from omkl.graphs import dissimilarity_graph
 from omkl.jit import part
+from omkl.kernels import Kernel, Matrix, divergence, divergences
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.weights import softmax
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.sampling import (
+    COUNT,
+    COVERS,
+    MEMBER,
+    OUT,
+    cover_of,
+    enter,
+    follow,
+    forget,
+    is_fresh,
+    probabilities_seen,
+    probability,
+    seen_of,
+    trees_of,
+)
+from omkl.weights import shares
 
 
 class Params(NamedTuple):
@@ -60,47 +72,60 @@ class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: np.ndarray  # (N,) nodes
-    log_divergence: np.ndarray  # (N, N), read only by its order
-    out: np.ndarray  # (N, M) out-neighbours in the unrefined graph
-    in_start: np.ndarray  # (N + 1,)
-    in_source: np.ndarray  # (N M,)
-    refined: np.ndarray  # (N,) the node d_i whose edge to i was added, -1 where none was
-    best: np.ndarray  # (rank,) the largest log u, falling; best[-1] is the bar of DS'_t
-    size: np.ndarray  # (1,) |DS'_t|; 0 when DS'_t has to be found anew
-    dominates: np.ndarray  # (N,) bool, DS'_t
-    members: np.ndarray  # (N,) the nodes of DS'_t in rising order, as many as there are
-    p: np.ndarray  # (N,)
+    divergence: Any  # Matrix or what it is computed from; read only by its order
+    edges: np.ndarray  # (3, N, M) the unrefined graph; these four as in omkl.sampling
+    trees: np.ndarray  # (3, 2 P) sums over u and over DS'_t
+    cover: np.ndarray  # (2, N) DS'_t
+    seen: np.ndarray  # (2 N M,) sums over in-neighbours
+    links: np.ndarray  # (9, N) see below
+    near: np.ndarray  # (N, K) candidates for d_i, the best first
+    distance: np.ndarray  # (N, K) their divergence from i, times sign
+    room: np.ndarray  # (2, N) for the divergences of one node
+    best: np.ndarray  # (rank,) the last one is the smallest log u of DS'_t
+    w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
     node: np.ndarray  # (1,)
 
 
+# Rows of the links: the nodes of DS'_t in rising order, as many as there are; the d_i of node i
+# outside DS'_t, -1 inside; of how many nodes a node is the d_i; the node d_i whose edge to i was
+# added, -1 where none was; edges added at a node; nodes that enter or leave DS'_t, and nodes that
+# need a d_i, for as long as that takes; how many candidates for d_i are known; 1 if
+# they are all there are in DS'_t.
+MEMBERS, PARTNER, N_PARTNER, REFINED, N_REFINED, CHANGED, OTHERS, N_NEAR, WHOLE = range(9)
+FOUND, SPARE = range(2)
+CANDIDATES = 32  # for each d_i: so often its node may leave DS'_t before all are compared anew
+
+
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    from omkl.kernels import log_divergence
+    d = model.omega.shape[1]
+    edges = dissimilar(tuple(dictionary), d, params.M)
+    return on_graph(edges, divergence(tuple(dictionary), d), params.rank, model)
 
-    divergence = log_divergence(dictionary, model.omega.shape[1])
-    return on_graph(dissimilarity_graph(divergence, params.M), divergence, params.rank, model)
 
-
-def on_graph(out: np.ndarray, divergence: np.ndarray, rank: int, model: RandomFeatures) -> State:
-    """The state before the first round on a graph (N, M), to be refined by ``divergence``."""
-    N = len(out)
-    plain = sfg.on_graph(out, model)
+def on_graph(edges: np.ndarray, divergence: Any, rank: int, model: RandomFeatures) -> State:
+    """The state before the first round on a graph (3, N, M), to be refined by ``divergence``."""
+    N = edges.shape[1]
+    links = np.zeros((9, N), dtype=np.int64)
+    K = 1 if isinstance(divergence, Matrix) else CANDIDATES  # a look into a matrix is cheap
+    links[[PARTNER, REFINED]] = -1
     return State(
         model,
-        log_w=plain.log_w,
-        log_u=plain.log_u,
-        log_divergence=divergence,
-        out=plain.out,
-        in_start=plain.in_start,
-        in_source=plain.in_source,
-        refined=np.full(N, -1, dtype=np.int64),
+        log_w=np.zeros(N),
+        log_u=np.zeros(N),
+        divergence=divergence,
+        edges=edges,
+        trees=trees_of(edges),
+        cover=cover_of(edges),
+        seen=seen_of(edges),
+        links=links,
+        near=np.zeros((N, K), dtype=np.int64),
+        distance=np.zeros((N, K)),
+        room=np.zeros((2, N)),
         best=np.zeros(rank),
-        size=np.zeros(1, dtype=np.int64),
-        dominates=np.zeros(N, dtype=np.bool_),
-        members=np.zeros(N, dtype=np.int64),
-        p=plain.p,
-        q=plain.q,
-        node=plain.node,
+        w=np.zeros(N),
+        q=np.full(N, np.nan),
+        node=np.zeros(1, dtype=np.int64),
     )
 
 
@@ -122,89 +147,320 @@ def rank_largest(values, best):
 
 @part
 def refine(params, state, sign):
-    """DS'_t, and the edges (d_i, i) that make it a dominating set; its size.
+    """DS'_t, and the edges (d_i, i) that make it a dominating set.
 
     d_i is the node of DS'_t with the largest divergence from i for sign = 1, the
     smallest for sign = -1. Only the node of the last round has another u now: while it
     stays above the bar, or was below it before, DS'_t and its edges are what they were.
     """
-    node = state.node[0]
-    if state.size[0] > 0 and (
-        not state.dominates[node] or state.log_u[node] > state.best[state.best.shape[0] - 1]
-    ):
-        return state.size[0]
-    N = state.log_u.shape[0]
-    threshold = rank_largest(state.log_u, state.best)
+    n = nodes_that_changed(
+        state.node[0],
+        state.log_u,
+        state.cover[MEMBER],
+        state.trees[COUNT, 1],
+        is_fresh(state.trees),
+        state.best,
+        state.links[CHANGED],
+    )
+    if n > 0:
+        rewire(state, n, sign, params.only_undominated, False)
+
+
+@part
+def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
+    """Nodes that enter or leave DS'_t: how many, listed in ``changed``."""
+    N, last = log_u.shape[0], best.shape[0] - 1
+    n = 0
+    if not fresh:
+        bar = rank_largest(log_u, best)
+        for i in range(N):
+            if (log_u[i] >= bar) != (member[i] == 1):
+                changed[n] = i
+                n += 1
+        return n
+    if member[node] == 0 or log_u[node] >= best[last]:
+        return n
+    if size > best.shape[0]:  # nodes tie for the last rank: enough of them are left
+        changed[0] = node
+        return 1
+    # The best of those outside, or the node itself, takes its rank.
+    bar = log_u[node]
+    for i in range(N):
+        if member[i] == 0 and log_u[i] > bar:
+            bar = log_u[i]
+    best[last] = bar
+    for i in range(N):
+        if member[i] == 0 and log_u[i] == bar:
+            changed[n] = i
+            n += 1
+    if bar > log_u[node]:
+        changed[n] = node
+        n += 1
+    return n
+
+
+@part
+def rewire(state, n, sign, only_undominated, everyone):
+    """The first ``n`` of the changed enter or leave DS'_t: every d_i and the edges that follow.
+
+    everyone: the nodes of DS'_t have a d_i too.
+    """
+    edges, trees, cover, links = state.edges, state.trees, state.cover, state.links
+    scan = everyone or trees[COUNT, 1] == 0.0
+    for k in range(n):
+        i = links[CHANGED, k]
+        leaves = cover[MEMBER, i] == 1
+        scan = scan or (leaves and links[N_PARTNER, i] > 0)
+        enter(edges, trees, cover, i, -1 if leaves else 1)
+    list_members(cover, links)
+    connect(state, list_unconnected(cover, links, n, scan, everyone), sign, only_undominated)
+    # Those that entered may be a better d_i, and need none.
+    n_others = -1
+    for k in range(n):
+        i = links[CHANGED, k]
+        if cover[MEMBER, i] == 1:
+            if n_others < 0:
+                n_others = list_outside(cover, links, everyone)
+            if not everyone:
+                set_partner(links, i, -1)
+                links[N_NEAR, i] = 0  # it hears of no more candidates
+                set_edge(edges, cover, links, i, only_undominated)
+            offer(state, i, n_others, sign, only_undominated)
+    if only_undominated:  # whom they reach has changed
+        for k in range(n):
+            for m in range(edges.shape[2]):
+                set_edge(edges, cover, links, edges[OUT, links[CHANGED, k], m], True)
+
+
+@part
+def list_members(cover, links):
+    """DS'_t in rising order."""
     size = 0
-    for i in range(N):
-        state.dominates[i] = state.log_u[i] >= threshold
-        if state.dominates[i]:
-            state.members[size] = i
+    for i in range(cover.shape[1]):
+        if cover[MEMBER, i] == 1:
+            links[MEMBERS, size] = i
             size += 1
-    state.size[0] = size
-    for i in range(N):
-        state.refined[i] = -1
-        if state.dominates[i]:
+
+
+@part
+def list_unconnected(cover, links, n, scan, everyone):
+    """Those that lost their d_i, or left DS'_t and have none yet: how many, listed in OTHERS."""
+    n_others = 0
+    if not scan:
+        for k in range(n):
+            if cover[MEMBER, links[CHANGED, k]] == 0:
+                links[OTHERS, n_others] = links[CHANGED, k]
+                n_others += 1
+        return n_others
+    for i in range(cover.shape[1]):
+        if everyone or cover[MEMBER, i] == 0:
+            partner = links[PARTNER, i]
+            if partner < 0 or cover[MEMBER, partner] == 0:
+                links[OTHERS, n_others] = i
+                n_others += 1
+    return n_others
+
+
+@part
+def list_outside(cover, links, everyone):
+    """Those that have a d_i: how many, listed in OTHERS."""
+    n_others = 0
+    for i in range(cover.shape[1]):
+        if everyone or cover[MEMBER, i] == 0:
+            links[OTHERS, n_others] = i
+            n_others += 1
+    return n_others
+
+
+@part
+def connect(state, n, sign, only_undominated):
+    """d_i of the first ``n`` of the others, (45), whose d_i has left DS'_t."""
+    edges, cover, links, room = state.edges, state.cover, state.links, state.room
+    near, distance = state.near, state.distance
+    size = int(state.trees[COUNT, 1])
+    left = 0
+    for k in range(n):
+        i = links[OTHERS, k]
+        j = next_candidate(cover, links, near[i], distance[i], i)
+        set_partner(links, i, j)
+        if j < 0:
+            links[OTHERS, left] = i
+            links[WHOLE, i] = 0 if size < n else 1
+            left += 1
+        else:
+            set_edge(edges, cover, links, i, only_undominated)
+    if size < n:  # few candidates, many nodes: the best for each is enough
+        for m in range(size):
+            j = links[MEMBERS, m]
+            divergences(state.divergence, j, links[OTHERS], left, room[FOUND], room[SPARE])
+            keep_best(links[OTHERS], left, room[FOUND], sign, j, m == 0, near, distance)
+        for k in range(left):
+            i = links[OTHERS, k]
+            links[N_NEAR, i] = 1
+            set_partner(links, i, near[i, 0])
+            set_edge(edges, cover, links, i, only_undominated)
+        return
+    for k in range(left):
+        i = links[OTHERS, k]
+        divergences(state.divergence, i, links[MEMBERS], size, room[FOUND], room[SPARE])
+        for m in range(size):
+            v = sign * room[FOUND, m]
+            if m < near.shape[1] or v > distance[i, near.shape[1] - 1]:
+                insert(links, near[i], distance[i], i, links[MEMBERS, m], v)
+            else:
+                links[WHOLE, i] = 0
+        set_partner(links, i, near[i, 0])
+        set_edge(edges, cover, links, i, only_undominated)
+
+
+@part
+def keep_best(others, n, found, sign, j, first, near, distance):
+    """Node j becomes the best so far of those among ``others`` that it suits best."""
+    for k in range(n):
+        i = others[k]
+        v = sign * found[k]
+        if first or v > distance[i, 0]:
+            near[i, 0] = j
+            distance[i, 0] = v
+
+
+@part
+def next_candidate(cover, links, near, distance, i):
+    """The best of the candidates of node i that is in DS'_t, now the first; -1 for none."""
+    n = links[N_NEAR, i]
+    gone = 0
+    while gone < n and cover[MEMBER, near[gone]] == 0:
+        gone += 1
+    if gone > 0:
+        for k in range(gone, n):
+            near[k - gone] = near[k]
+            distance[k - gone] = distance[k]
+        links[N_NEAR, i] = n - gone
+    return near[0] if n > gone else -1
+
+
+@part
+def insert(links, near, distance, i, j, v):
+    """Node j becomes a candidate of node i, in the order of distance (ties: of index).
+
+    Where there is no room the worst is dropped. From then on nobody worse than the last may
+    be let in, for one of those dropped could be better.
+    """
+    n, K = links[N_NEAR, i], near.shape[0]
+    for k in range(n):
+        if near[k] == j:  # it was in DS'_t before
+            return
+    k = n
+    while k > 0 and (v > distance[k - 1] or (v == distance[k - 1] and j < near[k - 1])):
+        k -= 1
+    if k == K or (k == n and links[WHOLE, i] == 0):
+        links[WHOLE, i] = 0
+        return
+    if n == K:
+        links[WHOLE, i] = 0
+        n -= 1
+    for m in range(n, k, -1):
+        near[m] = near[m - 1]
+        distance[m] = distance[m - 1]
+    near[k] = j
+    distance[k] = v
+    links[N_NEAR, i] = n + 1
+
+
+@part
+def offer(state, j, n, sign, only_undominated):
+    """Node j becomes a candidate of those among the first ``n`` of the others, or their d_i."""
+    edges, cover, links, room = state.edges, state.cover, state.links, state.room
+    near, distance = state.near, state.distance
+    divergences(state.divergence, j, links[OTHERS], n, room[FOUND], room[SPARE])
+    for k in range(n):
+        i = links[OTHERS, k]
+        v = sign * room[FOUND, k]
+        if links[WHOLE, i] == 0 and v < distance[i, links[N_NEAR, i] - 1]:
             continue
-        partner = partner_of(state, i, sign)
-        present = False  # is the edge, or any edge from DS'_t, in the graph already?
-        for e in range(state.in_start[i], state.in_start[i + 1]):
-            j = state.in_source[e]
-            if j == partner or (params.only_undominated and state.dominates[j]):
-                present = True
-        if not present:
-            state.refined[i] = partner
-    return size
+        insert(links, near[i], distance[i], i, j, v)
+        first = next_candidate(cover, links, near[i], distance[i], i)
+        if first != links[PARTNER, i]:
+            set_partner(links, i, first)
+            set_edge(edges, cover, links, i, only_undominated)
 
 
 @part
-def partner_of(state, i, sign):
-    """d_i, (45): the first j of DS'_t with the largest sign * Delta(i, j)."""
-    best = state.members[0]
-    for m in range(1, state.size[0]):
-        j = state.members[m]
-        if sign * state.log_divergence[i, j] > sign * state.log_divergence[i, best]:
-            best = j
-    return best
+def set_partner(links, i, j):
+    """d_i = j, or none for j = -1."""
+    before = links[PARTNER, i]
+    if before >= 0:
+        links[N_PARTNER, before] -= 1
+    if j >= 0:
+        links[N_PARTNER, j] += 1
+    links[PARTNER, i] = j
 
 
 @part
-def mix(state, xi, size):
-    """p of the nodes, (46)."""
-    softmax(state.log_u, state.p)
-    for i in range(state.p.shape[0]):
-        share = 1.0 / size if state.dominates[i] else 0.0
-        state.p[i] = (1.0 - xi) * state.p[i] + xi * share
+def set_edge(edges, cover, links, i, only_undominated):
+    """The edge (d_i, i), unless it is there, or not needed."""
+    j = links[PARTNER, i]
+    if only_undominated and cover[COVERS, i] > 0:
+        j = -1
+    if j >= 0:
+        for m in range(edges.shape[2]):
+            if edges[OUT, j, m] == i:
+                j = -1
+                break
+    before = links[REFINED, i]
+    if before >= 0:
+        links[N_REFINED, before] -= 1
+    if j >= 0:
+        links[N_REFINED, j] += 1
+    links[REFINED, i] = j
 
 
 @part
-def choose_neighbours(state, rnd):
+def choose_neighbours(state, xi, rnd):
     """Evaluate and combine the out-neighbours of the node in the refined graph; their q.
 
     Those of the unrefined graph come first.
     """
-    node = state.node[0]
-    choose(rnd, state.out[node], state.out.shape[1])
-    n = rnd.n[0]
-    for i in range(state.p.shape[0]):
-        if state.refined[i] == node:
-            rnd.evaluate[n] = i
-            rnd.combine[n] = i
+    forget(state.q, rnd.evaluate, rnd.n[0])
+    edges, node = state.edges, state.node[0]
+    choose(rnd, edges[OUT, node], edges.shape[2])
+    rnd.n[:] = add_refined(state.links, node, rnd.n[0], rnd.evaluate, rnd.combine)
+    probabilities_seen(
+        edges, state.trees, state.seen, state.cover, rnd.evaluate, rnd.n[0], xi, state.q
+    )
+    add_probabilities(state.trees, state.links, rnd.evaluate, rnd.n[0], xi, state.q)
+
+
+@part
+def add_refined(links, node, n, evaluate, combine):
+    """The ends of the added edges of a node after the first ``n``; how many there are then."""
+    last = n + links[N_REFINED, node]
+    i = 0
+    while n < last:
+        if links[REFINED, i] == node:
+            evaluate[n] = i
+            combine[n] = i
             n += 1
-    rnd.n[:] = n
-    state.q[:] = np.nan
+        i += 1
+    return n
+
+
+@part
+def add_probabilities(trees, links, evaluate, n, xi, q):
+    """p of the nodes whose edges were added."""
     for m in range(n):
-        i = rnd.evaluate[m]
-        state.q[i] = probability_of_in_neighbours(state, i)
-        if state.refined[i] >= 0:
-            state.q[i] += state.p[state.refined[i]]
+        i = evaluate[m]
+        if links[REFINED, i] >= 0:
+            q[i] += probability(trees, links[REFINED, i], xi)
 
 
 def select(params, state, t, rng, rnd):
-    size = refine(params, state, 1.0)
-    mix(state, at(params.xi, t), size)
-    choose_node(params, state, t, rng)
-    choose_neighbours(state, rnd)
+    xi = at(params.xi, t)
+    refine(params, state, 1.0)
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    choose_node(params, state, t, xi, rng)
+    choose_neighbours(state, xi, rnd)
+    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

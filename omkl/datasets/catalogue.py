@@ -3,9 +3,12 @@
 Keys of a tabular entry
 -----------------------
 name, title    as typed on the command line; as published
-task           "regression"
+task           "regression" | "classification"
+labels         of a classification: what stands in the target's column; of two labels the
+               first is -1 and the second +1, of more each is a class against the rest
 file           path below a data folder, see ``omkl.datasets.download``
-format         text | csv | zip | excel | mat; with delimiter, header, decimal, encoding
+format         text | csv | zip | excel | mat | libsvm; with delimiter, header, decimal,
+               encoding; array: the only one of a mat file
 members        of a zip: {file in it: its digest}, read one below the other; a digest is
                sha256:HEX, git:HEX (id of the git blob) or null
 member_column  of a zip: a last column with the name of the file, without its ending
@@ -28,17 +31,29 @@ licence, citation, notes
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets import download
+from omkl.datasets import download, kept
 from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from omkl.datasets.readers import Table
+
+TASKS = ("regression", "classification")
+
+
+class _Held(NamedTuple):
+    """What was read of a catalogue entry: streams of several orders share it."""
+
+    table: Table
+    found: download.Found
 
 
 def open_stream(
@@ -57,6 +72,8 @@ def open_stream(
                   before scaling; a shorter data set is streamed whole
         scaling   "whole" | "running" | "none", see ``omkl.datasets.stream``
         order     "file" | "shuffled"; only data held in memory can be shuffled
+        labels    "data"; anything else: labels come from outside, see ``omkl.labels``, and the
+                  stream's y is NaN (an own file then needs no target)
     seed
         Of the shuffle; nothing else depends on it.
 
@@ -82,37 +99,59 @@ def open_stream(
             )
         )
     causal = scaling == "running"
+    labelled = stream_cfg.get("labels", "data") == "data"
     if own:
-        return _open_own(dataset_cfg, name, limit, scaling, causal)
+        return _open_own({**dataset_cfg, "labelled": labelled}, name, limit, scaling, causal)
     if "n_centres" in dataset_cfg:
-        return _open_synthetic(dataset_cfg, name, limit, scaling)
+        return _open_synthetic(dataset_cfg, name, limit, scaling, labelled)
     if "file" in dataset_cfg:
-        return _open_catalogued(dataset_cfg, name, limit, scaling, causal, order, seed)
+        return _open_catalogued(dataset_cfg, name, limit, scaling, causal, order, seed, labelled)
     raise DataError(
         f"{name}: a data set needs one of the keys 'file' (an entry of the catalogue), "
         "'path' (an own table) or 'n_centres' (synthetic)."
     )
 
 
-def open_labelled(
+def open_streams(
+    dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], seeds: Sequence[int]
+) -> list[Stream]:
+    """A stream a seed. A shuffled data set is read and held once; others are one stream."""
+    limit, scaling, order = _stream_options(stream_cfg)
+    if order == "file" or "file" not in dataset_cfg:
+        return [open_stream(dataset_cfg, stream_cfg, seeds[0])] * len(seeds)
+    name = str(dataset_cfg["name"])
+    held = _read_catalogued(dataset_cfg, name, in_memory=True)
+    causal = scaling == "running"
+    labelled = stream_cfg.get("labels", "data") == "data"
+    return [
+        _open_catalogued(dataset_cfg, name, limit, scaling, causal, order, seed, labelled, held)
+        for seed in seeds
+    ]
+
+
+def open_with_column(
     dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], column: str | int | None
 ) -> tuple[Stream, np.ndarray | None]:
-    """A stream that is held in memory, and what ``column`` says of each of its rows (T,).
+    """A stream of known length, and what ``column`` says of each of its rows (T,).
 
     The column can be of words; it is an input only if ``dataset.inputs`` names it. With
-    column None the labels are None. Raises DataError as ``open_stream``.
+    column None there is nothing to say. Raises DataError as ``open_stream``.
     """
+    stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
     limit, scaling, order = _stream_options(stream_cfg)
-    if order != "file" or scaling == "running":
+    labelled = stream_cfg.get("labels", "data") == "data"
+    if order != "file" or scaling == "running" or not labelled:
         raise DataError(
-            "a federation takes stream.order=file (its rows are dealt out at random, or by "
-            "a column) and stream.scaling=whole or none (there is no one order in time)."
+            "a federation takes stream.order=file (its rows are dealt out at random, or by a "
+            "column), stream.scaling=whole or none (there is no one order in time), and "
+            "stream.labels=data."
         )
-    if "n_centres" in dataset_cfg:
-        if column is not None:
-            raise DataError(f"{dataset_cfg['name']}: made on the fly, it has no columns of words.")
+    name = str(dataset_cfg["name"])
+    if "path" not in dataset_cfg and column is None:
         return open_stream(dataset_cfg, stream_cfg), None
-    return _open_frame(dataset_cfg, str(dataset_cfg["name"]), limit, scaling, column)
+    if "n_centres" in dataset_cfg:
+        raise DataError(f"{name}: made on the fly, it has no columns of words.")
+    return _open_frame(dataset_cfg, name, limit, scaling, column)
 
 
 def _open_frame(
@@ -120,94 +159,34 @@ def _open_frame(
 ) -> tuple[Stream, np.ndarray | None]:
     from omkl.datasets import readers
 
-    steps: Mapping[str, Any] = {}
+    labels = _labels(cfg, name)
     if "path" in cfg:
         path, frame = readers.read_own(cfg)
-        file = {"name": path.name, "bytes": path.stat().st_size, "sha256": download.sha256_of(path)}
+        found = download.Found(path, download.sha256_of(path))
     else:
-        frame, found, steps = _catalogued_frame(cfg, name)
-        size = found.path.stat().st_size
-        file = {"name": cfg["file"], "bytes": size, "sha256": found.sha256}
-    columns, rows, values = _columns_of(frame, cfg, name, steps, column)
+        found = download.obtain(cfg)
+        frame = _prepared_frame(cfg, name, found)
+    columns, rows, values = _columns_of(frame, cfg, name, labels or None, column)
     missing = cfg.get("missing", "error")
-    labels = None
+    told = None
     if column is not None:
-        labels = frame.iloc[:, _place(frame, column, name)].to_numpy()
+        told = frame.iloc[:, _place(frame, column, name)].to_numpy()
         if missing == "drop":
             whole = ~np.isnan(values).any(axis=1)
-            values, rows, labels = values[whole], rows[whole], labels[whole]
-        labels = labels[:limit]
-    source = readers.TableSource(readers.ArrayTable(values, rows, columns), name, missing, False)
-    keys = ("title", "uci", "url", "licence", "citation")
-
-    def provenance() -> dict[str, Any]:
-        known = {key: cfg[key] for key in keys if key in cfg and "path" not in cfg}
-        return {
-            "name": name,
-            "files": [file],
-            **known,
-            "missing": missing,
-            "prepare": steps,
-            "order": "file",
-        }
-
+            values, rows, told = values[whole], rows[whole], told[whole]
+        told = told[:limit]
+    table = readers.ArrayTable(values, rows, columns)
     stream = Stream(
-        source,
+        readers.TableSource(table, found.path.name if "path" in cfg else name, missing, False),
         name=name,
         task=cfg.get("task", "regression"),
         scaling=scaling,
         limit=limit,
         survey=True,
-        provenance=provenance,
+        provenance=functools.partial(_provenance, cfg, name, found, missing, "file"),
+        labels=labels,
     )
-    return stream, labels
-
-
-def _catalogued_frame(
-    cfg: Mapping[str, Any], name: str
-) -> tuple[pd.DataFrame, download.Found, Mapping[str, Any]]:
-    """A file of the catalogue after its preparation, but for ``scale_inputs``."""
-    from omkl.datasets import prepare, readers
-
-    steps = cfg.get("prepare") or {}
-    prepare.check_steps(steps, name)
-    found = download.obtain(cfg)
-    frame = readers.read_frame(found.path, cfg, steps.get("first_rows"))
-    frame = prepare.prepare_rows(frame, steps, name)
-    if cfg.get("rows") is not None and len(frame) != cfg["rows"]:
-        raise DataError(
-            f"{name}: {found.path} leaves {len(frame)} rows, {cfg['rows']} were expected. "
-            "For another version of the file set dataset.rows=null."
-        )
-    return frame, found, steps
-
-
-def _columns_of(
-    frame: pd.DataFrame,
-    cfg: Mapping[str, Any],
-    name: str,
-    steps: Mapping[str, Any],
-    label: str | int | None = None,
-) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Names of the chosen columns, the rows' numbers in the file, the values (T, d + 1).
-
-    Where no inputs are named, the column of labels is none of them.
-    """
-    from omkl.datasets import prepare, readers
-
-    numeric = readers.numeric_columns(frame)
-    if label is not None:
-        numeric[_place(frame, label, name)] = False
-    columns = readers.choose_columns(
-        [str(column) for column in frame.columns],
-        numeric,
-        cfg.get("inputs"),
-        cfg.get("target"),
-        name,
-    )
-    rows = frame.index.to_numpy() + 1
-    values = readers.frame_values(frame, columns, rows, name)
-    return columns.names, rows, prepare.scale_inputs(values, steps)
+    return stream, told
 
 
 def _place(frame: pd.DataFrame, column: str | int, name: str) -> int:
@@ -220,6 +199,27 @@ def _place(frame: pd.DataFrame, column: str | int, name: str) -> int:
     near = difflib.get_close_matches(str(column), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise DataError(f"{name}: no column {column!r}.{hint} Columns: {', '.join(names[:40])}")
+
+
+def _labels(cfg: Mapping[str, Any], name: str) -> tuple[Any, ...]:
+    """The labels of a classification, () of a regression."""
+    task = cfg.get("task", "regression")
+    if task not in TASKS:
+        raise DataError(f"{name}: dataset.task={task!r} is none of {', '.join(TASKS)}.")
+    if task == "regression" or "n_centres" in cfg:
+        return ()
+    given = cfg.get("labels")
+    if (
+        not isinstance(given, list | tuple)
+        or len(given) < 2
+        or len(set(map(str, given))) < len(given)
+    ):
+        raise DataError(
+            f"{name}: say what stands in the target's column: dataset.labels=[ham,spam], the "
+            "first being -1 and the second +1; of three or more each is a class against the "
+            f"rest. Got {given!r}."
+        )
+    return tuple(given)
 
 
 def _stream_options(cfg: Mapping[str, Any]) -> tuple[int | None, str, str]:
@@ -238,16 +238,13 @@ def _open_own(
 ) -> Stream:
     from omkl.datasets.readers import TableSource, open_own
 
-    path, table = open_own(cfg)
+    labels = _labels(cfg, name)
+    path, table = open_own({**cfg, "labels": labels or None})
     missing = cfg.get("missing", "error")
 
     def provenance() -> dict[str, Any]:
-        fingerprint = {
-            "name": path.name,
-            "bytes": path.stat().st_size,
-            "sha256": download.sha256_of(path),
-        }
-        return {"name": name, "files": [fingerprint], "missing": missing, "order": "file"}
+        found = download.Found(path, download.sha256_of(path))
+        return _provenance(cfg, name, found, missing, "file")
 
     return Stream(
         TableSource(table, path.name, missing, causal),
@@ -257,10 +254,14 @@ def _open_own(
         limit=limit,
         survey=False,
         provenance=provenance,
+        labels=labels,
+        labelled=cfg["labelled"],
     )
 
 
-def _open_synthetic(cfg: Mapping[str, Any], name: str, limit: int | None, scaling: str) -> Stream:
+def _open_synthetic(
+    cfg: Mapping[str, Any], name: str, limit: int | None, scaling: str, labelled: bool
+) -> Stream:
     from omkl.datasets.synthetic import SyntheticSource
 
     source = SyntheticSource(cfg)
@@ -284,6 +285,8 @@ def _open_synthetic(cfg: Mapping[str, Any], name: str, limit: int | None, scalin
         survey=False,
         provenance=provenance,
         change_rounds=() if source.change_at is None else (source.change_at,),
+        labels=source.labels,
+        labelled=labelled,
     )
 
 
@@ -295,37 +298,22 @@ def _open_catalogued(
     causal: bool,
     order: str,
     seed: int,
+    labelled: bool,
+    held: _Held | None = None,
 ) -> Stream:
     from omkl.datasets import readers
 
-    frame, found, steps = _catalogued_frame(cfg, name)
-    names, rows, values = _columns_of(frame, cfg, name, steps)
+    labels = _labels(cfg, name)
+    table, found = held or _read_catalogued(cfg, name, in_memory=order == "shuffled")
     if order == "shuffled":
-        permutation = np.random.default_rng(seed).permutation(len(values))
-        values, rows = values[permutation], rows[permutation]
+        assert isinstance(table, readers.ArrayTable)
+        table = table.in_order(np.random.default_rng(seed).permutation(len(table.values)))
     missing = cfg.get("missing", "error")
-    table = readers.ArrayTable(values, rows, names)
     source: Source = readers.TableSource(table, name, missing, causal)
 
     def provenance() -> dict[str, Any]:
-        return {
-            "name": name,
-            "title": cfg.get("title"),
-            "files": [
-                {
-                    "name": cfg["file"],
-                    "bytes": found.path.stat().st_size,
-                    "sha256": found.sha256,
-                }
-            ],
-            "uci": cfg.get("uci"),
-            "url": cfg.get("url"),
-            "licence": cfg.get("licence"),
-            "citation": cfg.get("citation"),
-            "missing": missing,
-            "prepare": steps,
-            "order": order if order == "file" else {"shuffled": seed},
-        }
+        order_of_rows = order if order == "file" else {"shuffled": seed}
+        return _provenance(cfg, name, found, missing, order_of_rows)
 
     return Stream(
         source,
@@ -335,7 +323,103 @@ def _open_catalogued(
         limit=limit,
         survey=True,
         provenance=provenance,
+        labels=labels,
+        labelled=labelled,
     )
+
+
+def _provenance(
+    cfg: Mapping[str, Any], name: str, found: download.Found, missing: str, order: Any
+) -> dict[str, Any]:
+    """Where the rows of a file come from; of an own file only which one it is."""
+    own = "path" in cfg
+    file = {
+        "name": found.path.name if own else cfg["file"],
+        "bytes": found.path.stat().st_size,
+        "sha256": found.sha256,
+    }
+    told = {"name": name, "files": [file], "missing": missing, "order": order}
+    if own:
+        return told
+    known = ("title", "uci", "url", "licence", "citation")
+    return told | {key: cfg.get(key) for key in known} | {"prepare": cfg.get("prepare") or {}}
+
+
+def _read_catalogued(cfg: Mapping[str, Any], name: str, in_memory: bool) -> _Held:
+    """The chosen columns of a catalogue entry's file; LIBSVM text stays there unless in_memory."""
+    from omkl.datasets import prepare, readers
+
+    labels = _labels(cfg, name) or None
+    prepare.check_steps(cfg.get("prepare") or {}, name)
+    found = download.obtain(cfg)
+    if cfg.get("format") == "libsvm" and not in_memory:
+        return _Held(readers.LibsvmTable(found.path, {**cfg, "labels": labels}), found)
+    prepared = kept.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found, labels))
+    return _Held(readers.ArrayTable(*prepared), found)
+
+
+def _prepared(
+    cfg: Mapping[str, Any], name: str, found: download.Found, labels: tuple[Any, ...] | None
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Values (n, d + 1) with the target last, their rows in the file (n,), and names."""
+    from omkl.datasets import readers
+
+    if cfg.get("format") == "libsvm":
+        sparse = readers.LibsvmTable(found.path, {**cfg, "labels": labels})
+        pieces = list(sparse.raw())
+        values = np.concatenate([piece[0] for piece in pieces])
+        _require_rows(cfg, name, found, len(values))
+        return values, np.concatenate([piece[1] for piece in pieces]), sparse.names
+    names, rows, values = _columns_of(_prepared_frame(cfg, name, found), cfg, name, labels)
+    return values, rows, names
+
+
+def _prepared_frame(cfg: Mapping[str, Any], name: str, found: download.Found) -> pd.DataFrame:
+    """A file of the catalogue after all steps of its preparation that do not scale."""
+    from omkl.datasets import prepare, readers
+
+    steps = cfg.get("prepare") or {}
+    prepare.check_steps(steps, name)
+    frame = readers.read_frame(found.path, cfg, steps.get("first_rows"))
+    frame = prepare.prepare_rows(frame, steps, name)
+    _require_rows(cfg, name, found, len(frame))
+    return frame
+
+
+def _columns_of(
+    frame: pd.DataFrame,
+    cfg: Mapping[str, Any],
+    name: str,
+    labels: Sequence[Any] | None,
+    besides: str | int | None = None,
+) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Names of the chosen columns, the rows' numbers in the file, the values (n, d + 1).
+
+    Where no inputs are named, the column ``besides`` is none of them.
+    """
+    from omkl.datasets import prepare, readers
+
+    numeric = readers.numeric_columns(frame)
+    if besides is not None:
+        numeric[_place(frame, besides, name)] = False
+    columns = readers.choose_columns(
+        [str(column) for column in frame.columns],
+        numeric,
+        cfg.get("inputs"),
+        cfg.get("target"),
+        name,
+    )
+    rows = frame.index.to_numpy() + 1
+    values = readers.frame_values(frame, columns, rows, name, labels)
+    return columns.names, rows, prepare.scale_inputs(values, cfg.get("prepare") or {})
+
+
+def _require_rows(cfg: Mapping[str, Any], name: str, found: download.Found, n: int) -> None:
+    if cfg.get("rows") is not None and n != cfg["rows"]:
+        raise DataError(
+            f"{name}: {found.path} leaves {n} rows, {cfg['rows']} were expected. "
+            "For another version of the file set dataset.rows=null."
+        )
 
 
 def folder() -> Path:

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from omkl.datasets.stream import DataError
+from omkl.datasets.stream import DataError, MissingFile
 
 UCI = "https://archive.ics.uci.edu"
 TIMEOUT_SECONDS = 60
@@ -82,7 +82,8 @@ def obtain(entry: Mapping[str, Any]) -> Found:
     Raises
     ------
     DataError
-        It is missing and cannot be downloaded, or it is not the file that it should be.
+        It is missing and cannot be downloaded (``MissingFile`` where it never can), or it is
+        not the file that it should be.
     """
     path = locate(entry["file"])
     return verified(path, entry) if path is not None else fetch(entry)
@@ -117,7 +118,7 @@ def fetch(entry: Mapping[str, Any]) -> Found:
     """
     name, destination = entry["name"], data_folders()[0] / entry["file"]
     if not downloadable(entry):
-        raise DataError(_nowhere(entry, str(entry.get("by_hand") or "").strip()))
+        raise MissingFile(_nowhere(entry, str(entry.get("by_hand") or "").strip()))
     url = address(entry)
     assert url is not None
     if os.environ.get("OMKL_OFFLINE", "") not in ("", "0"):

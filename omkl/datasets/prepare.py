@@ -9,7 +9,10 @@ complete       true: leave out rows with a blank in any column of the file
 rows_each      {column, rows}: keep so many rows, the first, of each value of the column
 codes          columns of words; a word becomes the number of words seen before it
 time_of_day    column of clock times, becomes the fraction of the day
+one_hot        {all_but}: every column but this one becomes a 0/1 column a value, in their order
 scale_inputs   {shift, divide}: (x + shift) / divide, for all inputs alike
+scale_columns  {low, high}: every input linearly from its smallest and largest value in the
+               file to these; a constant one becomes their middle
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STEPS = (
-    "first_rows", "drop", "keep", "complete", "rows_each", "codes", "time_of_day", "scale_inputs",
+    "first_rows", "drop", "keep", "complete", "rows_each", "codes", "time_of_day", "one_hot",
+    "scale_inputs", "scale_columns",
 )  # fmt: skip
 
 
@@ -37,7 +41,7 @@ def check_steps(steps: Mapping[str, Any], where: str) -> None:
 
 
 def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> pd.DataFrame:
-    """``frame`` after all steps but ``scale_inputs``; its index still counts the file's rows."""
+    """``frame`` after all steps that do not scale; its index still counts the file's rows."""
     if steps.get("first_rows") is not None:
         frame = frame.iloc[: steps["first_rows"]]
     if drop := steps.get("drop"):
@@ -57,14 +61,31 @@ def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> p
     if clock := steps.get("time_of_day"):
         fractions = [_fraction_of_day(cell, clock, where) for cell in _column(frame, clock, where)]
         frame = frame.assign(**{clock: fractions})
+    if one_hot := steps.get("one_hot"):
+        import pandas as pd
+
+        kept = one_hot["all_but"]
+        _column(frame, kept, where)
+        coded = pd.get_dummies(frame.drop(columns=kept).astype(str), dtype=float)
+        frame = pd.concat([frame[[kept]], coded], axis=1)
     return frame
 
 
 def scale_inputs(values: np.ndarray, steps: Mapping[str, Any]) -> np.ndarray:
-    """``values`` (T, d + 1) with all columns but the last one shifted and divided."""
+    """``values`` (T, d + 1) with all columns but the last one scaled."""
     if scale := steps.get("scale_inputs"):
         values = values.copy()
         values[:, :-1] = (values[:, :-1] + scale["shift"]) / scale["divide"]
+    if columns := steps.get("scale_columns"):
+        values = values.copy()
+        inputs = values[:, :-1]
+        least, most = np.nanmin(inputs, axis=0), np.nanmax(inputs, axis=0)
+        middle, half = 0.5 * (least + most), 0.5 * (most - least)
+        to_middle = 0.5 * (columns["low"] + columns["high"])
+        to_half = 0.5 * (columns["high"] - columns["low"])
+        inputs -= middle
+        inputs *= to_half / np.where(half > 0.0, half, 1.0)
+        inputs += to_middle
     return values
 
 

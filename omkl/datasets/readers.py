@@ -9,6 +9,7 @@ import contextlib
 import difflib
 import hashlib
 import io
+import itertools
 import re
 import warnings
 import zipfile
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHUNK_ROWS = 65_536
+LIBSVM_ROWS = 4_096  # they become dense: 4,096 x 300 numbers are 10 MB
 MISSING = ("error", "mean", "drop")
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
+SUFFIXES = (".csv", ".csv.gz", ".parquet", ".libsvm")
 
 
 # --- Which columns -------------------------------------------------------------------
@@ -45,11 +47,14 @@ def choose_columns(
     inputs: Any,
     target: Any,
     where: str,
+    labelled: bool = True,
 ) -> Columns:
     """Resolve ``dataset.inputs`` and ``dataset.target``.
 
     A column is given by its name or its 1-based position; inputs also as a range of
-    positions like "3-23". ``inputs=None`` takes every numeric column but the target.
+    positions like "3-23". ``inputs=None`` takes every numeric column but the target. Where
+    labels come from outside (not ``labelled``) there may be no target: the first input then
+    stands in its place, for nobody to read.
 
     Raises
     ------
@@ -57,12 +62,12 @@ def choose_columns(
         A column does not exist, is ambiguous or named twice, or there is no target or no
         input.
     """
-    if target is None:
+    if target is None and labelled:
         raise DataError(
             f"{where}: say which column to predict: dataset.target=NAME or its position. "
             f"Columns: {_listed(names)}"
         )
-    last = _position(target, names, "dataset.target", where)
+    last = -1 if target is None else _position(target, names, "dataset.target", where)
     if inputs is None:
         chosen = [k for k in range(len(names)) if numeric[k] and k != last]
     else:
@@ -78,10 +83,11 @@ def choose_columns(
         raise DataError(f"{where}: dataset.inputs names {', '.join(map(repr, twice))} twice.")
     if not chosen:
         raise DataError(
-            f"{where}: no numeric column is left as an input besides the target "
-            f"{names[last]!r}. Columns: {_listed(names)}"
+            f"{where}: no numeric column is left as an input"
+            + ("" if target is None else f" besides the target {names[last]!r}")
+            + f". Columns: {_listed(names)}"
         )
-    positions = (*chosen, last)
+    positions = (*chosen, chosen[0] if target is None else last)
     return Columns(positions, tuple(names[k] for k in positions))
 
 
@@ -149,18 +155,29 @@ class Table(Protocol):
 
 
 class ArrayTable:
-    """A table in memory: ``values`` (T, d + 1) and its row numbers in the file (T,)."""
+    """A table in memory: ``values`` (T, d + 1), row numbers in the file (T,), ``order`` (T,)."""
 
-    def __init__(self, values: np.ndarray, rows: np.ndarray, names: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        values: np.ndarray,
+        rows: np.ndarray,
+        names: tuple[str, ...],
+        order: np.ndarray | None = None,
+    ) -> None:
         self.values = values
         self.rows = rows
         self.names = names
         self.n_rows: int | None = len(values)
+        self._order = np.arange(len(values)) if order is None else order
+
+    def in_order(self, order: np.ndarray) -> ArrayTable:
+        """The same table, not copied, its rows in another order (T,)."""
+        return ArrayTable(self.values, self.rows, self.names, order)
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start in range(0, len(self.values), CHUNK_ROWS):
-            stop = start + CHUNK_ROWS
-            yield self.values[start:stop].copy(), self.rows[start:stop]
+            chosen = self._order[start : start + CHUNK_ROWS]
+            yield self.values[chosen], self.rows[chosen]
 
 
 class TableSource:
@@ -260,14 +277,24 @@ class TableSource:
         )
 
 
-def frame_values(frame: pd.DataFrame, columns: Columns, rows: np.ndarray, where: str) -> np.ndarray:
+def frame_values(
+    frame: pd.DataFrame,
+    columns: Columns,
+    rows: np.ndarray,
+    where: str,
+    labels: Sequence[Any] | None = None,
+) -> np.ndarray:
     """The chosen columns of ``frame`` as float64 (n, d + 1), NaN where blank.
 
-    ``columns.positions`` count in ``frame``; text that is no number is a DataError.
+    ``columns.positions`` count in ``frame``; text that is no number is a DataError, but in
+    a target that holds ``labels``.
     """
     values = np.empty((len(frame), len(columns.names)))
     for k, (position, name) in enumerate(zip(*columns, strict=True)):
         series = frame.iloc[:, position]
+        if labels is not None and k == len(columns.names) - 1:
+            values[:, k] = label_codes(series.to_numpy(dtype=object), labels, rows, where)
+            continue
         values[:, k], text = _numbers(series)
         if text.any():
             n = int(np.argmax(text))
@@ -277,6 +304,42 @@ def frame_values(frame: pd.DataFrame, columns: Columns, rows: np.ndarray, where:
                 "dataset.inputs."
             )
     return values
+
+
+def label_codes(
+    cells: np.ndarray, labels: Sequence[Any], rows: np.ndarray, where: str
+) -> np.ndarray:
+    """What a learner is told for the cells (n,): the labels' codes (n,), NaN where blank.
+
+    Of two labels the first is -1 and the second +1; of K > 2 they are 0 .. K - 1.
+    """
+    codes = np.arange(len(labels)) if len(labels) > 2 else np.array([-1.0, 1.0])
+    known = {_label(label): code for label, code in zip(labels, codes, strict=True)}
+    found = np.empty(len(cells))
+    for n, cell in enumerate(cells):
+        key = _label(cell)
+        if key == "":
+            found[n] = np.nan
+        elif key in known:
+            found[n] = known[key]
+        else:
+            others = dict.fromkeys(str(c) for c in cells if _label(c) not in (*known, ""))
+            raise DataError(
+                f"{where}: row {rows[n]} has the label {str(cell)!r}, which is none of "
+                f"dataset.labels={list(labels)}. Not among them: {', '.join(list(others)[:20])}. "
+                "Name all labels; of two the first is -1 and the second +1."
+            )
+    return found
+
+
+def _label(cell: Any) -> str | float:
+    """Labels are compared as numbers where they are, else as text; "" for a blank."""
+    text = str(cell).strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return "" if np.isnan(number) else number
 
 
 def numeric_columns(frame: pd.DataFrame) -> list[bool]:
@@ -317,6 +380,7 @@ class CsvTable:
 
     def __init__(self, path: Path, cfg: Mapping[str, Any]) -> None:
         self._path = path
+        self._labels = cfg.get("labels")
         self._options = csv_options(cfg)
         with reading(path), _strict_about_lengths():
             first = next(self._frames(), None)
@@ -324,7 +388,12 @@ class CsvTable:
             raise DataError(f"{path.name}: the file has a header but no rows.")
         names = column_names(first, cfg, path.name)
         self._columns = choose_columns(
-            names, numeric_columns(first), cfg.get("inputs"), cfg.get("target"), path.name
+            names,
+            numeric_columns(first),
+            cfg.get("inputs"),
+            cfg.get("target"),
+            path.name,
+            cfg.get("labelled", True),
         )
         self.names = self._columns.names
 
@@ -333,7 +402,8 @@ class CsvTable:
         with reading(self._path):
             for frame in self._frames():
                 rows = np.arange(start, start + len(frame))
-                yield frame_values(frame, self._columns, rows, self._path.name), rows
+                where = self._path.name
+                yield frame_values(frame, self._columns, rows, where, self._labels), rows
                 start += len(frame)
 
     def _frames(self) -> Iterator[pd.DataFrame]:
@@ -351,6 +421,7 @@ class ParquetTable:
         import pyarrow.types as pt
 
         self._path = path
+        self._labels = cfg.get("labels")
         with reading(path), self._open() as file:
             schema = file.schema_arrow
             self.n_rows: int | None = file.metadata.num_rows
@@ -359,7 +430,12 @@ class ParquetTable:
             for t in schema.types
         ]
         columns = choose_columns(
-            schema.names, numeric, cfg.get("inputs"), cfg.get("target"), path.name
+            schema.names,
+            numeric,
+            cfg.get("inputs"),
+            cfg.get("target"),
+            path.name,
+            cfg.get("labelled", True),
         )
         for k, name in zip(*columns, strict=True):
             if not numeric[k]:
@@ -380,7 +456,10 @@ class ParquetTable:
                 for k, name in enumerate(self.names):
                     column = batch.column(name).cast(self._double, safe=False)
                     values[:, k] = column.to_numpy(zero_copy_only=False)
-                yield values, np.arange(start, start + batch.num_rows)
+                rows = np.arange(start, start + batch.num_rows)
+                if self._labels is not None:
+                    values[:, -1] = label_codes(values[:, -1], self._labels, rows, self._path.name)
+                yield values, rows
                 start += batch.num_rows
 
     def _open(self) -> Any:
@@ -390,8 +469,84 @@ class ParquetTable:
         return pq.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20)
 
 
+class LibsvmTable:
+    """LIBSVM text, "label index:value index:value ...": blocks of rows, made dense.
+
+    Indices count from 1 and those that are left out are 0; what follows a # is a comment.
+    ``dataset.inputs`` is a range "1-123", or null for up to the highest index, which
+    takes a pass over the file. Memory does not grow with it.
+    """
+
+    n_rows: int | None = None
+
+    def __init__(self, path: Path, cfg: Mapping[str, Any]) -> None:
+        self._path = path
+        self._labels = cfg.get("labels")
+        n_inputs = count_inputs(cfg.get("inputs"))
+        if n_inputs is None:
+            parts = [tokens for tokens, _, _ in self._tokens()]
+            n_inputs = max((int(t[:, 0].max(initial=0)) for t in parts), default=0)
+        if n_inputs < 1:
+            raise DataError(f"{path.name}: no row has an input, so there is nothing to learn from.")
+        self.names = (*(f"x{k + 1}" for k in range(n_inputs)), "label")
+
+    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        d = len(self.names) - 1
+        for pairs, counts, (first, given) in self._tokens():
+            rows = np.arange(first, first + len(counts))
+            at = np.repeat(np.arange(len(counts)), counts)
+            index = pairs[:, 0].astype(int)
+            outside = (index < 1) | (index > d) | (index != pairs[:, 0])
+            if outside.any():
+                n = int(np.argmax(outside))
+                raise DataError(
+                    f"{self._path.name}: row {rows[at[n]]} has the index {pairs[n, 0]:g}, "
+                    f"outside 1..{d}. Look at dataset.inputs."
+                )
+            values = np.zeros((len(counts), d + 1))
+            values[at, index - 1] = pairs[:, 1]
+            if self._labels is None:
+                values[:, d] = np.array(given, dtype=np.float64)
+            else:
+                cells = np.array(given, dtype=object)
+                values[:, d] = label_codes(cells, self._labels, rows, self._path.name)
+            yield values, rows
+
+    def _tokens(self) -> Iterator[tuple[np.ndarray, np.ndarray, tuple[int, list[str]]]]:
+        """Pairs (n, 2) of index and value, their number a row, the first row and the labels."""
+        first = 1
+        with reading(self._path), open(self._path, encoding="utf-8") as file:
+            while lines := list(itertools.islice(file, LIBSVM_ROWS)):
+                kept = [text for line in lines if (text := line.partition("#")[0].strip())]
+                split = [text.split() for text in kept]
+                counts = np.array([len(words) - 1 for words in split], dtype=int)
+                joined = " ".join(word for words in split for word in words[1:])
+                try:
+                    flat = np.array(joined.replace(":", " ").split(), dtype=np.float64)
+                    pairs = flat.reshape(int(counts.sum()), 2)
+                except ValueError:
+                    raise self._unreadable(split, first) from None
+                yield pairs, counts, (first, [words[0] for words in split])
+                first += len(split)
+
+    def _unreadable(self, split: list[list[str]], first: int) -> DataError:
+        for n, words in enumerate(split):
+            for word in words[1:]:
+                index, colon, value = word.partition(":")
+                try:
+                    readable = bool(colon) and float(index) * 0.0 + float(value) * 0.0 == 0.0
+                except ValueError:
+                    readable = False
+                if not readable:
+                    return DataError(
+                        f"{self._path.name}: row {first + n} holds {word!r} where index:value "
+                        "should be."
+                    )
+        return DataError(f"{self._path.name}: cannot be read as LIBSVM text.")
+
+
 def open_own(cfg: Mapping[str, Any]) -> tuple[Path, Table]:
-    """The file of ``dataset.path``: .csv, .csv.gz or .parquet, by its ending."""
+    """The file of ``dataset.path``: .csv, .csv.gz, .parquet or .libsvm, by its ending."""
     given = cfg.get("path")
     if given is None:
         raise DataError("dataset=file: say which file: dataset.path=PATH dataset.target=COLUMN")
@@ -404,7 +559,10 @@ def open_own(cfg: Mapping[str, Any]) -> tuple[Path, Table]:
         )
     if not path.is_file():
         raise DataError(_no_such_file(path))
-    return path, ParquetTable(path, cfg) if name.endswith(".parquet") else CsvTable(path, cfg)
+    for suffix, table in ((".parquet", ParquetTable), (".libsvm", LibsvmTable)):
+        if name.endswith(suffix):
+            return path, table(path, cfg)
+    return path, CsvTable(path, cfg)
 
 
 def read_own(cfg: Mapping[str, Any]) -> tuple[Path, pd.DataFrame]:
@@ -412,8 +570,11 @@ def read_own(cfg: Mapping[str, Any]) -> tuple[Path, pd.DataFrame]:
     import pandas as pd
 
     path, _ = open_own(cfg)
+    name = path.name.lower()
+    if name.endswith(".libsvm"):
+        raise DataError(f"{path.name}: in a federation own data are a CSV or a Parquet file.")
     with reading(path):
-        if path.name.lower().endswith(".parquet"):
+        if name.endswith(".parquet"):
             frame = pd.read_parquet(path)
         else:
             with _strict_about_lengths():
@@ -499,7 +660,8 @@ def read_frame(path: Path, cfg: Mapping[str, Any], n_rows: int | None = None) ->
     """The file of a catalogue entry as a frame whose index counts rows from 0.
 
     ``format``: text (columns between blanks), csv, zip (CSV files in a zip, one below the
-    other), excel, or mat (arrays X and y, the columns then being x1, x2, ... and y).
+    other), excel, or mat (arrays X and y, the columns then being x1, x2, ... and y; or the
+    one that ``array`` names).
     """
     form = cfg.get("format")
     if form in ("csv", "text"):
@@ -513,11 +675,10 @@ def read_frame(path: Path, cfg: Mapping[str, Any], n_rows: int | None = None) ->
     elif form == "excel":
         frame = _read_excel(path, cfg)
     elif form == "mat":
-        frame = _read_mat(path)
+        frame = _read_mat(path, cfg.get("array"))
     else:
-        raise DataError(
-            f"{cfg['name']}: dataset.format={form!r} is none of text, csv, zip, excel, mat."
-        )
+        known = "text, csv, zip, excel, mat, libsvm"
+        raise DataError(f"{cfg['name']}: dataset.format={form!r} is none of {known}.")
     names = list(column_names(frame, cfg, path.name))
     if form == "zip" and cfg.get("member_column"):
         names[-1] = cfg["member_column"]
@@ -596,11 +757,17 @@ def _read_excel(path: Path, cfg: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _read_mat(path: Path) -> pd.DataFrame:
+def _read_mat(path: Path, array: str | None) -> pd.DataFrame:
     import pandas as pd
     import scipy.io
 
     arrays = scipy.io.loadmat(path)
+    if array is not None:
+        if array not in arrays:
+            names = ", ".join(name for name in arrays if not name.startswith("__"))
+            raise DataError(f"{path.name}: no array {array!r}, but {names}.")
+        values = arrays[array].astype(np.float64)
+        return pd.DataFrame(values, columns=[f"x{k + 1}" for k in range(values.shape[1])])
     shapes = {name: v.shape for name, v in arrays.items() if isinstance(v, np.ndarray)}
     if "X" not in shapes or "y" not in shapes:
         raise DataError(f"{path.name}: no arrays X and y, but {shapes}.")

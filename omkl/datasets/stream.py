@@ -16,6 +16,8 @@ running   round t uses rows 1..t only: x_t / max_{s<=t} ||x_s||_2, known before 
           and the first one, with no range yet, as 0. Squared errors of different
           rounds are therefore in units that settle as the range does.
 none      as it is.
+
+In classification y is a label's code (-1 and +1, or 0 .. K - 1 of K > 2) and stays it.
 """
 
 from __future__ import annotations
@@ -32,6 +34,10 @@ ORDERS = ("file", "shuffled")
 
 class DataError(ValueError):
     """The data are missing, damaged or not what the configuration says."""
+
+
+class MissingFile(DataError):
+    """The data's file is in no data folder and cannot be fetched."""
 
 
 class Chunk(NamedTuple):
@@ -75,7 +81,8 @@ class Stream:
 
     Attributes
     ----------
-    name, task      name of the data set; "regression"
+    name, task      name of the data set; "regression" or "classification"
+    labels          what stands in the data for the codes of the classes, () in regression
     n_rounds        number of rounds T, or None where only reading to the end can tell:
                     CSV files, and tables whose incomplete rows are dropped, unless
                     scaling "whole" has counted them
@@ -83,6 +90,7 @@ class Stream:
     inputs, target  column names
     provenance      JSON-able: files with sha256, licence, citation, scaling and its constants
     change_rounds   1-based rounds that are the first after a known change
+    labelled        False: labels come from outside, and y is NaN in every block
     """
 
     def __init__(
@@ -96,9 +104,13 @@ class Stream:
         survey: bool,
         provenance: Callable[[], dict[str, Any]],
         change_rounds: tuple[int, ...] = (),
+        labels: tuple[Any, ...] = (),
+        labelled: bool = True,
     ) -> None:
+        self.labelled = labelled
         self.name = name
         self.task = task
+        self.labels = labels
         self.inputs = source.inputs
         self.target = source.target
         self.n_inputs = len(source.inputs)
@@ -125,11 +137,13 @@ class Stream:
     def provenance(self) -> dict[str, Any]:
         scaling: dict[str, Any] = {"kind": self._scaling}
         if self._scaling == "whole" and self._extent is not None:
-            scaling |= {
-                "max_norm": self._extent.max_norm,
-                "target_min": self._extent.target_min,
-                "target_max": self._extent.target_max,
-            }
+            scaling["max_norm"] = self._extent.max_norm
+            if not self.labels:
+                scaling |= {
+                    "target_min": self._extent.target_min,
+                    "target_max": self._extent.target_max,
+                }
+        classes = {"labels": list(self.labels)} if self.labels else {}
         return {
             **self._provenance(),
             "task": self.task,
@@ -138,6 +152,7 @@ class Stream:
             "rounds": self.n_rounds,
             "limit": self._limit,
             "scaling": scaling,
+            **classes,
         }
 
     def blocks(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -145,7 +160,10 @@ class Stream:
 
         n is ``size`` but for the last block. The numbers are identical for every size.
         """
-        pieces = ((chunk.x, chunk.y) for chunk in self._scaled())
+        if self.labelled:
+            pieces = ((chunk.x, chunk.y) for chunk in self._scaled())
+        else:
+            pieces = ((chunk.x, np.full(len(chunk.x), np.nan)) for chunk in self._scaled())
         return ((x, y) for x, y in regroup(pieces, _checked_size(size)))
 
     def truth(self, size: int) -> Iterator[np.ndarray] | None:
@@ -153,7 +171,7 @@ class Stream:
 
         None where it is unknown, as for all real data.
         """
-        if not self._source.has_truth:
+        if not (self._source.has_truth and self.labelled):
             return None
         pieces = ((chunk.truth,) for chunk in self._scaled() if chunk.truth is not None)
         return (piece[0] for piece in regroup(pieces, _checked_size(size)))
@@ -168,6 +186,8 @@ class Stream:
     def _limited(self) -> Iterator[Chunk]:
         left = self._limit
         for chunk in self._source.chunks():
+            if not self.labelled:  # so that nothing of the file's target is used
+                chunk = Chunk(chunk.x, np.zeros(len(chunk.x)))
             if left is not None and len(chunk.y) >= left:
                 truth = None if chunk.truth is None else chunk.truth[:left]
                 yield Chunk(chunk.x[:left], chunk.y[:left], truth)
@@ -184,6 +204,9 @@ class Stream:
             low = min(low, float(y.min(initial=np.inf)))
             high = max(high, float(y.max(initial=-np.inf)))
         self._require_rows(n)
+        if not self.labelled:
+            self._require_finite(max_norm, 1.0)
+            return Extent(n, max_norm, 0.0, 1.0)
         if low == high:
             raise DataError(
                 f"{self.name}: the target {self.target!r} is {low:g} in all {n} rows, "
@@ -207,6 +230,8 @@ class Stream:
         else:
             assert self._extent is not None
             _, max_norm, low, high = self._extent
+            if self.labels:
+                low, high = 0.0, 1.0
             for x, y, truth in self._limited():
                 yield Chunk(
                     x / max_norm if max_norm > 0 else x,
@@ -226,7 +251,7 @@ class Stream:
             self._require_finite(max_norm, high - low)
             yield Chunk(
                 _ratio(x, norm[:, None]),
-                _ratio(y - lows, highs - lows),
+                y if self.labels else _ratio(y - lows, highs - lows),
                 None if truth is None else _ratio(truth - lows, highs - lows),
             )
 

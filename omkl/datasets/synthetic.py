@@ -8,6 +8,7 @@ x is uniform in the cube [-1, 1]^d / sqrt(d), so ||x|| <= 1, and
 with coefficients a_m ~ N(0, 1) and centres c_m distributed as x. ``low`` and ``high`` are
 the extremes of f over a calibration sample, so the noise-free target is in [0, 1] up to
 rare exceptions. From round ``change_at`` on, f is another draw, of ``kernel_after``.
+In classification the label is +1 where y_t is above the median of f over that sample, -1 else.
 
 Rows come in chunks, each from a seed of its own: any number of rows needs the same memory.
 """
@@ -27,7 +28,7 @@ CALIBRATION_ROWS = 16_384
 
 
 class Expansion(NamedTuple):
-    """f: family, bandwidth, centres (M, d), coefficients (M,), low and high."""
+    """f: family, bandwidth, centres (M, d), coefficients (M,), low, high and middle."""
 
     family: str
     bandwidth: float
@@ -35,14 +36,16 @@ class Expansion(NamedTuple):
     coefficients: np.ndarray
     low: float
     high: float
+    middle: float = 0.5  # the median, scaled
 
 
 class SyntheticSource:
     """The rows of ``dataset=synthetic``; keys as in conf/dataset/synthetic.yaml."""
 
-    has_truth = True
-
     def __init__(self, cfg: Mapping[str, Any]) -> None:
+        classify = cfg.get("task") == "classification"
+        self.labels: tuple[Any, ...] = (-1, 1) if classify else ()
+        self.has_truth = not classify
         self.n_rows: int | None = _whole_number(cfg, "rows", 2)
         self._n_inputs = _whole_number(cfg, "inputs", 1)
         self._seed = _whole_number(cfg, "seed", 0)
@@ -81,7 +84,12 @@ class SyntheticSource:
             truth = np.empty(n)
             truth[:change] = _normalised(self._before, x[:change])
             truth[change:] = _normalised(self._after, x[change:n])
-            yield Chunk(x[:n], truth + self._noise * noise[:n], truth)
+            y = truth + self._noise * noise[:n]
+            if self.labels:
+                middle = np.where(np.arange(n) < change, self._before.middle, self._after.middle)
+                yield Chunk(x[:n], np.where(y > middle, 1.0, -1.0))
+            else:
+                yield Chunk(x[:n], y, truth)
 
     def _generator(self, *key: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=key))
@@ -113,7 +121,8 @@ class SyntheticSource:
                 f"{key}: with family={family} and bandwidth={bandwidth:g} the target is "
                 f"{low:g} everywhere. Choose another bandwidth."
             )
-        return f._replace(low=low, high=high)
+        middle = (float(np.median(sample)) - low) / (high - low)
+        return f._replace(low=low, high=high, middle=middle)
 
 
 def _normalised(f: Expansion, x: np.ndarray) -> np.ndarray:

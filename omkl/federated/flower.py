@@ -50,7 +50,7 @@ from flwr.app import (
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from omkl.federated.job import FederatedJob, prepare
+from omkl.federated.job import FederatedJob
 from omkl.federated.sides import ClientSide, Event, Reply, ServerSide, Told
 from omkl.results import write_atomically
 
@@ -81,9 +81,13 @@ class Flown(NamedTuple):
 @functools.lru_cache(maxsize=2)
 def job_of(overrides: str) -> FederatedJob:
     """The federation that a line of omkl-run's overrides describes."""
+    from omkl import runner
     from omkl.reproduce import configuration
 
-    return prepare(configuration(shlex.split(overrides)))
+    job = runner.prepare(configuration(shlex.split(overrides)))
+    if not isinstance(job, FederatedJob):
+        raise ValueError("no federation is asked for: add federation=iid clients=K")
+    return job
 
 
 @functools.lru_cache(maxsize=256)

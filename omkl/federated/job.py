@@ -34,7 +34,7 @@ from omkl.federated import protocol
 from omkl.federated.protocol import BYTES, FederatedAlgorithm
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
-from omkl.metrics import Recorder, mean_and_deviation
+from omkl.metrics import Recorder, label_cost, mean_and_deviation
 from omkl.weights import normalised
 
 Progress = Callable[[str, int, int | None, float | None], None]
@@ -80,6 +80,11 @@ def check_settings(config: Mapping[str, Any]) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
             raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
+    if config["precision"] != "float64":
+        raise ValueError(
+            f"precision={config['precision']!r}: a federation computes in float64, which is what "
+            "is sent"
+        )
 
 
 def prepare(config: Mapping[str, Any], parts: Split | None = None) -> FederatedJob:
@@ -195,7 +200,8 @@ def compute(
         "mse_std": mse_std,
         "mse": mse.tolist(),
         "kernels_per_round": float(len(learned_with)),
-        "labels": float(T * K),
+        **label_cost(mse, np.full(R, T * K), T * K),
+        "mse_over": "all rounds",
         "seconds": elapsed,
         "seconds_per_seed": seconds.tolist(),
         "threads": n_threads,

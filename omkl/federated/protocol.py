@@ -32,16 +32,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.features import (
-    ROWS,
-    RandomFeatures,
-    Tile,
-    _aligned,
-    _arguments,
-    _arguments_of_four,
-    _sincos_of_first,
-    outputs,
-)
+from omkl import features
+from omkl.features import RandomFeatures, outputs, transform_ahead
 from omkl.jit import compiled, implement, part, tell_apart, uncached
 from omkl.vector import LANES, fma, load, pack, store, total
 
@@ -170,39 +162,12 @@ def choose_every(server, room, message):
 
 
 @part
-def transform_clients(model, X, row, tile):
-    """As ``features.transform_ahead``, for a tile of any number of rows of X (K, d).
-
-    One kernel after the other: its frequencies stay near while all rows of the tile need them.
-    """
-    N = model.theta.shape[0]
-    D = model.theta.shape[1] // 2
-    most = tile.sin.shape[0] // (N * D)
-    if row % most:
-        tile.place[1] += D
-        return
-    rows = min(most, X.shape[0] - row)
-    for i in range(N):
-        r = 0
-        while r + ROWS <= rows:
-            _arguments_of_four(model.padded, D, i, X, row + r, tile.angle)
-            _sincos_of_first(ROWS * D, tile.angle, tile.sin, tile.cos, (i * rows + r) * D)
-            r += ROWS
-        while r < rows:
-            _arguments(model.padded, D, i, X, row + r, tile.angle, 0)
-            _sincos_of_first(D, tile.angle, tile.sin, tile.cos, (i * rows + r) * D)
-            r += 1
-    tile.place[0] = rows * D
-    tile.place[1] = 0
-
-
-@part
 def evaluate(model, X, row, room):
     """room.f[i] = theta_i'z_i(X[row]) of all kernels.
 
     Rows are visited in their order: the features of several clients are computed together.
     """
-    transform_clients(model, X, row, room.buffers)
+    transform_ahead(model, X, row, room.buffers)
     outputs(model, room.every, room.f.shape[0], room.buffers, room.f)
 
 
@@ -276,15 +241,15 @@ def step_into(model, i, message, j, buffers, step, shrink):
     to = 2 * D * j
     e = 0
     while e + LANES <= D:
-        s = fma(load(buffers.sin, z + e), scaled, load(theta, w + e) * shrink)
-        c = fma(load(buffers.cos, z + e), scaled, load(theta, w + D + e) * shrink)
+        s = fma(load(buffers.waves.sin, z + e), scaled, load(theta, w + e) * shrink)
+        c = fma(load(buffers.waves.cos, z + e), scaled, load(theta, w + D + e) * shrink)
         store(target, to + e, s)
         store(target, to + D + e, c)
         e += LANES
     if e < D:
         k = D - e
-        s = fma(load(buffers.sin, z + e, k), scaled, load(theta, w + e, k) * shrink)
-        c = fma(load(buffers.cos, z + e, k), scaled, load(theta, w + D + e, k) * shrink)
+        s = fma(load(buffers.waves.sin, z + e, k), scaled, load(theta, w + e, k) * shrink)
+        c = fma(load(buffers.waves.cos, z + e, k), scaled, load(theta, w + D + e, k) * shrink)
         store(target, to + e, s, k)
         store(target, to + D + e, c, k)
 
@@ -482,12 +447,10 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return dictionary
 
 
-def _tile(model: RandomFeatures) -> Tile:
+def _tile(model: RandomFeatures) -> features.Buffers | features.Tile:
     """Room for the features of some clients, of more where frequencies are many."""
-    N, _, D = model.omega.shape
-    rows = ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
-    n = N * rows * D
-    return Tile(_aligned((ROWS * D,)), _aligned((n,)), _aligned((n,)), np.array([D, 0]))
+    rows = features.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
+    return features.buffers(model, every_kernel=True, rows=rows)
 
 
 def register(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.report.style import name_of
+from omkl.results import ERROR_RATE, measure
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,12 +19,34 @@ if TYPE_CHECKING:
     from omkl.runner import Outcome
 
 
+def loss_text(result: Mapping[str, Any]) -> str:
+    """Mean squared error or error rate, with its name and its deviation over seeds."""
+    if measure(result) is ERROR_RATE:
+        return f"errors {error_text(result)}"
+    return f"MSE {mse_text(result)}"
+
+
+def error_text(result: Mapping[str, Any]) -> str:
+    """Error rate and its deviation over seeds, in per cent."""
+    std = result["error_rate_std"]
+    spread = "" if std is None else f" ± {100 * std:.2f}"
+    return f"{100 * result['error_rate_mean']:.2f}{spread} %"
+
+
 def mse_text(result: Mapping[str, Any]) -> str:
     """Mean squared error and its deviation over seeds, in units of 10^-3."""
     text = f"{1e3 * result['mse_mean']:.2f}"
     if result["mse_std"] is not None:
         text += f" ± {1e3 * result['mse_std']:.2f}"
     return text + " x 10^-3"
+
+
+def labels_text(result: Mapping[str, Any]) -> str:
+    """How many labels were asked for, and what one of them bought."""
+    text = f"{result['labels']:,.0f} asked for, AL_eff {result['al_efficiency']:.4g}"
+    if result["al_efficiency_std"]:
+        text += f" ± {result['al_efficiency_std']:.2g}"
+    return f"{text}, MSE per label {result['mse_per_label']:.3g}"
 
 
 def print_run(run: Run, console: Console) -> None:
@@ -36,16 +59,31 @@ def print_run(run: Run, console: Console) -> None:
         title=f"{name_of(run)} on {result['dataset']}", title_justify="left", show_header=False
     )
     over = f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
-    table.add_row("MSE", f"{mse_text(result)}   ({over})")
+    classify = measure(result) is ERROR_RATE
+    where = "" if result.get("mse_over", "all rounds") == "all rounds" else ", rounds with a label"
+    if classify:
+        table.add_row("errors", f"{error_text(result)}   ({over})")
+    else:
+        table.add_row("MSE", f"{mse_text(result)}   ({over}{where})")
     table.add_row("stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs")
     federated = result.get("federated")
     if federated:
         for row in _federated_rows(federated):
             table.add_row(*row)
+    if classify:
+        mistakes = sum(result["mistakes"]) / n_seeds
+        table.add_row("mistakes", f"{mistakes:,.1f}{_best_kernel_text(result)}")
     if result["n_kernels"]:  # a network has none
         evaluated = f"{result['kernels_per_round']:.4g} a round"
         table.add_row("kernels", f"{result['n_kernels']} in the dictionary, {evaluated}")
-    table.add_row("labels", f"{result['labels']:,.0f} asked for")
+    if bound := result.get("bound"):
+        text = bound.get("skipped") or _bound_text(bound)
+        table.add_row("at most", text)
+    if classify:
+        kept = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
+        table.add_row("updates", f"{result['updates_per_kernel']:,.1f} a kernel{kept}")
+    else:
+        table.add_row("labels", labels_text(result))
     for entry in result["regret"].values():
         if "skipped" in entry:
             continue
@@ -87,6 +125,17 @@ def _federated_rows(federated: Mapping[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
+def _bound_text(bound: Mapping[str, Any]) -> str:
+    if bound["value"] is None:
+        return f"nothing is promised by {bound['theorem']} for these parameters"
+    return f"{bound['value']:,.1f} by {bound['theorem']}"
+
+
+def _best_kernel_text(result: Mapping[str, Any]) -> str:
+    best = result["best_kernel"]
+    return "" if best is None else f"; the best kernel in hindsight {best:,.1f}"
+
+
 def print_outcome(outcome: Outcome, outputs: Path) -> None:
     """A single run: its table and where things are, or on stderr why it failed."""
     from rich.console import Console
@@ -104,7 +153,8 @@ def print_outcome(outcome: Outcome, outputs: Path) -> None:
         print("Found finished: nothing was computed (force=true computes it again).")
     # Paths stay whole: they are there to be copied.
     print(f"results  {folder}/")
-    print("         result.json, results.parquet, curves.npz, config.yaml")
+    labels = ", labels.csv" if (folder / "labels.csv").exists() else ""
+    print(f"         result.json, results.parquet, curves.npz, config.yaml{labels}")
     plots = sorted(p.name for p in folder.glob("*.png"))
     if plots:
         print(f"plots    {', '.join(plots)} (each as .pdf too)")
@@ -117,16 +167,15 @@ def tracked_text(outputs: Path) -> str:
     return f"tracked  {outputs / 'mlflow.db'}  (look: omkl-report ui{where})"
 
 
-def print_line(head: str, outcome: Outcome) -> None:
+def line_text(head: str, outcome: Outcome) -> str:
     """One line a job while a sweep goes on, and its notes."""
     result = outcome.run.result
     if outcome.status == "failed":
-        print(f"{head}: failed: {result['error']['message']}", flush=True)
+        line = f"{head}: failed: {result['error']['message']}"
     else:
         how = " (found finished)" if outcome.status == "reused" else ""
-        print(f"{head}: MSE {mse_text(result)}{how}", flush=True)
-    for note in outcome.notes:
-        print(f"    {note}", flush=True)
+        line = f"{head}: {loss_text(result)}{how}"
+    return "\n    ".join([line, *outcome.notes])
 
 
 class Bar:
@@ -136,8 +185,11 @@ class Bar:
     are those of the stream, their rate is summed over the seeds.
     """
 
-    def __init__(self, label: str, n_seeds: Any, shown: bool = True) -> None:
+    def __init__(
+        self, label: str, n_seeds: Any, shown: bool = True, classify: bool = False
+    ) -> None:
         self.label = label
+        self.classify = classify
         self.shown = shown and sys.stderr.isatty()
         self.n_seeds = n_seeds
         self.stage = ""
@@ -169,8 +221,10 @@ class Bar:
             self.bar.reset(self.task, total=total)
         told = f"{done:,}" + (f"/{total:,}" if total else "") if total or done else ""
         if mse is not None and done:
-            rate = done * self.n_seeds / max(now - self.since, 1e-9)
-            told += f" {rate:,.0f} rounds/s MSE {1e3 * mse:.2f}e-3"
+            # A classification counts the rounds of all seeds.
+            rate = done * (1 if self.classify else self.n_seeds) / max(now - self.since, 1e-9)
+            shown = f"errors {100 * mse:.2f} %" if self.classify else f"MSE {1e3 * mse:.2f}e-3"
+            told += f" {rate:,.0f} rounds/s {shown}"
         description = self.label if stage == "rounds" else f"{self.label}: {stage}"
         self.bar.update(self.task, description=description, completed=done, total=total, told=told)
 

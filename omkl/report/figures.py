@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.report import style
-from omkl.results import Run
+from omkl.results import ERROR_RATE, MSE, Measure, Run, measure
 
 Array = np.ndarray
 
@@ -35,11 +35,14 @@ def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
     """The figures of one run; the paths written."""
     from omkl.report.federated_figures import clients
 
-    return [path for draw in (mse, regret, weights, usage, clients) for path in draw(run, folder)]
+    classify = run.complete and measure(run.result) is ERROR_RATE
+    regression = (mse, labels, regret, weights, usage, clients)
+    drawn = (mse, mistakes, weights, updates) if classify else regression
+    return [path for draw in drawn for path in draw(run, folder)]
 
 
 def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]:
-    """Mean squared error of rounds 1..t over t, into the run's folder by default.
+    """Mean squared error, or error rate, of rounds 1..t over t, into the run's folder by default.
 
     The first half per cent of the rounds is not drawn: a mean of a handful of
     errors says little and would set the scale.
@@ -47,10 +50,10 @@ def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]
     Raises ValueError for a run that is not complete, as all figures do.
     """
     _need_complete(run)
-    curves = run.curves
+    curves, kind = run.curves, measure(run.result)
     chosen = drawn_rounds(curves["t"], skip=0.005)
     t = curves["t"][chosen]
-    mean, std = mean_std(curves["mse"][:, chosen])
+    mean, std = mean_std(curves[kind.key][:, chosen])
     with style.applied():
         figure = Figure(figsize=(WIDTH, 4.2))
         axes = figure.add_subplot()
@@ -59,10 +62,37 @@ def mse(run: Run, folder: Path | None = None, log_x: bool = False) -> list[Path]
         style.log_axis(axes.yaxis, low, high)
         round_axis(axes, t, log_x)
         _changes(axes, curves["change_rounds"], t)
-        axes.set(xlabel="round t", ylabel="MSE of rounds 1..t")
-        axes.set_title(_title(run, "running mean squared error"))
+        axes.set(xlabel="round t", ylabel=f"{_axis_name(kind)} of rounds 1..t")
+        axes.set_title(_title(run, f"running {kind.long}"))
         axes.legend(loc="best")
-        return style.save(figure, folder or run.folder, "mse")
+        return style.save(figure, folder or run.folder, kind.key)
+
+
+def labels(run: Run, folder: Path | None = None) -> list[Path]:
+    """The same mean over the labels bought so far; nothing where all were, which is ``mse``."""
+    _need_complete(run)
+    if not saved_labels(run):
+        return []
+    chosen = drawn_rounds(run.curves["t"], skip=0.005)
+    bought = run.curves["labels"].mean(axis=0)[chosen]
+    mean, std = mean_std(run.curves["mse"][:, chosen])
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 4.2))
+        axes = figure.add_subplot()
+        low, high = _positive_limits(mean, std)
+        band_line(axes, bought, mean, std, 0, _seeds(run), floor=low)
+        style.log_axis(axes.yaxis, low, high)
+        axes.set_xlim(0, 1.02 * bought[-1])
+        axes.set(xlabel="labels bought", ylabel="MSE of all rounds so far")
+        share = f"{run.result['al_efficiency']:.3g} of the labels bought"
+        axes.set_title(_title(run, f"running mean squared error against its cost, {share}"))
+        axes.legend(loc="best")
+        return style.save(figure, folder or run.folder, "labels")
+
+
+def saved_labels(run: Run) -> bool:
+    """Whether a label was not asked for."""
+    return run.result["al_efficiency"] < 1.0
 
 
 def regret(run: Run, folder: Path | None = None) -> list[Path]:
@@ -163,13 +193,64 @@ def usage(run: Run, folder: Path | None = None) -> list[Path]:
         return style.save(figure, folder or run.folder, "usage")
 
 
+def mistakes(run: Run, folder: Path | None = None) -> list[Path]:
+    """Mistakes up to round t, beside what the learner's theorem allows where it was computed."""
+    _need_complete(run)
+    curves = run.curves
+    chosen = drawn_rounds(curves["t"], skip=0.005)
+    t = curves["t"][chosen]
+    mean, std = mean_std(curves["error_rate"][:, chosen] * t)
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 4.2))
+        axes = figure.add_subplot()
+        low, high = _positive_limits(mean, std)
+        axes.plot(t, t, color=style.GREY, linewidth=0.8, label="every round a mistake")
+        band_line(axes, t, mean, std, 0, f"mistakes, {_seeds(run)}", floor=low)
+        high = max(high, float(t[-1]))
+        if "bound" in curves and np.isfinite(curves["bound"]).all():
+            looks = {**style.look(1), "linestyle": "none", "markersize": 6}
+            label = f"bound of {run.result['bound']['theorem']}"
+            axes.plot(curves["bound_t"], curves["bound"], label=label, **looks)
+            high = max(high, float(curves["bound"].max()))
+        style.log_axis(axes.yaxis, low, 1.3 * high)
+        round_axis(axes, t)
+        _changes(axes, curves["change_rounds"], t)
+        axes.set(xlabel="round t", ylabel="mistakes in rounds 1..t")
+        axes.set_title(_title(run, "mistakes"))
+        axes.legend(loc="lower right")
+        return style.save(figure, folder or run.folder, "mistakes")
+
+
+def updates(run: Run, folder: Path | None = None) -> list[Path]:
+    """Rounds in which each kernel's classifier learned, over the dictionary."""
+    _need_complete(run)
+    mean, std = mean_std(run.curves["updates"])
+    with style.applied():
+        figure, panels = _dictionary(run)
+        for axes, members, bandwidth in panels:
+            spread = None if std is None else std[members]
+            everything = np.ones(len(members), bool)
+            _points(axes, bandwidth, mean[members], spread, everything, 0.0, run)
+            top = float((mean if std is None else mean + std).max())
+            axes.set_ylim(0, 1.08 * max(top, 1.0))
+        panels[0][0].set_ylabel("updates of the classifier")
+        _figure_legend(figure, [axes for axes, _, _ in panels])
+        what = f"{mean.mean():.4g} updates per kernel in {run.result['n_rounds']:,} rounds"
+        figure.suptitle(_title(run, what), fontsize=10)
+        return style.save(figure, folder or run.folder, "updates")
+
+
 def comparison(
     runs: Sequence[Run],
     folder: Path,
     name: str = "comparison",
     suffixes: Sequence[str] = ("png", "pdf"),
+    against: str = "t",
 ) -> list[Path]:
-    """A panel a data set with the MSE curves of all its complete runs."""
+    """A panel a data set with the MSE or error curves of all its complete runs.
+
+    ``against`` is "t", the rounds, or "labels", those bought so far on the mean of the seeds.
+    """
     runs, labels, datasets = _sweep(runs)
     if not runs:
         return []
@@ -187,22 +268,23 @@ def comparison(
                 if run.result["dataset"] != dataset:
                     continue
                 chosen = drawn_rounds(run.curves["t"], 0.01, N_DRAWN_SMALL)
-                t = run.curves["t"][chosen]
-                mean, std = mean_std(run.curves["mse"][:, chosen])
+                t = np.atleast_2d(run.curves[against]).mean(axis=0)[chosen]
+                mean, std = mean_std(run.curves[measure(run.result).key][:, chosen])
                 limits.append(_positive_limits(mean, std))
                 index = order.index(label)
                 handles[label] = band_line(
                     axes, t, mean, std, index, texts[index], floor=limits[-1][0], opacity=0.12
                 )
-                _changes(axes, run.curves["change_rounds"], t)
+                if against == "t":
+                    _changes(axes, run.curves["change_rounds"], t)
                 last = max(last, int(t[-1]))
             style.log_axis(axes.yaxis, min(a for a, _ in limits), max(b for _, b in limits))
             round_axis(axes, np.array([1, last]))
             axes.set_title(style.wrapped(dataset, 30))
             if place + columns >= len(datasets):
-                axes.set_xlabel("round t")
+                axes.set_xlabel("round t" if against == "t" else "labels bought")
             if place % columns == 0:
-                axes.set_ylabel("MSE of rounds 1..t")
+                axes.set_ylabel(f"{_axis_names(runs)} of rounds 1..t")
         entries = [handles[label] for label in order]
         changes = [line for axes in figure.axes for line in axes.get_lines()]
         changes = [line for line in changes if line.get_label() == CHANGES][:1]
@@ -212,12 +294,12 @@ def comparison(
             loc="outside lower center",
             ncols=legend_columns,
         )
-        figure.suptitle(f"Running mean squared error, {_spread_of(runs)}", fontsize=10)
+        figure.suptitle(f"Running {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
         return style.save(figure, folder, name, suffixes)
 
 
 def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Path]:
-    """Final MSE of every complete run, a panel a data set, algorithms one below the other."""
+    """Final MSE or error rate of every complete run: a panel a data set, a line an algorithm."""
     runs, labels, datasets = _sweep(runs)
     if not runs:
         return []
@@ -235,8 +317,9 @@ def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Pa
                 if run.result["dataset"] != dataset:
                     continue
                 index = order.index(label)
-                mean = max(run.result["mse_mean"], 1e-300)
-                std = run.result["mse_std"] or 0.0
+                key = measure(run.result).key
+                mean = max(run.result[f"{key}_mean"], 1e-300)
+                std = run.result[f"{key}_std"] or 0.0
                 left = max(mean - std, mean / 3)
                 low, high = min(low, left), max(high, mean + std)
                 axes.errorbar(
@@ -252,9 +335,76 @@ def summary(runs: Sequence[Run], folder: Path, name: str = "summary") -> list[Pa
             axes.set_yticks(range(len(order)), texts if place % columns == 0 else [])
             axes.set_title(style.wrapped(dataset, 30))
             if place + columns >= len(datasets):
-                axes.set_xlabel("MSE of all rounds")
-        figure.suptitle(f"Final mean squared error, {_spread_of(runs)}", fontsize=10)
+                axes.set_xlabel(f"{_axis_names(runs)} of all rounds")
+        figure.suptitle(f"Final {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
         return style.save(figure, folder, name)
+
+
+def _axis_name(kind: Measure) -> str:
+    return kind.short if kind is MSE else kind.long
+
+
+def _axis_names(runs: Sequence[Run]) -> str:
+    return " or ".join(dict.fromkeys(_axis_name(measure(run.result)) for run in runs))
+
+
+def _long_names(runs: Sequence[Run]) -> str:
+    return " or ".join(dict.fromkeys(measure(run.result).long for run in runs))
+
+
+def tradeoff(
+    runs: Sequence[Run],
+    folder: Path,
+    name: str = "tradeoff",
+    suffixes: Sequence[str] = ("png", "pdf"),
+) -> list[Path]:
+    """AL_eff and MSE against eta_c, a line a learner and M, a row of panels a data set.
+
+    Nothing where the runs have fewer than two values of eta_c on each data set. eta_c = 0,
+    where every label is bought, stands at the left end of the logarithmic axis.
+    """
+    runs = [r for r in runs if r.complete and {"eta_c", "M"} <= r.result["params"].keys()]
+    lines: dict[tuple[str, str, int], list[Run]] = {}
+    for run in runs:
+        key = (run.result["dataset"], style.name_of(run), int(run.result["params"]["M"]))
+        lines.setdefault(key, []).append(run)
+    lines = {key: found for key, found in lines.items() if len({_eta_c(r) for r in found}) > 1}
+    if not lines:
+        return []
+    datasets = list(dict.fromkeys(dataset for dataset, _, _ in lines))
+    order = sorted({(learner, M) for _, learner, M in lines})
+    positive = [_eta_c(r) for found in lines.values() for r in found if _eta_c(r) > 0.0]
+    with_zero = any(_eta_c(r) == 0.0 for found in lines.values() for r in found)
+    leftmost = min(positive) / (3.0 if with_zero else 1.0)
+    quantities = (("al_efficiency", 1.0, "AL_eff"), ("mse_mean", 1e3, "MSE × 10⁻³"))
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 2.9 * len(datasets) + 0.5))
+        grid = figure.subplots(len(datasets), 2, squeeze=False)
+        handles: dict[tuple[str, int], Artist] = {}
+        for row, dataset in zip(grid, datasets, strict=True):
+            for axes, (quantity, unit, label) in zip(row, quantities, strict=True):
+                for index, (learner, M) in enumerate(order):
+                    found = sorted(lines.get((dataset, learner, M), []), key=_eta_c)
+                    if not found:
+                        continue
+                    x = [max(_eta_c(run), leftmost) for run in found]
+                    y = [unit * run.result[quantity] for run in found]
+                    (handles[learner, M],) = axes.plot(
+                        x, y, label=f"{learner}, M = {M}", **style.look(index)
+                    )
+                style.log_axis(axes.xaxis, leftmost / 1.2, 1.2 * max(positive))
+                if with_zero:
+                    ticks = [leftmost, *(t for t in axes.get_xticks() if t > 3.5 * leftmost)]
+                    axes.set_xticks(ticks, ["0", *(f"{t:g}" for t in ticks[1:])])
+                axes.set(ylabel=label, title=dataset)
+                if dataset == datasets[-1]:
+                    axes.set_xlabel("confidence eta_c")
+        figure.legend(handles=[handles[key] for key in order], loc="outside lower center", ncols=3)
+        return style.save(figure, folder, name, suffixes)
+
+
+def _eta_c(run: Run) -> float:
+    return float(run.result["params"]["eta_c"])
 
 
 def _need_complete(run: Run) -> None:
@@ -383,7 +533,7 @@ def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, Array, Array]]]:
         values = bandwidth[members]
         n = len(members)
         axes.set_title(f"{name.capitalize()}, {n} kernel{'s' if n > 1 else ''}")
-        axes.set_xlabel("bandwidth")
+        axes.set_xlabel("degree" if axes.get_title().startswith("Polynomial") else "bandwidth")
         margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
         style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)
         panels.append((axes, members, values))

@@ -34,6 +34,7 @@ WIDE = 6  # columns that fit beside each other
 PAPERS = {
     "graph-aided-jmlr": "JMLR",
     "graph-aided-arxiv-v1": "arXiv v1",
+    "active-mkl": "Active MKL",
 }
 
 
@@ -88,7 +89,7 @@ def _entry_line(what: str, entries: Sequence[Entry]) -> Line:
         what,
         tuple(ours_text(entry) for entry in entries),
         tuple(remark_text(entry) for entry in entries),
-        tuple("close" if entry.wide else entry.verdict for entry in entries),
+        tuple("close" if e.wide else e.verdict.replace(" ", "-") for e in entries),
         all(entry.verdict == "absent" for entry in entries),
     )
 
@@ -432,7 +433,7 @@ td.what { text-align: left; color: var(--soft); }
 thead th { border-bottom: 2px solid var(--text); vertical-align: bottom; }
 tbody tr.last > td, tbody th[rowspan] { border-bottom: 1px solid var(--line); }
 td span { display: block; font-size: .8rem; line-height: 1.25; }
-td.published, td.absent, td.missing { color: var(--soft); }
+td.published, td.absent, td.missing, td.no-data { color: var(--soft); }
 td.absent { text-align: center; font-size: .8rem; }
 .reproduced span { color: var(--good); }
 .close span { color: var(--fair); }

@@ -1,7 +1,8 @@
 """The figures of a paper, from its filled tables: ours, and published points where there are.
 
 ``jmlr`` draws figures 3 to 6 of Ghari and Shen's JMLR paper and their regret beside the
-theorems, ``arxiv_v1`` the two of its first version. Only PNG: they belong to a page.
+theorems, ``arxiv_v1`` the two of its first version, ``active`` figures 2 and 3 of Hong and
+Chae's paper. Only PNG: they belong to a page.
 """
 
 from __future__ import annotations
@@ -85,19 +86,52 @@ def arxiv_v1(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     )
 
 
+def active(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
+    """Figures of the tables "active_table2" and "active_table3"."""
+    drawn = []
+    for variant, what in (("algorithm", "as written"), ("recovered", "recovered settings")):
+        name = "" if variant == "algorithm" else "_recovered"
+        compared = _of_variant(filled, "active_table2", variant)
+        drawn += _drawn(
+            over_time(compared, folder, f"active_figure3{name}"),
+            f"Active MKL, figure 3, {what}: MSE of rounds 1..t over time. Twitter (large) is left "
+            "out where its file is not there.",
+        )
+        queried = _of_variant(filled, "active_table3", variant)
+        drawn += _drawn(
+            over_time(queried, folder, f"active_labels{name}", against="labels"),
+            f"The learners of table 3, {what}: the same error against the labels bought for it.",
+        )
+    swept = [run for table in filled.values() for run in table.swept]
+    return drawn + _drawn(
+        _shrunk(figures.tradeoff(swept, folder, "active_figure2", ("png",))),
+        "Active MKL, figure 2: what eta_c and M trade, at recovered settings. AL_eff is the share "
+        "of the labels that were bought; eta_c = 0 buys all.",
+    )
+
+
+def _of_variant(filled: dict[str, Filled], name: str, variant: str) -> list[Run]:
+    """Complete runs of a table's variant, each once."""
+    cells = filled[name].all_cells if name in filled else []
+    found = [cell.entries[variant].run for cell in cells if variant in cell.entries]
+    return list({id(r): r for r in found if r is not None and r.complete}.values())
+
+
 def _drawn(paths: Sequence[Path], caption: str) -> list[Drawn]:
     return [Drawn(path, caption) for path in paths]
 
 
 def _written(filled: Filled) -> list[Run]:
     """Complete runs of the learners as written, each once, in the order of the rows."""
-    runs = [cell.written.run for cell in filled.all_cells]
-    return list({id(r): r for r in runs if r is not None and r.complete}.values())
+    return _of_variant({filled.table.name: filled}, filled.table.name, "algorithm")
 
 
-def over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
+def over_time(runs: Sequence[Run], folder: Path, name: str, against: str = "t") -> list[Path]:
     """A panel a data set with the MSE curves of its runs."""
-    paths = figures.comparison(runs, folder, name, ("png",))
+    return _shrunk(figures.comparison(runs, folder, name, ("png",), against))
+
+
+def _shrunk(paths: list[Path]) -> list[Path]:
     for path in paths:
         _shrink(path)
     return paths
@@ -173,8 +207,8 @@ def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     for path in fed.regret_over_time(chosen, folder, "federated_regret"):
         drawn.append(Drawn(path, "Figure 1: regret of the clients over time, as written."))
     first = [r for r in once if r.result["algorithm"] == "pof_mkl" and r.result["params"]["M"] < 51]
-    with_xi = {run.result["dataset"] for run in table.more}
-    both = [run for run in (*table.more, *first) if run.result["dataset"] in with_xi]
+    with_xi = {run.result["dataset"] for run in table.swept}
+    both = [run for run in (*table.swept, *first) if run.result["dataset"] in with_xi]
     for path in fed.exploration(both, folder, "federated_exploration"):
         drawn.append(Drawn(path, "Figure 2: regret of the clients over the exploration rate xi."))
     rivals = [run for run in once if run.result["algorithm"] == "vm_kofl"]

@@ -11,13 +11,12 @@ A file of conf/table
     paper, table      select the published numbers in published.csv
     rows, columns     lists of lines, each with a ``label``
     footnotes         text, with the labels of ``rows`` and ``columns`` that it belongs to
-    more              further runs, for figures: algorithm, dataset, overrides and ``over``, a
-                      mapping {override: [values]} of which all combinations are run
 
 A cell's settings come from the table, then its row, then its column:
 
     published, where  the algorithm in published.csv; further columns of it, as {M: 10}
-    metric            mse_e3 | runtime_s | mean_client_regret | client_regret_spread
+    metric            mse_e3 | al_efficiency | runtime_s | mean_client_regret |
+                      client_regret_spread
     dataset           data set
     algorithm         ours, as the paper is written; null where there is none
     released          ours, as the authors' code was released; null where there is none
@@ -28,8 +27,11 @@ A cell's settings come from the table, then its row, then its column:
     seeds             repetitions; a deterministic learner may have fewer
 
 Each of the three is the name of a file of conf/algorithm, or ``{algorithm: that name,
-overrides: [..], instead: {override: another}}`` with overrides of its own, and others in
-place of the cell's.
+overrides: [..]}`` with overrides of its own; a row or column may have the overrides alone, for
+the algorithm that another one names.
+
+A table may have ``sweeps`` for figures: a list of ``{dataset, algorithms, overrides, seeds,
+vary: {setting: [values]}}``, every combination of which is run besides.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ import csv
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +50,7 @@ import numpy as np
 from omkl.metrics import mean_and_deviation
 from omkl.report import style
 from omkl.report.text import csv_text, markdown_table, markdown_text
-from omkl.results import Run, write_atomically
+from omkl.results import MSE, Run, measure, write_atomically
 
 Row = dict[str, Any]
 
@@ -57,7 +59,8 @@ ABSENT = "not in omkl yet"
 REPRODUCED_STDS = 2.0
 REPRODUCED_PERCENT = 3.0
 CLOSE_PERCENT = 15.0
-VERDICTS = ("reproduced", "close", "differs", "missing", "failed")
+NO_DATA = "no data"
+VERDICTS = ("reproduced", "close", "differs", "missing", NO_DATA, "failed")
 # Our variants of a published number, in the order of every table: key in conf/table, in print.
 WRITTEN = "algorithm"
 VARIANTS = {WRITTEN: "as written", "released": "as released", "recovered": "recovered"}
@@ -67,7 +70,8 @@ RULES = (
     f"close: at most {CLOSE_PERCENT:g} %; differs: more; "
     f"only within {REPRODUCED_STDS:g} std: reproduced by that rule, though more than "
     f"{CLOSE_PERCENT:g} % off, because the seeds scatter so much; "
-    "missing: not run; failed: the run ended in an error"
+    "missing: not run; no data: the file is not there and cannot be fetched; failed: the "
+    "run ended in an error"
 )
 RUN_TIME_RULE = (
     "run times: seconds for one seed on one thread, and how many times that is faster than the "
@@ -81,28 +85,34 @@ RUN_TIME_RULE = (
 def sweep_table(runs: Sequence[Run]) -> list[Row]:
     """One row a complete run, grouped by data set, in the order of ``runs``.
 
-    ``settings`` holds what varies in the sweep, ``mse`` and ``mse_std`` are in units
-    of 1 (std None for one seed), ``seconds`` is the time of all seeds, ``best`` marks
-    the lowest MSE of the data set; ``regret`` belongs to the first comparator that
-    was computed, named in ``comparator`` (both None if none was).
+    ``settings`` holds what varies in the sweep, ``measure`` what the run is judged by;
+    ``mse`` and ``mse_std``, or ``error_rate`` and ``error_rate_std``, are in units of 1 (std
+    None for one seed), ``seconds`` is the time of all seeds, ``best`` marks the lowest of the
+    data set; ``regret`` belongs to the first comparator that was computed, named in
+    ``comparator`` (both None if none was). ``al_efficiency`` is the share of the labels that
+    were asked for.
     """
     varying = style.varying(runs)
     rows = []
     for run, settings in zip(runs, varying, strict=True):
         if not run.complete:
             continue
-        result = run.result
+        result, key = run.result, measure(run.result).key
         comparator = next((v for v in result["regret"].values() if "mean" in v), None)
         rows.append(
             {
                 "algorithm": style.name_of(run),
                 "dataset": result["dataset"],
                 "settings": settings,
-                "mse": result["mse_mean"],
-                "mse_std": result["mse_std"],
+                "measure": measure(result),
+                key: result[f"{key}_mean"],
+                f"{key}_std": result[f"{key}_std"],
                 "best": False,
                 "regret": comparator and comparator["mean"],
                 "comparator": comparator and comparator["label"],
+                "labels": result["labels"],
+                "al_efficiency": result["al_efficiency"],
+                "mse_per_label": result.get("mse_per_label"),
                 "seconds": result["seconds"],
                 "kernels_per_round": result["kernels_per_round"],
                 "n_seeds": len(result["seeds"]),
@@ -113,9 +123,11 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     rows.sort(key=lambda row: datasets.index(row["dataset"]))
     for dataset in datasets:
         members = [row for row in rows if row["dataset"] == dataset]
-        lowest = min(row["mse"] for row in members)
-        for row in members:
-            row["best"] = row["mse"] == lowest
+        for kind in {row["measure"] for row in members}:
+            same = [row for row in members if row["measure"] == kind]
+            lowest = min(row[kind.key] for row in same)
+            for row in same:
+                row["best"] = row[kind.key] == lowest
     return rows
 
 
@@ -154,24 +166,25 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
     with_regret = console.width >= 100 and any(row["regret"] is not None for row in rows)
     if rows:
         grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
-        together = len(settings) > 2  # below the name: columns would be too narrow
+        together = len(settings) > 1  # below the name: columns would be too narrow
         longest = max(2 + len(pair) for row in rows for pair in _pairs(row)) if together else 7
         grid.add_column("algorithm", overflow="fold", min_width=min(longest, 26))
         grid.add_column("data set", overflow="fold", min_width=6)
         for name in [] if together else settings:
             grid.add_column(Text(name), overflow="fold", min_width=4)
-        grid.add_column("MSE × 10⁻³", justify="right", no_wrap=True)
+        grid.add_column(_heading(rows), justify="right", no_wrap=True)
         if with_regret:
             grid.add_column("regret", justify="right", no_wrap=True)
-        for heading in ("seconds", "kernels\n/ round", "seeds"):
+        for heading in ("AL_eff", "seconds", "kernels\n/ round", "seeds"):
             grid.add_column(heading, justify="right", no_wrap=True)
         for place, row in enumerate(rows):
             cells = [
                 "\n  ".join([row["algorithm"], *(_pairs(row) if together else [])]),
                 row["dataset"],
                 *([] if together else _setting_texts(row, settings)),
-                _mse_text(row) + (" *" if row["best"] else "  "),
+                _loss_text(row) + (" *" if row["best"] else "  "),
                 *([_number(row["regret"], "{:.4g}")] if with_regret else []),
+                f"{row['al_efficiency']:.3g}",
                 f"{row['seconds']:.3g}",
                 f"{row['kernels_per_round']:.4g}",
                 str(row["n_seeds"]),
@@ -182,7 +195,12 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
                 end_section=last,
             )
         console.print(grid)
-        console.print(Text("* lowest MSE of the data set; seconds: all seeds together"))
+        console.print(
+            Text(
+                f"* lowest {_short_names(rows)} of the data set; AL_eff: share of the labels "
+                "asked for; seconds: all seeds"
+            )
+        )
         if with_regret:
             labels = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
             console.print(Text("regret against: " + "; ".join(labels)))
@@ -205,7 +223,10 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     """Write table.csv (every run, numbers in full) and table.md (for reading)."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = _setting_names([*rows, *failures])
-    plain = ["mse", "mse_std", "regret", "comparator", "seconds", "kernels_per_round", "n_seeds"]
+    keys = dict.fromkeys(row["measure"].key for row in rows) or {"mse": None}
+    losses = [name for key in keys for name in (key, f"{key}_std")]
+    plain = [*losses, "regret", "comparator", "labels", "al_efficiency", "mse_per_label"]
+    plain += ["seconds", "kernels_per_round", "n_seeds"]
     lines: list[list[Any]] = [
         ["algorithm", "dataset", *settings, *plain, "status", "error", "folder"]
     ]
@@ -218,16 +239,17 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     write_atomically(paths[0], csv_text(lines))
 
     settings = _setting_names(rows)
-    headings = ["algorithm", "data set", *settings, "MSE × 10⁻³", "regret", "seconds"]
+    headings = ["algorithm", "data set", *settings, _heading(rows), "regret", "AL_eff", "seconds"]
     headings += ["kernels / round", "seeds"]
     body = []
     for row in rows:
-        mse = _mse_text(row)
+        mse = _loss_text(row)
         body.append(
             [
                 *(row["algorithm"], row["dataset"], *_setting_texts(row, settings)),
                 f"**{mse}**" if row["best"] else mse,
                 _number(row["regret"], "{:.4g}"),
+                f"{row['al_efficiency']:.3g}",
                 f"{row['seconds']:.3g}",
                 f"{row['kernels_per_round']:.4g}",
                 str(row["n_seeds"]),
@@ -236,7 +258,11 @@ def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> l
     parts = []
     if body:
         parts += [markdown_table(headings, body, left=2 + len(settings)), ""]
-        parts += ["Bold: lowest MSE of the data set. Seconds: all seeds together.", ""]
+        parts += [
+            f"Bold: lowest {_short_names(rows)} of the data set. AL_eff: share of the labels that "
+            "were asked for. Seconds: all seeds together.",
+            "",
+        ]
         comparators = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
         if comparators:
             parts += [f"Regret against: {markdown_text('; '.join(comparators))}.", ""]
@@ -270,10 +296,19 @@ def _pairs(row: Row) -> list[str]:
     return [f"{name}={style.value_text(value)}" for name, value in row["settings"].items()]
 
 
-def _mse_text(row: Row) -> str:
-    if row["mse_std"] is None:
-        return _number(1e3 * row["mse"], "{:.2f}")
-    return f"{1e3 * row['mse']:.2f} ± {1e3 * row['mse_std']:.2f}"
+def _loss_text(row: Row) -> str:
+    kind = row["measure"]
+    loss, std = kind.scale * row[kind.key], row[f"{kind.key}_std"]
+    return f"{loss:.2f}" if std is None else f"{loss:.2f} ± {kind.scale * std:.2f}"
+
+
+def _heading(rows: Sequence[Row]) -> str:
+    kinds = dict.fromkeys(row["measure"] for row in rows) or {MSE: None}
+    return " or ".join(f"{kind.short}{kind.unit}" for kind in kinds)
+
+
+def _short_names(rows: Sequence[Row]) -> str:
+    return " or ".join(dict.fromkeys(row["measure"].short for row in rows))
 
 
 def _number(value: float | None, form: str) -> str:
@@ -302,6 +337,10 @@ def _mse(result: Mapping[str, Any]) -> tuple[float, float | None]:
     return 1e3 * result["mse_mean"], None if std is None else 1e3 * std
 
 
+def _efficiency(result: Mapping[str, Any]) -> tuple[float, float | None]:
+    return result["al_efficiency"], result["al_efficiency_std"]
+
+
 def _seconds(result: Mapping[str, Any]) -> tuple[float, float | None]:
     """Of one seed; of a federation the mean over its clients."""
     n_clients = result["federated"]["n_clients"] if "federated" in result else 1
@@ -318,6 +357,7 @@ def _spread(result: Mapping[str, Any]) -> tuple[float, float | None]:
 
 METRICS = {
     "mse_e3": Metric("MSE × 10⁻³", True, _mse),
+    "al_efficiency": Metric("AL_eff", True, _efficiency),
     "runtime_s": Metric("run time, s", False, _seconds),
     "mean_client_regret": Metric("regret of the clients, mean", True, _regret),
     "client_regret_spread": Metric(
@@ -367,6 +407,15 @@ class Footnote:
 
 
 @dataclass(frozen=True)
+class Sweep:
+    """Runs for a figure, each a data set and a variant."""
+
+    dataset: str
+    seeds: int
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True)
 class Table:
     """A published table: which numbers it holds and how to make ours."""
 
@@ -378,7 +427,7 @@ class Table:
     columns: tuple[str, ...]
     specs: tuple[tuple[Spec, ...], ...]  # rows x columns
     footnotes: tuple[Footnote, ...]
-    more: tuple[Spec, ...] = ()  # for figures
+    sweeps: tuple[Sweep, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -389,9 +438,9 @@ class Table:
 class Entry:
     """Our number for a cell, in the published unit.
 
-    ``verdict`` is "reproduced", "close", "differs", "timed" (a run time), "missing",
-    "failed" or "absent" (the algorithm is not in omkl); ``reason`` says more about the
-    last three. ``difference`` is in per cent of the published number, for a run time
+    ``verdict`` is "reproduced", "close", "differs", "timed" (a run time), "missing", "no
+    data", "failed" or "absent" (the algorithm is not in omkl); ``reason`` says more about the
+    last four. ``difference`` is in per cent of the published number, for a run time
     ``ratio`` is published over ours; ``std`` is over our seeds.
     """
 
@@ -432,7 +481,7 @@ class Filled:
 
     table: Table
     cells: tuple[tuple[Cell, ...], ...]
-    more: tuple[Run, ...] = ()  # complete ones
+    swept: tuple[Run, ...] = ()
 
     @property
     def all_cells(self) -> list[Cell]:
@@ -472,7 +521,7 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
         loaded: Any = OmegaConf.to_container(OmegaConf.load(source))
         spec = dict(loaded)
     keys = {"name", "title", "paper", "table", "columns", "rows"}
-    _check_keys(spec, keys, {"footnotes", "more"} | _CELL_KEYS, "the table")
+    _check_keys(spec, keys, {"footnotes", "sweeps"} | _CELL_KEYS, "the table")
     for what in ("row", "column"):
         for line in spec[f"{what}s"]:
             _check_keys(line, {"label"}, _CELL_KEYS, f"a {what}")
@@ -501,12 +550,24 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
             tuple(_spec(spec, row, column) for column in spec["columns"]) for row in spec["rows"]
         ),
         footnotes=tuple(footnotes),
-        more=tuple(more for entry in spec.get("more") or () for more in _more(spec, entry)),
+        sweeps=tuple(_sweep(given) for given in spec.get("sweeps") or ()),
     )
     for line in table.specs:
         for cell in line:
             _published(table, cell)
     return table
+
+
+def _sweep(given: Mapping[str, Any]) -> Sweep:
+    _check_keys(given, {"dataset", "algorithms", "vary"}, {"overrides", "seeds"}, "a sweep")
+    common = given.get("overrides") or ()
+    settings = [[f"{name}={value}" for value in values] for name, values in given["vary"].items()]
+    variants = [
+        Variant(algorithm, _latest([*common, *chosen]))
+        for algorithm in given["algorithms"]
+        for chosen in itertools.product(*settings)
+    ]
+    return Sweep(given["dataset"], given.get("seeds", 1), tuple(variants))
 
 
 def _spec(*sources: Mapping[str, Any]) -> Spec:
@@ -517,7 +578,9 @@ def _spec(*sources: Mapping[str, Any]) -> Spec:
     overrides: list[str] = []
     for source in sources:
         values |= {key: source[key] for key in _CELL_KEYS - set(VARIANTS) if key in source}
-        chosen |= {key: source[key] for key in VARIANTS if key in source}
+        for key in VARIANTS:
+            if key in source:
+                chosen[key] = _laid_over(chosen.get(key), source[key])
         where |= source.get("where") or {}
         overrides += source.get("overrides") or ()
     for key in ("published", "metric", "dataset"):
@@ -534,31 +597,22 @@ def _spec(*sources: Mapping[str, Any]) -> Spec:
     return Spec(**values | more)
 
 
-def _more(table: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator[Spec]:
-    """The runs that an entry of ``more`` asks for."""
-    _check_keys(entry, {"algorithm", "dataset"}, {"overrides", "over"}, "an entry of more")
-    over = entry.get("over") or {}
-    for values in itertools.product(*over.values()):
-        chosen = [f"{name}={value}" for name, value in zip(over, values, strict=True)]
-        common = [*(table.get("overrides") or ()), *(entry.get("overrides") or ()), *chosen]
-        yield Spec(
-            published="",
-            dataset=entry["dataset"],
-            metric="",
-            where={},
-            overrides=_latest(common),
-            seeds=table.get("seeds", 1),
-            variants={WRITTEN: _variant(WRITTEN, entry["algorithm"], common)},
-        )
+def _laid_over(earlier: Any, later: Any) -> Any:
+    """A variant as a row gives it after its table: overrides alone are added to it."""
+    if not isinstance(later, Mapping) or "algorithm" in later:
+        return later
+    if earlier is None:  # this row has no such variant
+        return None
+    before = earlier if isinstance(earlier, Mapping) else {"algorithm": earlier}
+    both = [*(before.get("overrides") or ()), *(later.get("overrides") or ())]
+    return {**before, **later, "overrides": both}
 
 
 def _variant(key: str, given: Any, overrides: Sequence[str]) -> Variant:
     if not isinstance(given, Mapping):
         return Variant(given, _latest(overrides))
-    _check_keys(given, {"algorithm"}, {"overrides", "instead"}, key)
-    instead = given.get("instead") or {}
-    common = [instead.get(override, override) for override in overrides]
-    return Variant(given["algorithm"], _latest([*common, *(given.get("overrides") or ())]))
+    _check_keys(given, {"algorithm"}, {"overrides"}, key)
+    return Variant(given["algorithm"], _latest([*overrides, *(given.get("overrides") or ())]))
 
 
 def _latest(overrides: Iterable[str]) -> tuple[str, ...]:
@@ -569,11 +623,16 @@ def _latest(overrides: Iterable[str]) -> tuple[str, ...]:
 def jobs(table: Table) -> list[list[str]]:
     """Hydra overrides of every run that the table needs and omkl can do, each once."""
     found: dict[tuple[str, ...], None] = {}
-    for spec in (*(spec for line in table.specs for spec in line), *table.more):
-        for variant in spec.variants.values():
-            if _settings(variant) is not None:
-                common = (f"algorithm={variant.algorithm}", f"dataset={spec.dataset}")
-                found[*common, *variant.overrides, f"seeds={spec.seeds}"] = None
+    for line in table.specs:
+        for spec in line:
+            for variant in spec.variants.values():
+                if _settings(variant) is not None:
+                    common = (f"algorithm={variant.algorithm}", f"dataset={spec.dataset}")
+                    found[*common, *variant.overrides, f"seeds={spec.seeds}"] = None
+    for sweep in table.sweeps:
+        for variant in sweep.variants:
+            common = (f"algorithm={variant.algorithm}", f"dataset={sweep.dataset}")
+            found[*common, *variant.overrides, f"seeds={sweep.seeds}"] = None
     return [list(job) for job in found]
 
 
@@ -593,8 +652,18 @@ def fill(table: Table, runs: Iterable[Run]) -> Filled:
                 for column, spec in zip(table.columns, line, strict=True)
             )
         )
-    more = [_entry(spec, spec.variants[WRITTEN], 1.0, runs, None) for spec in table.more]
-    return Filled(table, tuple(cells), tuple(e.run for e in more if e.run and e.run.complete))
+    swept = tuple(run for sweep in table.sweeps for run in _swept(sweep, runs))
+    return Filled(table, tuple(cells), swept)
+
+
+def _swept(sweep: Sweep, runs: Sequence[Run]) -> tuple[Run, ...]:
+    found = []
+    for variant in sweep.variants:
+        settings = _settings(variant)
+        if settings is not None:
+            fitting = _fitting(sweep, variant, settings, runs)
+            found += [run for run in fitting if run.complete][-1:]
+    return tuple(found)
 
 
 def verdict(published: float, ours: float, std: float | None) -> str:
@@ -669,27 +738,18 @@ def _published(table: Table, spec: Spec) -> tuple[float, float | None]:
 
 def _cell(table: Table, row: str, column: str, spec: Spec, runs: Sequence[Run]) -> Cell:
     value, value_std = _published(table, spec)
-    metric = METRICS[spec.metric]
-    entries = {
-        key: _entry(spec, variant, value, runs, metric) for key, variant in spec.variants.items()
-    }
+    entries = {key: _entry(spec, variant, value, runs) for key, variant in spec.variants.items()}
     return Cell(row, column, spec, value, value_std, entries)
 
 
-def _entry(
-    spec: Spec, variant: Variant, published: float, runs: Sequence[Run], metric: Metric | None
-) -> Entry:
-    """The run that fits and, by ``metric``, its number; just the run without one."""
+def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) -> Entry:
     settings = _settings(variant)
     if settings is None:
         return Entry("absent", reason=ABSENT)
-    fitting = [run for run in runs if _fits(spec, variant, settings, run)]
-    fitting.sort(key=lambda run: run.result.get("started", ""))
+    fitting = _fitting(spec, variant, settings, runs)
     complete = [run for run in fitting if run.complete]
     if complete:
-        run = complete[-1]
-        if metric is None:
-            return Entry("timed", run=run)
+        run, metric = complete[-1], METRICS[spec.metric]
         ours, std = metric.measure(run.result)
         if not metric.judged:
             return Entry("timed", ours, std, ratio=published / ours, run=run)
@@ -699,7 +759,31 @@ def _entry(
     if failed:
         error = failed[-1].result.get("error") or {"type": "failed", "message": "no message"}
         return Entry("failed", reason=f"{error['type']}: {error['message']}", run=failed[-1])
+    if not fitting and (file := _missing_file(spec.dataset)):
+        return Entry(NO_DATA, reason=f"{file} is in no data folder and has to be got by hand")
     return Entry("missing", reason="interrupted" if fitting else "not run")
+
+
+def _fitting(
+    spec: Spec | Sweep, variant: Variant, settings: Mapping[str, Any], runs: Sequence[Run]
+) -> list[Run]:
+    """The runs of a variant, the one started last at the end."""
+    found = [run for run in runs if _fits(spec, variant, settings, run)]
+    return sorted(found, key=lambda run: run.result.get("started", ""))
+
+
+@functools.cache
+def _missing_file(dataset: str) -> str | None:
+    """The file of a data set where it is nowhere and no address leads to it."""
+    from omkl.datasets import catalogue, download
+
+    try:
+        entry = catalogue.entry(dataset)
+    except KeyError:
+        return None
+    file = entry.get("file")
+    here = file is None or download.locate(file) is not None
+    return None if here or download.downloadable(entry) else file
 
 
 def _exists(module: str) -> bool:
@@ -739,7 +823,7 @@ def _algorithm_file(name: str) -> Mapping[str, Any]:
     return found
 
 
-def _fits(spec: Spec, variant: Variant, settings: Mapping[str, Any], run: Run) -> bool:
+def _fits(spec: Spec | Sweep, variant: Variant, settings: Mapping[str, Any], run: Run) -> bool:
     result = run.result
     if result["algorithm"] != settings["name"] or result["dataset"] != spec.dataset:
         return False

@@ -7,17 +7,18 @@ published are in the folder above. What the departures have in common is here.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
 from omkl.features import gradient_step
-from omkl.jit import part
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.graphs import dissimilarity_graph
+from omkl.jit import implement, part
+from omkl.kernels import LARGEST_MATRIX, Kernel, Matrix, divergences, rows_of
+from omkl.sampling import edges_of
 
 
 @part
@@ -34,10 +35,8 @@ def shifted(i, N):
     return min(i + 1, N - 1)
 
 
-def released_divergence(
-    kernels: Sequence[Kernel], gaussian_power: float = 1.0, laplacian_power: float = 1.0
-) -> np.ndarray:
-    """The divergence (N, N) that the released code computes, in any dimension.
+class Released(NamedTuple):
+    """The divergence that the released code computes, in any dimension; not its logarithm.
 
     It is no integral of (kappa_i - kappa_j)^2: it does not depend on the number of
     inputs, is positive on the diagonal and negative for some pairs. With Gaussian
@@ -47,17 +46,54 @@ def released_divergence(
         cross: b_i b_j / sqrt(2 pi (b_i + b_j))           l_i l_j / (2 pi^2 (l_i + l_j))
                b (1 + erf(sqrt(b) / (2 l))) / (2 pi)      of a Gaussian and a Laplacian
 
-    It grows with b^(3/2), so the widest Gaussians are "dissimilar" to every kernel. With a
-    power other than 1 the bandwidths of that family enter as b^power.
+    It grows with b^(3/2), so the widest Gaussians are "dissimilar" to every kernel.
+
+    bandwidth  (N,) b or l
+    gaussian   (N,) bool
+    own        (N,)
     """
+
+    bandwidth: np.ndarray
+    gaussian: np.ndarray
+    own: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.own)
+
+
+def released(
+    kernels: Sequence[Kernel], gaussian_power: float = 1.0, laplacian_power: float = 1.0
+) -> Released:
+    """The kernels as the released code sees them; with their bandwidths as b^power."""
     unknown = {k.family for k in kernels} - {"gaussian", "laplacian"}
     if unknown:
         raise ValueError(f"the released code knows no {sorted(unknown)[0]} kernels")
     power = {"gaussian": gaussian_power, "laplacian": laplacian_power}
     kernels = [k._replace(bandwidth=k.bandwidth ** power[k.family]) for k in kernels]
-    own = np.array([_own(k) for k in kernels])
-    cross = np.array([[_cross(a, b) for b in kernels] for a in kernels])
-    return own[:, None] + own[None, :] - cross
+    return Released(
+        np.array([k.bandwidth for k in kernels]),
+        np.array([k.family == "gaussian" for k in kernels]),
+        np.array([_own(k) for k in kernels]),
+    )
+
+
+def released_divergence(
+    kernels: Sequence[Kernel], gaussian_power: float = 1.0, laplacian_power: float = 1.0
+) -> np.ndarray:
+    """The released divergence as a matrix (N, N)."""
+    return rows_of(released(kernels, gaussian_power, laplacian_power), np.arange(len(kernels)))
+
+
+@functools.lru_cache(maxsize=4)
+def released_graph(
+    dictionary: tuple[Kernel, ...], gaussian_power: float, laplacian_power: float, M: int
+) -> tuple[np.ndarray, Matrix | Released]:
+    """Graph and divergence of the released code, made once for all seeds."""
+    divergence: Matrix | Released = released(dictionary, gaussian_power, laplacian_power)
+    if len(dictionary) <= LARGEST_MATRIX:
+        divergence = Matrix(rows_of(divergence, np.arange(len(dictionary))))
+    return edges_of(dissimilarity_graph(divergence, M, logs=False)), divergence
 
 
 def _own(kernel: Kernel) -> float:
@@ -65,12 +101,20 @@ def _own(kernel: Kernel) -> float:
     return b**1.5 / math.sqrt(math.pi) if kernel.family == "gaussian" else b / (4.0 * math.pi**2)
 
 
-def _cross(one: Kernel, other: Kernel) -> float:
-    if one.family > other.family:
-        one, other = other, one
-    a, b = one.bandwidth, other.bandwidth
-    if other.family == "gaussian":
-        return a * b / math.sqrt(2.0 * math.pi * (a + b))
-    if one.family == "laplacian":
-        return a * b / (2.0 * math.pi**2 * (a + b))
-    return a * (1.0 + math.erf(0.5 * math.sqrt(a) / b)) / (2.0 * math.pi)
+def _released_divergences(divergence, i, others, n, out, room):
+    bandwidth, gaussian, own = divergence.bandwidth, divergence.gaussian, divergence.own
+    for m in range(n):
+        j = others[m]
+        a, b = bandwidth[i], bandwidth[j]
+        if gaussian[i] and gaussian[j]:
+            cross = a * b / math.sqrt(2.0 * math.pi * (a + b))
+        elif gaussian[i] == gaussian[j]:
+            cross = a * b / (2.0 * math.pi**2 * (a + b))
+        else:
+            if gaussian[j]:
+                a, b = b, a
+            cross = a * (1.0 + math.erf(0.5 * math.sqrt(a) / b)) / (2.0 * math.pi)
+        out[m] = own[i] + own[j] - cross
+
+
+implement(divergences, Released, _released_divergences)

@@ -36,7 +36,6 @@ from omkl.engine import Schedule, at, register
 from omkl.features import RandomFeatures
 from omkl.jit import part
 from omkl.params import COUNT, NON_NEGATIVE, RATE, UP_TO_N
-from omkl.weights import softmax
 
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
@@ -75,7 +74,6 @@ def shift_graph(state):
 
 def select(params, state, t, rng, rnd):
     eta_e = at(params.eta_e, t)
-    softmax(state.log_w, state.w)
     if t <= params.freeze:
         draw_graph(params, state, eta_e, rng)
         shift_graph(state)

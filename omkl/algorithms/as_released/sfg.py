@@ -3,7 +3,7 @@
 Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
          algorithms 4 and 5, and its public code.
 Task     regression; selected kernels (exactly M a round).
-Round    0. As OMKL-SFG, with ``released_divergence`` in place of the integral.
+Round    0. As OMKL-SFG, with the divergence of ``Released`` in place of the integral.
          1. p_i = (1 - xi) u_i / U + xi / |DS| [i in DS].
          2. Draw the node I_t from p: who draws i gets i + 1, and N - 1 for the last; after
             ``explore`` rounds take node 0.
@@ -32,20 +32,16 @@ Differs  from the paper (``sfg``): the divergence is no integral of (kappa_i - k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
-import numpy as np
-
-from omkl.algorithms.as_released import learn, released_divergence, shifted
-from omkl.algorithms.sfg import State, choose_neighbours, mix, on_graph, predict
+from omkl.algorithms.as_released import learn, released_graph, shifted
+from omkl.algorithms.sfg import State, choose_neighbours, on_graph, predict
 from omkl.engine import Schedule, at, register
 from omkl.features import RandomFeatures
-from omkl.graphs import dissimilarity_graph
+from omkl.kernels import Kernel
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.weights import draw, weighted_mean
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.sampling import draw_node, follow, probability
+from omkl.weights import mean_by_shares
 
 
 class Params(NamedTuple):
@@ -61,24 +57,27 @@ class Params(NamedTuple):
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    divergence = released_divergence(dictionary, params.gaussian_power, params.laplacian_power)
-    return on_graph(dissimilarity_graph(divergence, params.M, np.add), model)
+    powers = params.gaussian_power, params.laplacian_power
+    edges, _ = released_graph(tuple(dictionary), *powers, params.M)
+    return on_graph(edges, model)
 
 
 def select(params, state, t, rng, rnd):
-    mix(state, at(params.xi, t))
+    xi = at(params.xi, t)
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     node = 0
     if t <= params.explore:
-        node = shifted(draw(state.p, rng.random()), state.p.shape[0])
+        node = shifted(draw_node(state.trees, xi, rng.random()), state.log_u.shape[0])
     state.node[0] = node
-    choose_neighbours(state, rnd)
+    choose_neighbours(state, xi, rnd)
 
 
 def update(params, state, t, y, rnd):
     eta = at(params.eta, t)
     node = state.node[0]
-    error = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]) - y
-    state.log_u[node] -= eta / max(state.p[node], params.floor_p) * error * error
+    error = mean_by_shares(state.w, rnd.f, rnd.combine, rnd.n[1]) - y
+    p = probability(state.trees, node, at(params.xi, t))
+    state.log_u[node] -= eta / max(p, params.floor_p) * error * error
     for m in range(rnd.n[0]):
         i = rnd.evaluate[m]
         learn(params, state, i, m, y, eta / max(state.q[i], params.floor_q), rnd)

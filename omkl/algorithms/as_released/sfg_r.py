@@ -3,7 +3,7 @@
 Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
          algorithms 4 and 6, and its public code.
 Task     regression; selected kernels (M a round, more where the refinement adds edges).
-Round    0. As OMKL-SFG-R, with ``released_divergence`` in place of the integral.
+Round    0. As OMKL-SFG-R, with the divergence of ``Released`` in place of the integral.
          1. While t <= freeze: DS'_t, the nodes with u_i / U >= u_[rank] / U - slack; every
             node i, those of DS'_t included, gets an edge from the node of DS'_t with the
             largest Delta(i, .).
@@ -31,30 +31,27 @@ Differs  from the paper (``sfg_r``): the divergence; the shifted draw, the floor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from omkl.algorithms.as_released import released_divergence, shifted
+from omkl.algorithms.as_released import released_graph, shifted
 from omkl.algorithms.as_released.sfg import update
 from omkl.algorithms.sfg_r import (
+    CHANGED,
+    FOUND,
     State,
     choose_neighbours,
-    mix,
     on_graph,
-    partner_of,
     predict,
     rank_largest,
+    rewire,
 )
 from omkl.engine import Schedule, at, register
 from omkl.features import RandomFeatures
-from omkl.graphs import dissimilarity_graph
 from omkl.jit import part
+from omkl.kernels import Kernel
 from omkl.params import COUNT, NON_NEGATIVE, RATE, UP_TO_N
-from omkl.weights import draw, softmax
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.sampling import MASS, MEMBER, draw_node, follow
+from omkl.weights import shares
 
 
 class Params(NamedTuple):
@@ -72,39 +69,51 @@ class Params(NamedTuple):
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    divergence = released_divergence(dictionary, params.gaussian_power, params.laplacian_power)
-    out = dissimilarity_graph(divergence, params.M, np.add)
-    return on_graph(out, divergence, params.rank, model)
+    powers = params.gaussian_power, params.laplacian_power
+    edges, divergence = released_graph(tuple(dictionary), *powers, params.M)
+    return on_graph(edges, divergence, params.rank, model)
 
 
 @part
 def refine(params, state):
     """DS'_t, and an edge from it to every node."""
-    softmax(state.log_u, state.p)
-    threshold = rank_largest(state.p, state.best) - params.slack
-    N = state.p.shape[0]
-    size = 0
-    for i in range(N):
-        state.dominates[i] = state.p[i] >= threshold
-        if state.dominates[i]:
-            state.members[size] = i
-            size += 1
-    state.size[0] = size
-    for i in range(N):
-        partner = partner_of(state, i, 1.0)
-        state.refined[i] = partner
-        for e in range(state.in_start[i], state.in_start[i + 1]):
-            if state.in_source[e] == partner:
-                state.refined[i] = -1  # the edge is there already
+    share = state.room[FOUND]
+    n = shares_that_changed(
+        state.trees[MASS],
+        state.cover[MEMBER],
+        params.slack,
+        share,
+        state.best,
+        state.links[CHANGED],
+    )
+    if n > 0:
+        rewire(state, n, 1.0, False, True)
+
+
+@part
+def shares_that_changed(mass, member, slack, share, best, changed):
+    """Nodes whose u / U has crossed the bar since: how many, listed in ``changed``."""
+    P = mass.shape[0] // 2
+    for i in range(share.shape[0]):
+        share[i] = mass[P + i] / mass[1]
+    threshold = rank_largest(share, best) - slack
+    n = 0
+    for i in range(share.shape[0]):
+        if (share[i] >= threshold) != (member[i] == 1):
+            changed[n] = i
+            n += 1
+    return n
 
 
 def select(params, state, t, rng, rnd):
+    xi = at(params.xi, t)
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     if t <= params.freeze:
         refine(params, state)
-    mix(state, at(params.xi, t), state.size[0])
-    state.node[0] = shifted(draw(state.p, rng.random()), state.p.shape[0])
-    choose_neighbours(state, rnd)
-    rnd.n[1] = state.out.shape[1]  # those of the unrefined graph come first
+    state.node[0] = shifted(draw_node(state.trees, xi, rng.random()), state.log_u.shape[0])
+    choose_neighbours(state, xi, rnd)
+    rnd.n[1] = state.edges.shape[2]  # those of the unrefined graph come first
+    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
 EXPECTED_FAILURES = {

@@ -17,17 +17,15 @@ Differs  from the paper (``sfg_mkl``): both points above. No code of this versio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
-from omkl.algorithms.sfg import State, choose_neighbours, mix, on_graph, predict, update
+from omkl.algorithms.sfg import State, choose_neighbours, on_graph, predict, update
+from omkl.algorithms.sfg_mkl import similar
 from omkl.engine import Schedule, at, register
 from omkl.features import RandomFeatures
-from omkl.graphs import similarity_graph
+from omkl.kernels import Kernel
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.weights import draw
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.sampling import draw_node, follow
 
 
 class Params(NamedTuple):
@@ -39,15 +37,14 @@ class Params(NamedTuple):
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    from omkl.kernels import log_divergence
-
-    return on_graph(similarity_graph(log_divergence(dictionary, 1), params.M), model)
+    return on_graph(similar(tuple(dictionary), 1, params.M), model)
 
 
 def select(params, state, t, rng, rnd):
-    mix(state, at(params.xi, t))
-    state.node[0] = draw(state.p, rng.random()) if t <= params.explore else 0
-    choose_neighbours(state, rnd)
+    xi = at(params.xi, t)
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    state.node[0] = draw_node(state.trees, xi, rng.random()) if t <= params.explore else 0
+    choose_neighbours(state, xi, rnd)
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

@@ -15,12 +15,12 @@ Differs  from the paper (``sfg_mkl_r``): both points above, as in ``recovered/sf
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
+from omkl.algorithms.sfg_mkl import similar
 from omkl.algorithms.sfg_r import (
     State,
     choose_neighbours,
-    mix,
     on_graph,
     predict,
     refine,
@@ -28,12 +28,10 @@ from omkl.algorithms.sfg_r import (
 )
 from omkl.engine import Schedule, at, register
 from omkl.features import RandomFeatures
-from omkl.graphs import similarity_graph
+from omkl.kernels import Kernel, divergence
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.weights import draw
-
-if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+from omkl.sampling import draw_node, follow
+from omkl.weights import shares
 
 
 class Params(NamedTuple):
@@ -47,17 +45,17 @@ class Params(NamedTuple):
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    from omkl.kernels import log_divergence
-
-    divergence = log_divergence(dictionary, 1)
-    return on_graph(similarity_graph(divergence, params.M), divergence, params.rank, model)
+    edges = similar(tuple(dictionary), 1, params.M)
+    return on_graph(edges, divergence(tuple(dictionary), 1), params.rank, model)
 
 
 def select(params, state, t, rng, rnd):
-    size = refine(params, state, -1.0)
-    mix(state, at(params.xi, t), size)
-    state.node[0] = draw(state.p, rng.random()) if t <= params.explore else 0
-    choose_neighbours(state, rnd)
+    xi = at(params.xi, t)
+    refine(params, state, -1.0)
+    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    state.node[0] = draw_node(state.trees, xi, rng.random()) if t <= params.explore else 0
+    choose_neighbours(state, xi, rnd)
+    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

@@ -1,0 +1,31 @@
+"""``hydra/launcher=batch``, in the only namespace that Hydra takes launchers from."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from hydra.core.utils import JobReturn
+from hydra.plugins.launcher import Launcher
+
+CONFIG = {
+    "_target_": "hydra_plugins.omkl_batch.BatchLauncher",
+    "workers": None,  # processes; null: one for each `threads` cores
+}
+ConfigStore.instance().store(group="hydra/launcher", name="batch", node=CONFIG, provider="omkl")
+
+
+class BatchLauncher(Launcher):
+    """Hands everything to ``omkl.batch``, which is imported when a sweep begins."""
+
+    def __init__(self, workers: int | None) -> None:
+        self.workers = workers
+
+    def setup(self, *, hydra_context: Any, task_function: Any, config: Any) -> None:
+        from omkl.batch import Batch
+
+        self.batch = Batch(hydra_context, config, self.workers)
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        return self.batch.launch(job_overrides, initial_job_idx)

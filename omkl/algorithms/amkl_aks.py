@@ -1,0 +1,88 @@
+"""AMKL-AKS: a drawn subset of the good kernels predicts, and asks only when in doubt.
+
+Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 2.
+Task     regression; queried labels.
+Round    1. If the label of the round before was asked for, draw the subset V of the kernels as
+            OMKL-AKS does (its steps 1 to 3), by (40) and (41); else V stays.
+         2. Evaluate all kernels and predict the mean of f_i over V weighted by w, (43), (44).
+         3. If one of the last M labels was asked for, and no kernel j of all N is far from V,
+            max over j of sum over i in V of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, (33), with p
+            the weights of all kernels that sum to 1: do not ask, and change nothing.
+         4. Else ask for y_t and learn as AMKL, every kernel.
+Symbols  eta, eta_g, lam   as in AMKL
+         delta, gamma      as in OMKL-AKS
+         eta_c, M          as in AMKL
+Cost     O(N D d) time a round; O(N D d) memory.
+Bound    theorem 3: O(sqrt(T)) with high probability, under the conditions of theorem 2. At
+         least one label in M + 1 is asked for, (35).
+Differs  from the paper: none. Readings: those of OMKL-AKS and AMKL; d_l in (41), and d_l and
+         d_r below it, are J and K; in (33) p_i is (38), which sums to 1 over all kernels and
+         to less over V, and j runs over all kernels as it says, although section I speaks of a
+         criterion that is checked with the relevant ones alone. No code was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from omkl.algorithms import omkl_aks
+from omkl.algorithms.amkl import update, wants_label
+from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset
+from omkl.engine import Schedule, register
+from omkl.features import RandomFeatures
+from omkl.params import COUNT, NON_NEGATIVE
+from omkl.weights import weighted_mean
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    eta_g: Schedule
+    lam: NON_NEGATIVE
+    delta: BELOW_ONE
+    gamma: COUNT
+    eta_c: NON_NEGATIVE
+    M: COUNT
+
+
+class State(NamedTuple):
+    model: RandomFeatures
+    log_w: np.ndarray  # (N,)
+    w: np.ndarray  # (N,) as in OMKL-AKS, and so are the next two
+    subset: np.ndarray  # (N,)
+    n: np.ndarray  # (1,)
+    unlabelled: np.ndarray  # (1,) rows since the last label; M before the first
+
+
+def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
+    subset = omkl_aks.Params(params.eta, params.eta_g, params.lam, params.delta, params.gamma)
+    return State(
+        *omkl_aks.init(subset, dictionary, model), unlabelled=np.array([params.M], dtype=np.int64)
+    )
+
+
+def select(params, state, t, rng, rnd):
+    if state.unlabelled[0] == 0:
+        draw_subset(params, state, rng)
+    choose_subset(state, rnd)
+
+
+def predict(params, state, t, rnd):
+    y_hat = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1])
+    return y_hat, wants_label(params, state, rnd, y_hat, rnd.evaluate, rnd.n[0])
+
+
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    every_kernel=True,
+)

@@ -1,0 +1,62 @@
+"""OMKC DA-O: the outputs are combined, and all classifiers learn when the combination errs.
+
+Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+         Mistake Bounds", ALT 2010, algorithm 5 (DA for OMKL-O).
+Task     classification, labels -1 and +1; full information.
+Round    1. Predict sign(q_t . f_t(x_t)), q_i = w_i / sum of w. What is returned is q_t . f_t(x_t).
+         2. If y_t q_t . f_t(x_t) <= 0, for all i: w_i <- w_i beta^(-y_t f_i(x_t)) and
+            f_i <- f_i + y_t kappa_i(x_t, .), projected onto ||f_i|| <= R.
+Symbols  beta  discount of the weights, in (0, 1)
+         R     largest norm of a classifier, > 0
+Cost     as ``omkc_da_p1``; a projection takes O(1).
+Bound    theorem 8, where c = R^2 ln(1/beta) < 1: M <= min g(u, f) / (1 - c)
+         + 2 ln N / ((1 - c) ln(1/beta)), g = sum of u_i ||f_i||^2 + 2 sum of the hinge losses of
+         u . f over u in the simplex and ||f_i|| <= R.
+Differs  none.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from omkl.algorithms.omkc_da_p1 import init, represent, select
+from omkl.engine import register
+from omkl.params import FRACTION, POSITIVE
+from omkl.perceptrons import add, project
+from omkl.weights import weighted_mean
+
+
+class Params(NamedTuple):
+    beta: FRACTION
+    R: POSITIVE
+
+
+def predict(params, state, t, rnd):
+    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+
+
+def update(params, state, t, y, rnd):
+    if y * weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]) > 0.0:
+        return
+    discount = math.log(params.beta)
+    for i in range(rnd.f.shape[0]):
+        state.log_w[i] -= discount * y * rnd.f[i]
+        add(state.model, i, y, rnd.f[i], rnd.buffers)
+        project(state.model, i, params.R, rnd.buffers)
+        state.updates[i] += 1
+
+
+EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
+
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    exact=True,
+    task="classification",
+    represent=represent,
+)

@@ -1,0 +1,83 @@
+"""OMKC DA-P(1): Perceptrons that vote with Hedge weights; every mistaken one learns.
+
+Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+         Mistake Bounds", ALT 2010, algorithm 1 (DA for OMKL-P (1)).
+Task     classification, labels -1 and +1; full information.
+Round    1. Predict sign(q_t . sign(f_t(x_t))), q_i = w_i / sum of w. What is returned is the
+            number under the first sign, in [-1, 1].
+         2. z_i = 1 where y_t f_i(x_t) <= 0: f_i <- f_i + z_i y_t kappa_i(x_t, .) and
+            w_i <- w_i beta^z_i.
+Symbols  beta  discount of the weight of a mistaken classifier, in (0, 1)
+Cost     O(S d + sum_i S_i) time a round, S_i support vectors of classifier i and S rows in
+         all of them; O(S d + sum_i S_i) memory, growing with the mistakes.
+Bound    theorem 2: M <= 2 ln(1/beta) / (1 - beta) min_i g(kappa_i) + 2 ln N / (1 - beta), g the
+         least ||f||^2 + 2 sum of hinge losses. M counts q . z >= 1/2, so a tie and an f_i = 0
+         count against the learner; the mistakes of the prediction above are no more.
+Differs  none. Kernels are normalised to kappa(x, x) = 1, as the paper assumes (<= 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from omkl.engine import choose_all, register
+from omkl.params import FRACTION
+from omkl.perceptrons import Perceptrons, add, perceptrons, vote
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class Params(NamedTuple):
+    beta: FRACTION
+
+
+class State(NamedTuple):
+    model: Any  # Perceptrons, Budgeted or RandomFeatures
+    log_w: np.ndarray  # (N,)
+    updates: np.ndarray  # (N,) int64, rounds in which the classifier learned
+
+
+def represent(params: Any, kernels: Sequence[Kernel], d: int) -> Perceptrons:
+    return perceptrons(kernels, d)
+
+
+def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
+    N = len(dictionary)
+    return State(model, np.zeros(N), np.zeros(N, dtype=np.int64))
+
+
+def select(params, state, t, rng, rnd):
+    choose_all(rnd)
+
+
+def predict(params, state, t, rnd):
+    return vote(state.log_w, rnd.f), True
+
+
+def update(params, state, t, y, rnd):
+    discount = math.log(params.beta)
+    for i in range(rnd.f.shape[0]):
+        if y * rnd.f[i] <= 0.0:
+            add(state.model, i, y, rnd.f[i], rnd.buffers)
+            state.log_w[i] += discount
+            state.updates[i] += 1
+
+
+EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
+
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    exact=True,
+    task="classification",
+    represent=represent,
+)

@@ -1,0 +1,55 @@
+"""OMKC DA-P(2): as DA-P(1), and a classifier pays more the more it was mistaken.
+
+Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+         Mistake Bounds", ALT 2010, algorithm 2 (DA for OMKL-P (2)).
+Task     classification, labels -1 and +1; full information.
+Round    1. Predict sign(q_t . sign(f_t(x_t))), as ``omkc_da_p1``.
+         2. z_i = 1 where y_t f_i(x_t) <= 0, nu_i = z_i (1/2 + min(gamma, -y_t f_i(x_t))):
+            f_i <- f_i + z_i y_t kappa_i(x_t, .) and w_i <- w_i beta^nu_i.
+Symbols  beta   discount of the weights, in (0, 1)
+         gamma  the largest misclassification that counts, > 0
+Cost     as ``omkc_da_p1``.
+Bound    theorem 3: M <= 2 c ln(1/beta) / (1 - beta^c) min_i g(kappa_i) + 4 c ln N / (1 - beta^c)
+         with c = 1/2 + gamma.
+Differs  none.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from omkl.algorithms.omkc_da_p1 import init, predict, represent, select
+from omkl.engine import register
+from omkl.params import FRACTION, POSITIVE
+from omkl.perceptrons import add
+
+
+class Params(NamedTuple):
+    beta: FRACTION
+    gamma: POSITIVE
+
+
+def update(params, state, t, y, rnd):
+    discount = math.log(params.beta)
+    for i in range(rnd.f.shape[0]):
+        margin = y * rnd.f[i]
+        if margin <= 0.0:
+            add(state.model, i, y, rnd.f[i], rnd.buffers)
+            state.log_w[i] += discount * (0.5 + min(params.gamma, -margin))
+            state.updates[i] += 1
+
+
+EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
+
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    exact=True,
+    task="classification",
+    represent=represent,
+)

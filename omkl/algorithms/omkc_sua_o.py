@@ -1,0 +1,99 @@
+"""OMKC SUA-O: the outputs are combined; when the combination errs, one drawn classifier learns.
+
+Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+         Mistake Bounds", ALT 2010, algorithm 6 (SUA for OMKL-O).
+Task     classification, labels -1 and +1; full information.
+Round    1. Draw i_t from p = (1 - delta) q_t + delta / N, q_i = w_i / sum of w.
+         2. Predict sign(q_t . f_t(x_t)). What is returned is q_t . f_t(x_t).
+         3. If y_t q_t . f_t(x_t) <= 0, for i = i_t and with m = 1 / p_i:
+            w_i <- w_i beta^(-eta m y_t f_i(x_t)) and f_i <- f_i + eta m y_t kappa_i(x_t, .),
+            projected onto ||f_i|| <= R.
+Symbols  beta   discount of the weights, in (0, 1)
+         R      largest norm of a classifier, > 0
+         delta  smoothing of the draw, in (0, 1]
+         eta    step size, > 0; ``theorem``: sqrt(a / b), that of theorem 10
+Cost     as ``omkc_da_p1``, with one support vector a round at most.
+Bound    theorem 10: E[M] <= min sum of the hinge losses of u . f + 2 sqrt(a b T) over u in the
+         simplex and ||f_i|| <= R, a = R^2 / 2 + ln N / ln(1/beta),
+         b = ln(1/beta) R^2 N^2 / (2 delta^2) + N / (2 delta).
+Differs  none. The draw comes before the label, and in rounds without a mistake for nothing. The
+         theorem's eta lacks the 1 / sqrt(T) that its bound would need; taken as stated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from omkl.algorithms.omkc_da_o import predict
+from omkl.algorithms.omkc_da_p1 import represent
+from omkl.algorithms.omkc_sua_p import select
+from omkl.engine import register
+from omkl.params import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
+from omkl.perceptrons import add, project
+from omkl.weights import weighted_mean
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class Params(NamedTuple):
+    beta: FRACTION
+    R: POSITIVE
+    delta: UP_TO_ONE
+    eta: STEP_OF_THEOREM
+
+
+class State(NamedTuple):
+    model: Any
+    log_w: np.ndarray  # (N,)
+    updates: np.ndarray  # (N,) int64
+    p: np.ndarray  # (N,)
+    drawn: np.ndarray  # (1,) int64, i_t
+    eta: np.ndarray  # (1,)
+
+
+def step_of_theorem(params: Any, N: int) -> tuple[float, float]:
+    """a and b of theorem 10; its step size is sqrt(a / b)."""
+    rate = math.log(1.0 / params.beta)
+    a = 0.5 * params.R**2 + math.log(N) / rate
+    b = 0.5 * rate * (params.R * N / params.delta) ** 2 + 0.5 * N / params.delta
+    return a, b
+
+
+def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
+    N = len(dictionary)
+    updates, drawn = np.zeros(N, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    a, b = step_of_theorem(params, N)
+    eta = math.sqrt(a / b) if math.isnan(params.eta) else params.eta
+    return State(model, np.zeros(N), updates, np.zeros(N), drawn, np.array([eta]))
+
+
+def update(params, state, t, y, rnd):
+    if y * weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]) > 0.0:
+        return
+    i = state.drawn[0]
+    step = state.eta[0] / state.p[i] * y
+    state.log_w[i] -= math.log(params.beta) * step * rnd.f[i]
+    add(state.model, i, step, rnd.f[i], rnd.buffers)
+    project(state.model, i, params.R, rnd.buffers)
+    state.updates[i] += 1
+
+
+EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
+
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    exact=True,
+    task="classification",
+    represent=represent,
+    deterministic=False,
+)

@@ -1,0 +1,91 @@
+"""OMKC SUA-P: of the Perceptrons that vote one is drawn a round, and learns if mistaken.
+
+Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+         Mistake Bounds", ALT 2010, algorithm 3 (SUA for OMKL-P).
+Task     classification, labels -1 and +1; full information.
+Round    1. Draw i_t from p = (1 - delta) q_t + delta / N, q_i = w_i / sum of w.
+         2. Predict sign(q_t . sign(f_t(x_t))), as ``omkc_da_p1``: all classifiers vote.
+         3. If y_t f_i(x_t) <= 0 for i = i_t alone: f_i <- f_i + y_t kappa_i(x_t, .) and
+            w_i <- w_i beta.
+Symbols  beta   discount of the weight of a mistaken classifier, in (0, 1)
+         delta  smoothing of the draw, in (0, 1]
+Cost     as ``omkc_da_p1``, with one support vector a round at most.
+Bound    theorem 6: E[M] <= N / delta (2 ln(1/beta) / (1 - beta) min_i g(kappa_i)
+         + 2 ln N / (1 - beta)).
+Differs  none. The draw comes before the label, which changes no distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from omkl.algorithms.omkc_da_p1 import predict, represent
+from omkl.engine import choose_all, register
+from omkl.jit import part
+from omkl.params import FRACTION, UP_TO_ONE
+from omkl.perceptrons import add
+from omkl.weights import draw, softmax
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class Params(NamedTuple):
+    beta: FRACTION
+    delta: UP_TO_ONE
+
+
+class State(NamedTuple):
+    model: Any
+    log_w: np.ndarray  # (N,)
+    updates: np.ndarray  # (N,) int64
+    p: np.ndarray  # (N,)
+    drawn: np.ndarray  # (1,) int64, i_t
+
+
+def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
+    N = len(dictionary)
+    updates, drawn = np.zeros(N, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    return State(model, np.zeros(N), updates, np.zeros(N), drawn)
+
+
+@part
+def smooth(state, delta, uniform):
+    """p = (1 - delta) q + delta uniform."""
+    softmax(state.log_w, state.p)
+    for i in range(state.p.shape[0]):
+        state.p[i] = (1.0 - delta) * state.p[i] + delta * uniform
+
+
+def select(params, state, t, rng, rnd):
+    choose_all(rnd)
+    smooth(state, params.delta, 1.0 / rnd.f.shape[0])
+    state.drawn[0] = draw(state.p, rng.random())
+
+
+def update(params, state, t, y, rnd):
+    i = state.drawn[0]
+    if y * rnd.f[i] <= 0.0:
+        add(state.model, i, y, rnd.f[i], rnd.buffers)
+        state.log_w[i] += math.log(params.beta)
+        state.updates[i] += 1
+
+
+EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
+
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    exact=True,
+    task="classification",
+    represent=represent,
+    deterministic=False,
+)

@@ -1,0 +1,174 @@
+"""OMKL-AKS: every kernel learns, a drawn subset of the good ones predicts.
+
+Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 1.
+Task     regression; full information.
+Round    1. K = the number of kernels with w_i / max w > delta, (23); J = gamma_t K with
+            gamma_t = min((N choose K) / N, gamma), (58).
+         2. Throw N balls into gamma_t N bins, J throws a ball, each into another bin: bin j
+            holds the kernels V_j, K of them on average, and each kernel lies in exactly J bins
+            (``collection``).
+         3. Draw the bin s with probability alpha_j = sum of w_i over V_j / (J sum of w), (29).
+            Steps 2 and 3 are done in the other order: (29) is a kernel drawn by w and then one
+            of its J bins, and each other kernel is in that bin with probability J / (gamma_t N).
+            The bins that were not drawn are looked at by nobody and never filled.
+         4. Predict the mean of f_i over V_s weighted by w, (31), (32).
+         5. theta_i <- theta_i - eta grad L_i(theta_i), (17), and
+            w_i <- w_i exp(-eta_g L_i(theta_i)), (22), of all kernels, both at the theta_i that
+            predicted, with L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
+Symbols  eta    step size of theta (eta_l there), > 0, a schedule in t
+         eta_g  step size of the weights, > 0, a schedule in t
+         lam    regularisation, >= 0
+         delta  least ratio to the largest weight, in [0, 1); 0: every kernel predicts, as Raker
+         gamma  bins a kernel, at most, >= 1 (section V: 2)
+Cost     O(N D d) time a round; O(N D d) memory.
+Bound    theorem 1: O(sqrt(T)) with high probability, eta and eta_g of order 1/sqrt(T);
+         bounded, Lipschitz losses.
+Differs  from the paper: none. Readings: the box draws the subset of round t + 1 at the end of
+         round t; here it is drawn at the start of round t + 1, from the same weights, and all
+         kernels predict in round 1, where all weights are equal. "J distinct bins": a throw
+         that hits a bin which holds the ball already is repeated. Where (58) makes as many
+         bins as there are subsets of size K, (28) has each subset once; the construction in
+         remark 1, the one of the experiments, does not, and is followed for every K. As
+         J / (gamma_t N) = K / N, gamma changes the collection and not the law of what is drawn
+         from it. No code was released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import numpy as np
+
+from omkl.engine import Schedule, at, choose_all, register
+from omkl.features import RandomFeatures, gradient_step
+from omkl.jit import part
+from omkl.params import COUNT, NON_NEGATIVE, Range
+from omkl.weights import draw, softmax, weighted_mean
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+BELOW_ONE = Annotated[float, Range(0.0, 1.0, open_high=True)]
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    eta_g: Schedule
+    lam: NON_NEGATIVE
+    delta: BELOW_ONE
+    gamma: COUNT
+
+
+class State(NamedTuple):
+    model: RandomFeatures
+    log_w: np.ndarray  # (N,)
+    w: np.ndarray  # (N,) weights that sum to 1, of the round in which the subset was drawn
+    subset: np.ndarray  # (N,) the kernels that predict: the first n
+    n: np.ndarray  # (1,)
+
+
+def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
+    N = len(dictionary)
+    return State(model, np.zeros(N), np.full(N, 1.0 / N), np.arange(N), np.array([N]))
+
+
+@part
+def n_subsets(N, K, most):
+    """(N choose K), or ``most`` where that is less."""
+    count = 1
+    for k in range(min(K, N - K)):
+        count = count * (N - k) // (k + 1)  # exact: a product of k + 1 numbers in a row
+        if count >= most:
+            return most
+    return count
+
+
+@part
+def measure(log_w, delta, gamma):
+    """K of (23), J and the number of bins, (58) and (26)."""
+    N = log_w.shape[0]
+    top = log_w[0]
+    for i in range(1, N):
+        top = max(top, log_w[i])
+    K = 0
+    for i in range(N):
+        if delta == 0.0 or log_w[i] - top > math.log(delta):
+            K += 1
+    bins = n_subsets(N, K, gamma * N)
+    return K, bins * K // N, bins  # J is whole for both values of gamma_t
+
+
+def collection(N: int, J: int, bins: int, rng: np.random.Generator) -> np.ndarray:
+    """Omega(J, K) by remark 1: which bin holds which kernel, (bins, N) bool."""
+    inside = np.zeros((bins, N), dtype=np.bool_)
+    for ball in range(N):
+        inside[rng.choice(bins, size=J, replace=False), ball] = True
+    return inside
+
+
+@part
+def draw_subset(params, state, rng):
+    """Draw a bin of the collection from the weights as they are now; its kernels predict."""
+    N = state.w.shape[0]
+    _, J, bins = measure(state.log_w, params.delta, params.gamma)
+    if bins == 1:  # that of all kernels
+        for i in range(N):
+            state.subset[i] = i
+        state.n[0] = N
+        return
+    softmax(state.log_w, state.w)
+    certain = draw(state.w, rng.random())
+    n = 0
+    for i in range(N):
+        if i == certain or bins * rng.random() < J:
+            state.subset[n] = i
+            n += 1
+    state.n[0] = n
+
+
+@part
+def choose_subset(state, rnd):
+    """Evaluate all kernels; combine those of the subset."""
+    choose_all(rnd)
+    n = state.n[0]
+    if n < rnd.f.shape[0]:
+        for m in range(n):
+            rnd.combine[m] = state.subset[m]
+        rnd.n[1] = n
+
+
+@part
+def learn(params, state, t, y, rnd):
+    """(17) and (22) of every kernel."""
+    eta = at(params.eta, t)
+    eta_g = at(params.eta_g, t)
+    for m in range(rnd.n[0]):
+        i = rnd.evaluate[m]
+        error = rnd.f[i] - y
+        loss = error * error + params.lam * state.model.norm2[i]
+        state.log_w[i] -= eta_g * loss
+        gradient_step(
+            state.model, i, m, rnd.buffers, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam
+        )
+
+
+def select(params, state, t, rng, rnd):
+    draw_subset(params, state, rng)
+    choose_subset(state, rnd)
+
+
+def predict(params, state, t, rnd):
+    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+
+
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=learn,
+    every_kernel=True,
+)

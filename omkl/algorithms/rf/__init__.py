@@ -1,0 +1,1 @@
+"""Kernel classifiers on random features: the memory does not grow with the stream."""

@@ -1,0 +1,29 @@
+"""How many cores a process may use, alone on the machine or beside others."""
+
+from __future__ import annotations
+
+import os
+
+
+def cores() -> int:
+    """Cores of the machine that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_threads() -> int:
+    """Threads of a job: all cores, or as many as whoever started it says."""
+    for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "NUMBA_NUM_THREADS"):
+        if os.environ.get(name, "").isdigit():
+            return max(1, int(os.environ[name]))
+    return cores()
+
+
+def share_the_machine() -> None:
+    """One thread for this process, unless its launcher has given it more.
+
+    For a job of a sweep in a process of its own, with others beside it. Slurm, joblib and
+    Ray tell in the environment what a process was given; submitit's local jobs are told
+    nothing.
+    """
+    given = (os.environ.get(name, "") for name in ("SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS"))
+    os.environ.setdefault("OMKL_THREADS", next((n for n in given if n.isdigit()), "1"))

@@ -1,0 +1,252 @@
+"""The mistake bounds of Jin, Hoi and Yang (ALT 2010), with what is optimal in hindsight.
+
+Symbols, the same in all functions: ``T`` rounds, ``N`` kernels, and the letters of the
+algorithms. Three quantities are minima over functions that know all rows:
+
+g(kappa)  min over f of ||f||^2 + 2 sum_t l(f(x_t), y_t), theorems 2 to 7
+g(u, f)   min over u in the simplex and ||f_i|| <= R of
+          sum_i u_i ||f_i||^2 + 2 sum_t l(u . f(x_t), y_t), theorem 8
+l(u, f)   min over the same of sum_t l(u . f(x_t), y_t), theorem 10
+
+with the hinge loss l(z, y) = max(0, 1 - y z). Each is convex after h_i = u_i f_i, and its dual
+is a maximum over alpha in [0, 1]^T with s_i(alpha)^2 = sum_ts alpha_t y_t kappa_i(x_t, x_s) y_s
+alpha_s:
+
+g(kappa)  2 sum alpha - s^2
+g(u, f)   2 sum alpha - max_i phi(s_i), phi(s) = s^2 up to R and 2 R s - R^2 beyond
+l(u, f)   sum alpha - R max_i s_i
+
+They are solved by SciPy: the maximum over alpha for given u by L-BFGS-B, and around it, where
+there are several kernels, the minimum over u by SLSQP. Both ends are certain whatever the
+solver did: an alpha gives a lower bound of the minimum, a pair of u and f an upper one. The
+bounds are stated with the lower one, so that none looks kept that is broken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.comparators import one_thread_each
+from omkl.kernels import Kernel
+
+Array = np.ndarray
+THEOREMS = {
+    "omkc_da_p1": "theorem 2",
+    "omkc_da_p2": "theorem 3",
+    "omkc_da_p1_doubling": "theorem 5",
+    "omkc_sua_p": "theorem 6",
+    "omkc_mua_p": "theorem 7",
+    "omkc_da_o": "theorem 8",
+    "omkc_sua_o": "theorem 10",
+}
+
+
+# --- right-hand sides -----------------------------------------------------------------------------
+
+
+def theorem2(*, N: int, g: float, beta: float) -> float:
+    """DA for OMKL-P (1), the right-hand side of (4)."""
+    return (2 * math.log(1 / beta) * g + 2 * math.log(N)) / (1 - beta)
+
+
+def theorem3(*, N: int, g: float, beta: float, gamma: float) -> float:
+    """DA for OMKL-P (2)."""
+    c = 0.5 + gamma
+    return (2 * c * math.log(1 / beta) * g + 4 * c * math.log(N)) / (1 - beta**c)
+
+
+def theorem5(*, N: int, g: float) -> float:
+    """DA for OMKL-P (1) with the doubling trick; g at least 1."""
+    root = math.sqrt(g * math.log(N))
+    segments = math.ceil(math.log2(max(g, 1.0)))
+    return 2 * (g + math.log(N) + 2 / (math.sqrt(2) - 1) * root) + 2 * segments * math.log(N)
+
+
+def theorem6(*, N: int, g: float, beta: float, delta: float) -> float:
+    """SUA for OMKL-P, of the expected number of mistakes."""
+    return N / delta * theorem2(N=N, g=g, beta=beta)
+
+
+def theorem7(*, N: int, g: float, beta: float, delta: float) -> float:
+    """MUA for OMKL-P, of the expected number of mistakes."""
+    return theorem2(N=N, g=g, beta=beta) / delta
+
+
+def theorem8(*, N: int, g: float, beta: float, R: float) -> float:
+    """DA for OMKL-O, with g = g(u, f); inf where R^2 ln(1/beta) < 1 fails: nothing is promised."""
+    rate = math.log(1 / beta)
+    left = 1 - R**2 * rate
+    return (g + 2 * math.log(N) / rate) / left if left > 0 else math.inf
+
+
+def theorem10(*, T: int, N: int, loss: float, beta: float, R: float, delta: float) -> float:
+    """SUA for OMKL-O, of the expected number of mistakes, with loss = l(u, f)."""
+    rate = math.log(1 / beta)
+    a = R**2 / 2 + math.log(N) / rate
+    b = rate * (R * N / delta) ** 2 / 2 + N / (2 * delta)
+    return loss + 2 * math.sqrt(a * b * T)
+
+
+# --- minima in hindsight --------------------------------------------------------------------------
+
+
+class Minimum(NamedTuple):
+    """Certain ends of a minimum; ``lower`` is that of the dual, ``upper`` that of the primal."""
+
+    lower: float
+    upper: float
+
+
+def gram(kernel: Kernel, X: Array) -> Array:
+    """Kernel matrix (T, T) of rows X (T, d), normalised as in ``omkl.perceptrons``."""
+    K = kernel.gram(X, X)
+    scale = np.sqrt(np.diagonal(K))
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    return K * np.outer(inverse, inverse)
+
+
+def margin_error(K: Array, y: Array) -> Minimum:
+    """g(kappa) of a kernel matrix K (T, T) and labels y (T,)."""
+    Q = y[:, None] * K * y[None, :]
+    alpha = _largest(Q, lambda alpha, v: (2 * alpha.sum() - alpha @ v, 2 - 2 * v))
+    v = Q @ alpha
+    norm2 = float(alpha @ v)
+    upper = norm2 + 2 * float(np.maximum(0.0, 1 - v).sum())
+    return Minimum(2 * float(alpha.sum()) - norm2, upper)
+
+
+def best_margin_error(kernels: Sequence[Kernel], X: Array, y: Array) -> Minimum:
+    """The least g(kappa) of a dictionary, on rows X (T, d)."""
+    found = [margin_error(gram(kernel, X), y) for kernel in kernels]
+    return Minimum(min(m.lower for m in found), min(m.upper for m in found))
+
+
+def combined_error(kernels: Sequence[Kernel], X: Array, y: Array, R: float) -> Minimum:
+    """g(u, f) over the simplex and ||f_i|| <= R."""
+
+    def phi(s: float) -> tuple[float, float]:
+        return (s * s, 1.0) if s <= R else (2 * R * s - R * R, R / s)
+
+    return _combined(kernels, X, y, 2.0, phi)
+
+
+def combined_loss(kernels: Sequence[Kernel], X: Array, y: Array, R: float) -> Minimum:
+    """l(u, f) over the simplex and ||f_i|| <= R."""
+
+    def phi(s: float) -> tuple[float, float]:
+        return R * s, 0.5 * R / s if s > 0 else 0.0
+
+    return _combined(kernels, X, y, 1.0, phi)
+
+
+def _combined(
+    kernels: Sequence[Kernel],
+    X: Array,
+    y: Array,
+    slope: float,
+    phi: Callable[[float], tuple[float, float]],
+) -> Minimum:
+    """min over u of max over alpha of slope sum alpha - sum u_i phi(s_i).
+
+    phi(s) comes with phi'(s) / (2 s): the gradient of phi(s_i) is 2 of these times Q_i alpha,
+    and the best f_i is that multiple of sum alpha_t y_t kappa_i(x_t, .).
+    """
+    from scipy.optimize import minimize
+
+    Q = np.stack([y[:, None] * gram(kernel, X) * y[None, :] for kernel in kernels])
+    N, T = len(Q), len(y)
+    alpha = np.full(T, 0.5)
+    best = {"lower": -math.inf, "upper": math.inf}
+
+    def parts(alpha: Array) -> tuple[Array, Array, Array]:
+        v = Q @ alpha
+        s = np.sqrt(np.maximum(v @ alpha, 0.0))
+        values = np.array([phi(x) for x in s])
+        return v, values[:, 0], values[:, 1]
+
+    def inner(u: Array) -> tuple[float, Array]:
+        nonlocal alpha
+
+        def objective(alpha: Array) -> tuple[float, Array]:
+            v, value, ratio = parts(alpha)
+            gradient = slope - 2 * (u * ratio) @ v
+            return u @ value - slope * alpha.sum(), -gradient
+
+        alpha = _minimised(objective, alpha)
+        v, value, ratio = parts(alpha)
+        best["lower"] = max(best["lower"], slope * float(alpha.sum()) - float(value.max()))
+        # u and f_i = ratio_i sum alpha_t y_t kappa_i(x_t, .) are a choice for the minimum.
+        margins = (u * ratio) @ v
+        penalty = float(u @ (ratio**2 * (v @ alpha))) if slope == 2.0 else 0.0
+        primal = penalty + slope * float(np.maximum(0.0, 1 - margins).sum())
+        best["upper"] = min(best["upper"], primal)
+        return slope * float(alpha.sum()) - float(u @ value), -value
+
+    start = np.full(N, 1 / N)
+    minimize(
+        inner, start, jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * N,
+        constraints={"type": "eq", "fun": lambda u: u.sum() - 1, "jac": lambda u: np.ones(N)},
+        options={"maxiter": 60, "ftol": 1e-6},
+    )  # fmt: skip
+    return Minimum(best["lower"], best["upper"])
+
+
+def _largest(Q: Array, objective: Callable[[Array, Array], tuple[float, Array]]) -> Array:
+    """The alpha in [0, 1]^T with the largest objective(alpha, Q alpha), given with gradient."""
+
+    def negative(alpha: Array) -> tuple[float, Array]:
+        value, gradient = objective(alpha, Q @ alpha)
+        return -value, -gradient
+
+    return _minimised(negative, np.full(len(Q), 0.5))
+
+
+def _minimised(function: Callable[[Array], tuple[float, Array]], start: Array) -> Array:
+    from scipy.optimize import minimize
+
+    options = {"maxiter": 2000, "maxfun": 4000, "ftol": 1e-8, "gtol": 1e-6, "maxcor": 20}
+    box = [(0.0, 1.0)] * len(start)
+    return minimize(function, start, jac=True, method="L-BFGS-B", bounds=box, options=options).x
+
+
+# --- a job ----------------------------------------------------------------------------------------
+
+
+def minimum_of(
+    algorithm: str, params: Any, kernels: Sequence[Kernel], X: Array, y: Array
+) -> Minimum:
+    """What the algorithm's theorem is about, on rows X (T, d) and y (T,)."""
+    with one_thread_each():
+        if algorithm == "omkc_da_o":
+            return combined_error(kernels, X, y, params.R)
+        if algorithm == "omkc_sua_o":
+            return combined_loss(kernels, X, y, params.R)
+        return best_margin_error(kernels, X, y)
+
+
+def quantity(algorithm: str, params: Any) -> str:
+    """Names what ``minimum_of`` finds: learners with one name share one minimum."""
+    kinds = {"omkc_da_o": "combined_error", "omkc_sua_o": "combined_loss"}
+    return f"{kinds.get(algorithm, 'margin_error')}-{getattr(params, 'R', None)}"
+
+
+def value(algorithm: str, params: Any, N: int, T: int, minimum: float) -> float:
+    """The right-hand side of the algorithm's theorem (``THEOREMS``) after T rounds."""
+    given: dict[str, Any] = params._asdict()
+    given.pop("eta", None)
+    given.pop("restart", None)
+    if algorithm == "omkc_sua_o":
+        return theorem10(T=T, N=N, loss=minimum, **given)
+    sides: Mapping[str, Callable[..., float]] = {
+        "omkc_da_p1": theorem2,
+        "omkc_da_p2": theorem3,
+        "omkc_da_p1_doubling": theorem5,
+        "omkc_sua_p": theorem6,
+        "omkc_mua_p": theorem7,
+        "omkc_da_o": theorem8,
+    }
+    return sides[algorithm](N=N, g=minimum, **given)

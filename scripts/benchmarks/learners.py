@@ -1,0 +1,116 @@
+"""A round of every algorithm on one thread, beside the least time that it could take.
+
+An algorithm is found by being there. One whose task is not regression needs a line in
+``TASKS``: how to measure it; until then its row says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks import limits, setting
+from benchmarks.limits import Limits
+from benchmarks.setting import Case, Rows
+from benchmarks.timing import Spread, deciles, times
+from omkl import algorithms
+
+ROUNDS, EXACT_ROUNDS = 1000, 4000
+ROUNDED = ("raker", "gf", "sfg", "sfg_r")  # those with a row of float32 as well
+Row = dict[str, Any]
+
+
+def measure(rows: Rows, seconds: float) -> list[Row]:
+    """A row for every algorithm that there is: its time, and the work of a round."""
+    found: list[Row] = []
+    for name in algorithms.names():
+        task = getattr(algorithms.load(name), "task", "regression")
+        if task in TASKS:
+            found += TASKS[task](name, rows, seconds)
+        else:
+            found.append({"algorithm": name, "missing": f"no measurement for the task {task}"})
+    return found
+
+
+def beside(rows: list[Row], limit: Limits) -> list[Row]:
+    """The rows with the least time of their work, and the ratio to it."""
+    found = []
+    for row in rows:
+        if "work" in row:
+            least = limits.least(row["work"], limit)
+            ratio = Spread(*(us / least["least_us"] for us in row["round_us"]))
+            row = row | least | {"ratio": ratio, "goal": limits.GOALS[least["kind"]]}
+        found.append(row)
+    return found
+
+
+def regression(name: str, rows: Rows, seconds: float) -> list[Row]:
+    case = setting.case(name, setting.kernels(), rows.X.shape[1], setting.D, 100 * ROUNDS)
+    if case.algorithm.exact:
+        return [exact(case, rows, seconds)]
+    row, y_hat = random_features(case, rows, seconds)
+    found = [row]
+    if name in ROUNDED:
+        other, rounded = random_features(case, rows, seconds, precision="float32")
+        error = float(np.abs(rounded - y_hat).max())
+        found.append(other | {"precision": "float32", "error": error})
+    return found
+
+
+def classification(name: str, rows: Rows, seconds: float) -> list[Row]:
+    from benchmarks import classifiers  # which builds upon this module
+
+    return classifiers.classification(name, rows, seconds)
+
+
+TASKS: dict[str, Callable[[str, Rows, float], list[Row]]] = {
+    "regression": regression,
+    "classification": classification,
+}
+
+
+def random_features(
+    case: Case, rows: Rows, seconds: float, **options: Any
+) -> tuple[Row, np.ndarray]:
+    """The row, and the predictions of the first rounds."""
+    X, y = rows.X[:ROUNDS], rows.y[:ROUNDS]
+    learner = case.learner(**options)
+    y_hat = learner.partial_fit(X, y).y_hat  # past the rounds in which graphs are drawn
+    before, t = learner.used.copy(), learner.t
+    took = times(lambda: learner.partial_fit(X, y), seconds)
+    used = learner.used - before
+    work = {
+        "evaluated": float(used.sum() / (learner.t - t)),
+        "distinct": int(np.count_nonzero(used)),
+        "N": len(used),
+        "D": case.D,
+        "d": case.d,
+    }
+    return _row(case, took, len(y), work), y_hat
+
+
+def exact(case: Case, rows: Rows, seconds: float) -> Row:
+    """The whole stream each time: rounds grow."""
+    X, y = rows.X[:EXACT_ROUNDS], rows.y[:EXACT_ROUNDS]
+    took = times(lambda: case.learner().partial_fit(X, y), seconds, fewest=3)
+    used = case.algorithm.kernels(case.params, case.dictionary)
+    budget = min(getattr(case.params, "budget", len(y)), len(y))
+    work = {
+        "evaluated": float(len(used)),
+        "kinds": len({kernel.family for kernel in used}),
+        "support": budget * (1.0 - 0.5 * budget / len(y)),  # rows in an average round
+        "d": case.d,
+    }
+    return _row(case, took, len(y), work)
+
+
+def _row(case: Case, took: list[float], rounds: int, work: dict[str, Any]) -> Row:
+    return {
+        "algorithm": case.algorithm.name,
+        "precision": "float64",
+        "rounds": rounds,
+        "round_us": Spread(*(1e6 * t / rounds for t in deciles(took))),
+        "work": work,
+    }

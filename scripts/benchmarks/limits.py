@@ -1,0 +1,205 @@
+"""What the machine can do, and the least time that a round could take on it.
+
+Throughputs, each the best of many runs on one thread:
+
+s     sine and cosine of one argument: the polynomial of the core, alone, on cached data
+e     exponential and multiply-add, on cached data
+p     multiply-add with its operands in registers: a matrix product
+c     multiply-add on cached data, y += a x: two reads and a write
+r(B)  multiply-add that reads one operand, from the smallest cache that holds B bytes
+
+and memory, by copying and by a = b + c x on arrays that no cache holds.
+
+The least time of a round, by what the algorithm does in it; |S| kernels are evaluated,
+D features each, from d inputs:
+
+all kernels    |S| D (s + d p + 4 c). What is evaluated is known beforehand, so the arguments
+               of many rounds are one matrix product and the frequencies are read once for
+               all of them. Output and update are four multiply-adds a feature: two for the
+               output, two for the coefficients.
+chosen kernels |S| D (s + d r + 4 c). The choice needs the last round, so the arguments are a
+               matrix times a vector: every frequency is read for one multiply-add, from
+               where all the kernels that were evaluated lie with their coefficients,
+               8 D (d + 2) bytes each.
+exact kernels  over t support rows: N t e + d t c for each kind of distance.
+
+Where the coefficients, 16 D bytes a kernel, exceed the last cache, they have to be read and
+written in every round: not less than 32 |S| D bytes at the speed of a copy. The larger of
+the two is the least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.timing import times
+from omkl.comparators import one_thread_each
+from omkl.features import sincos
+from omkl.jit import compiled, reduction
+from omkl.weights import exp_nonpositive
+
+ALL, CHOSEN, EXACT = "all kernels", "chosen kernels", "exact kernels"
+GOALS = {ALL: 1.6, CHOSEN: 2.5, EXACT: 2.0}
+USUAL_CACHES = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}  # where the system does not tell
+Limits = dict[str, Any]
+
+
+@compiled
+def _repeat_sincos(n, x, sin, cos):
+    for _ in range(n):
+        sincos(x, sin, cos)
+
+
+@compiled
+def _repeat_multiply_add(n, a, x, y):
+    for _ in range(n):
+        for j in range(x.shape[0]):
+            y[j] += a * x[j]
+        a = -a
+
+
+@compiled
+def _repeat_exponential(n, c, x, alpha, y):
+    for _ in range(n):
+        for j in range(x.shape[0]):
+            y[j] += alpha[j] * exp_nonpositive(c * x[j])
+        c *= 1.0 - 1e-9
+
+
+@reduction
+def _multiply_sum(a, x):
+    """Four sums at a time, so that none waits for its own last addition."""
+    q = x.shape[0] // 4
+    s0 = s1 = s2 = s3 = 0.0
+    for j in range(q):
+        s0 += a * x[j]
+        s1 += a * x[q + j]
+        s2 += a * x[2 * q + j]
+        s3 += a * x[3 * q + j]
+    return s0 + s1 + s2 + s3
+
+
+@reduction
+def _repeat_multiply_sum(n, a, x):
+    total = 0.0
+    for k in range(n):
+        total += _multiply_sum(a + k, x)
+    return total
+
+
+@compiled
+def _copy(x, y):
+    for j in range(x.shape[0]):
+        y[j] = x[j]
+
+
+@compiled
+def _triad(a, x, y, z):
+    for j in range(x.shape[0]):
+        z[j] = y[j] + a * x[j]
+
+
+def caches() -> dict[int, int]:
+    """Bytes of the data caches by level, as the system tells, else usual ones."""
+    found = {}
+    for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        kind, size = (entry / "type").read_text().strip(), (entry / "size").read_text().strip()
+        if kind != "Instruction" and size.endswith("K"):
+            found[int((entry / "level").read_text())] = int(size[:-1]) << 10
+    return dict(sorted((found or USUAL_CACHES).items()))
+
+
+def measure(seconds: float, largest: int = 1 << 28) -> Limits:
+    """Nanoseconds an operation, and gigabytes of memory a second; ``largest``: bytes of an array.
+
+    ``seconds`` go into each.
+    """
+    n, size = 200, 2048
+    per = 1e9 / (n * size)
+
+    def best(function: Callable[[], Any], seconds: float = seconds) -> float:
+        return min(times(function, seconds))
+
+    x = np.random.default_rng(0).normal(scale=8.0, size=size)
+    sin, cos, y = np.empty(size), np.empty(size), np.zeros(size)
+    pair = best(lambda: _repeat_sincos(n, x, sin, cos))
+    cached = best(lambda: _repeat_multiply_add(n, 1e-3, x, y))
+    x = np.abs(x)
+    exponential = best(lambda: _repeat_exponential(n, -0.5, x, sin, y))
+    A, C = np.random.default_rng(0).normal(size=(256, 256)), np.empty((256, 256))
+    with one_thread_each():
+        product = best(lambda: np.matmul(A, A, out=C))
+    levels = caches()
+    reads = []
+    for level, held in levels.items():
+        part = np.ones(held // 2 // 8)
+        repeat = max(1, (1 << 20) // len(part))
+        took = best(lambda: _repeat_multiply_sum(repeat, 1e-3, part), seconds / 2)  # noqa: B023
+        reads.append(
+            {"from": f"level {level}", "bytes": held, "ns": 1e9 * took / (repeat * len(part))}
+        )
+    size = min(largest, max(1 << 26, 4 * max(levels.values()))) // 8
+    big, other, third = np.ones(size), np.ones(size), np.ones(size)
+    took = best(lambda: _multiply_sum(1e-3, big), seconds / 2)
+    reads.append({"from": "memory", "bytes": None, "ns": 1e9 * took / size})
+    return {
+        "sincos_ns": pair * per,
+        "exp_add_ns": exponential * per,
+        "peak_add_ns": 1e9 * product / 256**3,
+        "cached_add_ns": cached * per,
+        "read_add": reads,
+        "copy_gb_s": 16e-9 * size / best(lambda: _copy(big, other), seconds / 2),
+        "triad_gb_s": 24e-9 * size / best(lambda: _triad(3.0, big, other, third), seconds / 2),
+        "last_cache": max(levels.values()),
+    }
+
+
+def better(a: Limits, b: Limits) -> Limits:
+    """The best of both measurements: nothing may be slower than what the machine once did."""
+    found = dict(a)
+    for key in a:
+        if key.endswith("_ns"):
+            found[key] = min(a[key], b[key])
+        elif key.endswith("_gb_s"):
+            found[key] = max(a[key], b[key])
+    found["read_add"] = [
+        x | {"ns": min(x["ns"], y["ns"])} for x, y in zip(a["read_add"], b["read_add"], strict=True)
+    ]
+    return found
+
+
+def read_ns(limits: Limits, n_bytes: float) -> float:
+    """r(B): a multiply-add that reads one operand of ``n_bytes`` in all."""
+    for level in limits["read_add"]:
+        if level["bytes"] is None or n_bytes <= level["bytes"]:
+            return float(level["ns"])
+    raise AssertionError("the last level is memory")
+
+
+def least(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    """The least microseconds of a round that does this work, and what sets them.
+
+    Random features: ``evaluated`` of ``N`` kernels (a mean), ``distinct`` of them in all,
+    with ``D`` features of ``d`` inputs. Exact kernels: ``evaluated`` kernels of so many
+    ``kinds`` over ``support`` rows (a mean) of ``d`` inputs.
+    """
+    n, d = work["evaluated"], work["d"]
+    if "support" in work:
+        row_ns = n * limits["exp_add_ns"] + work["kinds"] * d * limits["cached_add_ns"]
+        return {"kind": EXACT, "least_us": work["support"] * row_ns / 1e3, "set_by": "arithmetic"}
+    D, distinct = work["D"], work["distinct"]
+    everything = n == work["N"]
+    add = limits["peak_add_ns"] if everything else read_ns(limits, 8.0 * distinct * D * (d + 2))
+    compute = n * D * (limits["sincos_ns"] + d * add + 4.0 * limits["cached_add_ns"]) / 1e3
+    traffic = 0.0
+    if 16.0 * distinct * D > limits["last_cache"]:
+        traffic = 32.0 * n * D / limits["copy_gb_s"] / 1e3
+    return {
+        "kind": ALL if everything else CHOSEN,
+        "least_us": max(compute, traffic),
+        "set_by": "memory" if traffic > compute else "arithmetic",
+    }

@@ -1,0 +1,85 @@
+"""What is measured on: the data, the dictionary, and learners with the settings of their YAML."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from omegaconf import OmegaConf
+
+from omkl import algorithms, checks, params
+from omkl.cli import conf_folder
+from omkl.datasets import catalogue, download, open_stream
+from omkl.datasets.readers import count_inputs
+from omkl.engine import Algorithm, Learner, draw_features
+from omkl.features import RandomFeatures
+from omkl.kernels import Kernel, dictionary
+
+D = 50  # random features a kernel
+SEED = 0
+
+
+class Rows(NamedTuple):
+    """Rows X (T, d), y (T,), scaled as a run scales them, and where they are from."""
+
+    source: str
+    X: np.ndarray
+    y: np.ndarray
+
+
+def rows(limit: int) -> Rows:
+    """The first rows of naval where its file is at hand, else of a synthetic stream like it."""
+    entry = catalogue.entry("naval")
+    if download.locate(entry["file"]) is None:
+        inputs = count_inputs(entry["inputs"])
+        entry = catalogue.entry("synthetic") | {"rows": limit, "inputs": inputs}
+    stream = open_stream(entry, {"limit": limit, "scaling": "whole", "order": "file"})
+    X, y = next(stream.blocks(limit))
+    return Rows(stream.name, X, y)
+
+
+def kernels() -> tuple[Kernel, ...]:
+    """The dictionary of the JMLR paper: 51 Gaussian and 25 Laplacian kernels."""
+    content = OmegaConf.to_container(OmegaConf.load(conf_folder() / "kernels/rbf51_lap25.yaml"))
+    assert isinstance(content, dict)
+    return dictionary({str(key): value for key, value in content.items()})
+
+
+def grid(N: int) -> tuple[Kernel, ...]:
+    """N kernels of the same make: two thirds Gaussian, one third Laplacian, 0.01 to 100."""
+    n = max(1, round(N * 51 / 76))
+    found = [Kernel("gaussian", float(b)) for b in np.logspace(-2, 2, n)]
+    return (*found, *(Kernel("laplacian", float(b)) for b in np.logspace(-2, 2, N - n)))
+
+
+class Case(NamedTuple):
+    """An algorithm with its settings on a dictionary."""
+
+    algorithm: Algorithm
+    params: Any
+    dictionary: tuple[Kernel, ...]
+    d: int
+    D: int
+
+    def learner(self, seed: int = SEED, **options: Any) -> Learner:
+        """A learner before its first round."""
+        return Learner(
+            self.algorithm, self.params, self.dictionary, self.d, self.D, seed, **options
+        )
+
+    def features(self) -> RandomFeatures:
+        return draw_features(self.dictionary, self.d, self.D, SEED)
+
+
+def case(
+    name: str, dictionary: tuple[Kernel, ...], d: int, D: int, horizon: int, **changes: Any
+) -> Case:
+    """The settings of the algorithm's YAML; those that count kernels cut to N where N is small."""
+    algorithm = algorithms.load(name)
+    N = len(dictionary)
+    given = checks.default_settings(name) | changes
+    for field in ("M", "rank"):
+        if field in given:
+            given[field] = min(given[field], N)
+    built = params.build(algorithm.Params, given, horizon, {"N": N, "D": D})
+    return Case(algorithm, built, dictionary, d, D)

@@ -1,0 +1,291 @@
+"""The first rounds of the active learners and their kin against the paper, written out.
+
+Equation numbers are those of Hong and Chae, "Active Learning with Multiple Kernels". Nothing
+here uses the package's helpers; only what is random is read from the state.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from omkl import algorithms, checks, engine
+from omkl.algorithms.omkl_aks import collection, measure
+from omkl.checks import DICTIONARY, Case, default_settings
+from omkl.engine import Learner, Schedule
+from omkl.kernels import Kernel
+
+FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
+P = len(FOUR)
+X = np.array([0.9, -0.4, 0.7, 0.1, -0.8, 0.5, 0.2, 0.85, 0.6])
+Y = np.array([1.5, -2.0, 0.5, 2.0, -1.0, 1.0, -1.5, 1.5, 0.0])  # large: weights move apart
+ETA_L, ETA_G, LAM, ETA_C = 0.2, 0.4, 0.3, 0.12
+STEPS = dict(eta=Schedule(ETA_L, 0.0), eta_g=Schedule(ETA_G, 0.0), lam=LAM)
+SUBSETS = dict(delta=0.6, gamma=2)
+ASKING = dict(eta_c=ETA_C, M=2)
+SETTINGS = {
+    "omkl_aks": STEPS | SUBSETS,
+    "amkl": STEPS | ASKING,
+    "amkl_aks": STEPS | SUBSETS | ASKING,
+}
+
+
+def learner(name, seed=0, **changes):
+    algorithm = algorithms.load(name)
+    params = algorithm.Params(**(SETTINGS[name] | changes))
+    return Learner(algorithm, params, FOUR, d=1, D=2, seed=seed)
+
+
+class Paper:
+    """Algorithms 1 and 2 with the equations as they stand; V is what the learner drew."""
+
+    def __init__(self, ours):
+        self.omega = ours.state.model.omega[:, 0, :].copy()  # (P, D), one input
+        self.theta = np.zeros((P, 4))
+        self.w = np.ones(P)
+
+    def z(self, i, x):
+        angle = self.omega[i] * x
+        return np.concatenate([np.sin(angle), np.cos(angle)]) / math.sqrt(2)  # (10), D = 2
+
+    def outputs(self, x):
+        return [self.theta[i] @ self.z(i, x) for i in range(P)]  # (36)
+
+    def predict(self, V, f):
+        return sum(self.w[i] / sum(self.w[list(V)]) * f[i] for i in V)  # (43), (44)
+
+    def confident(self, V, f):
+        p = self.w / self.w.sum()  # (38)
+        return max(sum(p[i] * (f[i] - f[j]) ** 2 for i in V) for j in range(P)) <= ETA_C  # (33)
+
+    def learn(self, x, y):
+        for i in range(P):
+            z, error = self.z(i, x), self.theta[i] @ self.z(i, x) - y
+            loss = error**2 + LAM * self.theta[i] @ self.theta[i]  # (18)
+            self.theta[i] = self.theta[i] - ETA_L * (2 * error * z + 2 * LAM * self.theta[i])
+            self.w[i] *= math.exp(-ETA_G * loss)  # (39)
+
+    def bins(self, delta, gamma):
+        """K, J and the size of the collection: (40), (58), (25), (26)."""
+        K = sum(self.w / self.w.max() > delta)
+        gamma_t = min(math.comb(P, K) / P, gamma)
+        return K, gamma_t * K, math.floor(gamma_t * P)
+
+
+def rounds(ours):
+    """Yield (t, x, y, V, f, y_hat, asked); the learner learns when the loop goes on."""
+    for t in range(1, len(X) + 1):
+        rnd, state = ours._round, ours.state
+        engine.select(ours.params, state, t, ours.rng, rnd)
+        assert sorted(rnd.evaluate[: rnd.n[0]]) == list(range(P))  # all learn
+        engine.evaluate(state.model, X[t - 1 : t], rnd)
+        y_hat, asked = engine.predict(ours.params, state, t, rnd)
+        V = rnd.combine[: rnd.n[1]].tolist()
+        yield t, X[t - 1], Y[t - 1], V, rnd.f.copy(), y_hat, asked
+        engine.update(ours.params, state, t, Y[t - 1] if asked else np.nan, rnd)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_omkl_aks(seed):
+    ours = learner("omkl_aks", seed)
+    paper, sizes = Paper(ours), set()
+    for _, x, y, V, f, y_hat, asked in rounds(ours):
+        K, J, n_bins = paper.bins(**SUBSETS)
+        assert measure(ours.state.log_w, **SUBSETS) == (K, J, n_bins)
+        sizes.add(K)
+        assert len(set(V)) == len(V) == P if K == P else 1 <= len(V) <= P
+        np.testing.assert_allclose(f, paper.outputs(x), rtol=1e-11, atol=1e-14)
+        assert asked and y_hat == pytest.approx(paper.predict(V, f), rel=1e-12)
+        paper.learn(x, y)
+    assert len(sizes) > 1  # or there would have been nothing to choose
+
+
+def test_amkl():
+    ours = learner("amkl")
+    paper, history = Paper(ours), []
+    for _, x, y, V, f, y_hat, asked in rounds(ours):
+        assert sorted(V) == list(range(P))
+        np.testing.assert_allclose(f, paper.outputs(x), rtol=1e-11, atol=1e-14)
+        assert y_hat == pytest.approx(paper.predict(V, f), rel=1e-12)
+        some_asked = any(history[-2:])  # sum of a over the last M rounds, none before the first
+        assert asked == (not (some_asked and paper.confident(V, f)))
+        history.append(asked)
+        if asked:
+            paper.learn(x, y)
+    assert history[0] and 0 < sum(history) < len(history)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_amkl_aks(seed):
+    ours = learner("amkl_aks", seed)
+    paper, history, before, moved = Paper(ours), [], list(range(P)), []
+    for _, x, y, V, f, y_hat, asked in rounds(ours):
+        if history and history[-1]:
+            moved.append(V != before)
+        else:
+            assert V == before  # nothing changes without a label, the subset neither
+        np.testing.assert_allclose(f, paper.outputs(x), rtol=1e-11, atol=1e-14)
+        assert y_hat == pytest.approx(paper.predict(V, f), rel=1e-12)
+        assert asked == (not (any(history[-2:]) and paper.confident(V, f)))
+        history.append(asked)
+        before = V
+        if asked:
+            paper.learn(x, y)
+    assert 0 < sum(history) < len(history) and any(moved)
+
+
+def test_the_confidence_condition_can_hold_for_the_subset_and_not_for_all():
+    """(33) takes the maximum over every kernel j, not over those of the subset alone."""
+    ours = learner("amkl_aks")
+    rnd, state = ours._round, ours.state
+    engine.select(ours.params, state, 1, ours.rng, rnd)
+    state.unlabelled[0] = 1
+    rnd.combine[:2], rnd.n[1] = (0, 1), 2
+    rnd.f[:] = [0.5, 0.5, 0.5, 0.5]
+    assert engine.predict(ours.params, state, 2, rnd) == (0.5, False)
+    rnd.f[:] = [0.5, 0.5, 0.5, 1.5]  # p_0 + p_1 = 1/2, so the sum is 0.5 > 0.12
+    assert engine.predict(ours.params, state, 2, rnd) == (0.5, True)
+    state.unlabelled[0] = 2  # = M
+    rnd.f[:] = 0.5
+    assert engine.predict(ours.params, state, 2, rnd) == (0.5, True)
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 3])
+@pytest.mark.parametrize("N", [1, 2, 3, 4, 7, 17, 64, 200])
+def test_sizes_are_those_of_the_paper_and_whole(N, gamma):
+    for K in {1, 2, N // 2, N - 1, N} - {0}:
+        if K > N:
+            continue
+        log_w = np.where(np.arange(N) < K, 0.0, -1e4)
+        n_bins = min(math.comb(N, K), gamma * N)
+        assert measure(log_w, 0.8, gamma) == (K, n_bins * K / N, n_bins)
+
+
+def thrown(p, J, n_bins, rng):
+    """One subset by remark 1 and (29) to the letter: the whole collection, then the draw."""
+    inside = collection(len(p), J, n_bins, rng)
+    assert inside.shape == (n_bins, len(p)) and (inside.sum(axis=0) == J).all()
+    alpha = inside @ p / J
+    assert alpha.sum() == pytest.approx(1.0)
+    return frozenset(np.flatnonzero(inside[rng.choice(n_bins, p=alpha / alpha.sum())]).tolist())
+
+
+@pytest.mark.parametrize("gamma", [1, 2])
+@pytest.mark.parametrize("weights", [(1.0, 0.9, 0.1, 0.05), (1.0, 0.2, 0.1, 0.1), (1, 1, 1, 0.1)])
+def test_subsets_are_as_frequent_as_those_of_the_letter(weights, gamma):
+    """5,000 draws of ours and of the paper's construction beside their law; K = 2, 1, 3."""
+    ours, rng, n = learner("omkl_aks", gamma=gamma), np.random.default_rng(0), 5000
+    ours.state.log_w[:] = np.log(weights)
+    drawn = []
+    for _ in range(n):
+        engine.select(ours.params, ours.state, 5, ours.rng, ours._round)
+        drawn.append(frozenset(ours._round.combine[: ours._round.n[1]].tolist()))
+    p = np.array(weights) / sum(weights)
+    K, J, n_bins = measure(ours.state.log_w, ours.params.delta, gamma)
+    letter = [thrown(p, J, n_bins, rng) for _ in range(n)]
+    kinds = [frozenset(c) for k in range(1, P + 1) for c in itertools.combinations(range(P), k)]
+    for kind in kinds:
+        # One kernel drawn by p, the others in its bin with probability K / P each.
+        law = p[list(kind)].sum() * (K / P) ** (len(kind) - 1) * (1 - K / P) ** (P - len(kind))
+        spread = 5 * math.sqrt(n * law * (1 - law)) + 1e-9
+        assert abs(drawn.count(kind) - n * law) <= spread, kind
+        assert abs(letter.count(kind) - n * law) <= spread, kind
+
+
+# --- one learner becomes another -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data():
+    return checks.stream(1500)
+
+
+def case(name, seed=0, **changes):
+    return Case(name, default_settings(name)).learner(seed, T=1500, **changes)
+
+
+def same(first, second, data):
+    a, b = first.partial_fit(*data), second.partial_fit(*data)
+    np.testing.assert_array_equal(a.y_hat, b.y_hat)
+    np.testing.assert_array_equal(a.asked, b.asked)
+    np.testing.assert_array_equal(first.state.model.theta, second.state.model.theta)
+    return a
+
+
+RAKER = dict(eta="1/sqrt(T)", lam=1e-2)
+
+
+def test_amkl_that_is_never_confident_is_raker(data):
+    assert same(case("amkl", eta_c=0.0), case("raker", **RAKER), data).asked.all()
+
+
+def test_amkl_aks_that_keeps_all_kernels_is_amkl(data):
+    assert not same(case("amkl_aks", delta=0.0), case("amkl"), data).asked.all()
+
+
+def test_amkl_aks_that_is_never_confident_is_omkl_aks(data):
+    same(case("amkl_aks", seed=3, eta_c=0.0), case("omkl_aks", seed=3), data)
+
+
+def test_omkl_aks_that_keeps_all_kernels_is_raker(data):
+    same(case("omkl_aks", delta=0.0), case("raker", **RAKER), data)
+
+
+@pytest.mark.parametrize("name", ["amkl", "amkl_aks"])
+@pytest.mark.parametrize("M", [1, 2, 5, 100])
+def test_one_label_in_m_and_one_is_always_bought(name, M, data):
+    """(35): even a learner that is always confident buys every (M + 1)-th, the first included."""
+    always = case(name, M=M, eta_c=1e9).partial_fit(*data).asked
+    np.testing.assert_array_equal(always, np.arange(len(always)) % (M + 1) == 0)
+    asked = case(name, M=M).partial_fit(*data).asked
+    assert asked.mean() >= 1 / (M + 1)
+    without = np.diff(np.flatnonzero(asked)) - 1
+    assert asked[0] and without.max() <= M
+
+
+def test_a_label_that_was_not_asked_for_changes_nothing(data):
+    ours = case("amkl_aks", eta_c=1e9, M=100)
+    ours.partial_fit(data[0][:1], data[1][:1])
+    before = [np.copy(a) for a in (*ours.state.model, ours.state.log_w)]
+    ours.partial_fit(data[0][1:50], data[1][1:50])
+    after = (*ours.state.model, ours.state.log_w)
+    for a, b in zip(before, after, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# --- OMKL-B ---------------------------------------------------------------------------------------
+
+
+def budgeted(budget, lam, kernels=DICTIONARY, eta="0.5/sqrt(t)"):
+    settings = default_settings("omkl_b") | dict(budget=budget, lam=lam, eta=eta)
+    return Case("omkl_b", settings).learner(dictionary=kernels, T=1500)
+
+
+@pytest.mark.parametrize("budget", [1, 7, 50, 300])
+def test_omkl_b_is_its_box(budget, data):
+    """Coefficients that fade, and of the rows the last ``budget``; 300 is more than a tile."""
+    rows, y = data[0][:500], data[1][:500]
+    kernels, lam = DICTIONARY[1:3], 0.2
+    gram = np.stack([k.gram(rows, rows) for k in kernels])
+    alpha, w, expected = np.zeros((2, len(y))), np.ones(2), np.empty(len(y))
+    for t in range(len(y)):
+        held = slice(max(0, t - budget), t)
+        f = np.array([alpha[i, held] @ gram[i, t, held] for i in range(2)])
+        expected[t] = w @ f / w.sum()
+        eta = 0.5 / math.sqrt(t + 1)
+        alpha *= 1 - eta * lam
+        alpha[:, t] = -eta * (f - y[t])
+        w = w * 0.5 ** ((f - y[t]) ** 2)
+    ours = budgeted(budget, lam, kernels)
+    parts = [ours.partial_fit(rows[a:b], y[a:b]).y_hat for a, b in ((0, 70), (70, 71), (71, 500))]
+    np.testing.assert_allclose(np.concatenate(parts), expected, rtol=0, atol=1e-12)
+    assert ours.state.model.n[0] == budget
+
+
+def test_omkl_b_with_room_for_all_is_omkl(data):
+    omkr = Case("omkr", default_settings("omkr") | dict(eta="0.5/sqrt(t)")).learner(T=1500)
+    y_hat = budgeted(2000, 0.0).partial_fit(*data).y_hat
+    np.testing.assert_allclose(y_hat, omkr.partial_fit(*data).y_hat, rtol=0, atol=1e-12)

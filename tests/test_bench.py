@@ -1,0 +1,230 @@
+"""The bench: its peers do the same work, its formulas and fits are right, no row is missing."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import bench
+import numpy as np
+import pytest
+from benchmarks import learners, limits, peers, peers_numpy, report, scale, setting
+from benchmarks.timing import deciles, interleaved, ratios
+
+from omkl import algorithms, checks
+
+ROUNDS = checks.ROUNDS  # past round 300, where graphs are kept
+CHANGES = {"M": 3, "rank": 2}
+
+
+def case_of(name: str) -> setting.Case:
+    fields = algorithms.load(name).Params._fields
+    changes = {k: v for k, v in CHANGES.items() if k in fields}
+    return setting.case(name, checks.DICTIONARY, checks.INPUTS, checks.FEATURES, ROUNDS, **changes)
+
+
+# --- peers do the same work ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [peers_numpy.vectorised, peers_numpy.looped])
+@pytest.mark.parametrize("name", peers_numpy.SELECTIONS)
+def test_numpy_predicts_the_same(name, form):
+    case, (X, y) = case_of(name), checks.stream()
+    selection = peers_numpy.SELECTIONS[name](case.params, case.dictionary, case.d)
+    run = form(peers.frequencies(case), selection, case.params, peers.selection_generator())
+    np.testing.assert_allclose(run(X, y), case.learner().partial_fit(X, y).y_hat, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["raker", "gf"])
+def test_jax_predicts_the_same(name):
+    pytest.importorskip("jax", reason="jax comes with make bench")
+    from benchmarks import peers_jax
+
+    case, (X, y) = case_of(name), checks.stream()
+    ours = case.learner().partial_fit(X, y).y_hat
+    for seeds in (1, 2):
+        y_hat = peers_jax.prepared(
+            name,
+            peers.frequencies(case),
+            case.params,
+            peers.selection_generator(),
+            X,
+            y,
+            peers_jax.devices()["CPU"],
+            seeds,
+        )()
+        for one in np.atleast_2d(y_hat):
+            np.testing.assert_allclose(one, ours, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(("package", "name"), [("sklearn", "scikit_learn"), ("river", "river")])
+def test_libraries_predict_the_same_with_one_kernel(package, name):
+    pytest.importorskip(package, reason=f"{package} comes with make bench")
+    from benchmarks import peers_libraries
+
+    X, y = checks.stream()
+    case = case_of("raker")._replace(dictionary=checks.DICTIONARY[:1])
+    run = getattr(peers_libraries, name)(peers.frequencies(case)[0], case.params)
+    np.testing.assert_allclose(run(X, y), case.learner().partial_fit(X, y).y_hat, rtol=0, atol=1e-8)
+
+
+def test_a_peer_that_is_not_installed_says_so(monkeypatch):
+    monkeypatch.setattr(peers, "installed", lambda package: False)
+    X, y = checks.stream()
+    found = peers.measure(setting.Rows("made up", X, y), turns=1, rounds=3, rounds_of_libraries=2)
+    missing = {row["peer"] for row in found["kernels"] if "missing" in row}
+    assert missing == {peers.SCIKIT_LEARN, peers.RIVER, peers.RIVER_SAMPLER}
+    assert [r["algorithm"] for r in found["learners"] if "missing" in r] == ["raker", "gf"]
+    table = report.peer_table({"peers": found}) + report.package_table({"peers": found})
+    assert table.count("not installed") == 5
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+MACHINE = {
+    "sincos_ns": 1.0,
+    "exp_add_ns": 2.0,
+    "peak_add_ns": 0.1,
+    "cached_add_ns": 0.25,
+    "read_add": [
+        {"from": "level 1", "bytes": 1000, "ns": 0.2},
+        {"from": "memory", "bytes": None, "ns": 0.5},
+    ],
+    "copy_gb_s": 4.0,
+    "last_cache": 10_000,
+}
+
+
+def test_least_time_of_a_round():
+    work = {"evaluated": 2.0, "distinct": 2, "N": 2, "D": 10, "d": 5}
+    every = limits.least(work, MACHINE)
+    assert every["kind"] == limits.ALL
+    assert every["least_us"] == pytest.approx(2 * 10 * (1.0 + 5 * 0.1 + 4 * 0.25) / 1e3)
+
+    chosen = limits.least(work | {"N": 3, "distinct": 1}, MACHINE)  # 560 bytes: first level
+    assert chosen["kind"] == limits.CHOSEN
+    assert chosen["least_us"] == pytest.approx(2 * 10 * (1.0 + 5 * 0.2 + 4 * 0.25) / 1e3)
+    far = limits.least(work | {"N": 3}, MACHINE)  # 1,120 bytes
+    assert far["least_us"] == pytest.approx(2 * 10 * (1.0 + 5 * 0.5 + 4 * 0.25) / 1e3)
+
+    exact = limits.least({"evaluated": 3.0, "kinds": 2, "support": 100.0, "d": 5}, MACHINE)
+    assert exact["kind"] == limits.EXACT
+    assert exact["least_us"] == pytest.approx(100 * (3 * 2.0 + 2 * 5 * 0.25) / 1e3)
+
+
+def test_memory_sets_the_least_time_where_coefficients_leave_the_caches():
+    work = {"evaluated": 100.0, "distinct": 100, "N": 100, "D": 10, "d": 1}  # 16 kB of theta
+    assert limits.least(work, MACHINE)["set_by"] == "memory"
+    assert limits.least(work, MACHINE)["least_us"] == pytest.approx(32 * 1000 / 4.0 / 1e3)
+    assert limits.least(work, MACHINE | {"last_cache": 20_000})["set_by"] == "arithmetic"
+
+
+def test_limits_are_measured_and_the_better_of_two_counts():
+    found = limits.measure(seconds=0.001, largest=1 << 20)
+    times = [found[k] for k in found if k.endswith("_ns")] + [x["ns"] for x in found["read_add"]]
+    assert all(0.0 < t < 1e3 for t in times)
+    slower = found | {"sincos_ns": 2 * found["sincos_ns"], "copy_gb_s": found["copy_gb_s"] / 2}
+    assert limits.better(slower, found) == limits.better(found, slower) == found
+
+
+# --- every algorithm has its row -----------------------------------------------------------------
+
+
+def test_every_algorithm_has_a_row(monkeypatch):
+    monkeypatch.setattr(learners, "ROUNDS", 4)
+    monkeypatch.setattr(learners, "EXACT_ROUNDS", 4)
+    X, y = checks.stream()
+    rows = learners.beside(learners.measure(setting.Rows("made up", X, y), 0.0), MACHINE)
+    measured = [row["algorithm"] for row in rows if row.get("precision") == "float64"]
+    missing = [row["algorithm"] for row in rows if "missing" in row]
+    assert sorted(measured + missing) == sorted(algorithms.names())
+    kinds = {row["algorithm"]: row["kind"] for row in rows if "kind" in row}
+    assert (kinds["raker"], kinds["sfg"], kinds["omkr"]) == tuple(limits.GOALS)
+
+
+def test_a_task_without_a_measurement_is_named(monkeypatch):
+    monkeypatch.setattr(learners, "TASKS", {})
+    rows = learners.beside(learners.measure(setting.Rows("none", *checks.stream()), 0.0), MACHINE)
+    assert [row["algorithm"] for row in rows] == algorithms.names()
+    assert "no measurement for the task regression" in report.learner_table({"learners": rows})
+
+
+# --- timing and scale ----------------------------------------------------------------------------
+
+
+def test_ratios_are_taken_turn_by_turn():
+    assert ratios([2.0, 30.0, 4.0], [1.0, 10.0, 1.0]) == (3.0, 2.0, 4.0)
+    assert deciles(range(101)) == (50, 10, 90)
+    turns = []
+    took = interleaved({n: lambda n=n: lambda: turns.append(n) for n in "ab"}, 3, seconds=1e-9)
+    assert turns == ["a", "b"] * 4  # once before the clock starts
+    assert len(took["a"]) == len(took["b"]) == 3
+
+
+def test_exponent_is_that_of_the_last_decade():
+    points = [(n, 5.0 + 1e-3 * n**2.0) for n in (1, 10, 1e5, 1e6)]
+    assert scale.exponent(points) == pytest.approx(2.0, abs=1e-3)
+    assert scale.exponent(points[:2]) is None
+
+
+def test_a_start_that_would_take_too_long_is_left_out():
+    points = [{"size": 100, "start_s": 0.1}, {"size": 1000, "start_s": 10.0}]
+    assert "1000 s" in scale._start_would_take(points, 10_000)
+    assert scale._start_would_take(points[:1], 10_000) is None
+
+
+def test_growth_of_memory():
+    flat = [(t / 10, 1e8) for t in range(101)]
+    leak = [(t, held + 1e6 * t) for t, held in flat]
+    assert scale.flatness(flat, since=0.0) == {"peak_mb": 100.0, "growth_mb": 0.0}
+    assert scale.flatness(leak, since=0.0)["growth_mb"] == pytest.approx(2.5, abs=0.2)
+    assert scale.flatness(flat[:2], since=0.0)["growth_mb"] is None
+
+
+def test_stated_cost_is_that_of_the_docstring():
+    assert scale.stated_cost("raker") == "O(N D d) time a round; O(N D d) memory."
+
+
+def test_streams_seeds_and_jobs_are_processes_of_omkl_run():
+    generated, parquet = scale.streams(generated=20_000, from_parquet=10_000)
+    assert (generated["rounds"], parquet["rounds"]) == (20_000, 10_000)
+    assert generated["peak_mb"] > 20.0 and parquet["file_mb"] > 0.3
+    (row,) = scale.seeds([3], rounds=50)
+    assert row["round_us"] > 0.0
+    jobs = scale.jobs(3, 2)
+    assert [row["jobs"] for row in jobs] == [3, 2]
+    with pytest.raises(scale.Failed, match="Did you mean raker"):
+        scale.omkl_run(["algorithm=rakr"])
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, capsys):
+    small = bench.QUICK._replace(
+        seconds=0.001, turns=1, rounds=3, rounds_of_libraries=2, largest=30, seconds_of_size=0.0
+    )
+    monkeypatch.setattr(bench, "QUICK", small)
+    arrays = functools.partial(limits.measure, largest=1 << 20)
+    monkeypatch.setattr(limits, "measure", arrays)
+    monkeypatch.setattr(learners, "ROUNDS", 4)
+    monkeypatch.setattr(learners, "EXACT_ROUNDS", 4)
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    sections = ["limits", "learners", "peers", "sizes"]
+    given = ["--quick", "--only", *sections, "--outputs", str(tmp_path), "--docs", str(docs)]
+    assert bench.main(given) == 0
+    found = json.loads((tmp_path / "bench.json").read_text())
+    page = (docs / "performance.md").read_text()
+    printed = capsys.readouterr().out
+    for section in sections:
+        assert section in found and f"## {section} (" in printed
+        assert all(part(found) in page for part in report.SECTIONS[section])
+    for plot in ("limits", "peers", "sizes"):
+        assert (docs / "performance" / f"{plot}.png").exists()
+        assert f"(performance/{plot}.png)" in page
+        assert (tmp_path / f"{plot}.pdf").exists()
+    assert found["machine"]["processor"] in page
+    assert 0.0 < found["share_of_core"] < 2.0
+    busy = report.page(found | {"share_of_core": 0.4}, ".")
+    assert "The machine was busy" in busy and "40 %" in busy

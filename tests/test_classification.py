@@ -1,0 +1,236 @@
+"""Classification from the command line's configuration to the run folder; data and labels."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from omkl import classification, runner
+from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, readers
+from omkl.reproduce import configuration
+
+RAW = {"limit": None, "scaling": "none", "order": "file"}
+
+
+def rows(stream):
+    blocks = list(stream.blocks(1000))
+    return np.concatenate([b[0] for b in blocks]), np.concatenate([b[1] for b in blocks])
+
+
+def found(name):
+    cfg = catalogue.entry(name)
+    if download.locate(cfg["file"]) is None:
+        pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
+    return cfg
+
+
+def run(tmp_path, *overrides):
+    quiet = ["tracking=none", "figures=false", f"outputs={tmp_path}"]
+    return runner.run(configuration(["task=classification", *overrides, *quiet]))
+
+
+SHAPES = {  # rows, inputs, labels +1
+    "spambase": (4601, 57, 1813), "german": (1000, 24, 300), "ionosphere": (351, 34, 225),
+    "sonar": (208, 60, 111), "mushrooms": (8124, 117, 3916), "wdbc": (569, 30, 212),
+    "svmguide3": (1243, 21, 296), "a9a": (32561, 123, 7841), "w8a": (49749, 300, 1479),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_real_data_have_the_size_and_labels_that_their_sources_state(name):
+    X, y = rows(open_stream(found(name), RAW | {"scaling": "whole"}))
+    n, d, positive = SHAPES[name]
+    assert X.shape == (n, d) and np.count_nonzero(y == 1.0) == positive
+    assert np.count_nonzero(y == -1.0) == n - positive
+    assert np.linalg.norm(X, axis=1).max() == pytest.approx(1.0)
+
+
+def test_spambase_has_every_column_in_minus_one_to_one():
+    cfg = found("spambase")
+    table = pd.read_csv(download.locate(cfg["file"]), header=None).to_numpy()
+    X, y = rows(open_stream(cfg, RAW))
+    low, high = table[:, :57].min(axis=0), table[:, :57].max(axis=0)
+    np.testing.assert_allclose(X, 2 * (table[:, :57] - low) / (high - low) - 1, atol=1e-12)
+    np.testing.assert_array_equal(y, 2 * table[:, 57] - 1)
+
+
+def test_mushrooms_are_a_column_a_letter():
+    cfg = found("mushrooms")
+    table = pd.read_csv(download.locate(cfg["file"]), header=None)
+    X, y = rows(open_stream(cfg, RAW))
+    assert set(np.unique(X)) == {0.0, 1.0} and np.all(X.sum(axis=1) == 22)
+    np.testing.assert_array_equal(y == 1, table[0] == "p")
+    np.testing.assert_array_equal(X[:, 0] == 1, table[1] == "b")
+
+
+# --- LIBSVM text --------------------------------------------------------------------------------
+
+TEXT = "+1 1:0.5 3:-2\n-1 # nothing\n\n1 2:1e-3\n-1.0 3:4 1:7\n"
+
+
+def libsvm(tmp_path, text=TEXT, **keys):
+    path = tmp_path / "my.libsvm"
+    path.write_text(text)
+    cfg = catalogue.entry("file") | {"path": str(path), "target": "label"}
+    return cfg | {"task": "classification", "labels": [-1, 1]} | keys
+
+
+def test_libsvm_text_is_read_in_blocks(tmp_path, monkeypatch):
+    expected = [[0.5, 0, -2], [0, 0, 0], [0, 1e-3, 0], [7, 0, 4]]
+    for size in (1, 2, 100):
+        monkeypatch.setattr(readers, "LIBSVM_ROWS", size)
+        X, y = rows(open_stream(libsvm(tmp_path), RAW))
+        assert X.tolist() == expected and y.tolist() == [1, -1, 1, -1]
+    X, _ = rows(open_stream(libsvm(tmp_path, inputs="1-5"), RAW))
+    assert X.shape == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "message"),
+    [
+        ("1 1:2\n-1 2;3\n", {}, r"my.libsvm: row 2 holds '2;3' where index:value should be"),
+        ("1 1:2\n-1 0:3\n", {}, r"row 2 has the index 0, outside 1\.\.1"),
+        ("1 1:2\n-1 9:3\n", {"inputs": "1-5"}, r"row 2 has the index 9, outside 1\.\.5"),
+        ("1 1:2\n3 1:3\n", {}, r"row 2 has the label '3', which is none of dataset.labels=\[-1, 1"),
+        ("1\n-1\n", {}, "no row has an input"),
+        (TEXT, {"labels": None}, r"say what stands in the target's column: dataset.labels=\[ham"),
+    ],
+)
+def test_bad_libsvm_text_is_told_with_its_row(tmp_path, text, keys, message):
+    with pytest.raises(DataError, match=message):
+        rows(open_stream(libsvm(tmp_path, text, **keys), RAW))
+
+
+def test_a9a_streams_as_it_shuffles():
+    """In the order of the file it stays there, shuffled it is held: the same rows."""
+    cfg = found("a9a")
+    X, y = rows(open_stream(cfg, RAW))
+    Z, z = rows(open_stream(cfg, RAW | {"order": "shuffled"}, seed=4))
+    order = np.random.default_rng(4).permutation(len(y))
+    np.testing.assert_array_equal(Z, X[order])
+    np.testing.assert_array_equal(z, y[order])
+
+
+# --- own files and the runner -------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_moons(tmp_path):
+    rng = np.random.default_rng(0)
+    angle, side = rng.uniform(0, np.pi, 400), rng.random(400) < 0.5
+    X = np.stack([np.cos(angle), np.sin(angle)], axis=1) + rng.normal(0, 0.1, (400, 2))
+    X = np.where(side[:, None], X, [1, 0.4] - X)
+    frame = pd.DataFrame({"a": X[:, 0], "kind": np.where(side, " ham", "spam"), "b": X[:, 1]})
+    path = tmp_path / "moons.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_an_own_file_with_words_for_labels(two_moons, tmp_path):
+    outcome = run(
+        tmp_path, "algorithm=omkc_da_p1", "kernels=gauss13", "dataset=file", "seeds=3",
+        f"dataset.path={two_moons}", "dataset.target=kind", "dataset.labels=[ham,spam]",
+    )  # fmt: skip
+    result = outcome.run.result
+    assert outcome.status == "complete", result
+    assert result["seeds"] == [0] and result["error_rate_std"] is None  # nothing is drawn
+    assert 5 < result["mistakes"][0] < 100 and result["labels_of_classes"] == ["ham", "spam"]
+    assert result["error_rate_mean"] == result["mistakes"][0] / 400
+    assert "mse" not in result and outcome.run.config["stream"]["order"] == "file"
+    curves = outcome.run.curves
+    assert curves["error_rate"][0, -1] == result["error_rate_mean"]
+    assert curves["updates"].min() == result["best_kernel"] == curves["support"].min()
+    table = pd.read_parquet(outcome.run.folder / "results.parquet")
+    assert table["error_rate"].tolist() == result["error_rate"]
+
+
+def test_three_classes_are_each_against_the_rest(tmp_path):
+    rng = np.random.default_rng(1)
+    kind = rng.integers(0, 3, 300)
+    X = np.stack([np.cos(2.1 * kind), np.sin(2.1 * kind)], axis=1) + rng.normal(0, 0.25, (300, 2))
+    path = tmp_path / "three.csv"
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "kind": np.array(["x", "y", "z"])[kind]}).to_csv(
+        path, index=False
+    )
+    overrides = [
+        "kernels=gauss13", "dataset=file", f"dataset.path={path}", "dataset.target=kind",
+        "dataset.labels=[x,y,z]", "seeds=2",
+    ]  # fmt: skip
+    for algorithm in ("omkc_da_p1", "rf/omkc_da_o", "budget/omkc_mua_p"):
+        result = run(tmp_path, f"algorithm={algorithm}", *overrides).run.result
+        assert result["status"] == "complete", result
+        assert 3 < np.mean(result["mistakes"]) < 60, algorithm
+    job = runner.prepare(
+        configuration(["task=classification", "algorithm=omkc_da_p1", *overrides])
+        | {"outputs": str(tmp_path)}
+    )
+    job = job._replace(config=job.config | {"threads": 1})
+    seed = classification._one_seed(job, 0, 1, lambda wrong: None)
+    X, y = rows(job.streams[0])
+    wrong = 0
+    for k, ours in enumerate(classification._learners(job, 0, 1)):
+        y_hat = ours.partial_fit(X, np.where(y == k, 1.0, -1.0)).y_hat
+        wrong += int(np.sum(y_hat * np.where(y == k, 1, -1) <= 0))
+        assert ours.state.updates.tolist() == seed.learners[k].state.updates.tolist()
+    assert seed.recorder.total[0] <= wrong  # each mistake is one of a binary learner
+
+
+def test_a_tie_and_silence_are_mistakes():
+    y_hat, y = np.array([[0.0], [0.3], [-0.1], [0.0]]), np.array([1.0, 1.0, 1.0, -1.0])
+    assert classification.mistaken(y_hat, y).tolist() == [True, False, True, True]
+    y_hat = np.array([[0.1, 0.4, 0.2], [0.3, 0.3, -1.0], [-0.5, -0.2, -0.1]])
+    assert classification.mistaken(y_hat, np.array([1, 1, 2])).tolist() == [False, True, False]
+
+
+def test_every_seed_is_a_permutation_of_its_own():
+    cfg = found("sonar")
+    streams = open_streams(cfg, RAW | {"order": "shuffled"}, [0, 1, 2])
+    tables = [np.column_stack(rows(stream)) for stream in streams]
+    alone = [open_stream(cfg, RAW | {"order": "shuffled"}, seed=s) for s in (0, 1, 2)]
+    for table, stream in zip(tables, alone, strict=True):
+        np.testing.assert_array_equal(table, np.column_stack(rows(stream)))
+    assert not np.array_equal(tables[0], tables[1])
+    np.testing.assert_array_equal(np.sort(tables[0], axis=0), np.sort(tables[2], axis=0))
+    one = open_streams(cfg, RAW, [0, 1])
+    assert one[0] is one[1]
+
+
+def test_a_run_over_permutations(tmp_path):
+    found("sonar")
+    outcome = run(tmp_path, "algorithm=omkc_da_p1", "dataset=sonar", "kernels=omkc16", "seeds=4")
+    result = outcome.run.result
+    assert result["seeds"] == [0, 1, 2, 3] and len(set(result["mistakes"])) > 1
+    assert outcome.run.config["stream"]["order"] == "shuffled"
+    assert outcome.run.config["dataset"]["task"] == "classification"
+    assert "task" not in outcome.run.config
+    again = run(tmp_path, "algorithm=omkc_da_p1", "dataset=sonar", "kernels=omkc16", "seeds=4")
+    assert again.status == "reused"
+    blocks = run(
+        tmp_path / "2", "algorithm=omkc_da_p1", "dataset=sonar", "kernels=omkc16", "seeds=4",
+        "block=7", "threads=1",
+    )  # fmt: skip
+    assert blocks.run.result["mistakes"] == result["mistakes"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["algorithm=omkc_da_p1", "dataset=airfoil"], "airfoil is a data set for regression, not"),
+        (["algorithm=raker", "dataset=sonar"], "raker is an algorithm for regression.*omkc_da_p1"),
+        (["task=sorting", "algorithm=raker"], "task='sorting'; there are: regression, class"),
+        (["algorithm=rf/omkc_da_p1", "kernels=omkc16"], "have no random features"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path, overrides, message):
+    outcome = run(tmp_path, *overrides)
+    assert outcome.status == "failed"
+    assert re.search(message, outcome.run.result["error"]["message"])
+
+
+def test_an_algorithm_for_classification_wants_such_data(tmp_path):
+    config = configuration(["algorithm=omkc_da_p1", "dataset=airfoil", f"outputs={tmp_path}"])
+    with pytest.raises(ValueError, match="omkc_da_p1 is an algorithm for classification"):
+        runner.prepare(config)

@@ -1,0 +1,94 @@
+"""The table of classifiers and peers: its cells are the runs, and peers see the same rows."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from omkl import classification, comparison, peers
+from omkl.cli import conf_folder
+from omkl.datasets import catalogue, download
+from omkl.reproduce import command
+from omkl.results import find
+
+SPEC = {
+    "name": "small",
+    "title": "Small",
+    "seeds": 3,
+    "peer_seeds": 2,
+    "overrides": ["task=classification", "kernels=gauss13", "stream.limit=60", "D=10"],
+    "algorithms": [
+        {"algorithm": "omkc_da_p1"},
+        {"algorithm": "rf/omkc_da_p1", "overrides": ["D=20"]},
+    ],
+    "best_kernel_of": "omkc_da_p1",
+    "peers": ["sklearn_sgd"],
+    "datasets": [
+        {"dataset": "sonar", "overrides": ["regret.mistake_bound=true"]},
+        {"dataset": "wdbc", "label": "wdbc, 60 rows"},
+    ],
+}
+
+
+def found():
+    for name in ("sonar", "wdbc"):
+        if download.locate(catalogue.entry(name)["file"]) is None:
+            pytest.skip(f"{name} is not in any data folder; runs where the data are found")
+
+
+def test_a_small_table(tmp_path, capsys):
+    found()
+    path = tmp_path / "small.yaml"
+    path.write_text(OmegaConf.to_yaml(OmegaConf.create(SPEC)))
+    assert comparison.command(path, tmp_path) == 0
+    text = (tmp_path / "tables" / "small.md").read_text()
+    assert text in capsys.readouterr().out
+    with open(tmp_path / "tables" / "small.csv", newline="") as file:
+        cells = {(row["row"], row["dataset"]): row for row in csv.DictReader(file)}
+    runs = {(r.result["algorithm"], r.result["dataset"]): r for r in find(tmp_path)}
+    assert len(runs) == 4 and runs["rf/omkc_da_p1", "sonar"].result["D"] == 20
+    ours = cells["OMKC DA-P(1)", "wdbc, 60 rows"]
+    assert float(ours["error_rate"]) == runs["omkc_da_p1", "wdbc"].result["error_rate_mean"]
+    best = float(cells[comparison.BEST, "sonar"]["error_rate"])
+    assert best == pytest.approx(runs["omkc_da_p1", "sonar"].result["best_kernel"] / 60)
+    bound = runs["omkc_da_p1", "sonar"].result["bound"]
+    assert max(runs["omkc_da_p1", "sonar"].result["mistakes"]) <= bound["value"]
+    assert f"{bound['value']:.1f}" in text and bound["theorem"] in text
+    peer = cells[peers.label("sklearn_sgd"), "sonar"]
+    assert peer["permutations"] == "2" and 0.1 < float(peer["error_rate"]) < 0.6
+    kept = sorted((tmp_path / "peers").iterdir())
+    assert comparison.command(path, tmp_path) == 0  # now all of it is there
+    assert sorted((tmp_path / "peers").iterdir()) == kept and "(reused)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", peers.PEERS)
+def test_peers_predict_before_they_learn(name):
+    if reason := peers.missing(name):
+        pytest.skip(reason)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.where(np.linalg.norm(X, axis=1) > 1.18, 1.0, -1.0)
+    peer = peers.PEERS[name][2]
+    y_hat = peer(X, y, 0)
+    assert y_hat[0] == 0.0 and set(np.unique(y_hat)) <= {-1.0, 0.0, 1.0}
+    assert classification.mistaken(y_hat[200:, None], y[200:]).mean() < 0.35
+    other = y.copy()
+    other[100:] *= -1.0
+    np.testing.assert_array_equal(peer(X, other, 0)[:101], y_hat[:101])
+
+
+def test_the_bandwidth_of_peers_is_the_median_heuristic():
+    X = np.array([[0.0], [1.0], [3.0]])  # squared distances 1, 4, 9
+    assert peers.median_gamma(X) == 0.5 / 4.0
+    assert peers.median_gamma(np.zeros((5, 2))) == 0.5
+
+
+def test_the_table_is_known_to_the_command(capsys):
+    spec = OmegaConf.to_container(OmegaConf.load(conf_folder() / "comparison/omkc_table.yaml"))
+    assert set(spec["peers"]) <= set(peers.PEERS)
+    with pytest.raises(SystemExit):
+        command(["omkc_tabel"])
+    assert "omkc_table" in capsys.readouterr().err

@@ -1,0 +1,190 @@
+"""What the compiler made of the core: one specialisation, no allocation, vector code.
+
+A guard that is not a timed test: each of these would cost a factor, and none shows in a number.
+"""
+
+from __future__ import annotations
+
+import inspect
+import platform
+import re
+
+import numpy as np
+import pytest
+
+from omkl import algorithms, checks, engine, features, jit
+
+pytestmark = pytest.mark.skipif(not jit.ENABLED, reason="NUMBA_DISABLE_JIT is set")
+
+
+def learner_of(name: str, **options):
+    return checks.Case(name, checks.default_settings(name)).learner(**options)
+
+
+# --- one specialisation --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", algorithms.names())
+def test_one_specialisation_serves_every_shape_block_and_layout(name):
+    X, y = checks.stream()
+    before = jit.n_specialisations(engine.run_block)
+    learner_of(name).partial_fit(X, y)
+    once = jit.n_specialisations(engine.run_block)
+    assert once - before <= 1
+    learner = learner_of(name, seed=3, dictionary=checks.DICTIONARY[2:], d=2)
+    learner.partial_fit(X[:1, :2], y[:1])
+    learner.partial_fit(X[1:200:3, 1:], y[1:200:3])  # strided
+    learner.partial_fit(np.asfortranarray(X[:90, :2], dtype=np.float32), y[:90] > 0.5)
+    learner.learn_one(X[0, :2], 0.5)
+    assert jit.n_specialisations(engine.run_block) == once
+
+
+# --- no allocation -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def allocations():
+    """allocations(call): how often compiled code took memory in a call."""
+    from numba.core.runtime import _nrt_python, rtsys
+
+    _nrt_python.memsys_enable_stats()
+
+    def count(call) -> int:
+        before = rtsys.get_allocation_stats()
+        call()
+        after = rtsys.get_allocation_stats()
+        return after.alloc - before.alloc + after.mi_alloc - before.mi_alloc
+
+    return count
+
+
+def test_the_count_sees_an_allocation(allocations):
+    import numba
+
+    @numba.njit
+    def grow(n):
+        for k in range(n):
+            np.zeros(k + 1)[k] = 1.0
+
+    grow(1)
+    assert allocations(lambda: grow(50)) - allocations(lambda: grow(1)) >= 49
+
+
+@pytest.mark.parametrize("name", algorithms.names())
+def test_a_round_allocates_nothing(name, allocations):
+    """A block of forty rounds takes as much as one of a single round: handing over the arrays."""
+    X, y = checks.stream()
+    learner = learner_of(name)
+    learner.partial_fit(X[:1], y[:1])
+    one = allocations(lambda: learner.partial_fit(X[1:2], y[1:2]))
+    assert allocations(lambda: learner.partial_fit(X[2:42], y[2:42])) == one
+
+
+# --- vector code ---------------------------------------------------------------------------------
+
+# Arithmetic on several doubles at a time, by the processor's name in ``platform.machine``.
+PACKED = {
+    "x86_64": r"\bv?(?:mul|add|sub|fn?m(?:add|sub)\d{3})pd\s",
+    "aarch64": r"\bf(?:mul|add|sub|mla|mls)\s+v\d+\.2d|\bf(?:mul|add|sub|mla|mls)\.2d\s",
+}
+PACKED |= {"AMD64": PACKED["x86_64"], "arm64": PACKED["aarch64"]}
+# What must not be there: one number at a time through the mathematical library.
+TRANSCENDENTAL = r"call[^\n]*@(?:llvm\.)?(?:sin|cos|tan|exp|exp2)(?:\.f64)?\("
+
+
+@pytest.fixture(scope="module")
+def packed():
+    """packed(assembly): how many instructions work on several doubles."""
+    pattern = PACKED.get(platform.machine())
+    if pattern is None:
+        pytest.skip(f"the vector instructions of {platform.machine()} are not known to this test")
+
+    def count(assembly: str) -> int:
+        return len(re.findall(pattern, assembly))
+
+    def scale(x, y):
+        for j in range(x.shape[0]):
+            y[j] = 3.0 * x[j] + y[j]
+
+    if not count(generated(scale, np.ones(8), np.ones(8))[1]):
+        pytest.skip("this processor has no arithmetic on several doubles at a time")
+    return count
+
+
+def generated(function, *arguments) -> tuple[str, str]:
+    """LLVM's code and the assembly of a function, compiled anew: none is kept on disk."""
+    import numba
+
+    python = getattr(function, "py_func", function)
+    compiled = numba.njit(error_model="numpy", fastmath=jit.FLAGS)(python)
+    compiled(*arguments)
+    (signature,) = compiled.signatures
+    return compiled.inspect_llvm(signature), compiled.inspect_asm(signature)
+
+
+def arguments_by_name() -> dict:
+    """An argument for each name that the inner loops give theirs."""
+    D, d = 50, 15
+    kernels = checks.DICTIONARY
+    model = features.random_features(kernels, d, D, np.random.default_rng(0))
+    X = np.ones((4, d))
+    return {
+        "model": model,
+        "omega": model.omega,
+        "X": X,
+        "x": X[0],
+        "row": 0,
+        "kernels": np.arange(len(kernels)),
+        "n": 2,
+        "buffers": features.buffers(model),
+        "f": np.zeros(len(kernels)),
+        "sin": np.zeros(d),
+        "cos": np.zeros(d),
+        "i": 1,
+        "m": 0,
+        "step": 0.1,
+        "shrink": 0.9,
+    }
+
+
+# The least number of packed instructions: the two polynomials have 15 terms together; a dot
+# product is one multiply-add; an argument is one; a step shrinks, adds and takes the squares.
+LEAST = {"sincos": 15, "transform": 16, "outputs": 2, "gradient_step": 3}
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_inner_loops_are_vector_code(name, packed):
+    function = getattr(features, name)
+    known = arguments_by_name()
+    llvm, assembly = generated(
+        function, *(known[p] for p in inspect.signature(function).parameters)
+    )
+    assert packed(assembly) >= LEAST[name]
+    assert not re.findall(TRANSCENDENTAL, llvm)
+
+
+@pytest.mark.parametrize("name", ["raker", "sfg", "omkr"])
+def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
+    X, y = checks.stream()
+    learner = learner_of(name)
+    learner._run_block = block = jit.uncached(engine.run_block)
+    before = set(block.signatures)
+    learner.partial_fit(X[:4], y[:4])
+    (signature,) = set(block.signatures) - before
+    assert packed(block.inspect_asm(signature)) > 0
+    assert not re.findall(TRANSCENDENTAL, block.inspect_llvm(signature))
+
+
+def test_the_guard_sees_scalar_code(packed):
+    """A sine from the mathematical library, and a sum whose order is fixed, are found out."""
+    import math
+
+    def plain(x, y):
+        total = 0.0
+        for j in range(x.shape[0]):
+            total += math.sin(x[j]) * y[j]
+        return total
+
+    llvm, assembly = generated(plain, np.ones(8), np.ones(8))
+    assert re.findall(TRANSCENDENTAL, llvm)
+    assert packed(assembly) == 0

@@ -1,0 +1,149 @@
+"""The bounds of Jin, Hoi and Yang (ALT 2010) on real data, and what they take to be broken."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from omkl import algorithms, checks, mistake_bounds, params
+from omkl.datasets import catalogue, download, open_stream
+from omkl.engine import Learner
+from omkl.kernels import Kernel
+from omkl.mistake_bounds import THEOREMS, Minimum
+
+KERNELS = (
+    Kernel("polynomial", 1.0), Kernel("polynomial", 3.0),
+    Kernel("gaussian", 2.0**-4), Kernel("gaussian", 2.0**-2), Kernel("gaussian", 1.0),
+)  # fmt: skip
+N = len(KERNELS)
+SEEDS = range(3)  # the means of the stochastic learners are over these
+
+
+def rows(name, n, seed):
+    cfg = catalogue.entry(name)
+    if download.locate(cfg["file"]) is None:
+        pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
+    settings = {"limit": None, "scaling": "whole", "order": "shuffled"}
+    X, y = next(open_stream(cfg, settings, seed=0).blocks(100_000))
+    order = np.random.default_rng(seed).permutation(n)  # of the same n rows: the same minimum
+    return X[:n][order], y[:n][order]
+
+
+def learner(name, d, seed=0, **changes):
+    algorithm = algorithms.load(name)
+    given = checks.default_settings(name) | changes
+    built = params.build(algorithm.Params, given, None, {"N": N})
+    return Learner(algorithm, built, KERNELS, d, 1, seed)
+
+
+def mistakes(ours, X, y, breakage=None):
+    """Those of the prediction, and M of the theorems: rounds with q . z >= 1/2, or q . f wrong."""
+    said, stated = 0, 0
+    for t in range(len(y)):
+        log_w = ours.state.log_w.copy()
+        if breakage == "never learns":
+            ours.state.model.alpha[:] = 0.0
+        y_hat = ours.learn_one(X[t], -y[t] if breakage == "learns the opposite" else y[t])
+        q = np.exp(log_w - log_w.max())
+        q /= q.sum()
+        said += y[t] * y_hat <= 0
+        z = y[t] * ours._round.f <= 0
+        stated += y[t] * y_hat <= 0 if by_outputs(ours) else q @ z >= 0.5
+        if breakage == "weights grow with mistakes":
+            ours.state.log_w[:] = 2 * log_w - ours.state.log_w
+    return said, stated
+
+
+def by_outputs(ours):
+    return "R" in ours.params._fields
+
+
+@pytest.mark.parametrize(("data", "n"), [("sonar", 150), ("wdbc", 150), ("mushrooms", 200)])
+def test_no_bound_is_broken_on_real_data(data, n):
+    X, y = rows(data, n, seed=0)
+    minima = {}
+    for name, theorem in THEOREMS.items():
+        ours = learner(name, X.shape[1])
+        key = mistake_bounds.quantity(name, ours.params)
+        if key not in minima:
+            minima[key] = mistake_bounds.minimum_of(name, ours.params, KERNELS, X, y)
+        bound = mistake_bounds.value(name, ours.params, N, n, minima[key].lower)
+        counts = [mistakes(learner(name, X.shape[1], seed), *rows(data, n, seed)) for seed in SEEDS]
+        assert all(said <= stated for said, stated in counts)
+        worst = np.mean(counts, axis=0)[1]
+        if "sua" not in name and "mua" not in name:  # holds for every order, not in the mean
+            worst = max(stated for _, stated in counts)
+        assert worst <= bound, f"{theorem} ({name}) on {data}: {worst} mistakes, at most {bound}"
+
+
+@pytest.mark.parametrize(
+    "breakage", ["learns the opposite", "never learns", "weights grow with mistakes"]
+)
+def test_a_broken_learner_breaks_its_bound(breakage):
+    """On mushrooms, where the bounds of theorems 2 and 3 are far below the number of rounds."""
+    n = 800
+    X, y = rows("mushrooms", n, seed=0)
+    bad_weights = breakage == "weights grow with mistakes"
+    # For bad weights all kernels but the first see all rows alike.
+    kernels = (KERNELS[0], *(Kernel("gaussian", 1e30),) * 4) if bad_weights else KERNELS
+    algorithm = algorithms.load("omkc_da_p1")
+    ours = Learner(algorithm, algorithm.Params(0.8), kernels, X.shape[1], 1, 0)
+    g = mistake_bounds.margin_error(mistake_bounds.gram(kernels[0], X), y)  # the least or above
+    bound = mistake_bounds.theorem2(N=N, g=g.upper, beta=0.8)
+    assert bound < n / 2
+    assert mistakes(ours, X, y, breakage)[1] > bound
+
+
+def test_minima_in_closed_form():
+    """One row: min ||f||^2 + 2 max(0, 1 - f), f = 1, is 1; R = 1/2 leaves 1/4 + 1."""
+    X, y, one = np.array([[0.3, 0.1]]), np.array([-1.0]), (Kernel("gaussian", 1.0),)
+    assert mistake_bounds.best_margin_error(one, X, y).lower == pytest.approx(1.0, abs=1e-6)
+    assert mistake_bounds.combined_error(one, X, y, 2.0).lower == pytest.approx(1.0, abs=1e-6)
+    for found in (mistake_bounds.combined_error(one, X, y, 0.5),):
+        assert found == pytest.approx(Minimum(1.25, 1.25), abs=1e-6)
+    assert mistake_bounds.combined_loss(one, X, y, 0.25).lower == pytest.approx(0.75, abs=1e-6)
+    # Opposite labels at one place: f = 0 and both losses 1, 2 * 2.
+    X, y = np.array([[0.3, 0.1], [0.3, 0.1]]), np.array([-1.0, 1.0])
+    assert mistake_bounds.best_margin_error(one, X, y) == pytest.approx(Minimum(4.0, 4.0), abs=1e-5)
+
+
+def test_ends_of_the_minimum_meet():
+    X, y = checks.stream(120)
+    y = np.where(y > 0.5, 1.0, -1.0)
+    for kernel in KERNELS:
+        found = mistake_bounds.margin_error(mistake_bounds.gram(kernel, X), y)
+        assert found.lower <= found.upper <= 1.01 * found.lower
+    both = mistake_bounds.combined_error(KERNELS, X, y, 1.5)
+    assert both.lower <= both.upper <= 1.02 * both.lower
+    # A mixture is never worse than its best member.
+    assert mistake_bounds.combined_error(KERNELS, X, y, 1e9).lower <= (
+        mistake_bounds.best_margin_error(KERNELS, X, y).upper
+    )
+
+
+def test_right_hand_sides():
+    """Each written out once more, as in the paper."""
+    m, g, beta, delta, gamma, R, T = 4, 50.0, 0.7, 0.2, 0.9, 0.8, 300
+    ln, rate = math.log(m), math.log(1 / beta)
+    two = 2 * rate / (1 - beta) * g + 2 * ln / (1 - beta)
+    three = 2 * (0.5 + gamma) * rate / (1 - beta ** (0.5 + gamma)) * g
+    three += 4 * (0.5 + gamma) * ln / (1 - beta ** (0.5 + gamma))
+    five = 2 * (g + ln + 2 / (2**0.5 - 1) * math.sqrt(g * ln)) + 2 * 6 * ln
+    eight = g / (1 - R**2 * rate) + 2 * ln / ((1 - R**2 * rate) * rate)
+    a = R**2 / 2 + ln / rate
+    b = rate * R**2 * m**2 / (2 * delta**2) + m / (2 * delta)
+    sides = {
+        "omkc_da_p1": two, "omkc_da_p2": three, "omkc_da_p1_doubling": five,
+        "omkc_sua_p": m / delta * two, "omkc_mua_p": two / delta, "omkc_da_o": eight,
+        "omkc_sua_o": g + 2 * math.sqrt(a * b * T),
+    }  # fmt: skip
+    letters = {"beta": beta, "delta": delta, "gamma": gamma, "R": R}
+    assert set(sides) == set(THEOREMS)
+    for name, expected in sides.items():
+        fields = algorithms.load(name).Params._fields
+        given = checks.default_settings(name) | {k: v for k, v in letters.items() if k in fields}
+        built = params.build(algorithms.load(name).Params, given, None, {"N": m})
+        assert mistake_bounds.value(name, built, m, T, g) == pytest.approx(expected, rel=1e-12)
+    assert mistake_bounds.theorem8(N=m, g=g, beta=0.7, R=2.0) == math.inf

@@ -1,0 +1,86 @@
+"""Packs of eight: compiled code does what their plain Python says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from omkl import algorithms, checks, jit, params
+from omkl.engine import Learner
+from omkl.vector import LANES, WHOLE, clip, flip_where_odd, fma, load, narrow, pack, store, total
+
+
+def axpy(a, x, y, n):
+    """y[:n] += a x[:n], and the sum of the new y[:n]."""
+    kept = pack(0.0)
+    for j in range(0, n, LANES):
+        k = min(LANES, n - j)
+        new = fma(load(x, j, k), a, load(y, j, k))
+        store(y, j, new, k)
+        kept = kept + new
+    return total(kept)
+
+
+def halves(x, out):
+    """x minus the nearest whole number within 0.3, its sign flipped where that number is odd."""
+    shifted = load(x, 0) + WHOLE
+    store(out, 0, flip_where_odd(clip(load(x, 0) - (shifted - WHOLE), 0.3), shifted))
+
+
+def rounded(x, out):
+    """x * x, in single precision."""
+    short = narrow(load(x, 0))
+    store(out, 0, short * short)
+
+
+@pytest.fixture(params=["plain", "compiled"])
+def build(request):
+    if request.param == "compiled" and not jit.ENABLED:
+        pytest.skip("nothing is compiled in this session")
+    return (lambda f: f) if request.param == "plain" else jit.for_this_process
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 19])
+def test_only_the_first_n_entries_count(build, n):
+    x, y = np.arange(1.0, 21.0), np.full(20, 100.0)
+    expected = y.copy()
+    expected[:n] += 0.5 * x[:n]
+    assert build(axpy)(0.5, x, y, n) == expected[:n].sum()
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_signs_flip_at_odd_numbers_and_nan_stays(build):
+    x = np.array([0.2, 1.2, 2.4, 2.6, -1.2, -2.2, np.nan, 7.0])
+    out = np.empty(8)
+    build(halves)(x, out)
+    np.testing.assert_allclose(out, [0.2, -0.2, 0.3, 0.3, 0.2, -0.2, np.nan, 0.0], atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_narrow_pack_has_single_precision(build, dtype):
+    x = np.linspace(0.1, 0.8, 8)
+    out = np.empty(8, dtype)
+    build(rounded)(x, out)
+    np.testing.assert_array_equal(out, np.square(x.astype(np.float32)).astype(dtype))
+
+
+def test_a_learner_with_float32_features_says_nearly_the_same():
+    X, y = checks.stream()
+    algorithm = algorithms.load("raker")
+    built = params.build(algorithm.Params, checks.default_settings("raker"), len(y), {"N": 3})
+    double, single = (
+        Learner(algorithm, built, checks.DICTIONARY, X.shape[1], 50, 0, precision=precision)
+        for precision in ("float64", "float32")
+    )
+    error = np.abs(double.partial_fit(X, y).y_hat - single.partial_fit(X, y).y_hat).max()
+    assert 0.0 < error < 1e-6
+    assert single.state.model.theta.dtype == np.float64
+
+
+def test_precision_is_named_where_it_makes_no_sense():
+    omkr = algorithms.load("omkr")
+    built = params.build(omkr.Params, checks.default_settings("omkr"), 10, {"N": 3})
+    with pytest.raises(ValueError, match="omkr has exact kernels; leave it at float64"):
+        Learner(omkr, built, checks.DICTIONARY, 3, 8, 0, precision="float32")
+    with pytest.raises(ValueError, match="precision='half' is none of float64, float32"):
+        Learner(omkr, built, checks.DICTIONARY, 3, 8, 0, precision="half")
