@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 BYTES = 8  # of a float64 and of the index of a row
 MOST_FEATURES = 100  # the paper's limit of what a client can hold
 CACHED = 2**20  # bytes of frequencies that are cheap to read once more
-MANY_ROWS = 32  # clients whose features are computed together where they are not
+MANY_ROWS = 64  # clients whose features are computed together where they are not
 
 
 class Server(NamedTuple):

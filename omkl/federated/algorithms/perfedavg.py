@@ -20,7 +20,10 @@ Differs  from the paper: none that is known. Readings: the first-order variant, 
          and the shared parameters predict the next one. Hidden layers are as many as
          ``max_upload`` lets through (1000 without one: the paper's limit); where not even
          one of ``neurons`` fits, one layer of as many as do. Weights start normal with
-         variance 2 / inputs of the layer, biases at 0.
+         variance 2 / inputs of the layer, biases at 0. The text states neither step size;
+         1/sqrt(T), that of its other learners, is too large for alpha in two hidden layers:
+         on naval one seed in ten breaks away and makes the mean error 0.41, the median being
+         0.013. Smaller steps do not give the published numbers of all data sets either.
 """
 
 from __future__ import annotations
