@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -139,3 +141,39 @@ def test_a_deployment_gives_the_simulation(tmp_path):
     assert flown.events == [] and flown.y_hat.shape == (2, K)
     assert flower.difference(POF, flown) <= 1e-12
     assert len(list((tmp_path / "kept").glob("client-*.npz"))) == K
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_client_of_a_deployment_is_killed_and_comes_back(tmp_path):
+    """SIGKILL to a SuperNode: rounds go on, and it goes on from what it had on disk."""
+    with flower.deployment(POF, tmp_path) as deployed:
+        deployed.run(n_rounds=8, timeout=20.0)
+        wait_until(lambda: deployed.learned(1) >= 2)
+        deployed.kill(1)
+        last = deployed.learned(1)  # perhaps a round whose reply died with it
+        before = deployed.learned(0)
+        wait_until(lambda: deployed.learned(0) >= before + 2)
+        deployed.start(1)
+        flown = deployed.result(seconds=400)
+    away = np.isnan(flown.y_hat)
+    assert away[:, 1].any() and not away[:, [0, 2, 3]].any() and not away[-1].any()
+    rounds = set(np.flatnonzero(away[:, 1]) + 1)
+    assert {(e.t, e.client) for e in flown.events} >= {(t, 1) for t in rounds}
+    assert {e.client for e in flown.events} <= {1, -1}  # -1: back, and not heard from yet
+    # As in this process, with a client that is away in the same rounds.
+    same = flower.run_on_grid(
+        POF,
+        n_rounds=8,
+        alive=lambda client, t: client != 1 or t not in rounds or t <= last,
+        deliver=lambda client, t, r: None if client == 1 and t in rounds else (0, r),
+        run_config={"omkl-keep": str(tmp_path / "same")},
+    )
+    np.testing.assert_allclose(flown.y_hat, same.y_hat, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(flown.theta, same.theta, rtol=0, atol=1e-12)
+
+
+def wait_until(happened, seconds=200.0):
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.2)

@@ -24,12 +24,13 @@ import io
 import logging
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from omkl.federated.job import FederatedJob
-from omkl.federated.sides import ClientSide, Event, Reply, ServerSide, Told
+from omkl.federated.sides import ClientSide, Event, Reply, ServerSide, Told, play
 from omkl.results import write_atomically
 
 log = logging.getLogger(__name__)
@@ -156,10 +157,14 @@ def client_app(given: Mapping[str, Any] | None = None) -> ClientApp:
 def _kept_state(kept: Path | None, context: Context) -> dict[str, np.ndarray] | None:
     if "own" in context.state.array_records:
         return {name: a.numpy() for name, a in context.state.array_records["own"].items()}
-    if kept is not None and kept.exists():
-        with np.load(kept, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    return None
+    return None if kept is None else _read_kept(kept)
+
+
+def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 def _keep_state(side: ClientSide, kept: Path | None, context: Context) -> None:
@@ -212,11 +217,14 @@ def serve(job: FederatedJob, grid: Grid, n_rounds: int = 0, timeout: float = TIM
             Message(content, dst_node_id=node, message_type="train", group_id=str(told.t))
             for node in nodes
         ]
-        ids = [identity for identity in grid.push_messages(messages) if identity]
-        asked |= {identity: (told.t, node) for identity, node in zip(ids, nodes, strict=False)}
-        waiting, replies = set(ids), {}
+        pushed = zip(grid.push_messages(messages), nodes, strict=True)
+        new = {identity: (told.t, node) for identity, node in pushed if identity}
+        asked |= new
+        waiting: set[str] = set(new)
+        replies: list[tuple[Reply, float, float]] = []
+        silent = set(range(K))
         end = time.monotonic() + timeout
-        while waiting:
+        while waiting and silent:
             for message in grid.pull_messages(list(asked)):
                 identity = message.metadata.reply_to_message_id
                 t, node = asked.pop(identity)
@@ -232,19 +240,22 @@ def serve(job: FederatedJob, grid: Grid, n_rounds: int = 0, timeout: float = TIM
                     continue
                 client_of[node] = reply.client
                 if reply.t == told.t:
-                    replies[identity] = (reply, predicted, above)
+                    replies.append((reply, predicted, above))
+                    silent.discard(reply.client)
                 else:  # refused, with the event that says so
                     server.receive(reply)
             if time.monotonic() >= end:
                 break
-            if waiting:
+            if waiting and silent:
                 time.sleep(POLL)
         # In the order of the clients, so that sums are those of the simulation to the last bit.
-        for reply, predicted, above in sorted(replies.values(), key=lambda r: r[0].client):
+        for reply, predicted, above in sorted(replies, key=lambda r: r[0].client):
             if server.receive(reply):
                 y_hat[s, reply.client], regret[s, reply.client] = predicted, above
         for identity in waiting:
-            server.note(client_of.get(asked[identity][1], -1), "no reply in time")
+            client = client_of.get(asked[identity][1], -1)
+            if client in silent or (client < 0 and silent):  # else it answered as another node
+                server.note(client, "no reply in time")
         server.finish()
         asked = {i: (t, node) for i, (t, node) in asked.items() if t > told.t - LATE}
     return Flown(y_hat, regret, server.server.model.theta.copy(), server.events, server.numbers)
@@ -380,6 +391,7 @@ def run_on_simulation(overrides: str, n_rounds: int = 0, timeout: float = TIMEOU
     from flwr.simulation import run_simulation
 
     job = job_of(overrides)
+    _compile(job)
     with tempfile.TemporaryDirectory(prefix="omkl-") as folder:
         result = Path(folder) / "result.npz"
         line: dict[str, Any] = {"omkl": overrides, "omkl-result": str(result)}
@@ -462,6 +474,123 @@ def write_app(
     write_atomically(folder / "LICENSE", "MIT, as omkl, which these few lines start.\n")
 
 
+class Deployment:
+    """One SuperLink and a SuperNode for each client, as processes of their own on loopback.
+
+    About 7 s a round with 4 clients: a SuperNode asks for work every 3 s and starts a process
+    for each message. Made by ``deployment``, which ends all of them.
+    """
+
+    def __init__(self, overrides: str, folder: Path) -> None:
+        self.folder = folder
+        self.overrides = overrides
+        self.n_clients = len(job_of(overrides).split.clients)
+        self._result = folder / "result.npz"
+        self._kept = folder / "kept"
+        self._app = folder / "app"
+        home = folder / "flwr"
+        home.mkdir(parents=True, exist_ok=True)
+        port, *self._ports = _free_ports(1 + self.n_clients)
+        self._address = f"127.0.0.1:{port}"
+        (home / "config.toml").write_text(
+            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{self._address}"\n'
+            "insecure = true\n"
+        )
+        self._bin = Path(sys.executable).parent
+        self._environment = {
+            **os.environ,
+            "PATH": f"{self._bin}{os.pathsep}{os.environ.get('PATH', '')}",
+            "FLWR_HOME": str(home),
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        self._processes = contextlib.ExitStack()
+        self._nodes: dict[int, subprocess.Popen[bytes]] = {}
+        try:
+            self._link = self._start(
+                "server", "flower-superlink", "--insecure",
+                "--disable-runtime-dependency-installation",
+                "--host", "127.0.0.1", "--port", str(port),
+            )  # fmt: skip
+            _wait_for_port(port, self._link, folder)
+            for client in range(self.n_clients):
+                self.start(client)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with open(self.folder / f"{name}.log", "ab") as log_file:
+            process = subprocess.Popen(
+                [str(self._bin / arguments[0]), *arguments[1:]],
+                stdout=log_file,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                start_new_session=True,
+            )
+        self._processes.callback(_stop, process)
+        return process
+
+    def start(self, client: int) -> None:
+        """Start a client's SuperNode, or start it again."""
+        self._nodes[client] = self._start(
+            f"client-{client}", "flower-supernode", "--insecure", "--superlink", self._address,
+            "--node-config", f"partition-id={client} num-partitions={self.n_clients}",
+            "--host", "127.0.0.1", "--port", str(self._ports[client]),
+        )  # fmt: skip
+
+    def kill(self, client: int) -> None:
+        """Kill a client's SuperNode and what it has started, as a power failure does."""
+        process = self._nodes.pop(client)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def learned(self, client: int) -> int:
+        """The last round that a client has learned from; 0 before the first."""
+        kept = _read_kept(self._kept / f"client-{client}.npz")
+        return 0 if kept is None else int(kept["drawn"][0])
+
+    def run(self, n_rounds: int = 0, timeout: float = TIMEOUT) -> None:
+        """Start the rounds; returns at once."""
+        line = self.overrides
+        write_app(self._app, line, n_rounds, timeout, str(self._result), str(self._kept))
+        self._result.unlink(missing_ok=True)
+        started = subprocess.run(
+            [str(self._bin / "flwr"), "run", str(self._app), "here"],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        if started.returncode:
+            raise RuntimeError(f"flwr run failed:\n{started.stdout}\n{started.stderr}")
+
+    def result(self, seconds: float) -> Flown:
+        """What came out; RuntimeError, with the end of the logs, if nothing has in time."""
+        end = time.monotonic() + seconds
+        while not self._result.exists():
+            if self._link.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"no result came.\n{_log_ends(self.folder)}")
+            time.sleep(0.5)
+        return read_result(self._result)
+
+    def stop(self) -> None:
+        """End all processes."""
+        self._processes.close()
+
+
+@contextlib.contextmanager
+def deployment(overrides: str, folder: Path | None = None) -> Iterator[Deployment]:
+    """A server and its clients on this machine; ``folder`` keeps the logs and what is learned."""
+    with contextlib.ExitStack() as stack:
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="omkl-")))
+        _compile(job_of(overrides))
+        deployed = Deployment(overrides, folder)
+        stack.callback(deployed.stop)
+        yield deployed
+
+
 def run_deployed(
     overrides: str,
     n_rounds: int = 0,
@@ -469,77 +598,15 @@ def run_deployed(
     folder: Path | None = None,
     seconds: float = 1800.0,
 ) -> Flown:
-    """One SuperLink and a SuperNode for each client, as processes of their own on loopback.
+    """A server and its clients as processes of their own, about 7 s a round with 4 clients."""
+    with deployment(overrides, folder) as deployed:
+        deployed.run(n_rounds, timeout)
+        return deployed.result(seconds)
 
-    About 7 s a round with 4 clients: a SuperNode asks for work every 3 s and starts a process
-    for each message. ``folder`` keeps the logs. RuntimeError, with the end of the logs, if no
-    result has come after ``seconds``.
-    """
-    job = job_of(overrides)
-    K = len(job.split.clients)
-    with contextlib.ExitStack() as stack:
-        if folder is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="omkl-")))
-        folder.mkdir(parents=True, exist_ok=True)
-        result = folder / "result.npz"
-        result.unlink(missing_ok=True)
-        keep = folder / "kept"
-        write_app(folder / "app", overrides, n_rounds, timeout, str(result), str(keep))
-        home = folder / "flwr"
-        home.mkdir(exist_ok=True)
-        port, *node_ports = _free_ports(1 + K)
-        address = f"127.0.0.1:{port}"
-        (home / "config.toml").write_text(
-            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{address}"\n'
-            "insecure = true\n"
-        )
-        bin_folder = Path(sys.executable).parent
-        environment = {
-            **os.environ,
-            "PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', '')}",
-            "FLWR_HOME": str(home),
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "PYTHONPATH": os.pathsep.join(sys.path),
-        }
 
-        def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
-            log_file = stack.enter_context(open(folder / f"{name}.log", "wb"))
-            process = subprocess.Popen(
-                [str(bin_folder / arguments[0]), *arguments[1:]],
-                stdout=log_file,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
-            stack.callback(_stop, process)
-            return process
-
-        link = start(
-            "server", "flower-superlink", "--insecure", "--disable-runtime-dependency-installation",
-            "--host", "127.0.0.1", "--port", str(port),
-        )  # fmt: skip
-        _wait_for_port(port, link, folder)
-        for k, node_port in enumerate(node_ports):
-            start(
-                f"client-{k}", "flower-supernode", "--insecure", "--superlink", address,
-                "--node-config", f"partition-id={k} num-partitions={K}",
-                "--host", "127.0.0.1", "--port", str(node_port),
-            )  # fmt: skip
-        started = subprocess.run(
-            [str(bin_folder / "flwr"), "run", str(folder / "app"), "here"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        if started.returncode:
-            raise RuntimeError(f"flwr run failed:\n{started.stdout}\n{started.stderr}")
-        end = time.monotonic() + seconds
-        while not result.exists():
-            if link.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"no result came.\n{started.stdout}\n{_log_ends(folder)}")
-            time.sleep(0.5)
-        return read_result(result)
+def _compile(job: FederatedJob) -> None:
+    """Fill the cache of machine code, so that no client compiles while the server waits."""
+    play(job, job.seeds[0], n_rounds=1)
 
 
 def _free_ports(n: int) -> list[int]:
@@ -569,8 +636,6 @@ def _log_ends(folder: Path) -> str:
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     """End a process that we started, and the processes that it started."""
-    import signal
-
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     try:

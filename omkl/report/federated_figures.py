@@ -65,6 +65,11 @@ def regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]
     return _panels(runs, folder, name, _draw_regret)
 
 
+def beside_theorem_1(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
+    """The same on a logarithmic axis, the theorem above it, all clients' regrets at the end."""
+    return _panels([run for run in runs if "bound" in run.curves], folder, name, _draw_bound)
+
+
 def personalisation(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
     """A panel a data set: all clients by their regret; the flatter, the more alike they fare."""
     return _panels(runs, folder, name, _draw_clients)
@@ -77,6 +82,19 @@ def _draw_regret(axes: Axes, run: Run, index: int) -> None:
     figures.band_line(axes, t[chosen], mean, std, index, "", opacity=0.12)
     figures.round_axis(axes, t)
     axes.set(xlabel="round t", ylabel="regret, mean over the clients")
+
+
+def _draw_bound(axes: Axes, run: Run, index: int) -> None:
+    _draw_regret(axes, run, index)
+    t = run.curves["t"]
+    chosen = figures.drawn_rounds(t, limit=figures.N_DRAWN_SMALL)
+    bound = run.curves["bound"][chosen]
+    axes.plot(t[chosen], bound, color=style.GREY, linestyle="dashed", label=BOUND)
+    least, most = run.curves["client_regret"].min(), run.curves["client_regret"].max()
+    place = t[-1] * (1.0 + 0.02 * index)
+    axes.plot([place, place], [least, most], color=style.look(index)["color"], linewidth=3)
+    axes.set_xlim(0, 1.1 * t[-1])
+    style.log_axis(axes.yaxis, 1e-3 * bound[-1], 2.0 * bound[-1])
 
 
 def _draw_clients(axes: Axes, run: Run, index: int) -> None:
@@ -103,10 +121,13 @@ def _panels(runs: Sequence[Run], folder: Path, name: str, draw) -> list[Path]:
                 if run.result["dataset"] == dataset:
                     draw(axes, run, order.index(label))
             axes.set_title(style.wrapped(dataset, 30))
-            axes.set_ylim(bottom=0)
+            if axes.get_yscale() == "linear":
+                axes.set_ylim(bottom=0)
             if place % columns:
                 axes.set_ylabel("")
         handles = [Line2D([], [], label=text, **style.look(i)) for i, text in enumerate(order)]
+        if draw is _draw_bound:
+            handles.append(Line2D([], [], label=BOUND, color=style.GREY, linestyle="dashed"))
         figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)))
         return style.save(figure, folder, name, ("png",))
 

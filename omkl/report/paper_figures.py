@@ -2,7 +2,8 @@
 
 ``jmlr`` draws figures 3 to 6 of Ghari and Shen's JMLR paper and their regret beside the
 theorems, ``arxiv_v1`` the two of its first version, ``active`` figures 2 and 3 of Hong and
-Chae's paper. Only PNG: they belong to a page.
+Chae's paper, ``federated`` those of Ghari and Shen's on federations. Only PNG: they belong to
+a page.
 """
 
 from __future__ import annotations
@@ -188,39 +189,42 @@ def against_selected(tables: Sequence[Filled], metric: str, folder: Path, name: 
 
 
 def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
-    """Figures 1 and 2 of the federated paper, and what personal weights are worth."""
+    """Figures 1 and 2 of the federated paper, theorem 1, and what personal weights are worth."""
     from omkl.report import federated_figures as fed
 
     table = filled.get("pof_table3")
     if table is None:
         return []
-    drawn: list[Drawn] = []
-    written = [cell.written.run for cell in table.all_cells if cell.written.run]
-    recovered = [
-        entry.run
-        for cell in table.all_cells
-        for key, entry in cell.entries.items()
-        if key == "recovered" and entry.run
-    ]
-    once = list({run.folder: run for run in written}.values())
-    chosen = [run for run in once if run.result["algorithm"] in ("vm_kofl", "pof_mkl")]
-    for path in fed.regret_over_time(chosen, folder, "federated_regret"):
-        drawn.append(Drawn(path, "Figure 1: regret of the clients over time, as written."))
-    first = [r for r in once if r.result["algorithm"] == "pof_mkl" and r.result["params"]["M"] < 51]
+    written = _written(table)
+    recovered = _of_variant(filled, "pof_table3", "recovered")
+    pof = [run for run in written if run.result["algorithm"] == "pof_mkl"]
+    rivals = [run for run in written if run.result["algorithm"] == "vm_kofl"]
+    drawn = _drawn(
+        fed.regret_over_time([*rivals, *pof], folder, "federated_regret"),
+        "Federated, figure 1: regret of the clients, their mean, over time, as written.",
+    )
+    drawn += _drawn(
+        fed.beside_theorem_1(pof, folder, "federated_theorem_1"),
+        "The same beside theorem 1, which holds for every client; the bars at the end reach from "
+        "the client and seed of least regret to those of most.",
+    )
     with_xi = {run.result["dataset"] for run in table.swept}
-    both = [run for run in (*table.swept, *first) if run.result["dataset"] in with_xi]
-    for path in fed.exploration(both, folder, "federated_exploration"):
-        drawn.append(Drawn(path, "Figure 2: regret of the clients over the exploration rate xi."))
-    rivals = [run for run in once if run.result["algorithm"] == "vm_kofl"]
-    for variant, runs in (("written", chosen), ("recovered", [*rivals, *recovered])):
-        own = [run for run in runs if run.result["federated"]["scheme"] == "by_site"]
-        some = list({run.folder: run for run in own}.values())
-        for path in fed.personalisation(some, folder, f"federated_clients_{variant}"):
-            text = (
-                "All clients of data dealt out by site, by their regret: POF-MKL with weights of "
-                f"the client's own, vM-KOFL with one combination for all (POF-MKL as {variant})."
-            )
-            drawn.append(Drawn(path, text))
+    swept = [*table.swept, *(run for run in pof if run.result["params"]["M"] < 51)]
+    swept = [run for run in swept if run.result["dataset"] in with_xi]
+    drawn += _drawn(
+        fed.exploration(swept, folder, "federated_exploration"),
+        "Federated, figure 2: regret of the clients over the exploration rate xi, as written.",
+    )
+    for variant, runs in (("written", pof), ("recovered", recovered)):
+        own = [run for run in [*rivals, *runs] if run.result["federated"]["scheme"] == "by_site"]
+        own = [run for run in own if run.result["algorithm"] in ("vm_kofl", "pof_mkl")]
+        own = list({run.folder: run for run in own}.values())
+        drawn += _drawn(
+            fed.personalisation(own, folder, f"federated_clients_{variant}"),
+            "All clients of data dealt out by site, by their regret: POF-MKL with weights of the "
+            f"client's own ({'as written' if variant == 'written' else 'recovered settings'}), "
+            "vM-KOFL with one combination for all.",
+        )
     return drawn
 
 
