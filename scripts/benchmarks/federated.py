@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.peers_numpy import drawn, normalised, rate
 from benchmarks.setting import SEED, Rows
-from benchmarks.timing import Spread, deciles, interleaved, ratios, times
+from benchmarks.timing import Spread, deciles, interleaved, ratios, spread, times
 from omkl import checks, federated, kernels, params
 from omkl.federated import protocol
 from omkl.federated.protocol import FederatedAlgorithm
@@ -65,20 +65,19 @@ def measure(rows: Rows, turns: int, seconds: float) -> list[Row]:
     n = min(ROUNDS, len(rows.y) // CLIENTS)
     X = np.ascontiguousarray(rows.X[: n * CLIENTS].reshape(n, CLIENTS, -1))
     y = np.ascontiguousarray(rows.y[: n * CLIENTS].reshape(n, CLIENTS))
-    return [_row(case(name, dictionary, X.shape[2]), X, y, turns, seconds) for name in _names()]
-
-
-def _names() -> list[str]:
-    return federated.names()
+    cases = [case(name, dictionary, X.shape[2]) for name in federated.names()]
+    return [_row(given, X, y, turns, seconds) for given in cases]
 
 
 def _row(given: Case, X: np.ndarray, y: np.ndarray, turns: int, seconds: float) -> Row:
     federation, stream = given.federation(), in_numpy(given, CLIENTS)
     took = times(lambda: federation.partial_fit(X, y), seconds)
     few = slice(0, min(NUMPY_ROUNDS, len(y)))
-    ours, plain = interleaved(
-        [lambda: federation.partial_fit(X, y), lambda: stream(X[few], y[few])], turns
-    )
+    both = {
+        "ours": lambda: lambda: federation.partial_fit(X, y),
+        "numpy": lambda: lambda: stream(X[few], y[few]),
+    }
+    turn = interleaved(both, turns)
     per, per_few = 1e6 / y.size, 1e6 / y[few].size
     N, W = federation.server.model.theta.shape
     if given.algorithm.kernels(given.params, given.dictionary):
@@ -92,8 +91,8 @@ def _row(given: Case, X: np.ndarray, y: np.ndarray, turns: int, seconds: float) 
         "clients": CLIENTS,
         "rounds": len(y),
         "round_us": Spread(*(per * t for t in deciles(took))),
-        "numpy_us": Spread(*(per_few * t for t in deciles(plain))),
-        "times": Spread(*(t * per_few / per for t in ratios(plain, ours))),
+        "numpy_us": Spread(*(per_few * t for t in spread(turn["numpy"]))),
+        "times": Spread(*(t * per_few / per for t in ratios(turn["numpy"], turn["ours"]))),
         "work": work,
     }
 
@@ -251,8 +250,7 @@ def _network(given: Any, model: Any) -> Stream:
             shared = [(np.broadcast_to(w, (len(y[s]), *w.shape)), b) for w, b in layers]
             y_hat[s], first = gradient(shared, X[s], y[s])
             adapted = [
-                (w - alpha * g, b - alpha * h)
-                for (w, b), (g, h) in zip(shared, first, strict=True)
+                (w - alpha * g, b - alpha * h) for (w, b), (g, h) in zip(shared, first, strict=True)
             ]
             for (w, b), (g, h) in zip(layers, gradient(adapted, X[s], y[s])[1], strict=True):
                 w -= beta * g.mean(axis=0)
