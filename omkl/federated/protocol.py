@@ -53,7 +53,7 @@ class Server(NamedTuple):
     log_w      (E,) weights of all clients; (0,) where clients keep their own
     announced  (A,) int64, rows that the server names; it sends the first of them, or all
                rows where A = 0
-    sums       (N, W) of this round's messages, by row
+    sums       (N, W) of this round's messages, by row; zeros before the first
     senders_of (N,) int64 how many messages held the row
     extras     (E,) sums of the messages' further numbers
     senders    (1,) int64 how many messages came
@@ -198,7 +198,7 @@ def squared_norm(theta, i):
 
 
 @part
-def copy_half(source, start, target, at, n):
+def copy_part(source, start, target, at, n):
     """target.flat[at : at + n] = source.flat[start : start + n]."""
     e = 0
     while e + LANES <= n:
@@ -213,12 +213,12 @@ def copy_row(source, i, target, j):
     """target[j] = source[i] of two matrices with rows of the same length."""
     W = source.shape[1]
     D = W // 2
-    copy_half(source, W * i, target, W * j, D)
-    copy_half(source, W * i + D, target, W * j + D, W - D)
+    copy_part(source, W * i, target, W * j, D)
+    copy_part(source, W * i + D, target, W * j + D, W - D)
 
 
 @part
-def add_half(source, start, target, at, n):
+def add_part(source, start, target, at, n):
     """target.flat[at : at + n] += source.flat[start : start + n]."""
     e = 0
     while e + LANES <= n:
@@ -257,29 +257,35 @@ def step_into(model, i, message, j, buffers, step, shrink):
 @part
 def receive(server, message):
     """Add a message to this round's sums."""
-    W = server.sums.shape[1]
+    N, W = server.sums.shape
     D = W // 2
-    for j in range(message.n[0]):
+    n = message.n[0]
+    in_place = 0
+    for j in range(n):
         i = message.rows[j]
-        if server.senders_of[i] == 0:
-            copy_row(message.theta, j, server.sums, i)
-        else:
-            add_half(message.theta, W * j, server.sums, W * i, D)
-            add_half(message.theta, W * j + D, server.sums, W * i + D, W - D)
         server.senders_of[i] += 1
+        in_place += i == j
+    if in_place == N:
+        add_part(message.theta, 0, server.sums, 0, N * W)
+    else:
+        for j in range(n):
+            i = message.rows[j]
+            add_part(message.theta, W * j, server.sums, W * i, D)
+            add_part(message.theta, W * j + D, server.sums, W * i + D, W - D)
     for e in range(message.n[1]):
         server.extras[e] += message.extras[e]
     server.senders[0] += 1
 
 
 @part
-def average_half(theta, sums, start, n, silent, share):
-    """theta = (silent theta + sums) share on flat entries start .. start + n."""
+def average_part(theta, sums, start, n, silent, share):
+    """theta = (silent theta + sums) share on flat entries start .. start + n; sums = 0."""
     e = 0
     while e < n:
         k = min(LANES, n - e)
         mean = fma(load(theta, start + e, k), silent, load(sums, start + e, k)) * share
         store(theta, start + e, mean, k)
+        store(sums, start + e, pack(0.0), k)
         e += LANES
 
 
@@ -297,8 +303,8 @@ def average(server, n_clients):
         if server.senders_of[i] == 0:
             continue
         silent = float(n_clients - server.senders_of[i])
-        average_half(theta, server.sums, W * i, D, silent, share)
-        average_half(theta, server.sums, W * i + D, W - D, silent, share)
+        average_part(theta, server.sums, W * i, D, silent, share)
+        average_part(theta, server.sums, W * i + D, W - D, silent, share)
         server.model.norm2[i] = squared_norm(theta, i)
         server.senders_of[i] = 0
 

@@ -38,6 +38,7 @@ from omkl.engine import Schedule, at
 from omkl.federated.protocol import average, choose_every, register
 from omkl.jit import part
 from omkl.params import COUNT
+from omkl.vector import LANES, fma, load, pack, store, total
 
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
@@ -128,10 +129,17 @@ def forward(theta, sizes, value):
         n_in = sizes[layer]
         n_out = sizes[layer + 1]
         for b in range(n_out):
-            total = theta[0, w + n_in * n_out + b]
-            for a in range(n_in):
-                total += theta[0, w + b * n_in + a] * value[first + a]
-            value[first + n_in + b] = total if layer == last or total > 0.0 else 0.0
+            row = w + b * n_in
+            sums = pack(0.0)
+            a = 0
+            while a + LANES <= n_in:
+                sums = fma(load(theta, row + a), load(value, first + a), sums)
+                a += LANES
+            if a < n_in:
+                k = n_in - a
+                sums = fma(load(theta, row + a, k), load(value, first + a, k), sums)
+            y = theta[0, w + n_in * n_out + b] + total(sums)
+            value[first + n_in + b] = y if layer == last or y > 0.0 else 0.0
         first += n_in
         w += (n_in + 1) * n_out
     return value[first]
@@ -154,18 +162,30 @@ def backward(theta, sizes, buffers, slope):
         n_out = sizes[layer + 1]
         w -= (n_in + 1) * n_out
         below = first - n_in
-        for a in range(n_in):
-            delta[below + a] = 0.0
         for b in range(n_out):
-            slope_b = delta[first + b]
-            gradient[0, w + n_in * n_out + b] = slope_b
-            for a in range(n_in):
-                gradient[0, w + b * n_in + a] = slope_b * value[below + a]
-                delta[below + a] += slope_b * theta[0, w + b * n_in + a]
+            gradient[0, w + n_in * n_out + b] = delta[first + b]
+        for a in range(0, n_in, LANES):
+            k = min(LANES, n_in - a)
+            inputs = load(value, below + a, k)
+            sums = pack(0.0)
+            for b in range(n_out):
+                row = w + b * n_in + a
+                store(gradient, row, inputs * delta[first + b], k)
+                sums = fma(load(theta, row, k), delta[first + b], sums)
+            store(delta, below + a, sums, k)
         for a in range(n_in):
             if value[below + a] <= 0.0:
                 delta[below + a] = 0.0
         first = below
+
+
+@part
+def descend(theta, step, gradient, target):
+    """target = theta - step gradient, all (1, P)."""
+    P = theta.shape[1]
+    for e in range(0, P, LANES):
+        k = min(LANES, P - e)
+        store(target, e, fma(load(gradient, e, k), -step, load(theta, e, k)), k)
 
 
 def select(params, server, own, k, t, u, room, message):
@@ -186,12 +206,10 @@ def local(params, server, own, k, t, y, y_hat, room, message):
     alpha = at(params.alpha, t)
     beta = at(params.beta, t)
     backward(theta, sizes, buffers, 2.0 * (y_hat - y))
-    for e in range(theta.shape[1]):
-        buffers.adapted[0, e] = theta[0, e] - alpha * buffers.gradient[0, e]
+    descend(theta, alpha, buffers.gradient, buffers.adapted)
     adapted = forward(buffers.adapted, sizes, buffers.value)
     backward(buffers.adapted, sizes, buffers, 2.0 * (adapted - y))
-    for e in range(theta.shape[1]):
-        message.theta[0, e] = theta[0, e] - beta * buffers.gradient[0, e]
+    descend(theta, beta, buffers.gradient, message.theta)
 
 
 def aggregate(params, server, t, n_clients):

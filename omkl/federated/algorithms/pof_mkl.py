@@ -37,10 +37,10 @@ import numpy as np
 
 from omkl.engine import Schedule, at
 from omkl.features import RandomFeatures
-from omkl.federated.protocol import average, evaluate, register, step_into
+from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
 from omkl.jit import part
 from omkl.params import NON_NEGATIVE, UP_TO_N, Range
-from omkl.weights import softmax, weighted_mean
+from omkl.weights import mean_by_shares, softmax, weighted_mean
 
 if TYPE_CHECKING:
     from omkl.kernels import Kernel
@@ -84,8 +84,11 @@ def select(params, server, own, k, t, u, room, message):
     log_w = own.log_w[k]
     order = own.order[k]
     N = order.shape[0]
-    sort_by_weight(log_w, order)
     softmax(log_w, room.w)
+    if params.M == N:
+        choose_every(server, room, message)
+        return
+    sort_by_weight(log_w, order)
     n_bins = (N + params.M - 1) // params.M
     below = 0.0
     start = 0
@@ -113,7 +116,7 @@ def predict(params, server, own, k, t, X, row, room):
 def local(params, server, own, k, t, y, y_hat, room, message):
     log_w = own.log_w[k]
     N = room.f.shape[0]
-    norm2 = weighted_mean(log_w, server.model.norm2, room.every, N)
+    norm2 = mean_by_shares(room.w, server.model.norm2, room.every, N)
     room.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
     eta_k = at(params.eta_k, t)
     for i in range(N):

@@ -32,7 +32,7 @@ from omkl.engine import Schedule, at
 from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
 from omkl.jit import part
 from omkl.params import NON_NEGATIVE
-from omkl.weights import weighted_mean
+from omkl.weights import mean_by_shares, softmax
 
 
 class Params(NamedTuple):
@@ -42,12 +42,13 @@ class Params(NamedTuple):
 
 
 def select(params, server, own, k, t, u, room, message):
+    softmax(server.log_w, room.w)
     choose_every(server, room, message)
 
 
 def predict(params, server, own, k, t, X, row, room):
     evaluate(server.model, X, row, room)
-    return weighted_mean(server.log_w, room.f, room.every, room.f.shape[0])
+    return mean_by_shares(room.w, room.f, room.every, room.f.shape[0])
 
 
 @part
@@ -79,7 +80,7 @@ def weigh(server, eta_w):
 
 
 def local(params, server, own, k, t, y, y_hat, room, message):
-    norm2 = weighted_mean(server.log_w, server.model.norm2, room.every, room.f.shape[0])
+    norm2 = mean_by_shares(room.w, server.model.norm2, room.every, room.f.shape[0])
     room.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
     step_every(at(params.eta, t), params.lam, server, y, room, message)
     send_losses(room, message)
