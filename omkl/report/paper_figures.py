@@ -208,22 +208,26 @@ def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
         "The same beside theorem 1, which holds for every client; the bars at the end reach from "
         "the client and seed of least regret to those of most.",
     )
-    with_xi = {run.result["dataset"] for run in table.swept}
-    swept = [*table.swept, *(run for run in pof if run.result["params"]["M"] < 51)]
-    swept = [run for run in swept if run.result["dataset"] in with_xi]
+    swept = [run for run in table.swept if run.result["algorithm"] == "pof_mkl"]
+    with_xi = {run.result["dataset"] for run in swept}
+    of_1 = [run for run in pof if run.result["params"]["M"] < 51]
+    explored = [*swept, *(run for run in of_1 if run.result["dataset"] in with_xi)]
     drawn += _drawn(
-        fed.exploration(swept, folder, "federated_exploration"),
+        fed.exploration(explored, folder, "federated_exploration"),
         "Federated, figure 2: regret of the clients over the exploration rate xi, as written.",
     )
-    for variant, runs in (("written", pof), ("recovered", recovered)):
-        own = [run for run in [*rivals, *runs] if run.result["federated"]["scheme"] == "by_site"]
-        own = [run for run in own if run.result["algorithm"] in ("vm_kofl", "pof_mkl")]
-        own = list({run.folder: run for run in own}.values())
+    alike = [run for run in table.swept if run.result["algorithm"] == "vm_kofl"]
+    found = [run for run in recovered if run.result["algorithm"] == "pof_mkl"]
+    compared = (
+        ("written", [*rivals, *pof], "as written, both with weights of step 1/sqrt(T)"),
+        ("recovered", [*alike, *found], "both with weights of step 0.5, the recovered one"),
+    )
+    for name, runs, how in compared:
+        own = [run for run in runs if run.result["federated"]["scheme"] == "by_site"]
         drawn += _drawn(
-            fed.personalisation(own, folder, f"federated_clients_{variant}"),
+            fed.personalisation(own, folder, f"federated_clients_{name}"),
             "All clients of data dealt out by site, by their regret: POF-MKL with weights of the "
-            f"client's own ({'as written' if variant == 'written' else 'recovered settings'}), "
-            "vM-KOFL with one combination for all.",
+            f"client's own, vM-KOFL with one combination for all; {how}.",
         )
     return drawn
 
