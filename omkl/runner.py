@@ -107,6 +107,8 @@ def prepare(config: Mapping[str, Any]) -> Job | FederatedJob:
             f"{config['algorithm']['name']} learns in a federation: add federation=iid clients=K, "
             "federation=by_site or federation=column"
         )
+    if config["clients"] is not None:
+        raise ValueError(f"clients={config['clients']} is for a federation: add federation=iid")
     if config["D"] is None:
         config["D"] = FEATURES
     dictionary = kernels.dictionary(config["kernels"])
@@ -160,7 +162,7 @@ def with_task(config: Mapping[str, Any]) -> dict[str, Any]:
         fitting = [n for n in together.names() if task_of(n) == task]
         raise ValueError(
             f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task}; for "
-            f"that there are: {', '.join(fitting)}"
+            f"that there are: {', '.join(fitting) or 'none in a federation'}"
         )
     if stream["order"] is None:
         shuffle = task == "classification" and "file" in dataset

@@ -3,8 +3,8 @@
 What a federated run has besides what ``omkl.results`` lists (R seeds, K clients):
 
 ``result.json``
-    federated      scheme, n_clients, rounds, max_upload and, per round and client and in
-                   total, numbers and bytes: see ``communication``
+    federated      scheme, n_clients, rounds, rows (of the data set), max_upload and, per round
+                   and client and in total, numbers and bytes: see ``communication``
     regret         {"clients": ..}: (11), the mean over the clients of each one's loss above
                    that of its best kernel; ``spread`` is the standard deviation over the
                    clients, mean over the seeds, ``bound`` theorem 1's right-hand side where
@@ -107,6 +107,8 @@ def prepare(config: Mapping[str, Any], parts: Split | None = None) -> FederatedJ
         protocol.check_budget(algorithm, early, (len(used), 2 * config["D"]), budget)
     parts = split(config) if parts is None else parts
     built = params.build(algorithm.Params, given, len(parts.y), sizes)
+    if not used:  # a network, whose size depends on the data
+        algorithm.model(built, used, parts.X.shape[2], config["D"], config["seed"], budget)
     seeds = [config["seed"] + r for r in range(config["seeds"])]
     resolved = dict(config) | {"clients": len(parts.clients)}
     return FederatedJob(resolved, parts, dictionary, algorithm, built, seeds)
@@ -241,6 +243,7 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
         "scheme": job.config["federation"]["name"],
         "n_clients": K,
         "rounds": T,
+        "rows": job.stream.n_rounds,
         "max_upload": job.config["max_upload"],
         "up": up,
         "down": down,

@@ -43,7 +43,7 @@ def deal(n_rows: int, n_clients: int, n_rounds: int, rng: np.random.Generator | 
     if n_clients * n_rounds > n_rows:
         raise ValueError(
             f"{n_clients} clients with {n_rounds} rounds each need {n_clients * n_rounds} rows, "
-            f"there are {n_rows}: set a smaller clients or federation.rounds"
+            f"there are {n_rows}: set fewer clients or federation.rounds"
         )
     order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
     return order[: n_clients * n_rounds].reshape(n_rounds, n_clients)
@@ -64,7 +64,7 @@ def by_site(
         if sum(shares) > len(rows):
             raise ValueError(
                 f"{n_clients} clients need {sum(shares)} rows of site {name}, there are "
-                f"{len(rows)}: set a smaller clients, federation.home or federation.away"
+                f"{len(rows)}: set fewer clients, federation.home or federation.away"
             )
         for k, part in enumerate(np.split(rows, np.cumsum(shares))[:n_clients]):
             taken[k].append(part)
@@ -134,7 +134,10 @@ def split(config: Mapping[str, Any]) -> Split:
             rows = deal(stream.n_rounds, n_clients, n_rounds, shuffle)
         clients = [str(k + 1) for k in range(n_clients)]
     if len(rows) < 2:
-        raise DataError(f"{name}: {len(rows)} rounds a client; a stream needs at least 2")
+        which = f" of the {len(clients)} that {column} names" if scheme == "column" else ""
+        raise DataError(
+            f"{name}: a client{which} has {len(rows)} rounds; a stream needs at least 2"
+        )
     blocks = list(stream.blocks(65_536))
     X = np.concatenate([block[0] for block in blocks])
     y = np.concatenate([block[1] for block in blocks])

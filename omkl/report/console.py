@@ -75,14 +75,15 @@ def print_run(run: Run, console: Console) -> None:
         table.add_row("mistakes", f"{mistakes:,.1f}{_best_kernel_text(result)}")
     if result["n_kernels"]:  # a network has none
         evaluated = f"{result['kernels_per_round']:.4g} a round"
-        table.add_row("kernels", f"{result['n_kernels']} in the dictionary, {evaluated}")
+        chosen = f", D = {result['D']}" if federated else ""  # from max_upload
+        table.add_row("kernels", f"{result['n_kernels']} in the dictionary, {evaluated}{chosen}")
     if bound := result.get("bound"):
         text = bound.get("skipped") or _bound_text(bound)
         table.add_row("at most", text)
     if classify:
         kept = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
         table.add_row("updates", f"{result['updates_per_kernel']:,.1f} a kernel{kept}")
-    else:
+    elif not federated:  # its clients ask always
         table.add_row("labels", labels_text(result))
     for entry in result["regret"].values():
         if "skipped" in entry:
@@ -110,7 +111,10 @@ def print_run(run: Run, console: Console) -> None:
 
 def _federated_rows(federated: Mapping[str, Any]) -> list[tuple[str, str]]:
     """How many clients, and what goes between each of them and the server."""
-    rows = [("clients", f"{federated['n_clients']}, {federated['scheme'].replace('_', ' ')}")]
+    used = federated["n_clients"] * federated["rounds"]
+    scheme = federated["scheme"].replace("_", " ")
+    told = f"{federated['n_clients']}, {scheme}; {used:,} of {federated['rows']:,} rows"
+    rows = [("clients", told)]
     for way, text in (("up", "to the server"), ("down", "to the client")):
         sent = federated[way]
         limit = federated["max_upload"] if way == "up" else None
