@@ -59,6 +59,7 @@ def test_a_run(tmp_path):
     assert result["status"] == "complete", result
     assert (result["n_rounds"], result["D"], result["n_kernels"]) == (80, 100, 17)
     told = result["federated"]
+    assert (told["rounds"], told["rows"], told["n_clients"]) == (80, 400, 5)
     assert told["up"]["most_numbers_a_round"] == 600 <= told["max_upload"] == 1000
     sent = curves["client_sent"]  # 5 bins of 3 and one of 2, drawn alike
     assert sent.shape == (3, 5, 2) and np.all(sent[..., 0] == 200 * sent[..., 1])
@@ -112,6 +113,10 @@ def test_own_data_with_a_column_of_clients(tmp_path):
         (("algorithm=pof_mkl", "federation=column", "dataset=file"), "dataset.client_column=NAME"),
         (("algorithm=pof_mkl", *SYNTHETIC, "stream.scaling=running"), "scaling=whole or none"),
         (("algorithm=pof_mkl", *SYNTHETIC, "federation.rounds=90"), "need 450 rows"),
+        (("algorithm=pof_mkl", *SYNTHETIC, "precision=float32"), "computes in float64"),
+        (("algorithm=pof_mkl", *SYNTHETIC, "task=classification"), "none in a federation"),
+        (("algorithm=perfedavg", *SYNTHETIC, "max_upload=5"), "already has 8 parameters"),
+        (("algorithm=raker", "clients=3"), "clients=3 is for a federation"),
     ],
 )  # fmt: skip
 def test_what_is_refused(tmp_path, overrides, message):
