@@ -127,6 +127,20 @@ def test_a_client_that_breaks(monkeypatch):
     assert np.isnan(flown.y_hat).sum() == 1 and np.isfinite(flown.theta).all()
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gird"], "gird is no engine"),
+        (["grid", "federation=idd"], "there is no federation=idd. Did you mean iid?"),
+        (["grid", "algorithm=raker"], "no federation is asked for"),
+        (["grid", "rounds=x"], "rounds and timeout are numbers"),
+    ],
+)
+def test_what_cannot_be_flown_is_told(words, message, capsys):
+    assert flower.main(words) in (1, 2)
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.filterwarnings("default")
 def test_the_simulation_engine_gives_the_simulation():
     flown = flower.run_on_simulation(POF, n_rounds=5)

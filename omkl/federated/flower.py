@@ -662,15 +662,23 @@ def difference(overrides: str, flown: Flown) -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
+    from omkl.cli import CommandLine
+
     engine, words = (arguments[0], list(arguments[1:])) if arguments else ("", [])
     if engine not in (*ENGINES, "app"):
+        print(f"omkl: {engine or 'nothing'} is no engine. There are:", file=sys.stderr)
         print(str(__doc__).split("\n\n")[1], file=sys.stderr)
         return 2
     folder = Path(words.pop(0)) if engine == "app" and words else Path("flower-app")
     own = dict(word.split("=", 1) for word in words if word.startswith(("rounds=", "timeout=")))
-    overrides = shlex.join(w for w in words if not w.startswith(("rounds=", "timeout=")))
-    n_rounds, timeout = int(own.get("rounds", 0)), float(own.get("timeout", TIMEOUT))
+    words = [w for w in words if not w.startswith(("rounds=", "timeout="))]
     try:
+        n_rounds, timeout = int(own.get("rounds", 0)), float(own.get("timeout", TIMEOUT))
+    except ValueError:
+        print(f"omkl: rounds and timeout are numbers; got {own}", file=sys.stderr)
+        return 1
+    try:
+        overrides = shlex.join(CommandLine(words).checked())
         job = job_of(overrides)
     except ValueError as error:
         print(f"omkl: {error}", file=sys.stderr)
