@@ -214,14 +214,14 @@ class Buffers(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Room for the features of several rounds, for learners that evaluate every kernel.
+    """Room for the features of several rows, for learners that evaluate every kernel.
 
-    Their arguments are a small matrix product for a tile of rounds, so that the
+    Their arguments are a small matrix product for a tile of rows, so that the
     frequencies are read once for all of them.
 
     angle   (ROWS D,)
-    waves   sines and cosines, (N ROWS D,) each: kernel by kernel, round by round
-    place   (2,) as in ``Buffers``: rounds D and the present round's part of that
+    waves   sines and cosines, (N rows D,) each: kernel by kernel, row by row
+    place   (2,) as in ``Buffers``: rows D and the present row's part of that
     """
 
     angle: np.ndarray
@@ -229,15 +229,18 @@ class Tile(NamedTuple):
     place: np.ndarray
 
 
-ROWS = 4  # rounds of a tile
+ROWS = 4  # of a tile, whose arguments are computed at once
 
 
 def buffers(
-    model: RandomFeatures, every_kernel: bool = False, precision: str = "float64"
+    model: RandomFeatures,
+    every_kernel: bool = False,
+    precision: str = "float64",
+    rows: int = ROWS,
 ) -> Buffers | Tile:
-    """Empty room for the features of a model's rounds."""
+    """Empty room for the features of a model's rounds; ``rows`` of a tile are a choice of speed."""
     N, _, D = model.omega.shape
-    n = N * D * (ROWS if every_kernel else 1)
+    n = N * D * (rows if every_kernel else 1)
     single = precision == "float32"
     waves = (Single if single else Double)(_aligned((n,), precision), _aligned((n,), precision))
     place = np.array([D, 0])
@@ -373,19 +376,27 @@ def transform(model, X, row, kernels, n, buffers):
 
 @part
 def transform_ahead(model, X, row, tile):
-    """Bring the tile to X[row]: one round further, or filled anew at every ``ROWS``-th row."""
+    """Bring the tile to X[row]: one row further, or filled anew where it is used up.
+
+    The rows of X are visited in their order. Kernel by kernel: its frequencies stay near
+    while all rows of the tile need them.
+    """
     D = model.theta.shape[1] // 2
-    if row % ROWS:
+    if row > 0 and tile.place[1] + D < tile.place[0]:
         tile.place[1] += D
         return
-    rows = min(ROWS, X.shape[0] - row)
-    for i in range(model.padded.shape[0]):
-        if rows == ROWS:
-            _arguments_of_four(model.padded, D, i, X, row, tile.angle)
-        else:
-            for r in range(rows):
-                _arguments(model.padded, D, i, X, row + r, tile.angle, r * D)
-        fill(tile.waves, rows * D, tile.angle, i * rows * D)
+    N = model.padded.shape[0]
+    rows = min(tile.waves.sin.shape[0] // (N * D), X.shape[0] - row)
+    for i in range(N):
+        r = 0
+        while r + ROWS <= rows:
+            _arguments_of_four(model.padded, D, i, X, row + r, tile.angle)
+            fill(tile.waves, ROWS * D, tile.angle, (i * rows + r) * D)
+            r += ROWS
+        if r < rows:
+            for s in range(r, rows):
+                _arguments(model.padded, D, i, X, row + s, tile.angle, (s - r) * D)
+            fill(tile.waves, (rows - r) * D, tile.angle, (i * rows + r) * D)
     tile.place[0] = rows * D
     tile.place[1] = 0
 

@@ -47,8 +47,10 @@ PACKAGE = Path(__file__).parent
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
     core = ["jit", "vector", "engine", "features", "kernels", "perceptrons", "sampling"]
-    core += ["support", "weights"]
-    return [PACKAGE / f"{name}.py" for name in core] + sorted(PACKAGE.glob("algorithms/**/*.py"))
+    core += ["support", "weights", "federated/protocol"]
+    folders = ("algorithms", "federated/algorithms")
+    files = [path for folder in folders for path in sorted(PACKAGE.glob(f"{folder}/**/*.py"))]
+    return [PACKAGE / f"{name}.py" for name in core] + files
 
 
 @functools.cache

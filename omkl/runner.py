@@ -27,6 +27,7 @@ import omkl
 from omkl import (
     algorithms,
     comparators,
+    federated,
     jit,
     kernels,
     labels,
@@ -39,6 +40,9 @@ from omkl.cores import cores, default_threads
 from omkl.datasets import DataError, Stream, download, open_stream, open_streams
 from omkl.datasets.download import sha256_of
 from omkl.engine import Algorithm, Learner, Schedule, check_precision, draw_features
+from omkl.federated.job import FederatedJob
+from omkl.federated.job import compute as compute_federated
+from omkl.federated.job import prepare as prepare_federated
 from omkl.metrics import Recorder, label_cost, mean_and_deviation
 from omkl.results import Run
 
@@ -50,6 +54,7 @@ Progress = Callable[[str, int, int | None, float | None], None]
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
 
 
+FEATURES = 50  # D of a learner without a federation
 UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open yet
 MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
 
@@ -87,13 +92,25 @@ class Job(NamedTuple):
     streams: list[Stream] = []  # noqa: RUF012
 
 
-def prepare(config: Mapping[str, Any]) -> Job:
+def prepare(config: Mapping[str, Any]) -> Job | FederatedJob:
     """Check a configuration against the data, and build what it names.
 
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
     _check_settings(config)
     config = with_task(config)
+    if config["federation"]["name"] != "none":
+        together = prepare_federated(config)
+        return together._replace(config=_portable(together.config, together.stream))
+    if config["algorithm"]["name"] in federated.names():
+        raise ValueError(
+            f"{config['algorithm']['name']} learns in a federation: add federation=iid clients=K, "
+            "federation=by_site or federation=column"
+        )
+    if config["clients"] is not None:
+        raise ValueError(f"clients={config['clients']} is for a federation: add federation=iid")
+    if config["D"] is None:
+        config["D"] = FEATURES
     dictionary = kernels.dictionary(config["kernels"])
     given = dict(config["algorithm"])
     algorithm = algorithms.load(given.pop("name"))
@@ -134,7 +151,7 @@ def with_task(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     dataset, stream = dict(config["dataset"]), dict(config["stream"])
     name = config["algorithm"]["name"]
-    own = algorithms.load(name).task
+    own = task_of(name)
     either = "path" in dataset or "n_centres" in dataset  # an own file, or the synthetic stream
     task = config.get("task") or ("classification" if either and own == "classification" else None)
     task = task or dataset["task"]
@@ -144,16 +161,22 @@ def with_task(config: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{dataset['name']} is a data set for {dataset['task']}, not for {task}")
     dataset["task"] = task
     if own != task:
-        fitting = [n for n in algorithms.names() if algorithms.load(n).task == task]
+        together = federated if config["federation"]["name"] != "none" else algorithms
+        fitting = [n for n in together.names() if task_of(n) == task]
         raise ValueError(
             f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task}; for "
-            f"that there are: {', '.join(fitting)}"
+            f"that there are: {', '.join(fitting) or 'none in a federation'}"
         )
     if stream["order"] is None:
         shuffle = task == "classification" and "file" in dataset
         stream["order"] = "shuffled" if shuffle else "file"
     rest = {key: value for key, value in config.items() if key != "task"}
     return {**rest, "dataset": dataset, "stream": stream}
+
+
+def task_of(name: str) -> str:
+    """The task of an algorithm, in a federation or not."""
+    return "regression" if name in federated.names() else algorithms.load(name).task
 
 
 _streams: dict[str, tuple[tuple[Any, ...] | None, Stream]] = {}
@@ -206,8 +229,9 @@ def _require_memory(n_kernels: int, stream: Stream, on_budget: bool) -> None:
 def _check_settings(config: Mapping[str, Any]) -> None:
     """Types and ranges of what belongs to no algorithm and no data set."""
     regret = config["regret"]
-    whole = [("D", 1), ("seeds", 1), ("seed", 0), ("block", 1)]
+    whole = [("seeds", 1), ("seed", 0), ("block", 1)]
     numbers = [(key, config[key], low) for key, low in whole]
+    numbers += [] if config["D"] is None else [("D", config["D"], 1)]
     numbers += [(f"regret.{key}", regret[key], 0) for key in ("max_rounds", "kernel_ridge_rounds")]
     if config["threads"] is not None:
         numbers.append(("threads", config["threads"], 1))
@@ -257,12 +281,15 @@ def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(name: str) -> tuple[str, ...]:
-    return algorithms.load(name).Params._fields  # type: ignore[attr-defined]
+    known = federated if name in federated.names() else algorithms
+    return known.load(name).Params._fields
 
 
 @functools.cache
 def _parameters_of_all() -> frozenset[str]:
-    return frozenset(field for name in algorithms.names() for field in _parameters(name))
+    return frozenset(
+        field for name in (*algorithms.names(), *federated.names()) for field in _parameters(name)
+    )
 
 
 def key_of(config: Mapping[str, Any]) -> str:
@@ -327,7 +354,10 @@ def run(
             tracker = _prepare_tracking(config)
             from omkl import classification
 
-            if job.algorithm.task == "classification":
+            if isinstance(job, FederatedJob):
+                n_threads = config["threads"] or default_threads()
+                result, curves = compute_federated(job, n_threads, _threads, progress)
+            elif job.algorithm.task == "classification":
                 result, curves = classification.compute(job, progress)
             else:
                 result, curves = compute(_with_labels(job, source, folder), progress)
@@ -904,6 +934,7 @@ def _sources_digest() -> str:
     digest = hashlib.sha256(jit.fingerprint().encode())
     names = ["kernels", "graphs", "params", "comparators", "metrics", "classification"]
     names += ["mistake_bounds", "runner", "labels"]
+    names += [f"federated/{name}" for name in ("job", "simulation", "split")]
     files = [jit.PACKAGE / f"{n}.py" for n in names] + sorted(jit.PACKAGE.glob("datasets/*.py"))
     for path in files:
         digest.update(path.read_bytes())

@@ -7,6 +7,7 @@ sections:
 
 limits    throughput of what a round is made of: the least time that it could take
 learners  every algorithm beside that least time
+federated a client's round of every federated learner, beside it and beside NumPy
 peers     NumPy, JAX, scikit-learn, river (`make bench` installs them)
 startup   from the shell prompt to the first round
 sizes     a round against N, D, d and M
@@ -28,7 +29,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import learners, limits, peers, report, scale, setting
+from benchmarks import federated, learners, limits, peers, report, scale, setting
 
 from omkl import runner
 
@@ -99,7 +100,7 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
         elapsed = time.perf_counter() - start
         print(f"\n## {name} ({elapsed:.0f} s)\n\n{report.section(name, bench)}", flush=True)
 
-    if "learners" in wanted and "limits" not in wanted:
+    if {"learners", "federated"} & set(wanted) and "limits" not in wanted:
         wanted = ["limits", *wanted]
     section("limits", lambda: limits.measure(extent.seconds))
 
@@ -113,6 +114,12 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
         return learners.beside(found, bench["limits"])
 
     section("learners", beside_the_limits)
+    section(
+        "federated",
+        lambda: learners.beside(
+            federated.measure(rows, extent.turns, extent.seconds), bench["limits"]
+        ),
+    )
     section(
         "peers",
         lambda: peers.measure(rows, extent.turns, extent.rounds, extent.rounds_of_libraries),

@@ -8,10 +8,12 @@ import json
 import bench
 import numpy as np
 import pytest
+from benchmarks import federated as federations
 from benchmarks import learners, limits, peers, peers_numpy, report, scale, setting
 from benchmarks.timing import deciles, interleaved, ratios
 
-from omkl import algorithms, checks
+from omkl import algorithms, checks, federated
+from omkl.federated.checks import streams
 
 ROUNDS = checks.ROUNDS  # past round 300, where graphs are kept
 CHANGES = {"M": 3, "rank": 2}
@@ -68,6 +70,24 @@ def test_libraries_predict_the_same_with_one_kernel(package, name):
     np.testing.assert_allclose(run(X, y), case.learner().partial_fit(X, y).y_hat, rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("name", federated.names())
+def test_numpy_predicts_the_same_in_a_federation(name):
+    X, y = streams(40)
+    case = federations.case(name, checks.DICTIONARY, X.shape[2], budget=300)
+    if name == "pof_mkl":
+        for M, xi in ((1, 1.0), (2, 0.3)):
+            drawing = case._replace(params=case.params._replace(M=M, xi=xi))
+            _same_federation(drawing, X, y)
+    _same_federation(case, X, y)
+
+
+def _same_federation(case, X, y):
+    stream = federations.in_numpy(case, X.shape[1])
+    ours = case.federation(X.shape[1]).partial_fit(X, y).y_hat
+    both = [stream(X[:15], y[:15]), stream(X[15:], y[15:])]  # it goes on where it was
+    np.testing.assert_allclose(np.concatenate(both), ours, rtol=0, atol=1e-8)
+
+
 def test_a_peer_that_is_not_installed_says_so(monkeypatch):
     monkeypatch.setattr(peers, "installed", lambda package: False)
     X, y = checks.stream()
@@ -112,6 +132,13 @@ def test_least_time_of_a_round():
     assert exact["least_us"] == pytest.approx(100 * (3 * 2.0 + 2 * 5 * 0.25) / 1e3)
 
 
+def test_least_time_of_a_round_of_a_client():
+    work = {"N": 3, "D": 10, "d": 5, "learned": 2}
+    us = (3 * 10 * (1.0 + 5 * 0.1) + (2 * 3 + 4 * 2) * 10 * 0.25) / 1e3
+    assert limits.least(work, MACHINE)["least_us"] == pytest.approx(us)
+    assert limits.least({"parameters": 100}, MACHINE)["least_us"] == pytest.approx(225 / 1e3)
+
+
 def test_memory_sets_the_least_time_where_coefficients_leave_the_caches():
     work = {"evaluated": 100.0, "distinct": 100, "N": 100, "D": 10, "d": 1}  # 16 kB of theta
     assert limits.least(work, MACHINE)["set_by"] == "memory"
@@ -139,7 +166,16 @@ def test_every_algorithm_has_a_row(monkeypatch):
     missing = [row["algorithm"] for row in rows if "missing" in row]
     assert sorted(measured + missing) == sorted(algorithms.names())
     kinds = {row["algorithm"]: row["kind"] for row in rows if "kind" in row}
-    assert (kinds["raker"], kinds["sfg"], kinds["omkr"]) == tuple(limits.GOALS)
+    assert (kinds["raker"], kinds["sfg"], kinds["omkr"]) == tuple(limits.GOALS)[:3]
+
+
+def test_every_federated_learner_has_a_row():
+    X, y = checks.stream()
+    rows = setting.Rows("made up", X, y)
+    found = learners.beside(federations.measure(rows, turns=1, seconds=0.0), MACHINE)
+    assert [row["algorithm"] for row in found] == federated.names()
+    assert all(row["kind"] == limits.FEDERATED and row["times"][0] > 0.0 for row in found)
+    assert report.federated_table({"federated": found}).count("POF-MKL") == 1
 
 
 def test_a_task_without_a_measurement_is_named(monkeypatch):

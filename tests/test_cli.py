@@ -59,7 +59,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
     [
         (
             "algorithm=rakr",
-            "there is no algorithm=rakr. Did you mean raker? There are: amkl, amkl_aks, gf, ",
+            "there is no algorithm=rakr. Did you mean raker? There are: amkl, amkl_aks, em_kofl, ",
         ),
         ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
         ("kernels=rbf42", "Did you mean rbf41? There are: gauss13, gaussian17, omkc16, rbf41"),
@@ -67,12 +67,12 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
         (
             "algorithm=raker algorithm.M=5",
-            "raker has no algorithm.M (but amkl, amkl_aks, gf, sfg, sfg_mkl, sfg_mkl_r, sfg_r",
+            "raker has no algorithm.M (but amkl, amkl_aks, gf, pof_mkl, sfg, sfg_mkl, sfg_mkl_r",
         ),
         ("+algorithm.foo=5", "there is no algorithm.foo with sfg_r."),
         (
             "sede=3",
-            "there is no sede. Did you mean seed? There are: algorithm, dataset, kernels, task, D",
+            "there is no sede. Did you mean seed? There are: algorithm, dataset, kernels, feder",
         ),
         ("M=5", "Did you mean algorithm.M?"),
         ("stream.scalling=whole", "Did you mean stream.scaling?"),

@@ -9,11 +9,11 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import kernels, results, runner
+from omkl import federated, kernels, results, runner
 from omkl.cli import CommandLine, conf_folder
 from omkl.datasets import prepare
 
-GROUPS = ("algorithm", "dataset", "kernels")
+GROUPS = ("algorithm", "dataset", "kernels", "federation")
 CHOICES = [(group, name) for group in GROUPS for name in CommandLine([]).groups()[group]]
 ALGORITHMS = [name for group, name in CHOICES if group == "algorithm"]
 
@@ -45,10 +45,13 @@ def test_composes(group: str, name: str):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_runs_in_miniature(name: str, tmp_path: Path):
-    task = runner.algorithms.load(configuration(f"algorithm={name}")["algorithm"]["name"]).task
+    rows, federation = 60, ["federation=none"]
+    if name in federated.names():
+        rows, federation = 120, ["federation=iid", "clients=2"]
+    task = runner.task_of(configuration(f"algorithm={name}")["algorithm"]["name"])
     config = configuration(
-        f"algorithm={name}", "dataset.rows=60", "kernels=gaussian17", "D=4", "seeds=2",
-        "tracking=none", "figures=false", f"outputs={tmp_path}", f"task={task}",
+        f"algorithm={name}", f"dataset.rows={rows}", "kernels=gaussian17", "D=4", "seeds=2",
+        "tracking=none", "figures=false", f"outputs={tmp_path}", f"task={task}", *federation,
     )  # fmt: skip
     outcome = runner.run(config)
     assert outcome.status == "complete", outcome.run.result
@@ -60,8 +63,8 @@ def test_runs_in_miniature(name: str, tmp_path: Path):
 def test_yaml_states_every_parameter(name: str):
     """Only what the YAML states can be set on the command line and is shown by --help."""
     config = configuration(f"algorithm={name}")
-    params = runner.algorithms.load(config["algorithm"]["name"]).Params
-    assert set(config["algorithm"]) - {"name"} == set(params._fields)
+    fields = runner._parameters(config["algorithm"]["name"])
+    assert set(config["algorithm"]) - {"name"} == set(fields)
 
 
 def test_help_lists_every_choice_and_setting():

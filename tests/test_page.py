@@ -122,7 +122,7 @@ def test_page(specs, outputs, tmp_path):
         text = " ".join(text.split())
         for table in specs:
             assert f"table {table.table}: {table.title}" in text
-        assert "Of 232 published numbers" in text
+        assert "Of 340 published numbers" in text
         assert "the first 8 of 40 lines" in text
         assert "the first 8 of 21 lines" in text
         assert "96 points: the divergence" in text
@@ -197,9 +197,10 @@ def test_every_cell_of_every_table_composes():
             for variant in spec.variants.values():
                 key = (f"algorithm={variant.algorithm}", *variant.overrides)
                 expected[key] = tables._settings(variant)
-        for variant in table.sweep.variants if table.sweep else ():
-            key = (f"algorithm={variant.algorithm}", *variant.overrides)
-            expected[key] = tables._settings(variant)
+        for sweep in table.sweeps:
+            for variant in sweep.variants:
+                key = (f"algorithm={variant.algorithm}", *variant.overrides)
+                expected[key] = tables._settings(variant)
     typed = {job[0] for job in found}
     for name in ("sfg", "sfg_r", "sfg_mkl", "sfg_mkl_r", "gf_v1"):
         assert f"algorithm=recovered/{name}" in typed

@@ -7,8 +7,11 @@ task           "regression" | "classification"
 labels         of a classification: what stands in the target's column; of two labels the
                first is -1 and the second +1, of more each is a class against the rest
 file           path below a data folder, see ``omkl.datasets.download``
-format         text | csv | excel | mat | libsvm; with delimiter, header, decimal, encoding;
-               array: the only one of a mat file
+format         text | csv | zip | excel | mat | libsvm; with delimiter, header, decimal,
+               encoding; array: the only one of a mat file
+members        of a zip: {file in it: its digest}, read one below the other; a digest is
+               sha256:HEX, git:HEX (id of the git blob) or null
+member_column  of a zip: a last column with the name of the file, without its ending
 columns        names, for files without a header
 inputs         list of names or 1-based positions, a range "3-23", or null: all other
                numeric columns
@@ -20,12 +23,15 @@ uci, url       number in the UCI repository, address of the zip
 member         the file's name in the zip; null if it cannot be fetched automatically
 by_hand        how to get it in that case
 sha256         of the file; null accepts any
+sites          column that names where a row comes from, for federation=by_site
+federated      clients and rounds of a published federation of these data
 licence, citation, notes
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,6 +42,8 @@ from omkl.datasets import download, kept
 from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from omkl.datasets.readers import Table
 
 TASKS = ("regression", "classification")
@@ -121,6 +129,78 @@ def open_streams(
     ]
 
 
+def open_with_column(
+    dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], column: str | int | None
+) -> tuple[Stream, np.ndarray | None]:
+    """A stream of known length, and what ``column`` says of each of its rows (T,).
+
+    The column can be of words; it is an input only if ``dataset.inputs`` names it. With
+    column None there is nothing to say. Raises DataError as ``open_stream``.
+    """
+    stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
+    limit, scaling, order = _stream_options(stream_cfg)
+    labelled = stream_cfg.get("labels", "data") == "data"
+    if order != "file" or scaling == "running" or not labelled:
+        raise DataError(
+            "a federation takes stream.order=file (its rows are dealt out at random, or by a "
+            "column), stream.scaling=whole or none (there is no one order in time), and "
+            "stream.labels=data."
+        )
+    name = str(dataset_cfg["name"])
+    if "path" not in dataset_cfg and column is None:
+        return open_stream(dataset_cfg, stream_cfg), None
+    if "n_centres" in dataset_cfg:
+        raise DataError(f"{name}: made on the fly, it has no columns of words.")
+    return _open_frame(dataset_cfg, name, limit, scaling, column)
+
+
+def _open_frame(
+    cfg: Mapping[str, Any], name: str, limit: int | None, scaling: str, column: str | int | None
+) -> tuple[Stream, np.ndarray | None]:
+    from omkl.datasets import readers
+
+    labels = _labels(cfg, name)
+    if "path" in cfg:
+        path, frame = readers.read_own(cfg)
+        found = download.Found(path, download.sha256_of(path))
+    else:
+        found = download.obtain(cfg)
+        frame = _prepared_frame(cfg, name, found)
+    columns, rows, values = _columns_of(frame, cfg, name, labels or None, column)
+    missing = cfg.get("missing", "error")
+    told = None
+    if column is not None:
+        told = frame.iloc[:, _place(frame, column, name)].to_numpy()
+        if missing == "drop":
+            whole = ~np.isnan(values).any(axis=1)
+            values, rows, told = values[whole], rows[whole], told[whole]
+        told = told[:limit]
+    table = readers.ArrayTable(values, rows, columns)
+    stream = Stream(
+        readers.TableSource(table, found.path.name if "path" in cfg else name, missing, False),
+        name=name,
+        task=cfg.get("task", "regression"),
+        scaling=scaling,
+        limit=limit,
+        survey=True,
+        provenance=functools.partial(_provenance, cfg, name, found, missing, "file"),
+        labels=labels,
+    )
+    return stream, told
+
+
+def _place(frame: pd.DataFrame, column: str | int, name: str) -> int:
+    """The position of a column that is given by its name or its 1-based position."""
+    names = [str(known) for known in frame.columns]
+    if isinstance(column, int) and 1 <= column <= len(names):
+        return column - 1
+    if column in names:
+        return names.index(str(column))
+    near = difflib.get_close_matches(str(column), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise DataError(f"{name}: no column {column!r}.{hint} Columns: {', '.join(names[:40])}")
+
+
 def _labels(cfg: Mapping[str, Any], name: str) -> tuple[Any, ...]:
     """The labels of a classification, () of a regression."""
     task = cfg.get("task", "regression")
@@ -163,12 +243,8 @@ def _open_own(
     missing = cfg.get("missing", "error")
 
     def provenance() -> dict[str, Any]:
-        fingerprint = {
-            "name": path.name,
-            "bytes": path.stat().st_size,
-            "sha256": download.sha256_of(path),
-        }
-        return {"name": name, "files": [fingerprint], "missing": missing, "order": "file"}
+        found = download.Found(path, download.sha256_of(path))
+        return _provenance(cfg, name, found, missing, "file")
 
     return Stream(
         TableSource(table, path.name, missing, causal),
@@ -228,7 +304,6 @@ def _open_catalogued(
     from omkl.datasets import readers
 
     labels = _labels(cfg, name)
-    steps = cfg.get("prepare") or {}
     table, found = held or _read_catalogued(cfg, name, in_memory=order == "shuffled")
     if order == "shuffled":
         assert isinstance(table, readers.ArrayTable)
@@ -237,24 +312,8 @@ def _open_catalogued(
     source: Source = readers.TableSource(table, name, missing, causal)
 
     def provenance() -> dict[str, Any]:
-        return {
-            "name": name,
-            "title": cfg.get("title"),
-            "files": [
-                {
-                    "name": cfg["file"],
-                    "bytes": found.path.stat().st_size,
-                    "sha256": found.sha256,
-                }
-            ],
-            "uci": cfg.get("uci"),
-            "url": cfg.get("url"),
-            "licence": cfg.get("licence"),
-            "citation": cfg.get("citation"),
-            "missing": missing,
-            "prepare": steps,
-            "order": order if order == "file" else {"shuffled": seed},
-        }
+        order_of_rows = order if order == "file" else {"shuffled": seed}
+        return _provenance(cfg, name, found, missing, order_of_rows)
 
     return Stream(
         source,
@@ -267,6 +326,23 @@ def _open_catalogued(
         labels=labels,
         labelled=labelled,
     )
+
+
+def _provenance(
+    cfg: Mapping[str, Any], name: str, found: download.Found, missing: str, order: Any
+) -> dict[str, Any]:
+    """Where the rows of a file come from; of an own file only which one it is."""
+    own = "path" in cfg
+    file = {
+        "name": found.path.name if own else cfg["file"],
+        "bytes": found.path.stat().st_size,
+        "sha256": found.sha256,
+    }
+    told = {"name": name, "files": [file], "missing": missing, "order": order}
+    if own:
+        return told
+    known = ("title", "uci", "url", "licence", "citation")
+    return told | {key: cfg.get(key) for key in known} | {"prepare": cfg.get("prepare") or {}}
 
 
 def _read_catalogued(cfg: Mapping[str, Any], name: str, in_memory: bool) -> _Held:
@@ -286,28 +362,56 @@ def _prepared(
     cfg: Mapping[str, Any], name: str, found: download.Found, labels: tuple[Any, ...] | None
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Values (n, d + 1) with the target last, their rows in the file (n,), and names."""
-    from omkl.datasets import prepare, readers
+    from omkl.datasets import readers
 
-    steps = cfg.get("prepare") or {}
     if cfg.get("format") == "libsvm":
         sparse = readers.LibsvmTable(found.path, {**cfg, "labels": labels})
         pieces = list(sparse.raw())
         values = np.concatenate([piece[0] for piece in pieces])
         _require_rows(cfg, name, found, len(values))
         return values, np.concatenate([piece[1] for piece in pieces]), sparse.names
+    names, rows, values = _columns_of(_prepared_frame(cfg, name, found), cfg, name, labels)
+    return values, rows, names
+
+
+def _prepared_frame(cfg: Mapping[str, Any], name: str, found: download.Found) -> pd.DataFrame:
+    """A file of the catalogue after all steps of its preparation that do not scale."""
+    from omkl.datasets import prepare, readers
+
+    steps = cfg.get("prepare") or {}
+    prepare.check_steps(steps, name)
     frame = readers.read_frame(found.path, cfg, steps.get("first_rows"))
     frame = prepare.prepare_rows(frame, steps, name)
     _require_rows(cfg, name, found, len(frame))
+    return frame
+
+
+def _columns_of(
+    frame: pd.DataFrame,
+    cfg: Mapping[str, Any],
+    name: str,
+    labels: Sequence[Any] | None,
+    besides: str | int | None = None,
+) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Names of the chosen columns, the rows' numbers in the file, the values (n, d + 1).
+
+    Where no inputs are named, the column ``besides`` is none of them.
+    """
+    from omkl.datasets import prepare, readers
+
+    numeric = readers.numeric_columns(frame)
+    if besides is not None:
+        numeric[_place(frame, besides, name)] = False
     columns = readers.choose_columns(
         [str(column) for column in frame.columns],
-        readers.numeric_columns(frame),
+        numeric,
         cfg.get("inputs"),
         cfg.get("target"),
         name,
     )
     rows = frame.index.to_numpy() + 1
     values = readers.frame_values(frame, columns, rows, name, labels)
-    return prepare.scale_inputs(values, steps), rows, columns.names
+    return columns.names, rows, prepare.scale_inputs(values, cfg.get("prepare") or {})
 
 
 def _require_rows(cfg: Mapping[str, Any], name: str, found: download.Found, n: int) -> None:

@@ -73,7 +73,13 @@ def _list(entries: Mapping[str, Mapping[str, Any]]) -> int:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("name", "rows", "inputs", "target", "where", "licence"):
         justify: Literal["left", "right"] = "right" if title in ("rows", "inputs") else "left"
-        table.add_column(title, justify=justify, overflow="fold", no_wrap=title == "name")
+        table.add_column(
+            title,
+            justify=justify,
+            overflow="fold",
+            no_wrap=title == "name",
+            min_width=len("not here (fetch)") if title == "where" else None,
+        )
     for name, entry in entries.items():
         table.add_row(
             name,

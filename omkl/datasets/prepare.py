@@ -5,6 +5,9 @@ Steps of ``prepare:`` in a data set's YAML, applied in this order:
 first_rows     keep this many rows from the top of the file
 drop           {column, equals}: leave out rows that have this value
 keep           {column, at_most}: leave out rows above this value
+complete       true: leave out rows with a blank in any column of the file
+rows_each      {column, rows}: keep so many rows, the first, of each value of the column
+codes          columns of words; a word becomes the number of words seen before it
 time_of_day    column of clock times, becomes the fraction of the day
 one_hot        {all_but}: every column but this one becomes a 0/1 column a value, in their order
 scale_inputs   {shift, divide}: (x + shift) / divide, for all inputs alike
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STEPS = (
-    "first_rows", "drop", "keep", "time_of_day", "one_hot", "scale_inputs", "scale_columns",
+    "first_rows", "drop", "keep", "complete", "rows_each", "codes", "time_of_day", "one_hot",
+    "scale_inputs", "scale_columns",
 )  # fmt: skip
 
 
@@ -44,6 +48,16 @@ def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> p
         frame = frame[_column(frame, drop["column"], where) != drop["equals"]]
     if keep := steps.get("keep"):
         frame = frame[_column(frame, keep["column"], where) <= keep["at_most"]]
+    if steps.get("complete"):
+        frame = frame[frame.notna().all(axis=1)]
+    if each := steps.get("rows_each"):
+        groups = frame.groupby(_column(frame, each["column"], where), sort=False)
+        short = {name: n for name, n in groups.size().items() if n < each["rows"]}
+        if short:
+            raise DataError(f"{where}: dataset.prepare.rows_each={each['rows']}, there are {short}")
+        frame = groups.head(each["rows"])
+    for words in steps.get("codes") or ():
+        frame = frame.assign(**{words: _column(frame, words, where).factorize()[0]})
     if clock := steps.get("time_of_day"):
         fractions = [_fraction_of_day(cell, clock, where) for cell in _column(frame, clock, where)]
         frame = frame.assign(**{clock: fractions})

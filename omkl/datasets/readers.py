@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import hashlib
+import io
 import itertools
 import re
 import warnings
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -562,6 +565,24 @@ def open_own(cfg: Mapping[str, Any]) -> tuple[Path, Table]:
     return path, CsvTable(path, cfg)
 
 
+def read_own(cfg: Mapping[str, Any]) -> tuple[Path, pd.DataFrame]:
+    """The file of ``dataset.path`` as a whole, for data that are held in memory."""
+    import pandas as pd
+
+    path, _ = open_own(cfg)
+    name = path.name.lower()
+    if name.endswith(".libsvm"):
+        raise DataError(f"{path.name}: in a federation own data are a CSV or a Parquet file.")
+    with reading(path):
+        if name.endswith(".parquet"):
+            frame = pd.read_parquet(path)
+        else:
+            with _strict_about_lengths():
+                frame = pd.read_csv(path, **csv_options(cfg))
+    frame.columns = list(column_names(frame, cfg, path.name))
+    return path, frame
+
+
 def _no_such_file(path: Path) -> str:
     folder = path.absolute().parent
     if not folder.is_dir():
@@ -638,8 +659,9 @@ def _first_line(error: BaseException) -> str:
 def read_frame(path: Path, cfg: Mapping[str, Any], n_rows: int | None = None) -> pd.DataFrame:
     """The file of a catalogue entry as a frame whose index counts rows from 0.
 
-    ``format``: text (columns between blanks), csv, excel, or mat (arrays X and y, the
-    columns then being x1, x2, ... and y; or the one that ``array`` names).
+    ``format``: text (columns between blanks), csv, zip (CSV files in a zip, one below the
+    other), excel, or mat (arrays X and y, the columns then being x1, x2, ... and y; or the
+    one that ``array`` names).
     """
     form = cfg.get("format")
     if form in ("csv", "text"):
@@ -648,14 +670,19 @@ def read_frame(path: Path, cfg: Mapping[str, Any], n_rows: int | None = None) ->
         options = csv_options({**cfg, "delimiter": None} if form == "text" else cfg)
         with reading(path), _strict_about_lengths():
             frame = pd.read_csv(path, nrows=n_rows, **options)
+    elif form == "zip":
+        frame = _read_zip(path, cfg)
     elif form == "excel":
         frame = _read_excel(path, cfg)
     elif form == "mat":
         frame = _read_mat(path, cfg.get("array"))
     else:
-        known = "text, csv, excel, mat, libsvm"
+        known = "text, csv, zip, excel, mat, libsvm"
         raise DataError(f"{cfg['name']}: dataset.format={form!r} is none of {known}.")
-    frame.columns = list(column_names(frame, cfg, path.name))
+    names = list(column_names(frame, cfg, path.name))
+    if form == "zip" and cfg.get("member_column"):
+        names[-1] = cfg["member_column"]
+    frame.columns = names
     return frame
 
 
@@ -672,6 +699,47 @@ def column_names(frame: pd.DataFrame, cfg: Mapping[str, Any], where: str) -> tup
     if not cfg.get("header", True):
         return tuple(f"x{k + 1}" for k in range(frame.shape[1]))
     return tuple(str(name).strip() for name in frame.columns)
+
+
+def _read_zip(path: Path, cfg: Mapping[str, Any]) -> pd.DataFrame:
+    """The files of ``members``, found by name in any folder of the zip, each with its digest."""
+    import pandas as pd
+
+    frames = []
+    try:
+        with zipfile.ZipFile(path) as archive:
+            inside = {PurePosixPath(name).name: name for name in archive.namelist()}
+            for member, digest in cfg["members"].items():
+                if member not in inside:
+                    there = ", ".join(sorted(inside)) or "nothing"
+                    raise DataError(f"{cfg['name']}: {path} holds no {member}, but {there}.")
+                content = archive.read(inside[member])
+                _check_digest(content, digest, f"{cfg['name']}: {member} in {path}")
+                with reading(path), _strict_about_lengths():
+                    frame = pd.read_csv(io.BytesIO(content), **csv_options(cfg))
+                if cfg.get("member_column"):  # read_frame gives it its name
+                    frame[len(frame.columns)] = PurePosixPath(member).stem
+                frames.append(frame)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{path.name}: cannot be read, it may be damaged: {error}") from error
+    return pd.concat(frames, ignore_index=True)
+
+
+def _check_digest(content: bytes, digest: str | None, what: str) -> None:
+    """``digest``: sha256:HEX, git:HEX (the id of a git blob), or None for any content."""
+    if digest is None:
+        return
+    kind, _, wanted = digest.partition(":")
+    if kind == "git":
+        found = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    else:
+        found = hashlib.sha256(content).hexdigest()
+    if found != wanted:
+        raise DataError(
+            f"{what} is not the file it should be.\n  expected {digest}\n  found    "
+            f"{kind}:{found}\nGet the zip anew; for another version set its digest in "
+            "dataset.members to null."
+        )
 
 
 def _read_excel(path: Path, cfg: Mapping[str, Any]) -> pd.DataFrame:

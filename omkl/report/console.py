@@ -66,37 +66,67 @@ def print_run(run: Run, console: Console) -> None:
     else:
         table.add_row("MSE", f"{mse_text(result)}   ({over}{where})")
     table.add_row("stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs")
+    federated = result.get("federated")
+    if federated:
+        for row in _federated_rows(federated):
+            table.add_row(*row)
     if classify:
         mistakes = sum(result["mistakes"]) / n_seeds
         table.add_row("mistakes", f"{mistakes:,.1f}{_best_kernel_text(result)}")
-    table.add_row(
-        "kernels",
-        f"{result['n_kernels']} in the dictionary, {result['kernels_per_round']:.4g} a round",
-    )
+    if result["n_kernels"]:  # a network has none
+        evaluated = f"{result['kernels_per_round']:.4g} a round"
+        chosen = f", D = {result['D']}" if federated else ""  # from max_upload
+        table.add_row("kernels", f"{result['n_kernels']} in the dictionary, {evaluated}{chosen}")
     if bound := result.get("bound"):
         text = bound.get("skipped") or _bound_text(bound)
         table.add_row("at most", text)
     if classify:
         kept = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
         table.add_row("updates", f"{result['updates_per_kernel']:,.1f} a kernel{kept}")
-    else:
+    elif not federated:  # its clients ask always
         table.add_row("labels", labels_text(result))
     for entry in result["regret"].values():
         if "skipped" in entry:
             continue
         spread = "" if entry["std"] is None else f" ± {entry['std']:.2f}"
         table.add_row("regret", f"{entry['mean']:.2f}{spread} above {entry['label']}")
-    rate = result["n_rounds"] * n_seeds / result["seconds"]
+        if entry.get("spread") is not None:
+            text = f"{entry['spread']:.2f}, standard deviation over the clients"
+            table.add_row("  spread", text)
+        if entry.get("bound") is not None:
+            table.add_row("  bound", f"{entry['bound']:.1f} for each client (theorem 1)")
+    n_clients = federated["n_clients"] if federated else 1
+    rate = result["n_rounds"] * n_clients * n_seeds / result["seconds"]
     threads = result["threads"]
     table.add_row(
         "time",
         f"{result['seconds']:.2f} s on {threads} thread{'s' if threads > 1 else ''}, "
-        f"{rate:,.0f} rounds/s over all seeds",
+        f"{rate:,.0f} {'client-' if federated else ''}rounds/s over all seeds",
     )
     console.print(table)
     for entry in result["regret"].values():
         if "skipped" in entry:
             console.print(f"Not computed: {entry['label']} ({entry['skipped']}).")
+
+
+def _federated_rows(federated: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How many clients, and what goes between each of them and the server."""
+    used = federated["n_clients"] * federated["rounds"]
+    scheme = federated["scheme"].replace("_", " ")
+    told = f"{federated['n_clients']}, {scheme}; {used:,} of {federated['rows']:,} rows"
+    rows = [("clients", told)]
+    for way, text in (("up", "to the server"), ("down", "to the client")):
+        sent = federated[way]
+        limit = federated["max_upload"] if way == "up" else None
+        rows.append(
+            (
+                text,
+                f"{sent['numbers_a_round']:,.0f} numbers a client-round"
+                + (f" (allowed {limit:,})" if limit else "")
+                + f", {sent['bytes'] / 1e6:.3g} MB a client",
+            )
+        )
+    return rows
 
 
 def _bound_text(bound: Mapping[str, Any]) -> str:

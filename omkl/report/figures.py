@@ -33,8 +33,10 @@ N_COLUMNS = 3
 
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
     """The figures of one run; the paths written."""
+    from omkl.report.federated_figures import clients
+
     classify = run.complete and measure(run.result) is ERROR_RATE
-    regression = (mse, labels, regret, weights, usage)
+    regression = (mse, labels, regret, weights, usage, clients)
     drawn = (mse, mistakes, weights, updates) if classify else regression
     return [path for draw in drawn for path in draw(run, folder)]
 
@@ -127,8 +129,10 @@ def regret(run: Run, folder: Path | None = None) -> list[Path]:
 
 
 def weights(run: Run, folder: Path | None = None) -> list[Path]:
-    """Expert weights (R, N) after the last round, over the dictionary."""
+    """Expert weights (R, N) after the last round, over the dictionary; nothing without any."""
     _need_complete(run)
+    if "weights" not in run.curves:
+        return []
     values = run.curves["weights"]
     mean, std = mean_std(values)
     uniform = 1 / values.shape[1]
@@ -166,8 +170,13 @@ def weights(run: Run, folder: Path | None = None) -> list[Path]:
 
 
 def usage(run: Run, folder: Path | None = None) -> list[Path]:
-    """Share of the rounds in which each kernel was evaluated, over the dictionary."""
+    """Share of the rounds in which each kernel was evaluated, over the dictionary.
+
+    Nothing for a federation, where all are.
+    """
     _need_complete(run)
+    if "usage" not in run.curves:
+        return []
     mean, std = mean_std(run.curves["usage"] / run.result["n_rounds"])
     with style.applied():
         figure, panels = _dictionary(run)

@@ -35,6 +35,7 @@ PAPERS = {
     "graph-aided-jmlr": "JMLR",
     "graph-aided-arxiv-v1": "arXiv v1",
     "active-mkl": "Active MKL",
+    "federated-pof": "Federated",
 }
 
 

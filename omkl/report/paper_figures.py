@@ -2,7 +2,8 @@
 
 ``jmlr`` draws figures 3 to 6 of Ghari and Shen's JMLR paper and their regret beside the
 theorems, ``arxiv_v1`` the two of its first version, ``active`` figures 2 and 3 of Hong and
-Chae's paper. Only PNG: they belong to a page.
+Chae's paper, ``federated`` those of Ghari and Shen's on federations. Only PNG: they belong to
+a page.
 """
 
 from __future__ import annotations
@@ -185,6 +186,50 @@ def against_selected(tables: Sequence[Filled], metric: str, folder: Path, name: 
     datasets = list(dict.fromkeys(cell.spec.dataset for cell in cells))
     label = "MSE × 10⁻³" if metric == "mse_e3" else "run time of a seed, s"
     return _panels(datasets, draw, handles, "selected kernels M", label, folder, name)
+
+
+def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
+    """Figures 1 and 2 of the federated paper, theorem 1, and what personal weights are worth."""
+    from omkl.report import federated_figures as fed
+
+    table = filled.get("pof_table3")
+    if table is None:
+        return []
+    written = _written(table)
+    recovered = _of_variant(filled, "pof_table3", "recovered")
+    pof = [run for run in written if run.result["algorithm"] == "pof_mkl"]
+    rivals = [run for run in written if run.result["algorithm"] == "vm_kofl"]
+    drawn = _drawn(
+        fed.regret_over_time([*rivals, *pof], folder, "federated_regret"),
+        "Federated, figure 1: regret of the clients, their mean, over time, as written.",
+    )
+    drawn += _drawn(
+        fed.beside_theorem_1(pof, folder, "federated_theorem_1"),
+        "The same beside theorem 1, which holds for every client; the bars at the end reach from "
+        "the client and seed of least regret to those of most.",
+    )
+    swept = [run for run in table.swept if run.result["algorithm"] == "pof_mkl"]
+    with_xi = {run.result["dataset"] for run in swept}
+    of_1 = [run for run in pof if run.result["params"]["M"] < 51]
+    explored = [*swept, *(run for run in of_1 if run.result["dataset"] in with_xi)]
+    drawn += _drawn(
+        fed.exploration(explored, folder, "federated_exploration"),
+        "Federated, figure 2: regret of the clients over the exploration rate xi, as written.",
+    )
+    alike = [run for run in table.swept if run.result["algorithm"] == "vm_kofl"]
+    found = [run for run in recovered if run.result["algorithm"] == "pof_mkl"]
+    compared = (
+        ("written", [*rivals, *pof], "as written, both with weights of step 1/sqrt(T)"),
+        ("recovered", [*alike, *found], "both with weights of step 0.5, the recovered one"),
+    )
+    for name, runs, how in compared:
+        own = [run for run in runs if run.result["federated"]["scheme"] == "by_site"]
+        drawn += _drawn(
+            fed.personalisation(own, folder, f"federated_clients_{name}"),
+            "All clients of data dealt out by site, by their regret: POF-MKL with weights of the "
+            f"client's own, vM-KOFL with one combination for all; {how}.",
+        )
+    return drawn
 
 
 def regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:

@@ -43,6 +43,12 @@ TITLES = {
     "omkc_da_o": "OMKC DA-O",
     "omkc_sua_o": "OMKC SUA-O",
     "omkc_uniform": "equal votes",
+    "pof_mkl": "POF-MKL",
+    "vm_kofl": "vM-KOFL",
+    "em_kofl": "eM-KOFL",
+    "ofmkl_avg": "OFMKL-Avg",
+    "ofskl": "OFSKL",
+    "perfedavg": "PerFedAvg",
 }
 
 # Okabe and Ito's colours without yellow, which vanishes on white paper. The three

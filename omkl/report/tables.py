@@ -15,7 +15,8 @@ A file of conf/table
 A cell's settings come from the table, then its row, then its column:
 
     published, where  the algorithm in published.csv; further columns of it, as {M: 10}
-    metric            mse_e3 | al_efficiency | runtime_s
+    metric            mse_e3 | al_efficiency | runtime_s | mean_client_regret |
+                      client_regret_spread
     dataset           data set
     algorithm         ours, as the paper is written; null where there is none
     released          ours, as the authors' code was released; null where there is none
@@ -29,8 +30,8 @@ Each of the three is the name of a file of conf/algorithm, or ``{algorithm: that
 overrides: [..]}`` with overrides of its own; a row or column may have the overrides alone, for
 the algorithm that another one names.
 
-A table may have a ``sweep`` for a figure: ``{dataset, algorithms, overrides, seeds, vary:
-{setting: [values]}}``, every combination of which is run besides.
+A table may have ``sweeps`` for figures: a list of ``{dataset, algorithms, overrides, seeds,
+vary: {setting: [values]}}``, every combination of which is run besides.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from omkl.metrics import mean_and_deviation
 from omkl.report import style
@@ -319,12 +322,14 @@ def _number(value: float | None, form: str) -> str:
 class Metric:
     """A quantity of published.csv: its name in print and how a run measures it.
 
-    ``judged`` says whether a difference gets a verdict.
+    ``judged`` says whether a difference gets a verdict. ``std_of`` names the metric whose
+    published deviation is this one's published number.
     """
 
     heading: str
     judged: bool
     measure: Callable[[Mapping[str, Any]], tuple[float, float | None]]
+    std_of: str | None = None
 
 
 def _mse(result: Mapping[str, Any]) -> tuple[float, float | None]:
@@ -336,11 +341,27 @@ def _efficiency(result: Mapping[str, Any]) -> tuple[float, float | None]:
     return result["al_efficiency"], result["al_efficiency_std"]
 
 
+def _seconds(result: Mapping[str, Any]) -> tuple[float, float | None]:
+    """Of one seed; of a federation the mean over its clients."""
+    n_clients = result["federated"]["n_clients"] if "federated" in result else 1
+    return mean_and_deviation(np.asarray(result["seconds_per_seed"]) / n_clients)
+
+
+def _regret(result: Mapping[str, Any]) -> tuple[float, float | None]:
+    return result["regret"]["clients"]["mean"], result["regret"]["clients"]["std"]
+
+
+def _spread(result: Mapping[str, Any]) -> tuple[float, float | None]:
+    return result["regret"]["clients"]["spread"], None
+
+
 METRICS = {
     "mse_e3": Metric("MSE × 10⁻³", True, _mse),
     "al_efficiency": Metric("AL_eff", True, _efficiency),
-    "runtime_s": Metric(
-        "run time, s", False, lambda result: mean_and_deviation(result["seconds_per_seed"])
+    "runtime_s": Metric("run time, s", False, _seconds),
+    "mean_client_regret": Metric("regret of the clients, mean", True, _regret),
+    "client_regret_spread": Metric(
+        "regret of the clients, spread", True, _spread, std_of="mean_client_regret"
     ),
 }
 
@@ -406,7 +427,7 @@ class Table:
     columns: tuple[str, ...]
     specs: tuple[tuple[Spec, ...], ...]  # rows x columns
     footnotes: tuple[Footnote, ...]
-    sweep: Sweep | None = None
+    sweeps: tuple[Sweep, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -500,7 +521,7 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
         loaded: Any = OmegaConf.to_container(OmegaConf.load(source))
         spec = dict(loaded)
     keys = {"name", "title", "paper", "table", "columns", "rows"}
-    _check_keys(spec, keys, {"footnotes", "sweep"} | _CELL_KEYS, "the table")
+    _check_keys(spec, keys, {"footnotes", "sweeps"} | _CELL_KEYS, "the table")
     for what in ("row", "column"):
         for line in spec[f"{what}s"]:
             _check_keys(line, {"label"}, _CELL_KEYS, f"a {what}")
@@ -529,7 +550,7 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
             tuple(_spec(spec, row, column) for column in spec["columns"]) for row in spec["rows"]
         ),
         footnotes=tuple(footnotes),
-        sweep=_sweep(spec["sweep"]) if spec.get("sweep") else None,
+        sweeps=tuple(_sweep(given) for given in spec.get("sweeps") or ()),
     )
     for line in table.specs:
         for cell in line:
@@ -538,7 +559,7 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
 
 
 def _sweep(given: Mapping[str, Any]) -> Sweep:
-    _check_keys(given, {"dataset", "algorithms", "vary"}, {"overrides", "seeds"}, "the sweep")
+    _check_keys(given, {"dataset", "algorithms", "vary"}, {"overrides", "seeds"}, "a sweep")
     common = given.get("overrides") or ()
     settings = [[f"{name}={value}" for value in values] for name, values in given["vary"].items()]
     variants = [
@@ -608,10 +629,10 @@ def jobs(table: Table) -> list[list[str]]:
                 if _settings(variant) is not None:
                     common = (f"algorithm={variant.algorithm}", f"dataset={spec.dataset}")
                     found[*common, *variant.overrides, f"seeds={spec.seeds}"] = None
-    if table.sweep:
-        for variant in table.sweep.variants:
-            common = (f"algorithm={variant.algorithm}", f"dataset={table.sweep.dataset}")
-            found[*common, *variant.overrides, f"seeds={table.sweep.seeds}"] = None
+    for sweep in table.sweeps:
+        for variant in sweep.variants:
+            common = (f"algorithm={variant.algorithm}", f"dataset={sweep.dataset}")
+            found[*common, *variant.overrides, f"seeds={sweep.seeds}"] = None
     return [list(job) for job in found]
 
 
@@ -631,7 +652,8 @@ def fill(table: Table, runs: Iterable[Run]) -> Filled:
                 for column, spec in zip(table.columns, line, strict=True)
             )
         )
-    return Filled(table, tuple(cells), _swept(table.sweep, runs) if table.sweep else ())
+    swept = tuple(run for sweep in table.sweeps for run in _swept(sweep, runs))
+    return Filled(table, tuple(cells), swept)
 
 
 def _swept(sweep: Sweep, runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -692,10 +714,10 @@ def published_numbers() -> tuple[dict[str, str], ...]:
 
 
 def _published(table: Table, spec: Spec) -> tuple[float, float | None]:
+    std_of = METRICS[spec.metric].std_of
     wanted = {
         "paper": table.paper,
-        "table": table.table,
-        "metric": spec.metric,
+        "metric": std_of or spec.metric,
         "algorithm": spec.published,
         "dataset": spec.dataset,
         **spec.where,
@@ -704,9 +726,13 @@ def _published(table: Table, spec: Spec) -> tuple[float, float | None]:
         line
         for line in published_numbers()
         if all(line.get(name) == str(value) for name, value in wanted.items())
+        and table.table in line["table"].split("/")  # a number may stand in two tables
     ]
     if len(found) != 1:
+        wanted |= {"table": table.table}
         raise ValueError(f"published.csv has {len(found)} lines with {wanted}, not one")
+    if std_of is not None:
+        return float(found[0]["std"]), None
     return float(found[0]["value"]), float(found[0]["std"]) if found[0]["std"] else None
 
 
@@ -761,9 +787,9 @@ def _missing_file(dataset: str) -> str | None:
 
 
 def _exists(module: str) -> bool:
-    from omkl import algorithms  # imports the compiler, which most reports do without
+    from omkl import algorithms, federated  # import the compiler, which most reports do without
 
-    return module in algorithms.names()
+    return module in algorithms.names() or module in federated.names()
 
 
 def _settings(variant: Variant) -> dict[str, Any] | None:

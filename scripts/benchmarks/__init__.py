@@ -2,6 +2,7 @@
 
 limits    what can this machine do, and so: how fast could a round be at best?
 learners  how fast is a round of each algorithm?
+federated how fast is a client's round in a federation?
 peers     how fast is the same work in NumPy, scikit-learn, river and JAX?
 scale     what does a round cost at other sizes; how long do long streams and large sweeps take?
 report    all of it as Markdown and plots

@@ -22,6 +22,9 @@ chosen kernels |S| D (s + d r + 4 c). The choice needs the last round, so the ar
                where all the kernels that were evaluated lie with their coefficients,
                8 D (d + 2) bytes each.
 exact kernels  over t support rows: N t e + d t c for each kind of distance.
+a client's     N D (s + d p + 2 c) for the output of all kernels, and 4 D c for each row that it
+round          learns, sends and the server adds up. A network of P parameters has no kernels:
+               9 P c, two passes forth, two back, two steps and the server's sum.
 
 Where the coefficients, 16 D bytes a kernel, exceed the last cache, they have to be read and
 written in every round: not less than 32 |S| D bytes at the speed of a copy. The larger of
@@ -44,7 +47,8 @@ from omkl.vector import LANES, fma, load, store
 from omkl.weights import exp_of_pack
 
 ALL, CHOSEN, EXACT = "all kernels", "chosen kernels", "exact kernels"
-GOALS = {ALL: 1.6, CHOSEN: 2.5, EXACT: 2.0}
+FEDERATED = "a client's round"
+GOALS = {ALL: 1.6, CHOSEN: 2.5, EXACT: 2.0, FEDERATED: 2.5}
 USUAL_CACHES = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}  # where the system does not tell
 Limits = dict[str, Any]
 
@@ -186,8 +190,17 @@ def least(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
 
     Random features: ``evaluated`` of ``N`` kernels (a mean), ``distinct`` of them in all,
     with ``D`` features of ``d`` inputs. Exact kernels: ``evaluated`` kernels of so many
-    ``kinds`` over ``support`` rows (a mean) of ``d`` inputs.
+    ``kinds`` over ``support`` rows (a mean) of ``d`` inputs. A client of a federation:
+    ``learned`` rows of the ``N`` that it evaluates, or a network of ``parameters``.
     """
+    if "parameters" in work:
+        least_us = 9.0 * work["parameters"] * limits["cached_add_ns"] / 1e3
+        return {"kind": FEDERATED, "least_us": least_us, "set_by": "arithmetic"}
+    if "learned" in work:
+        N, D, d = work["N"], work["D"], work["d"]
+        evaluate = N * D * (limits["sincos_ns"] + d * limits["peak_add_ns"])
+        adds = (2.0 * N * D + 4.0 * work["learned"] * D) * limits["cached_add_ns"]
+        return {"kind": FEDERATED, "least_us": (evaluate + adds) / 1e3, "set_by": "arithmetic"}
     n, d = work["evaluated"], work["d"]
     if "support" in work:
         row_ns = n * limits["exp_add_ns"] + work["kinds"] * d * limits["cached_add_ns"]

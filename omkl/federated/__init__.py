@@ -1,0 +1,30 @@
+"""Federated online learning: K clients, each with a stream of its own, and a server.
+
+``protocol`` holds the steps of a round and the compiled loop, ``algorithms`` one file a
+learner, ``simulation`` a whole federation in one process, ``split`` how rows become clients,
+``sides`` server and client on their own, ``flower`` the same sides as Flower apps.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from omkl.federated.protocol import FederatedAlgorithm
+
+
+def names() -> list[str]:
+    """Names of all federated algorithms, as typed after ``algorithm=``."""
+    from omkl.federated import algorithms
+
+    return sorted(module.name for module in pkgutil.iter_modules(algorithms.__path__))
+
+
+def load(name: str) -> FederatedAlgorithm:
+    """The federated algorithm of that name; ValueError lists what exists."""
+    if name not in names():
+        raise ValueError(
+            f"{name} does not learn in a federation. Those that do: {', '.join(names())}. "
+            "Without a federation: federation=none"
+        )
+    return importlib.import_module(f"omkl.federated.algorithms.{name}").algorithm

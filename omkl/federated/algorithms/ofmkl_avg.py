@@ -1,0 +1,74 @@
+"""OFMKL-Avg: kernels learned one by one with Fed-OMD; the prediction is their plain mean.
+
+Paper    A. Mitra, H. Hassani, G. J. Pappas, "Online Federated Learning", IEEE CDC, 2021
+         (Fed-OMD); as described for the comparison in Ghari and Shen, "Personalized Online
+         Federated Learning with Multiple Kernels", NeurIPS 2022, section 4.
+Task     regression; K clients and a server.
+Round    1. The server sends theta_i of all N kernels.
+         2. Client k predicts the mean of theta_i'z_i(x) over the kernels.
+         3. It sends theta_i - eta grad L_i of all kernels,
+            L_i = (theta_i'z_i - y)^2 + lam ||theta_i||^2.
+         4. The server takes their mean.
+Symbols  eta  step size of theta, > 0, a schedule
+         lam  regularisation, >= 0
+Cost     a client: O(N D d) time a round, 2 N D numbers sent; the server: O(K N D).
+Bound    O(sqrt(T)) of each kernel against the best function in its space; none of the mean.
+Differs  from the paper: none; mirror descent with the Euclidean norm, one local step.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from omkl.engine import Schedule, at
+from omkl.federated.algorithms.vm_kofl import step_every
+from omkl.federated.protocol import average, choose_every, evaluate, register
+from omkl.jit import part
+from omkl.params import NON_NEGATIVE
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    lam: NON_NEGATIVE
+
+
+@part
+def mean(values):
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += values[i]
+    return total / values.shape[0]
+
+
+def select(params, server, own, k, t, u, room, message):
+    choose_every(server, room, message)
+
+
+def predict(params, server, own, k, t, X, row, room):
+    evaluate(server.model, X, row, room)
+    return mean(room.f)
+
+
+def local(params, server, own, k, t, y, y_hat, room, message):
+    penalty = params.lam * mean(server.model.norm2)
+    room.own_loss[0] = (y_hat - y) * (y_hat - y) + penalty
+    step_every(at(params.eta, t), params.lam, server, y, room, message)
+
+
+def aggregate(params, server, t, n_clients):
+    average(server, n_clients)
+
+
+def upload(params: Params, N: int, W: int) -> int:
+    return N * W
+
+
+algorithm = register(
+    __name__,
+    Params,
+    select=select,
+    predict=predict,
+    local=local,
+    aggregate=aggregate,
+    upload=upload,
+)

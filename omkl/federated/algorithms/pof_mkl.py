@@ -1,0 +1,152 @@
+"""POF-MKL: every client weighs the kernels by itself and sends M of them a round.
+
+Paper    P. M. Ghari, Y. Shen, "Personalized Online Federated Learning with Multiple
+         Kernels", NeurIPS 2022, algorithms 1 and 2.
+Task     regression; K clients and a server.
+Round    1. The server sends theta_i of all N kernels.
+         2. Client k sorts the kernels by its weights w_ik, largest first, and cuts them
+            into m = ceil(N/M) bins of M (the last may be smaller). It draws a bin from
+            q_j = (1 - xi) u_j / U + xi / m, u_j the sum of its weights over bin j.  (8)
+         3. It predicts the mean of theta_i'z_i(x) over all kernels weighted by w_ik.  (6)
+         4. w_ik <- w_ik exp(-eta_k L_i), L_i = (theta_i'z_i - y)^2 + lam ||theta_i||^2. (7)
+         5. It sends theta_i - eta grad L_i / q_j for the kernels i of its bin.         (9)
+         6. The server takes the mean over all K clients, where a client that did not send
+            kernel i counts with theta_i as it was.                                     (10)
+Symbols  eta    step size of theta, > 0, a schedule
+         eta_k  step size of the clients' weights, > 0, a schedule
+         lam    regularisation, >= 0
+         xi     exploration rate, in (0, 1]
+         M      kernels that a client sends a round, 1..N
+Cost     a client: O(N D d + N log N) time a round, O(N D d) memory, 2 M D numbers sent;
+         the server: O(K M D) time a round.
+Bound    theorem 1: each client's regret against its best kernel is at most
+         ln N / eta_k + eta_k T / 2; losses in [0, 1].
+Differs  from the paper: none. Readings: the bins are cut by the weights before this round's
+         update, as (8) has it; of equal weights the kernel of the smaller index comes first;
+         bins are cut by weight for xi = 1 too, where the paper says that nothing needs to be
+         sorted, since algorithm 1 does. The released module has one step size for theta and
+         the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import numpy as np
+
+from omkl.engine import Schedule, at
+from omkl.features import RandomFeatures
+from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
+from omkl.jit import part
+from omkl.params import NON_NEGATIVE, UP_TO_N, Range
+from omkl.weights import mean_by_shares, softmax, weighted_mean
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class Params(NamedTuple):
+    eta: Schedule
+    eta_k: Schedule
+    lam: NON_NEGATIVE
+    xi: Annotated[float, Range(0.0, 1.0, open_low=True)]
+    M: UP_TO_N
+
+
+class Client(NamedTuple):
+    """What the clients keep to themselves."""
+
+    log_w: np.ndarray  # (K, N)
+    order: np.ndarray  # (K, N) int64 kernels by weight, largest first
+
+
+def keeps(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures, K: int) -> Client:
+    N = len(dictionary)
+    return Client(np.zeros((K, N)), np.tile(np.arange(N), (K, 1)))
+
+
+@part
+def sort_by_weight(log_w, order):
+    """Bring ``order`` (N,) up to date: it hardly changes from round to round."""
+    for a in range(1, order.shape[0]):
+        i = order[a]
+        b = a
+        while b > 0 and (
+            log_w[order[b - 1]] < log_w[i] or (log_w[order[b - 1]] == log_w[i] and order[b - 1] > i)
+        ):
+            order[b] = order[b - 1]
+            b -= 1
+        order[b] = i
+
+
+def select(params, server, own, k, t, u, room, message):
+    log_w = own.log_w[k]
+    order = own.order[k]
+    N = order.shape[0]
+    softmax(log_w, room.w)
+    if params.M == N:
+        choose_every(server, room, message)
+        return
+    sort_by_weight(log_w, order)
+    n_bins = (N + params.M - 1) // params.M
+    below = 0.0
+    start = 0
+    for j in range(n_bins):
+        start = j * params.M
+        weight = 0.0
+        for a in range(start, min(start + params.M, N)):
+            weight += room.w[order[a]]
+        q = (1.0 - params.xi) * weight + params.xi / n_bins
+        below += q
+        room.p[0] = q
+        if u[0] < below:
+            break
+    stop = min(start + params.M, N)
+    for a in range(start, stop):
+        message.rows[a - start] = order[a]
+    message.n[0] = stop - start
+
+
+def predict(params, server, own, k, t, X, row, room):
+    evaluate(server.model, X, row, room)
+    return weighted_mean(own.log_w[k], room.f, room.every, room.f.shape[0])
+
+
+def local(params, server, own, k, t, y, y_hat, room, message):
+    log_w = own.log_w[k]
+    N = room.f.shape[0]
+    norm2 = mean_by_shares(room.w, server.model.norm2, room.every, N)
+    room.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
+    eta_k = at(params.eta_k, t)
+    for i in range(N):
+        error = room.f[i] - y
+        room.loss[i] = error * error + params.lam * server.model.norm2[i]
+        log_w[i] -= eta_k * room.loss[i]
+    step = at(params.eta, t) / room.p[0]
+    for j in range(message.n[0]):
+        i = message.rows[j]
+        slope = 2.0 * step * (room.f[i] - y)
+        shrink = 1.0 - 2.0 * step * params.lam
+        step_into(server.model, i, message, j, room.buffers, slope, shrink)
+
+
+def aggregate(params, server, t, n_clients):
+    average(server, n_clients)
+
+
+def upload(params: Params, N: int, W: int) -> int:
+    return params.M * W
+
+
+algorithm = register(
+    __name__,
+    Params,
+    keeps=keeps,
+    select=select,
+    predict=predict,
+    local=local,
+    aggregate=aggregate,
+    upload=upload,
+    draws=(1, 0),
+)

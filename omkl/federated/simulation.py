@@ -1,0 +1,127 @@
+"""A whole federation in one process: all clients in compiled code, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from omkl.federated import protocol
+from omkl.federated.protocol import FederatedAlgorithm
+
+if TYPE_CHECKING:
+    from omkl.kernels import Kernel
+
+
+class FederatedTrace(NamedTuple):
+    """y_hat (n, K), given before each label; regret (n, K) after each round, as in (11)."""
+
+    y_hat: np.ndarray
+    regret: np.ndarray
+
+
+class Federation:
+    """One federated learner on the streams of K clients: its states, generators and clock.
+
+    Parameters
+    ----------
+    algorithm
+        From ``omkl.federated.load``.
+    params
+        An ``algorithm.Params``.
+    dictionary
+        N kernels.
+    d, D
+        Inputs, and random features a kernel.
+    seed
+        Integer >= 0. Features are those that every algorithm sees for this seed; the server
+        and each client draw from generators of their own.
+    n_clients
+        K >= 1.
+    max_upload
+        Numbers that a client may send in a round; ValueError if the algorithm could exceed it.
+    model
+        Shared parameters to start from in place of fresh ones.
+    """
+
+    def __init__(
+        self,
+        algorithm: FederatedAlgorithm,
+        params: Any,
+        dictionary: Sequence[Kernel],
+        d: int,
+        D: int,
+        seed: int,
+        n_clients: int,
+        max_upload: int | None = None,
+        model: Any = None,
+    ) -> None:
+        kernels = algorithm.kernels(params, dictionary)
+        if model is None:
+            model = algorithm.model(params, kernels, d, D, seed, max_upload)
+        N, W = model.theta.shape
+        protocol.check_budget(algorithm, params, (N, W), max_upload)
+        self.algorithm = algorithm
+        self.params = params
+        self.d = d
+        self.n_clients = n_clients
+        self.server = protocol.blank_server(algorithm, model)
+        self.own = algorithm.keeps(params, kernels, model, n_clients)
+        protocol.tell_states_apart(self.own, model)
+        server_rng, *self._client_rngs = protocol.generators(seed, n_clients)
+        self._server_rng = server_rng
+        self.t = 0
+        self.losses = np.zeros((n_clients, 1 + N))  # cumulative: prediction, then kernels
+        self.sent = np.zeros((n_clients, 2), dtype=np.int64)  # numbers and rows, to the server
+        self.used = np.zeros(N, dtype=np.int64)  # messages that held a row
+        self.worst = np.zeros(2)  # largest squared error of a prediction, largest kernel's loss
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._run = protocol.compiled_for(type(self.params), protocol.run_rounds)
+        self._room = protocol.blank_room(self.algorithm, self.server.model)
+        self._message = protocol.blank_message(self.algorithm, self.params, self.server.model)
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> FederatedTrace:
+        """n rounds: X (n, K, d), y (n, K). Any split into blocks gives the same numbers."""
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        y = np.ascontiguousarray(y, dtype=np.float64)
+        K = self.n_clients
+        if X.ndim != 3 or X.shape[1:] != (K, self.d) or y.shape != X.shape[:2]:
+            raise ValueError(
+                f"a block is X (n, {K}, {self.d}) and y (n, {K}); got X {X.shape}, y {y.shape}"
+            )
+        n = len(y)
+        a, b = self.algorithm.draws
+        u = np.stack([rng.random((n, a)) for rng in self._client_rngs], axis=1)
+        v = self._server_rng.random((n, b))
+        trace = FederatedTrace(np.empty((n, K)), np.empty((n, K)))
+        self._run(
+            self.params,
+            self.server,
+            self.own,
+            self.t,
+            X,
+            y,
+            u,
+            v,
+            self._room,
+            self._message,
+            trace.y_hat,
+            self.losses,
+            trace.regret,
+            self.sent,
+            self.used,
+            self.worst,
+        )
+        self.t += n
+        return trace
+
+    def __getstate__(self) -> dict[str, Any]:
+        left_out = ("_run", "_room", "_message")
+        return {k: v for k, v in self.__dict__.items() if k not in left_out}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()

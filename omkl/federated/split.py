@@ -1,0 +1,144 @@
+"""Which rows of a data set become whose: the streams of K clients, T rounds each.
+
+iid       rows are dealt out at random, T to each client
+in_turn   rows are dealt out in the order of the file, one to each client in turn
+by_site   client k is at home at site k mod S: ``home`` rows of its site and ``away`` rows of
+          every other, in random order; no row goes to two clients
+column    the rows with one value of a column are one client's, in the order of the file
+
+One split serves all seeds of a run, as the published experiments vary the random features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.datasets import DataError, Stream, catalogue
+
+
+class Split(NamedTuple):
+    """The streams of all clients.
+
+    X, y     (T, K, d) and (T, K), scaled as the whole data set is
+    clients  K names
+    rows     (T, K) int64, rows of the data set from 0
+    stream   the data set
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    clients: list[str]
+    rows: np.ndarray
+    stream: Stream
+
+
+def deal(n_rows: int, n_clients: int, n_rounds: int, rng: np.random.Generator | None) -> np.ndarray:
+    """Rows (T, K) dealt out at random, or in their order without ``rng``.
+
+    ValueError if there are too few.
+    """
+    if n_clients * n_rounds > n_rows:
+        raise ValueError(
+            f"{n_clients} clients with {n_rounds} rounds each need {n_clients * n_rounds} rows, "
+            f"there are {n_rows}: set fewer clients or federation.rounds"
+        )
+    order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
+    return order[: n_clients * n_rounds].reshape(n_rounds, n_clients)
+
+
+def by_site(
+    sites: np.ndarray, n_clients: int, home: int, away: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows (T, K), T = home + away (S - 1), from the sites (n,) of all rows.
+
+    ValueError names a site with too few rows.
+    """
+    names, code = np.unique(sites, return_inverse=True)
+    taken: list[list[np.ndarray]] = [[] for _ in range(n_clients)]
+    for s, name in enumerate(names):
+        shares = [home if k % len(names) == s else away for k in range(n_clients)]
+        rows = rng.permutation(np.flatnonzero(code == s))
+        if sum(shares) > len(rows):
+            raise ValueError(
+                f"{n_clients} clients need {sum(shares)} rows of site {name}, there are "
+                f"{len(rows)}: set fewer clients, federation.home or federation.away"
+            )
+        for k, part in enumerate(np.split(rows, np.cumsum(shares))[:n_clients]):
+            taken[k].append(part)
+    return np.stack([rng.permutation(np.concatenate(parts)) for parts in taken], axis=1)
+
+
+def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, list[str]]:
+    """Rows (T, K) in their order, and the clients' names; T is the fewest rows of a client.
+
+    ValueError where a client has fewer rows than ``n_rounds``.
+    """
+    names = list(dict.fromkeys(labels.tolist()))
+    groups = [np.flatnonzero(labels == name) for name in names]
+    fewest = min(range(len(names)), key=lambda k: len(groups[k]))
+    n = len(groups[fewest]) if n_rounds is None else n_rounds
+    if n > len(groups[fewest]):
+        raise ValueError(
+            f"client {names[fewest]} has {len(groups[fewest])} rows, federation.rounds={n}"
+        )
+    return np.stack([rows[:n] for rows in groups], axis=1), [str(name) for name in names]
+
+
+def split(config: Mapping[str, Any]) -> Split:
+    """The clients' streams of a resolved configuration.
+
+    Raises ValueError (DataError for data) that says what is wrong and what to do.
+    """
+    dataset, federation = config["dataset"], config["federation"]
+    scheme, n_clients, n_rounds = federation["name"], config["clients"], federation["rounds"]
+    published = dataset.get("federated") or {}
+    name = dataset["name"]
+    column = None
+    if scheme == "by_site":
+        column = dataset.get("sites")
+        if column is None:
+            raise DataError(
+                f"{name} does not say which column names the site of a row (dataset.sites). Use "
+                "federation=iid, or federation=column with dataset=file"
+            )
+    elif scheme == "column":
+        column = dataset.get("client_column")
+        if column is None:
+            raise DataError("federation=column: say which column: dataset.client_column=NAME")
+        if n_clients is not None:
+            raise ValueError("federation=column has as many clients as the column has values")
+    stream, labels = catalogue.open_with_column(dataset, config["stream"], column)
+    if stream.n_rounds is None:
+        raise DataError(f"{name}: the number of rows is not known")
+    # The third child: features and selection draw from the first and the second.
+    rng = np.random.default_rng(np.random.SeedSequence(config["seed"]).spawn(3)[2])
+    if scheme == "column":
+        assert labels is not None
+        rows, clients = by_column(labels, n_rounds)
+    else:
+        n_clients = n_clients or published.get("clients")
+        if n_clients is None:
+            raise ValueError("how many clients? Set clients=K")
+        if scheme == "by_site":
+            assert labels is not None
+            rows = by_site(labels, n_clients, federation["home"], federation["away"], rng)
+            if n_rounds is not None:
+                rows = rows[:n_rounds]
+        else:
+            most = stream.n_rounds // n_clients
+            n_rounds = n_rounds or published.get("rounds") or most
+            shuffle = rng if scheme == "iid" else None
+            rows = deal(stream.n_rounds, n_clients, n_rounds, shuffle)
+        clients = [str(k + 1) for k in range(n_clients)]
+    if len(rows) < 2:
+        which = f" of the {len(clients)} that {column} names" if scheme == "column" else ""
+        raise DataError(
+            f"{name}: a client{which} has {len(rows)} rounds; a stream needs at least 2"
+        )
+    blocks = list(stream.blocks(65_536))
+    X = np.concatenate([block[0] for block in blocks])
+    y = np.concatenate([block[1] for block in blocks])
+    return Split(X[rows], y[rows], clients, rows, stream)

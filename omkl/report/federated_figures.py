@@ -1,0 +1,169 @@
+"""Figures of federated runs: regret of the clients, its spread, and theorem 1.
+
+Shapes: R seeds, P recorded rounds, K clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from omkl.report import figures, style
+from omkl.results import Run
+
+BOUND = "theorem 1"
+
+
+def clients(run: Run, folder: Path | None = None) -> list[Path]:
+    """Mean regret over time beside theorem 1, and every client's regret in the end.
+
+    Nothing for a run that is no federation of kernel learners.
+    """
+    if "client_regret" not in run.curves:
+        return []
+    t = run.curves["t"]
+    chosen = figures.drawn_rounds(t)
+    with style.applied():
+        figure = Figure(figsize=(figures.WIDTH, 3.6))
+        left, right = figure.subplots(1, 2)
+        mean, std = figures.mean_std(run.curves["regret_clients"][:, chosen])
+        figures.band_line(left, t[chosen], mean, std, 0, "mean over the clients")
+        if "bound" in run.curves:
+            bound = run.curves["bound"][chosen]
+            left.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=BOUND)
+            style.log_axis(left.yaxis, max(1e-2, 0.5 * float(mean[len(mean) // 50])), 2 * bound[-1])
+        figures.round_axis(left, t[chosen])
+        left.set(xlabel="round t", ylabel="regret against the best kernel")
+        left.legend(loc="best")
+        _sorted_clients(right, run, 0, "")
+        right.set(xlabel="clients by regret", ylabel="regret after the last round")
+        title = f"{style.name_of(run)} on {run.result['dataset']}: regret of the clients"
+        figure.suptitle(style.wrapped(title, 90), fontsize=10)
+        return style.save(figure, folder or run.folder, "clients")
+
+
+def _sorted_clients(axes: Axes, run: Run, index: int, label: str) -> None:
+    """Each client's regret, mean over the seeds, smallest first; the seeds' deviation as a band."""
+    mean, std = figures.mean_std(run.curves["client_regret"])
+    order = np.argsort(mean)
+    share = (np.arange(len(mean)) + 0.5) / len(mean)
+    looks = style.look(index) | {"marker": ""}
+    axes.plot(share, mean[order], label=label, **looks)
+    if std is not None:
+        low, high = (mean - std)[order], (mean + std)[order]
+        axes.fill_between(share, low, high, color=looks["color"], alpha=0.15, linewidth=0)
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.5, 1], ["least", "median", "most"])
+
+
+def regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
+    """Figure 1: a panel a data set with the mean regret of the clients of its runs."""
+    return _panels(runs, folder, name, _draw_regret)
+
+
+def beside_theorem_1(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
+    """The same on a logarithmic axis, the theorem above it, all clients' regrets at the end."""
+    return _panels([run for run in runs if "bound" in run.curves], folder, name, _draw_bound)
+
+
+def personalisation(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
+    """A panel a data set: all clients by their regret; the flatter, the more alike they fare."""
+    return _panels(runs, folder, name, _draw_clients)
+
+
+def _draw_regret(axes: Axes, run: Run, index: int) -> None:
+    t = run.curves["t"]
+    chosen = figures.drawn_rounds(t, limit=figures.N_DRAWN_SMALL)
+    mean, std = figures.mean_std(run.curves["regret_clients"][:, chosen])
+    figures.band_line(axes, t[chosen], mean, std, index, "", opacity=0.12)
+    figures.round_axis(axes, t)
+    axes.set(xlabel="round t", ylabel="regret, mean over the clients")
+
+
+def _draw_bound(axes: Axes, run: Run, index: int) -> None:
+    _draw_regret(axes, run, index)
+    t = run.curves["t"]
+    chosen = figures.drawn_rounds(t, limit=figures.N_DRAWN_SMALL)
+    bound = run.curves["bound"][chosen]
+    axes.plot(t[chosen], bound, color=style.GREY, linestyle="dashed", label=BOUND)
+    least, most = run.curves["client_regret"].min(), run.curves["client_regret"].max()
+    place = t[-1] * (1.0 + 0.02 * index)
+    axes.plot([place, place], [least, most], color=style.look(index)["color"], linewidth=3)
+    axes.set_xlim(0, 1.1 * t[-1])
+    style.log_axis(axes.yaxis, 1e-3 * bound[-1], 2.0 * bound[-1])
+
+
+def _draw_clients(axes: Axes, run: Run, index: int) -> None:
+    _sorted_clients(axes, run, index, "")
+    axes.set(xlabel="clients by regret", ylabel="regret after the last round")
+
+
+def _panels(runs: Sequence[Run], folder: Path, name: str, draw) -> list[Path]:
+    from matplotlib.lines import Line2D
+
+    runs = [run for run in runs if run.complete and "client_regret" in run.curves]
+    if not runs:
+        return []
+    labels = [label_of(run) for run in runs]
+    order = list(dict.fromkeys(labels))
+    datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
+    with style.applied():
+        rows, columns = figures.panel_grid(len(datasets))
+        size = (max(figures.WIDTH, 3.4 * columns), 3.0 * rows + 0.5)
+        figure = Figure(figsize=size)
+        for place, dataset in enumerate(datasets):
+            axes = figure.add_subplot(rows, columns, place + 1)
+            for run, label in zip(runs, labels, strict=True):
+                if run.result["dataset"] == dataset:
+                    draw(axes, run, order.index(label))
+            axes.set_title(style.wrapped(dataset, 30))
+            if axes.get_yscale() == "linear":
+                axes.set_ylim(bottom=0)
+            if place % columns:
+                axes.set_ylabel("")
+        handles = [Line2D([], [], label=text, **style.look(i)) for i, text in enumerate(order)]
+        if draw is _draw_bound:
+            handles.append(Line2D([], [], label=BOUND, color=style.GREY, linestyle="dashed"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)))
+        return style.save(figure, folder, name, ("png",))
+
+
+def label_of(run: Run) -> str:
+    """The learner's name, and M where it has one."""
+    M = run.result["params"].get("M")
+    return style.name_of(run) + ("" if M is None else f", M = {M}")
+
+
+def exploration(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
+    """Figure 2: a panel a data set with the clients' mean regret over xi, a line an M."""
+    runs = [run for run in runs if run.complete and "xi" in run.result["params"]]
+    sizes = sorted({run.result["params"]["M"] for run in runs})
+    found: dict[tuple[str, int], list[tuple[float, float, float]]] = {}
+    for run in runs:
+        params, regret = run.result["params"], run.result["regret"]["clients"]
+        line = found.setdefault((run.result["dataset"], params["M"]), [])
+        line.append((float(params["xi"]), regret["mean"], regret["std"] or 0.0))
+    datasets = list(dict.fromkeys(dataset for dataset, _ in found))
+    if not datasets:
+        return []
+    with style.applied():
+        rows, columns = figures.panel_grid(len(datasets))
+        figure = Figure(figsize=(max(figures.WIDTH, 3.4 * columns), 3.0 * rows + 0.5))
+        for place, dataset in enumerate(datasets):
+            axes = figure.add_subplot(rows, columns, place + 1)
+            for index, M in enumerate(sizes):
+                if line := sorted(set(found.get((dataset, M), []))):
+                    xi, mean, std = map(list, zip(*line, strict=True))
+                    axes.errorbar(
+                        xi, mean, yerr=std, capsize=3, label=f"M = {M}", **style.look(index)
+                    )
+            axes.set_title(dataset)
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel("exploration rate")
+            axes.set_ylabel("" if place % columns else "regret, mean over the clients")
+            axes.legend(loc="best")
+        return style.save(figure, folder, name, ("png",))

@@ -1,0 +1,147 @@
+"""Server and clients with nothing but messages between them; what goes wrong with messages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from omkl import federated
+from omkl.federated import job as federated_job
+from omkl.federated.sides import ClientSide, ServerSide, play
+from omkl.reproduce import configuration
+
+ROUNDS, CLIENTS = 40, 4
+
+
+def job_of(name="pof_mkl", *more):
+    M = ["algorithm.M=3", "algorithm.xi=0.5"] if name == "pof_mkl" else []
+    settings = [f"algorithm={name}", "dataset=synthetic", "dataset.rows=400", "kernels=gaussian17"]
+    settings += ["federation=iid", f"clients={CLIENTS}", f"federation.rounds={ROUNDS}", "seeds=1"]
+    return federated_job.prepare(configuration([*settings, *M, *more]))
+
+
+@pytest.mark.parametrize("name", federated.names())
+def test_messages_give_the_simulation(name):
+    job = job_of(name)
+    federation = job.federation(0)
+    expected = federation.partial_fit(job.split.X, job.split.y).y_hat
+    server, y_hat = play(job, 0)
+    np.testing.assert_allclose(y_hat, expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        server.server.model.theta, federation.server.model.theta, rtol=0, atol=1e-12
+    )
+    np.testing.assert_array_equal(server.numbers, federation.sent[:, 0])
+    assert server.events == []
+
+
+def damaged(reply, how, last):
+    theta = reply.theta.copy()
+    if how == "NaN":
+        theta[0, 0] = np.nan
+        return reply._replace(theta=theta)
+    if how == "wrong shape":
+        return reply._replace(theta=theta[:, :-1])
+    if how == "too many numbers":
+        n = 17  # all kernels
+        rows = np.arange(n)
+        return reply._replace(rows=rows, theta=np.zeros((n, theta.shape[1])))
+    if how == "wrong rows":
+        return reply._replace(rows=reply.rows + 17)
+    if how == "twice the same row":
+        return reply._replace(rows=np.zeros_like(reply.rows))
+    if how == "single precision":
+        return reply._replace(theta=theta.astype(np.float32))
+    if how == "another client":
+        return reply._replace(client=CLIENTS)
+    assert how == "late"
+    return last
+
+
+DAMAGE = {
+    "NaN": "not finite",
+    "wrong shape": "wrong shapes",
+    "too many numbers": "too many numbers: 3",
+    "wrong rows": "wrong rows",
+    "twice the same row": "wrong rows",
+    "single precision": "wrong types",
+    "another client": "there is no client 4",
+    "late": "late: its message is of round 4",
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_bad_reply_is_as_none(how):
+    """The round goes on without it, and the event says why."""
+    job = job_of()
+    thetas = []
+    for refuse in (True, False):
+        server = ServerSide(job, 0)
+        clients = [ClientSide(job, 0, k) for k in range(CLIENTS)]
+        last = None
+        for t in range(1, 11):
+            told = server.tell()
+            for client in clients:
+                reply = client.turn(told).reply
+                if client.client == 2 and t == 5:
+                    if refuse:
+                        assert not server.receive(damaged(reply, how, last))
+                    continue
+                assert server.receive(reply)
+                last = reply if client.client == 2 else last
+            server.finish()
+        if refuse:
+            (event,) = server.events
+            assert event.t == 5 and DAMAGE[how] in event.reason
+        thetas.append(server.server.model.theta.copy())
+    np.testing.assert_array_equal(*thetas)
+    assert np.isfinite(thetas[0]).all()
+
+
+def test_a_second_message_in_a_round_is_refused():
+    job = job_of()
+    server, client = ServerSide(job, 0), ClientSide(job, 0, 1)
+    reply = client.turn(server.tell()).reply
+    assert server.receive(reply) and not server.receive(reply)
+    assert server.events[0].reason == "its second message of the round"
+
+
+@pytest.mark.parametrize("name", federated.names())
+def test_a_client_that_comes_back_has_forgotten_nothing(name):
+    """Away in rounds 11 to 20: with its state on disk it goes on as one that was only silent."""
+    job = job_of(name)
+    answers = []
+    for dies in (True, False):
+        server = ServerSide(job, 0)
+        clients = [ClientSide(job, 0, k) for k in range(CLIENTS)]
+        y_hat = []
+        for t in range(1, 31):
+            told = server.tell()
+            if dies and t == 11:
+                saved = clients[3].state()
+                clients[3] = ClientSide(job, 0, 3)  # another process
+                clients[3].restore(saved)
+            for client in clients:
+                if client.client == 3 and 11 <= t <= 20:
+                    continue
+                turn = client.turn(told)
+                y_hat.append(turn.y_hat)
+                server.receive(turn.reply)
+            server.finish()
+        answers.append(y_hat)
+    assert answers[0] == answers[1]
+
+
+def test_nobody_comes():
+    """A round without replies changes no parameter."""
+    job = job_of()
+    server = ServerSide(job, 0)
+    clients = [ClientSide(job, 0, k) for k in range(CLIENTS)]
+    told = server.tell()
+    for client in clients:
+        server.receive(client.turn(told).reply)
+    server.finish()
+    before = server.server.model.theta.copy()
+    assert before.any()
+    server.tell()
+    server.finish()
+    np.testing.assert_array_equal(server.server.model.theta, before)

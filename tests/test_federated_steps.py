@@ -1,0 +1,277 @@
+"""The first rounds of every federated algorithm against the paper's equations, written out.
+
+Equation numbers are those of Ghari and Shen, "Personalized Online Federated Learning with
+Multiple Kernels", NeurIPS 2022. Weights are multiplied as the paper does, features and
+gradients are plain NumPy. Only what is random is read from the generators.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from omkl import algorithms, checks, federated
+from omkl.engine import Learner, Schedule, draw_features
+from omkl.federated import protocol
+from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
+from omkl.federated.checks import streams
+from omkl.federated.job import theorem_1
+from omkl.federated.simulation import Federation
+from omkl.kernels import Kernel
+from omkl.weights import normalised
+
+FIVE = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 10.0, 100.0))
+K, T, D, SEED = 3, 6, 2, 4
+ETA, ETA_W, LAM = 0.2, 0.7, 0.3
+rng = np.random.default_rng(0)
+X = rng.uniform(-1.0, 1.0, size=(T, K, 1))
+Y = rng.normal(scale=1.5, size=(T, K))  # large labels: weights move apart at once
+
+
+def run(name, **settings):
+    algorithm = federated.load(name)
+    federation = Federation(algorithm, algorithm.Params(**settings), FIVE, 1, D, SEED, K)
+    return federation, federation.partial_fit(X, Y)
+
+
+class Paper:
+    """theta_i and the equations that all learners share."""
+
+    def __init__(self, kernels=FIVE):
+        self.psi = draw_features(kernels, 1, D, SEED).omega[:, 0, :].copy()  # (N, D), one input
+        self.theta = np.zeros((len(kernels), 2 * D))
+        self.server, *self.clients = protocol.generators(SEED, K)
+
+    def z(self, i, x):
+        angle = self.psi[i] * x[0]
+        return np.concatenate([np.sin(angle), np.cos(angle)]) / math.sqrt(D)
+
+    def f(self, theta, x):
+        return np.array([theta[i] @ self.z(i, x) for i in range(len(theta))])
+
+    def loss(self, theta, x, y):
+        return (self.f(theta, x) - y) ** 2 + LAM * np.sum(theta**2, axis=1)
+
+    def gradient(self, theta, i, x, y):
+        return 2.0 * (theta[i] @ self.z(i, x) - y) * self.z(i, x) + 2.0 * LAM * theta[i]
+
+
+@pytest.mark.parametrize(("M", "xi"), [(1, 0.3), (2, 0.4), (2, 1.0), (5, 1.0)])
+def test_pof_mkl(M, xi):
+    federation, trace = run(
+        "pof_mkl", eta=Schedule(ETA, 0.0), eta_k=Schedule(ETA_W, 0.0), lam=LAM, xi=xi, M=M
+    )
+    paper = Paper()
+    w = np.ones((K, 5))
+    total, best = np.zeros(K), np.zeros((K, 5))
+    sent = np.zeros((K, 2), dtype=int)
+    m = math.ceil(5 / M)
+    for t in range(T):
+        moved = np.zeros_like(paper.theta)
+        for k in range(K):
+            x, y = X[t, k], Y[t, k]
+            f, loss = paper.f(paper.theta, x), paper.loss(paper.theta, x, y)
+            share = w[k] / w[k].sum()
+            assert trace.y_hat[t, k] == pytest.approx(share @ f, abs=1e-12)  # (6)
+            # Algorithm 1 and (8).
+            by_weight = sorted(range(5), key=lambda i: (-w[k, i], i))
+            bins = [by_weight[j * M : (j + 1) * M] for j in range(m)]
+            u = np.array([w[k, some].sum() for some in bins])
+            q = (1.0 - xi) * u / u.sum() + xi / m
+            drawn = int(np.searchsorted(np.cumsum(q), paper.clients[k].random(), side="right"))
+            for i in bins[drawn]:  # (9) and (10)
+                moved[i] += ETA * paper.gradient(paper.theta, i, x, y) / q[drawn]
+            total[k] += (share @ f - y) ** 2 + LAM * (share @ np.sum(paper.theta**2, axis=1))
+            best[k] += loss
+            assert trace.regret[t, k] == pytest.approx(total[k] - best[k].min(), abs=1e-11)  # (11)
+            w[k] *= np.exp(-ETA_W * loss)  # (7)
+            sent[k] += len(bins[drawn]) * 2 * D, len(bins[drawn])
+        paper.theta -= moved / K
+    np.testing.assert_allclose(federation.server.model.theta, paper.theta, atol=1e-12)
+    kept = np.exp(federation.own.log_w)
+    np.testing.assert_allclose(kept, w, rtol=1e-10)
+    np.testing.assert_array_equal(federation.sent, sent)
+
+
+def test_vm_kofl():
+    federation, trace = run("vm_kofl", eta=Schedule(ETA, 0.0), eta_w=Schedule(ETA_W, 0.0), lam=LAM)
+    paper, w = Paper(), np.ones(5)
+    for t in range(T):
+        new, losses = np.zeros_like(paper.theta), np.zeros(5)
+        for k in range(K):
+            x, y = X[t, k], Y[t, k]
+            y_hat = w @ paper.f(paper.theta, x) / w.sum()
+            assert trace.y_hat[t, k] == pytest.approx(y_hat, abs=1e-12)
+            for i in range(5):
+                new[i] += paper.theta[i] - ETA * paper.gradient(paper.theta, i, x, y)
+            losses += paper.loss(paper.theta, x, y)
+        paper.theta, w = new / K, w * np.exp(-ETA_W * losses / K)
+    np.testing.assert_allclose(federation.server.model.theta, paper.theta, atol=1e-12)
+    assert np.all(federation.sent == [T * (5 * 2 * D + 5), T * 5])
+
+
+def test_em_kofl():
+    federation, trace = run("em_kofl", eta=Schedule(ETA, 0.0), eta_w=Schedule(ETA_W, 0.0), lam=LAM)
+    paper, w = Paper(), np.ones(5)
+    mine = np.zeros((K, 5, 2 * D))  # what each client has learned
+    then = 0
+    for t in range(T):
+        below = np.cumsum(w / w.sum())
+        u = paper.server.random(2)
+        now = int(np.searchsorted(below, u[0], side="right")) if t == 0 else then
+        then = int(np.searchsorted(below, u[1], side="right"))
+        new, losses = np.zeros(2 * D), np.zeros(5)
+        for k in range(K):
+            x, y = X[t, k], Y[t, k]
+            mine[k, now] = paper.theta[now]
+            f = paper.f(mine[k], x)
+            assert trace.y_hat[t, k] == pytest.approx(f[now], abs=1e-12)
+            losses += paper.loss(mine[k], x, y)
+            mine[k] -= ETA * np.array([paper.gradient(mine[k], i, x, y) for i in range(5)])
+            new += mine[k, then]
+        paper.theta[then] = new / K
+        w = w * np.exp(-ETA_W * losses / K)
+    np.testing.assert_allclose(federation.server.model.theta, paper.theta, atol=1e-12)
+    np.testing.assert_allclose(federation.own.theta, mine, atol=1e-12)
+    assert np.all(federation.sent == [T * (2 * D + 5), T])
+
+
+@pytest.mark.parametrize("name", ["ofmkl_avg", "ofskl"])
+def test_fed_omd(name):
+    single = {"bandwidth": 10.0} if name == "ofskl" else {}
+    federation, trace = run(name, eta=Schedule(ETA, 0.0), lam=LAM, **single)
+    kernels = (Kernel("gaussian", 10.0),) if single else FIVE
+    paper = Paper(kernels)
+    for t in range(T):
+        new = np.zeros_like(paper.theta)
+        for k in range(K):
+            x, y = X[t, k], Y[t, k]
+            assert trace.y_hat[t, k] == pytest.approx(paper.f(paper.theta, x).mean(), abs=1e-12)
+            for i in range(len(kernels)):
+                new[i] += paper.theta[i] - ETA * paper.gradient(paper.theta, i, x, y)
+        paper.theta = new / K
+    np.testing.assert_allclose(federation.server.model.theta, paper.theta, atol=1e-12)
+
+
+def test_perfedavg():
+    algorithm = federated.load("perfedavg")
+    params = algorithm.Params(alpha=Schedule(0.1, 0.0), beta=Schedule(0.05, 0.0), neurons=3)
+    federation = Federation(algorithm, params, (), 1, D, SEED, K, max_upload=25)
+    model = federation.server.model
+    sizes = model.sizes.tolist()
+    assert sizes == [1, 3, 3, 1] and model.theta.shape == (1, 22)
+    theta = model.theta[0].copy()
+
+    def net(theta, x):
+        value, start = x, 0
+        for a, b in itertools.pairwise(sizes):
+            weights = theta[start : start + a * b].reshape(b, a)
+            value = weights @ value + theta[start + a * b : start + (a + 1) * b]
+            start += (a + 1) * b
+            if start < len(theta):
+                value = np.maximum(value, 0.0)
+        return value[0]
+
+    def gradient(theta, x, y, step=1e-6):
+        return np.array(
+            [
+                ((net(theta + e, x) - y) ** 2 - (net(theta - e, x) - y) ** 2) / (2.0 * step)
+                for e in step * np.eye(len(theta))
+            ]
+        )
+
+    trace = federation.partial_fit(X, Y)
+    for t in range(T):
+        new = np.zeros_like(theta)
+        for k in range(K):
+            x, y = X[t, k], Y[t, k]
+            assert trace.y_hat[t, k] == pytest.approx(net(theta, x), abs=1e-7)
+            adapted = theta - 0.1 * gradient(theta, x, y)
+            new += theta - 0.05 * gradient(adapted, x, y)
+        theta = new / K
+    np.testing.assert_allclose(federation.server.model.theta[0], theta, atol=1e-7)
+
+
+def test_the_largest_network_below_1000_parameters():
+    """Appendix C: at most 20 neurons a layer, as many layers as fit."""
+    assert layer_sizes(15, 20, 1000) == [15, 20, 20, 1]  # naval
+    assert layer_sizes(14, 20, 1000) == [14, 20, 20, 1]  # beijing_air
+    assert layer_sizes(48, 20, 1000) == [48, 19, 1]  # wec: 1001 with 20
+    assert layer_sizes(520, 20, 1000) == [520, 1, 1]  # uji
+    assert n_parameters([15, 20, 20, 1]) == 761
+    with pytest.raises(ValueError, match="max_upload=100: a network of 520 inputs"):
+        layer_sizes(520, 20, 100)
+
+
+def test_one_client_with_all_kernels_is_the_central_learner():
+    """K = 1, M = N, xi = 1: Raker, bit for bit."""
+    step = Schedule(0.1, -0.5)
+    pof, raker = federated.load("pof_mkl"), algorithms.load("raker")
+    N = len(checks.DICTIONARY)
+    params = pof.Params(eta=step, eta_k=step, lam=1e-3, xi=1.0, M=N)
+    x, y = checks.stream()
+    alone = Federation(pof, params, checks.DICTIONARY, 3, 8, SEED, n_clients=1)
+    central = Learner(raker, raker.Params(step, 1e-3), checks.DICTIONARY, 3, 8, SEED)
+    y_hat = alone.partial_fit(x[:, None], y[:, None]).y_hat[:, 0]
+    np.testing.assert_array_equal(y_hat, central.partial_fit(x, y).y_hat)
+    np.testing.assert_array_equal(alone.server.model.theta, central.state.model.theta)
+    np.testing.assert_array_equal(alone.own.log_w[0], central.state.log_w)
+
+
+def test_the_draw_follows_8():
+    """A client's bins are drawn as often as (8) says, and 1 / p is an unbiased weight."""
+    params = federated.load("pof_mkl").Params(
+        Schedule(1e-9, 0.0), Schedule(1e-9, 0.0), lam=0.0, xi=0.25, M=2
+    )
+    n = 20_000
+    federation = Federation(federated.load("pof_mkl"), params, FIVE, 1, D, SEED, n_clients=1)
+    federation.own.log_w[0] = np.log([1.0, 5.0, 2.0, 1.0, 1.0])
+    federation.partial_fit(np.zeros((n, 1, 1)), np.zeros((n, 1)))
+    expected = 0.75 * np.array([0.2, 0.7, 0.7, 0.2, 0.1]) + 0.25 / 3.0
+    np.testing.assert_allclose(federation.used / n, expected, atol=5 * 0.5 / math.sqrt(n))
+
+
+@pytest.mark.parametrize(
+    ("name", "M", "D_of_the_paper", "numbers"),
+    [
+        ("pof_mkl", 1, 100, 200),
+        ("pof_mkl", 25, 20, 1000),
+        ("pof_mkl", 51, 9, 918),
+        ("vm_kofl", None, 9, 969),
+        ("em_kofl", None, 100, 251),
+        ("ofmkl_avg", None, 9, 918),
+    ],
+)
+def test_features_from_the_budget(name, M, D_of_the_paper, numbers):
+    """Section 4: at most 1000 numbers a round, at most 100 features, 51 kernels."""
+    algorithm = federated.load(name)
+    step = Schedule(0.1, 0.0)
+    fields = dict.fromkeys(algorithm.Params._fields, step) | {"lam": 0.0, "xi": 1.0, "M": M}
+    params = algorithm.Params(**{k: v for k, v in fields.items() if k in algorithm.Params._fields})
+    assert protocol.features_for(algorithm, params, 51, 1000) == D_of_the_paper
+    assert algorithm.upload(params, 51, 2 * D_of_the_paper) == numbers
+    with pytest.raises(ValueError, match=r"max_upload=1: .* sends at least"):
+        protocol.features_for(algorithm, params, 51, 1)
+
+
+@pytest.mark.parametrize(("seed", "M", "xi", "eta_k"), [(0, 1, 1.0, 0.05), (1, 2, 0.3, 5.0)])
+def test_theorem_1_is_never_broken(seed, M, xi, eta_k):
+    """Every client's regret, at any time: (13), and the sharper line of its proof."""
+    n, clients, N = 300, 4, len(checks.DICTIONARY)
+    x, y = streams(n, clients, seed=seed)
+    y = 0.5 * y  # steps are divided by small probabilities: predictions overshoot
+    pof = federated.load("pof_mkl")
+    params = pof.Params(Schedule(0.02, 0.0), Schedule(eta_k, 0.0), lam=1e-3, xi=xi, M=M)
+    federation = Federation(pof, params, checks.DICTIONARY, 3, 8, seed, clients)
+    bound = theorem_1(params, N, np.arange(1, n + 1))
+    squares = np.zeros(clients)  # sum over t of sum_i w_i L_i^2, which (13) bounds by t
+    for t in range(n):
+        w, before = normalised(federation.own.log_w), federation.losses[:, 1:].copy()
+        regret = federation.partial_fit(x[t : t + 1], y[t : t + 1]).regret[0]
+        squares += np.sum(w * (federation.losses[:, 1:] - before) ** 2, axis=1)
+        assert np.all(regret <= math.log(N) / eta_k + 0.5 * eta_k * squares)
+        assert np.all(regret <= bound[t])
+    assert federation.worst[1] <= 1.0  # (as2)

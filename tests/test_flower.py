@@ -1,0 +1,193 @@
+"""On Flower: the numbers of the simulation, and rounds that go on when clients fail."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'omkl[flower]'")
+
+from flwr.app import Array, ArrayRecord
+
+from omkl import federated
+from omkl.federated import flower
+
+K, T = 4, 12
+LINE = (
+    "dataset=synthetic dataset.rows=400 kernels=gaussian17 federation=iid "
+    f"clients={K} federation.rounds={T} seeds=1"
+)
+POF = f"algorithm=pof_mkl algorithm.M=3 algorithm.xi=0.5 {LINE}"
+
+
+@pytest.mark.parametrize("name", federated.names())
+def test_the_grid_gives_the_simulation(name):
+    line = POF if name == "pof_mkl" else f"algorithm={name} {LINE}"
+    flown = flower.run_on_grid(line)
+    assert flown.events == []
+    assert flower.difference(line, flown) <= 1e-12
+    federation = flower.job_of(line).federation(0)
+    split = flower.job_of(line).split
+    regret = federation.partial_fit(split.X, split.y).regret
+    np.testing.assert_allclose(flown.regret, regret, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(flown.theta, federation.server.model.theta, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(flown.numbers, federation.sent[:, 0])
+
+
+def change(reply, **arrays):
+    """The same message with other arrays."""
+    record = reply.content.array_records["reply"]
+    kept = {name: array.numpy() for name, array in record.items()}
+    changed = {name: edit(kept[name]) for name, edit in arrays.items()}
+    reply.content["reply"] = ArrayRecord(
+        {name: Array(np.ascontiguousarray(a)) for name, a in (kept | changed).items()}
+    )
+    return reply
+
+
+def spoiled(how, reply):
+    if how == "NaN":
+        return 0, change(reply, theta=lambda a: np.full_like(a, np.nan))
+    if how == "shape":
+        return 0, change(reply, theta=lambda a: a[:, :-1])
+    if how == "budget":
+        every = {"theta": lambda a: np.zeros((17, a.shape[1])), "rows": lambda a: np.arange(17)}
+        return 0, change(reply, **every)
+    if how == "late":
+        return 2, reply
+    if how == "empty":
+        del reply.content["reply"]
+        return 0, reply
+    assert how == "lost"
+    return None
+
+
+REASONS = {
+    "NaN": ["not finite"],
+    "shape": ["wrong shapes"],
+    "budget": ["too many numbers"],
+    "late": ["no reply in time", "late: its message is of round 5"],
+    "empty": ["cannot be read"],
+    "lost": ["no reply in time"],
+}
+
+
+@pytest.mark.parametrize("how", REASONS)
+def test_rounds_go_on_without_a_bad_reply(how):
+    """Client 2 fails in round 5: the others are heard, and it is heard again in round 6."""
+
+    def deliver(client, t, reply):
+        return spoiled(how, reply) if (client, t) == (2, 5) else (0, reply)
+
+    flown = flower.run_on_grid(POF, deliver=deliver)
+    assert [why for why in REASONS[how] if not any(why in e.reason for e in flown.events)] == []
+    assert len(flown.events) == len(REASONS[how])
+    assert all(e.client == 2 for e in flown.events)
+    gone = np.isnan(flown.y_hat)
+    assert gone[4, 2] and gone.sum() == 1
+    assert np.isfinite(flown.theta).all()
+    # What it learned in round 5 it keeps: its own weights went on.
+    lost = flower.run_on_grid(POF, deliver=lambda c, t, r: None if (c, t) == (2, 5) else (0, r))
+    np.testing.assert_array_equal(flown.theta, lost.theta)
+    np.testing.assert_array_equal(flown.y_hat, lost.y_hat)
+
+
+def test_a_client_that_dies_and_comes_back(tmp_path):
+    """Its process is gone in rounds 4 to 6; what it had learned lies on disk."""
+    away = (4, 5, 6)
+
+    def alive(client, t):
+        return client != 1 or t not in away
+
+    kept = flower.run_on_grid(POF, alive=alive, run_config={"omkl-keep": str(tmp_path / "kept")})
+    assert [(e.t, e.client, e.reason) for e in kept.events] == [
+        (t, 1, "no reply in time") for t in away
+    ]
+    assert np.isnan(kept.y_hat[3:6, 1]).all() and np.isnan(kept.y_hat).sum() == 3
+    forgot = flower.run_on_grid(POF, alive=alive)
+    assert kept.y_hat[6, 1] != forgot.y_hat[6, 1]  # without the disk it starts anew
+    np.testing.assert_array_equal(kept.y_hat[:6], forgot.y_hat[:6])
+
+
+def test_a_client_that_breaks(monkeypatch):
+    """An error in a client is an event; the round goes on."""
+    turn = flower.ClientSide.turn
+
+    def out_of_power(side, told):
+        if (side.client, told.t) == (2, 5):
+            raise RuntimeError("out of power")
+        return turn(side, told)
+
+    monkeypatch.setattr(flower.ClientSide, "turn", out_of_power)
+    flown = flower.run_on_grid(POF)
+    (event,) = flown.events
+    assert (event.t, event.client) == (5, 2) and "out of power" in event.reason
+    assert np.isnan(flown.y_hat).sum() == 1 and np.isfinite(flown.theta).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gird"], "gird is no engine"),
+        (["grid", "federation=idd"], "there is no federation=idd. Did you mean iid?"),
+        (["grid", "algorithm=raker"], "no federation is asked for"),
+        (["grid", "rounds=x"], "rounds and timeout are numbers"),
+    ],
+)
+def test_what_cannot_be_flown_is_told(words, message, capsys):
+    assert flower.main(words) in (1, 2)
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_simulation_engine_gives_the_simulation():
+    flown = flower.run_on_simulation(POF, n_rounds=5)
+    assert flown.events == [] and len(flown.y_hat) == 5
+    assert flower.difference(POF, flown) <= 1e-12
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_deployment_gives_the_simulation(tmp_path):
+    """One server and four clients as processes of their own on this machine."""
+    flown = flower.run_deployed(POF, n_rounds=2, folder=tmp_path, seconds=400)
+    assert flown.events == [] and flown.y_hat.shape == (2, K)
+    assert flower.difference(POF, flown) <= 1e-12
+    assert len(list((tmp_path / "kept").glob("client-*.npz"))) == K
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_client_of_a_deployment_is_killed_and_comes_back(tmp_path):
+    """SIGKILL to a SuperNode: rounds go on, and it goes on from what it had on disk."""
+    with flower.deployment(POF, tmp_path) as deployed:
+        deployed.run(n_rounds=8, timeout=20.0)
+        wait_until(lambda: deployed.learned(1) >= 2)
+        deployed.kill(1)
+        last = deployed.learned(1)  # perhaps a round whose reply died with it
+        before = deployed.learned(0)
+        wait_until(lambda: deployed.learned(0) >= before + 2)
+        deployed.start(1)
+        flown = deployed.result(seconds=400)
+    away = np.isnan(flown.y_hat)
+    assert away[:, 1].any() and not away[:, [0, 2, 3]].any() and not away[-1].any()
+    rounds = set(np.flatnonzero(away[:, 1]) + 1)
+    assert {(e.t, e.client) for e in flown.events} >= {(t, 1) for t in rounds}
+    assert {e.client for e in flown.events} <= {1, -1}  # -1: back, and not heard from yet
+    # As in this process, with a client that is away in the same rounds.
+    same = flower.run_on_grid(
+        POF,
+        n_rounds=8,
+        alive=lambda client, t: client != 1 or t not in rounds or t <= last,
+        deliver=lambda client, t, r: None if client == 1 and t in rounds else (0, r),
+        run_config={"omkl-keep": str(tmp_path / "same")},
+    )
+    np.testing.assert_allclose(flown.y_hat, same.y_hat, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(flown.theta, same.theta, rtol=0, atol=1e-12)
+
+
+def wait_until(happened, seconds=200.0):
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.2)
