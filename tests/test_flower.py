@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is not installed: pip install 'omkl[flower]'")
+pytest.importorskip("flwr", reason="Flower is not installed: pip install -e '.[flower]'")
 
 from flwr.app import Array, ArrayRecord
 

@@ -10,7 +10,7 @@ The words after the engine are those of omkl-run. Each of the three runs the fir
 how far its predictions are from those of our own simulation. Besides: ``rounds=N`` stops early,
 ``timeout=S`` are the seconds that the server waits for replies.
 
-This is the only module that imports Flower (``pip install "omkl[flower]"``). What a client
+This is the only module that imports Flower (``pip install -e '.[flower]'``). What a client
 learns is kept in Flower's ``context.state``, and, where ``omkl-keep`` names a folder, on disk:
 a client whose process died goes on from there. Predictions and regrets are reported in a record
 of measurements beside each message; they are no part of what the learner sends.
