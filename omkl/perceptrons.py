@@ -42,6 +42,7 @@ from omkl.support import (
     add_distance,
     add_distances,
     cauchy_values,
+    gathered_sum_of,
     sum_of,
     support,
 )
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from omkl.kernels import Kernel
 
 CHUNK = 2048  # rows whose distances are held at a time; a support has only some of them
-GATHERED = len(CODES)  # where what belongs to one support is put together
 SMALLEST_SCALE = 1e-100  # below it a scale is moved into the coefficients
 
 
@@ -96,8 +96,8 @@ class Scores(NamedTuple):
     """Room for one tile of rounds.
 
     far   (TILE, N) sums over the rows that were held when the tile began, without scale
-    rows  (threads, 5, CHUNK) squared and absolute distances, cosines; of one Cauchy kernel its
-          values; what of these belongs to one support
+    rows  (threads, 4, CHUNK) squared and absolute distances, cosines; of one Cauchy kernel its
+          values
     cut   (threads, N, 2) int64, the part of each support that lies in a chunk
     next  (1,) int64, the row of ``far`` that the next round needs
     """
@@ -196,7 +196,7 @@ def scores(model: Perceptrons, n_threads: int) -> Scores:
     N = model.n_kernels
     return Scores(
         far=np.zeros((TILE, N)),
-        rows=np.zeros((n_threads, len(CODES) + 1, CHUNK)),
+        rows=np.zeros((n_threads, len(CODES), CHUNK)),
         cut=np.zeros((n_threads, N, 2), dtype=np.int64),
         next=np.zeros(1, dtype=np.int64),
     )
@@ -262,9 +262,7 @@ def _sum_at(model, i, first, last, x, start, row):
     values = row[family]
     if held == n:  # they ascend: no row between them is missing
         return sum_of(family, parameter, values[low:], alpha, n)
-    for s in range(n):
-        row[GATHERED, s] = values[members[s] - start]
-    return sum_of(family, parameter, row[GATHERED], alpha, n)
+    return gathered_sum_of(family, parameter, values, members, start, alpha, n)
 
 
 @compiled

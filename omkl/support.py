@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from omkl.jit import compiled, part
-from omkl.vector import LANES, fma, load, pack, store, total
+from omkl.vector import LANES, fma, gather, load, pack, store, total
 from omkl.weights import exp_of_pack
 
 if TYPE_CHECKING:
@@ -286,6 +286,38 @@ def sum_of(family, parameter, row, alpha, n):
     if family == CAUCHY:
         return polynomial_sum(1, row, alpha, n)
     return exponential_sum(parameter, row, alpha, n)
+
+
+@part
+def _gathered_exponentials(c, row, members, base, alpha, s, n, kept):
+    distance = gather(row, members, s, base, n)
+    return fma(load(alpha, s, n), exp_of_pack(distance * c), kept)
+
+
+@part
+def _gathered_powers(degree, row, members, base, alpha, s, n, kept):
+    return fma(load(alpha, s, n), _power(degree, gather(row, members, s, base, n)), kept)
+
+
+@part
+def gathered_sum_of(family, parameter, row, members, base, alpha, n):
+    """``sum_of`` over the entries members - base (n,) of the row, to the same bits."""
+    whole = n - n % LANES
+    kept = pack(0.0)
+    if family in (POLYNOMIAL, CAUCHY):
+        degree = int(parameter) if family == POLYNOMIAL else 1
+        for s in range(0, whole, LANES):
+            kept = _gathered_powers(degree, row, members, base, alpha, s, LANES, kept)
+        if whole < n:
+            kept = _gathered_powers(degree, row, members, base, alpha, whole, n - whole, kept)
+    else:
+        for s in range(0, whole, LANES):
+            kept = _gathered_exponentials(parameter, row, members, base, alpha, s, LANES, kept)
+        if whole < n:
+            kept = _gathered_exponentials(
+                parameter, row, members, base, alpha, whole, n - whole, kept
+            )
+    return total(kept)
 
 
 @part

@@ -32,6 +32,14 @@ def load(array, start, n=LANES):
     return pack
 
 
+def gather(array, index, start, base, n=LANES):
+    """The pack array[index[start : start + n] - base], n in 1..8; behind it the last repeats."""
+    last = index[start + n - 1]
+    pack = np.full(LANES, array[last - base])
+    pack[:n] = array[index[start : start + n] - base]
+    return pack
+
+
 def store(array, start, pack, n=LANES):
     """array.flat[start : start + n] = the first n of the pack, n in 0..8."""
     array.reshape(-1)[start : start + n] = pack[:n]
@@ -196,6 +204,32 @@ if ENABLED:
         return (PACK(array, start, n), build) if _is_array(array) else None
 
     @intrinsic
+    def _gather(typingctx: Any, array: Any, index: Any, start: Any, base: Any, n: Any) -> Any:
+        """Number by number: written to memory first, they would have to be waited for."""
+
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            values, places = (
+                context.make_array(kind)(context, builder, value)
+                for kind, value in zip(signature.args[:2], args[:2], strict=True)
+            )
+            start, base, n = (
+                context.cast(builder, value, kind, types.intp)
+                for kind, value in zip(signature.args[2:], args[2:], strict=True)
+            )
+            last = builder.sub(n, ir.Constant(_INT, 1))
+            pack = ir.Constant(PACK.vector, ir.Undefined)
+            for j in range(LANES):
+                here = ir.Constant(_INT, j)
+                here = builder.select(builder.icmp_signed("<", here, last), here, last)
+                place = builder.gep(places.data, [builder.add(start, here)], inbounds=True)
+                offset = builder.sub(builder.load(place), base)
+                number = builder.load(builder.gep(values.data, [offset], inbounds=True))
+                pack = builder.insert_element(pack, number, ir.Constant(ir.IntType(32), j))
+            return pack
+
+        return PACK(array, index, start, base, n), build
+
+    @intrinsic
     def _store(typingctx: Any, array: Any, start: Any, value: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             value = _as_stored(builder, signature.args[0], signature.args[2], args[2])
@@ -327,6 +361,10 @@ if ENABLED:
         if isinstance(n, int | types.Omitted):
             return lambda array, start, n=LANES: _load(array, start)  # type: ignore[call-arg]
         return lambda array, start, n=LANES: _load_first(array, start, n)  # type: ignore[call-arg]
+
+    @overload(gather)
+    def _gather_compiled(array, index, start, base, n=LANES):
+        return lambda array, index, start, base, n=LANES: _gather(array, index, start, base, n)  # type: ignore[call-arg]
 
     @overload(store)
     def _store_compiled(array, start, pack, n=LANES):

@@ -14,6 +14,7 @@ from omkl.vector import (
     clip,
     flip_where_odd,
     fma,
+    gather,
     load,
     narrow,
     pack,
@@ -53,6 +54,10 @@ def powers(x, out):
     store(out, 0, times_power_of_two(abs(pack(-1.0)), k + WHOLE))
 
 
+def gathered(x, index, n, out):
+    store(out, 0, gather(x, index, 1, 10, n))
+
+
 def exponentials(x, out):
     store(out, 0, exp_of_pack(load(x, 0)))
 
@@ -85,6 +90,14 @@ def test_powers_of_two_are_exact(build):
     out = np.empty(8)
     build(powers)(x, out)
     np.testing.assert_array_equal(out, [1.0, 2.0, 0.5, 2.0**52, 2.0**1023, 2.0**-1022, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("n", [1, 5, 8])
+def test_numbers_are_gathered_from_where_an_index_says(build, n):
+    x, index, out = np.arange(0.0, 30.0), np.array([0, 12, 13, 17, 20, 21, 30, 38, 39]), np.empty(8)
+    build(gathered)(x, index, n, out)
+    np.testing.assert_array_equal(out[:n], (index[1:] - 10.0)[:n])
+    assert np.all(out[n:] == index[n] - 10)
 
 
 def test_eight_exponentials(build):
