@@ -415,7 +415,7 @@ def limit_plot(bench: Bench) -> Figure:
     rows = [row for row in bench["learners"] if "ratio" in row]
     figure = Figure(figsize=(6.4, 0.9 + 0.23 * len(rows)))
     axes = figure.subplots()
-    kinds = list(limits.GOALS)
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
     names = []
     for place, row in enumerate(rows):
         colour = style.COLOURS[kinds.index(row["kind"])]
