@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.budget import represent
-from omkl.algorithms.omkc_da_o import init, predict, select, update
-from omkl.engine import register
+from omkl.algorithms.budget import on_budget
+from omkl.algorithms.omkc_da_o import algorithm as exact
 from omkl.params import COUNT, FRACTION, POSITIVE
 
 
@@ -30,14 +29,4 @@ class Params(NamedTuple):
     drop_smallest: bool
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    task="classification",
-    represent=represent,
-    deterministic=True,
-)
+algorithm = on_budget(__name__, Params, exact)

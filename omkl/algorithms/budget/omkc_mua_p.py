@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.budget import represent
-from omkl.algorithms.omkc_mua_p import init, predict, select, update
-from omkl.engine import register
+from omkl.algorithms.budget import on_budget
+from omkl.algorithms.omkc_mua_p import algorithm as exact
 from omkl.params import COUNT, FRACTION, UP_TO_ONE
 
 
@@ -30,13 +29,4 @@ class Params(NamedTuple):
     drop_smallest: bool
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    task="classification",
-    represent=represent,
-)
+algorithm = on_budget(__name__, Params, exact)

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.budget import represent
-from omkl.algorithms.omkc_sua_o import init, predict, select, update
-from omkl.engine import register
+from omkl.algorithms.budget import on_budget
+from omkl.algorithms.omkc_sua_o import algorithm as exact
 from omkl.params import COUNT, FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
 
 
@@ -34,13 +33,4 @@ class Params(NamedTuple):
     drop_smallest: bool
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    task="classification",
-    represent=represent,
-)
+algorithm = on_budget(__name__, Params, exact)

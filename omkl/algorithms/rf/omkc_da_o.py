@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.omkc_da_o import init, predict, select, update
-from omkl.engine import register
+from omkl.algorithms.omkc_da_o import algorithm as exact
+from omkl.algorithms.rf import on_random_features
 from omkl.params import FRACTION, POSITIVE
 
 
@@ -25,13 +25,4 @@ class Params(NamedTuple):
     R: POSITIVE
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    task="classification",
-    every_kernel=True,
-)
+algorithm = on_random_features(__name__, Params, exact)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.omkc_da_p1 import init, predict, select, update
-from omkl.engine import register
+from omkl.algorithms.omkc_da_p1 import algorithm as exact
+from omkl.algorithms.rf import on_random_features
 from omkl.params import FRACTION
 
 
@@ -23,13 +23,4 @@ class Params(NamedTuple):
     beta: FRACTION
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    task="classification",
-    every_kernel=True,
-)
+algorithm = on_random_features(__name__, Params, exact)

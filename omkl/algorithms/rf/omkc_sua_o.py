@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.omkc_sua_o import init, predict, select, update
-from omkl.engine import register
+from omkl.algorithms.omkc_sua_o import algorithm as exact
+from omkl.algorithms.rf import on_random_features
 from omkl.params import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
 
 
@@ -29,13 +29,4 @@ class Params(NamedTuple):
     eta: STEP_OF_THEOREM
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    task="classification",
-    every_kernel=True,
-)
+algorithm = on_random_features(__name__, Params, exact)
