@@ -4,9 +4,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers-installed
+FLOWER := .venv-flower
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help setup run test lint bench ui reproduce-tables lock
+.PHONY: help setup run test test-flower lint bench ui reproduce-tables lock
 
 help:             ## Show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -26,6 +27,16 @@ run: setup        ## Run the main job on the embedded synthetic stream
 
 test: setup       ## Run all tests
 	$(BIN)/python -m pytest
+
+test-flower: $(FLOWER)/.installed  ## Run the tests on Flower, in a venv of its own
+	$(FLOWER)/bin/python -m pytest tests/test_flower.py
+
+$(FLOWER)/.installed: pyproject.toml
+	@echo "Installing Flower into $(FLOWER) (once; a few minutes) ..."
+	@$(PYTHON) -m venv $(FLOWER)
+	@echo '*' > $(FLOWER)/.gitignore
+	@$(FLOWER)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[flower,dev]'
+	@touch $@
 
 lint: setup       ## Check style and types
 	$(BIN)/ruff check .

@@ -260,10 +260,13 @@ def quantity(algorithm: str, params: Any) -> str:
 
 
 def value(algorithm: str, params: Any, N: int, T: int, minimum: float) -> float:
-    """The right-hand side of the algorithm's theorem (``THEOREMS``) after T rounds."""
+    """The right-hand side of the algorithm's theorem (``THEOREMS``) after T rounds.
+
+    inf where the theorem is about other parameters: theorem 10 has one eta, theorem 5 restarts.
+    """
     given: dict[str, Any] = params._asdict()
-    given.pop("eta", None)
-    given.pop("restart", None)
+    if not math.isnan(given.pop("eta", math.nan)) or not given.pop("restart", True):
+        return math.inf
     if algorithm == "omkc_sua_o":
         return theorem10(T=T, N=N, loss=minimum, **given)
     sides: Mapping[str, Callable[..., float]] = {

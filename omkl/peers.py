@@ -1,7 +1,8 @@
 """What a user would take in place of a kernel dictionary: classifiers of scikit-learn and river.
 
 One pass, predicting each row before learning it, on the very rows that our learners see.
-All have 100 random features of one Gaussian kernel. Its bandwidth must be known in advance,
+All have the same 100 random features of one Gaussian kernel, those of scikit-learn: river's own
+RBFSampler takes the features input by input. The bandwidth must be known in advance,
 where our learners carry a dictionary: it is the median heuristic on the first 100 rows, which
 looks ahead by as much, in the peers' favour.
 
@@ -47,11 +48,15 @@ def sklearn_pa(X: Array, y: Array, seed: int) -> Array:
     return _sklearn(SGDClassifier(random_state=seed, **settings), X, y, seed)
 
 
-def _sklearn(model: Any, X: Array, y: Array, seed: int) -> Array:
+def _features(X: Array, seed: int) -> Array:
     from sklearn.kernel_approximation import RBFSampler
 
     sampler = RBFSampler(gamma=median_gamma(X), n_components=FEATURES, random_state=seed)
-    Z = sampler.fit(X[:1]).transform(X)  # the draw depends on the number of inputs alone
+    return sampler.fit(X[:1]).transform(X)  # the draw depends on the number of inputs alone
+
+
+def _sklearn(model: Any, X: Array, y: Array, seed: int) -> Array:
+    Z = _features(X, seed)
     classes, y_hat = np.array([-1.0, 1.0]), np.zeros(len(y))
     for t in range(len(y)):
         if t:
@@ -61,14 +66,13 @@ def _sklearn(model: Any, X: Array, y: Array, seed: int) -> Array:
 
 
 def river_pa(X: Array, y: Array, seed: int) -> Array:
-    """river's RBFSampler and its passive-aggressive classifier (PA-I, C = 1), with its defaults."""
-    from river import feature_extraction, linear_model
+    """The same features and river's passive-aggressive classifier (PA-I, C = 1), its defaults."""
+    from river import linear_model
 
-    sampler = feature_extraction.RBFSampler(gamma=median_gamma(X), n_components=FEATURES, seed=seed)
-    model = sampler | linear_model.PAClassifier()
+    Z, model = _features(X, seed), linear_model.PAClassifier()
     y_hat = np.zeros(len(y))
     for t in range(len(y)):
-        row = dict(enumerate(X[t].tolist()))
+        row: dict[Any, float] = dict(enumerate(Z[t].tolist()))
         if t:
             y_hat[t] = 1.0 if model.predict_one(row) else -1.0
         model.learn_one(row, bool(y[t] > 0))
@@ -78,7 +82,7 @@ def river_pa(X: Array, y: Array, seed: int) -> Array:
 PEERS: dict[str, tuple[str, str, Callable[[Array, Array, int], Array]]] = {
     "sklearn_sgd": ("scikit-learn RBFSampler + SGDClassifier", "sklearn", sklearn_sgd),
     "sklearn_pa": ("scikit-learn RBFSampler + passive-aggressive", "sklearn", sklearn_pa),
-    "river_pa": ("river RBFSampler + PAClassifier", "river", river_pa),
+    "river_pa": ("river PAClassifier on the same features", "river", river_pa),
 }
 
 

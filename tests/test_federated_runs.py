@@ -100,6 +100,44 @@ def test_own_data_with_a_column_of_clients(tmp_path):
         assert outcome_of(tmp_path, *own).run.result["n_rounds"] == 29
 
 
+def test_rows_of_nobody(tmp_path):
+    """A blank in the column of clients is a missing value."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "who": np.tile(["ann", "bob", "cid"], 20)})
+    frame["y"] = np.sin(frame["a"])
+    frame.loc[[7, 40], "who"] = None  # bob's
+    for name in ("own.csv", "own.parquet"):
+        path = tmp_path / name
+        frame.to_csv(path, index=False) if name.endswith("csv") else frame.to_parquet(path)
+        own = ["dataset=file", f"dataset.path={path}", "dataset.target=y", "algorithm=vm_kofl"]
+        own += ["federation=column", "dataset.client_column=who", "kernels=gaussian17"]
+        for missing in ("error", "mean"):
+            with pytest.raises(DataError, match=rf"{name}: row 8, column 'who' .*missing=drop"):
+                federated_job.prepare(configuration([*own, f"dataset.missing={missing}"]))
+        job = federated_job.prepare(configuration([*own, "dataset.missing=drop"]))
+        assert job.split.clients == ["ann", "bob", "cid"] and job.split.X.shape == (18, 3, 1)
+        kept = frame.dropna()
+        scaled = (kept["y"] - kept["y"].min()) / (kept["y"].max() - kept["y"].min())
+        np.testing.assert_allclose(job.split.y[:, 1], scaled[kept["who"] == "bob"])
+        job = federated_job.prepare(configuration([*own, "stream.limit=6"]))  # before the blank
+        assert job.split.clients == ["ann", "bob", "cid"]
+
+
+def test_more_rounds_than_sites_give(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(40.0), "site": ["x", "y"] * 20, "y": np.arange(40.0)})
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    own = ["dataset=file", f"dataset.path={tmp_path / 'own.csv'}", "dataset.target=y", "clients=4"]
+    own += ["+dataset.sites=site", "federation=by_site", "federation.home=3", "federation.away=1"]
+    own += ["kernels=gaussian17", "algorithm=pof_mkl"]
+    assert federated_job.prepare(configuration(own)).split.y.shape == (4, 4)
+    assert federated_job.prepare(configuration([*own, "federation.rounds=3"])).split.y.shape == (
+        3,
+        4,
+    )
+    with pytest.raises(ValueError, match=r"federation.rounds=5: .* give each client 4 rows"):
+        federated_job.prepare(configuration([*own, "federation.rounds=5"]))
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

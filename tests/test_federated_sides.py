@@ -49,6 +49,10 @@ def damaged(reply, how, last):
         return reply._replace(rows=reply.rows + 17)
     if how == "twice the same row":
         return reply._replace(rows=np.zeros_like(reply.rows))
+    if how == "an array without a dimension":
+        return reply._replace(rows=np.array(3), theta=theta[:1])
+    if how == "too large":
+        return reply._replace(theta=np.full_like(theta, 1e308))
     if how == "single precision":
         return reply._replace(theta=theta.astype(np.float32))
     if how == "another client":
@@ -60,6 +64,8 @@ def damaged(reply, how, last):
 DAMAGE = {
     "NaN": "not finite",
     "wrong shape": "wrong shapes",
+    "an array without a dimension": "wrong shapes",
+    "too large": "squares are not finite",
     "too many numbers": "too many numbers: 3",
     "wrong rows": "wrong rows",
     "twice the same row": "wrong rows",

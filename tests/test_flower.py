@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install -e '.[flower]'")
 
-from flwr.app import Array, ArrayRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord
 
 from omkl import federated
 from omkl.federated import flower
@@ -47,6 +48,24 @@ def change(reply, **arrays):
     return reply
 
 
+def with_bytes(reply, data):
+    """The same message with other bytes for its parameters."""
+    record = reply.content.array_records["reply"]
+    theta = record["theta"]
+    spoiled = Array(dtype=theta.dtype, shape=theta.shape, stype=theta.stype, data=data)
+    reply.content["reply"] = ArrayRecord(dict(record.items()) | {"theta": spoiled})
+    return reply
+
+
+def an_archive():
+    buffer = io.BytesIO()
+    np.savez(buffer, theta=np.zeros(3))
+    return buffer.getvalue()
+
+
+BYTES = {"no bytes": b"", "half an archive": b"PK\x03\x04", "an archive": an_archive()}
+
+
 def spoiled(how, reply):
     if how == "NaN":
         return 0, change(reply, theta=lambda a: np.full_like(a, np.nan))
@@ -60,6 +79,11 @@ def spoiled(how, reply):
     if how == "empty":
         del reply.content["reply"]
         return 0, reply
+    if how in BYTES:
+        return 0, with_bytes(reply, BYTES[how])
+    if how == "no client":
+        reply.content["round"] = ConfigRecord({"t": 5, "client": np.inf})
+        return 0, reply
     assert how == "lost"
     return None
 
@@ -70,6 +94,10 @@ REASONS = {
     "budget": ["too many numbers"],
     "late": ["no reply in time", "late: its message is of round 5"],
     "empty": ["cannot be read"],
+    "no bytes": ["cannot be read"],
+    "half an archive": ["cannot be read"],
+    "an archive": ["other things than arrays"],
+    "no client": ["cannot be read"],
     "lost": ["no reply in time"],
 }
 
@@ -111,6 +139,38 @@ def test_a_client_that_dies_and_comes_back(tmp_path):
     np.testing.assert_array_equal(kept.y_hat[:6], forgot.y_hat[:6])
 
 
+def test_what_another_run_kept_is_left_alone(tmp_path):
+    first, second = (flower.run_on_grid(POF, run_config={"omkl-keep": str(tmp_path)}) for _ in "12")
+    for flown in (first, second):
+        assert flown.events == [] and flower.difference(POF, flown) <= 1e-12
+    np.testing.assert_array_equal(first.y_hat, second.y_hat)
+
+
+def test_an_app_without_a_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert flower.main(["app", *POF.split(), "rounds=3"]) == 0
+    written = (tmp_path / "flower-app" / "pyproject.toml").read_text()
+    assert "algorithm=pof_mkl" in written and "omkl-rounds = 3" in written
+    assert capsys.readouterr().out == "flower-app/: flwr run flower-app\n"
+    assert flower.main(["app", "mine", *POF.split()]) == 0
+    assert (tmp_path / "mine" / "omkl_apps.py").exists()
+
+
+def test_missing_replies_are_told(monkeypatch, capsys):
+    def lossy(overrides, n_rounds, timeout):
+        def deliver(client, t, reply):
+            return None if (client, t) in {(2, 1), (3, 12)} else (0, reply)
+
+        return flower.run_on_grid(overrides, n_rounds, deliver=deliver)
+
+    monkeypatch.setitem(flower.ENGINES, "grid", lossy)
+    assert flower.main(["grid", *POF.split()]) == 0
+    out = capsys.readouterr().out
+    assert f"2 of {T * K} replies are missing" in out and "nan" not in out
+    flown = flower.run_on_grid(POF, deliver=lambda client, t, r: None)
+    assert np.isnan(flower.difference(POF, flown))
+
+
 def test_a_client_that_breaks(monkeypatch):
     """An error in a client is an event; the round goes on."""
     turn = flower.ClientSide.turn
@@ -134,6 +194,9 @@ def test_a_client_that_breaks(monkeypatch):
         (["grid", "federation=idd"], "there is no federation=idd. Did you mean iid?"),
         (["grid", "algorithm=raker"], "no federation is asked for"),
         (["grid", "rounds=x"], "rounds and timeout are numbers"),
+        (["grid", "rounds=-1"], "rounds is at least 0"),
+        (["grid", "timeout=0"], "timeout above 0 seconds"),
+        (["grid", "timeout=nan"], "timeout above 0 seconds"),
     ],
 )
 def test_what_cannot_be_flown_is_told(words, message, capsys):

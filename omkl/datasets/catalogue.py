@@ -170,10 +170,17 @@ def _open_frame(
     missing = cfg.get("missing", "error")
     told = None
     if column is not None:
-        told = frame.iloc[:, _place(frame, column, name)].to_numpy()
+        place = _place(frame, column, name)
+        told, blank = frame.iloc[:, place].to_numpy(), frame.iloc[:, place].isna().to_numpy()
         if missing == "drop":
-            whole = ~np.isnan(values).any(axis=1)
+            whole = ~(np.isnan(values).any(axis=1) | blank)
             values, rows, told = values[whole], rows[whole], told[whole]
+        elif blank[:limit].any():
+            raise DataError(
+                f"{found.path.name if 'path' in cfg else name}: row {rows[blank.argmax()]}, "
+                f"column {str(frame.columns[place])!r} is blank, so it is not known whose row "
+                "it is. Set dataset.missing=drop, or correct the file."
+            )
         told = told[:limit]
     table = readers.ArrayTable(values, rows, columns)
     stream = Stream(

@@ -4,7 +4,8 @@
     python -m omkl.federated.flower simulation ...      Flower's simulation engine (Ray)
     python -m omkl.federated.flower deployment ...      one server and K clients as processes of
                                                         their own on this machine
-    python -m omkl.federated.flower app FOLDER ...      write a Flower app, for ``flwr run FOLDER``
+    python -m omkl.federated.flower app FOLDER ...      write a Flower app, for ``flwr run FOLDER``;
+                                                        without FOLDER into flower-app
 
 The words after the engine are those of omkl-run. Each of the three runs the first seed and says
 how far its predictions are from those of our own simulation. Besides: ``rounds=N`` stops early,
@@ -12,8 +13,9 @@ how far its predictions are from those of our own simulation. Besides: ``rounds=
 
 This is the only module that imports Flower (``pip install -e '.[flower]'``). What a client
 learns is kept in Flower's ``context.state``, and, where ``omkl-keep`` names a folder, on disk:
-a client whose process died goes on from there. Predictions and regrets are reported in a record
-of measurements beside each message; they are no part of what the learner sends.
+a client whose process died goes on from there, in the same run. Predictions and regrets are
+reported in a record of measurements beside each message; they are no part of what the learner
+sends.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,7 +94,7 @@ def job_of(overrides: str) -> FederatedJob:
     return job
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=1024)
 def _side(overrides: str, client: int) -> ClientSide:
     job = job_of(overrides)
     return ClientSide(job, job.seeds[0], client)
@@ -146,8 +149,12 @@ def client_app(given: Mapping[str, Any] | None = None) -> ClientApp:
         side = _side(str(config["omkl"]), client)
         folder = str(config.get("omkl-keep", ""))
         kept = Path(folder) / f"client-{client}.npz" if folder else None
-        side.restore(_kept_state(kept, context))
-        turn = side.turn(_read_told(message.content))
+        told = _read_told(message.content)
+        state = _kept_state(kept, context)
+        if state is not None and int(state["drawn"][0]) >= told.t:
+            state = None  # of rounds that this run has not had: not its own
+        side.restore(state)
+        turn = side.turn(told)
         _keep_state(side, kept, context)
         return Message(_reply_record(turn.reply, turn.y_hat, turn.regret), reply_to=message)
 
@@ -157,7 +164,15 @@ def client_app(given: Mapping[str, Any] | None = None) -> ClientApp:
 def _kept_state(kept: Path | None, context: Context) -> dict[str, np.ndarray] | None:
     if "own" in context.state.array_records:
         return {name: a.numpy() for name, a in context.state.array_records["own"].items()}
-    return None if kept is None else _read_kept(kept)
+    state = None if kept is None else _read_kept(kept)
+    if state is None or int(state["run"][0]) != _signed(context.run_id):
+        return None
+    return state
+
+
+def _signed(run: int) -> int:
+    """A run's number of 64 bits as numpy's int64 has it."""
+    return int(np.uint64(run % 2**64).view(np.int64))
 
 
 def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
@@ -172,7 +187,7 @@ def _keep_state(side: ClientSide, kept: Path | None, context: Context) -> None:
     context.state["own"] = _arrays(**state)
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(kept, _npz(state))
+        write_atomically(kept, _npz(state | {"run": np.array([_signed(context.run_id)])}))
 
 
 def _npz(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -231,11 +246,11 @@ def serve(job: FederatedJob, grid: Grid, n_rounds: int = 0, timeout: float = TIM
                 waiting.discard(identity)
                 client = client_of.get(node, -1)
                 if message.has_error():
-                    server.note(client, f"failed in round {t}: {_first_line(message.error.reason)}")
+                    server.note(client, f"failed in round {t}: {_last_line(message.error.reason)}")
                     continue
                 try:
                     reply, predicted, above = _read_reply(message.content)
-                except (KeyError, TypeError, ValueError) as error:
+                except Exception as error:  # whatever came: it is one client's
                     server.note(client, f"its message cannot be read: {error!r}")
                     continue
                 client_of[node] = reply.client
@@ -274,7 +289,7 @@ def _nodes(grid: Grid, n_clients: int) -> list[int]:
         time.sleep(0.2)
 
 
-def _first_line(reason: Any) -> str:
+def _last_line(reason: Any) -> str:
     lines = [line for line in str(reason).splitlines() if line.strip()]
     return lines[-1] if lines else "no reason"
 
@@ -313,6 +328,7 @@ class InProcessGrid(Grid):
         self._run_config = dict(run_config)
         self._deliver = deliver
         self._alive = alive
+        self._run_id = uuid.uuid4().int % 2**63
         self._contexts = {k: self._context(k) for k in range(n_clients)}
         self._ready: list[tuple[int, Message]] = []  # round from which it can be pulled
         self._t = 0
@@ -320,7 +336,7 @@ class InProcessGrid(Grid):
 
     def _context(self, client: int) -> Context:
         node_config = {"partition-id": client}
-        return Context(1, client + 1, node_config, RecordDict(), dict(self._run_config))
+        return Context(self._run_id, client + 1, node_config, RecordDict(), dict(self._run_config))
 
     def set_run(self, run: Any) -> None:
         """There is one run."""
@@ -551,8 +567,10 @@ class Deployment:
         return 0 if kept is None else int(kept["drawn"][0])
 
     def run(self, n_rounds: int = 0, timeout: float = TIMEOUT) -> None:
-        """Start the rounds; returns at once."""
+        """Start the rounds; returns at once. What an earlier run kept on disk is removed."""
         line = self.overrides
+        for kept in self._kept.glob("client-*.npz"):
+            kept.unlink()
         write_app(self._app, line, n_rounds, timeout, str(self._result), str(self._kept))
         self._result.unlink(missing_ok=True)
         started = subprocess.run(
@@ -654,11 +672,15 @@ ENGINES: dict[str, Callable[..., Flown]] = {
 
 
 def difference(overrides: str, flown: Flown) -> float:
-    """The largest distance of its predictions from those of our own simulation."""
+    """The largest distance of its predictions from those of our own simulation.
+
+    Missing replies do not count; NaN if all are missing.
+    """
     job = job_of(overrides)
     n = len(flown.y_hat)
     ours = job.federation(job.seeds[0]).partial_fit(job.split.X[:n], job.split.y[:n]).y_hat
-    return float(np.max(np.abs(flown.y_hat - ours)))
+    came = ~np.isnan(flown.y_hat)
+    return float(np.max(np.abs(flown.y_hat - ours)[came])) if came.any() else float("nan")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -669,13 +691,21 @@ def main(arguments: Sequence[str]) -> int:
         print(f"omkl: {engine or 'nothing'} is no engine. There are:", file=sys.stderr)
         print(str(__doc__).split("\n\n")[1], file=sys.stderr)
         return 2
-    folder = Path(words.pop(0)) if engine == "app" and words else Path("flower-app")
+    folder = Path("flower-app")
+    if engine == "app" and words and "=" not in words[0]:
+        folder = Path(words.pop(0))
     own = dict(word.split("=", 1) for word in words if word.startswith(("rounds=", "timeout=")))
     words = [w for w in words if not w.startswith(("rounds=", "timeout="))]
     try:
         n_rounds, timeout = int(own.get("rounds", 0)), float(own.get("timeout", TIMEOUT))
     except ValueError:
         print(f"omkl: rounds and timeout are numbers; got {own}", file=sys.stderr)
+        return 1
+    if n_rounds < 0 or not timeout > 0:
+        print(
+            f"omkl: rounds is at least 0 (all) and timeout above 0 seconds; got {own}",
+            file=sys.stderr,
+        )
         return 1
     try:
         overrides = shlex.join(CommandLine(words).checked())
@@ -691,8 +721,12 @@ def main(arguments: Sequence[str]) -> int:
     flown = ENGINES[engine](overrides, n_rounds, timeout=timeout)
     seconds = time.perf_counter() - start
     n, K = flown.y_hat.shape
-    mse = np.nanmean(np.square(flown.y_hat - job.split.y[:n]))
+    came = ~np.isnan(flown.y_hat)
+    squares = np.square(flown.y_hat - job.split.y[:n])[came]
+    mse = squares.mean() if squares.size else np.nan
     print(f"{engine}: {n} rounds of {K} clients in {seconds:.1f} s, MSE {1e3 * mse:.2f} x 10^-3")
+    if not came.all():
+        print(f"{np.count_nonzero(~came)} of {came.size} replies are missing")
     print(f"largest distance from our simulation: {difference(overrides, flown):.1e}")
     for event in flown.events:
         print(f"round {event.t}, client {event.client}: {event.reason}")

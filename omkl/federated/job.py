@@ -8,7 +8,7 @@ What a federated run has besides what ``omkl.results`` lists (R seeds, K clients
     regret         {"clients": ..}: (11), the mean over the clients of each one's loss above
                    that of its best kernel; ``spread`` is the standard deviation over the
                    clients, mean over the seeds, ``bound`` theorem 1's right-hand side where
-                   the learner has one
+                   the learner has one and ``largest_loss`` of a kernel, which it wants in [0, 1]
     mse            per seed, mean over the clients
 
 ``curves.npz``
@@ -181,6 +181,7 @@ def compute(
         bound = theorem_1(job.params, len(learned_with), rounds)
         if bound is not None:
             regret["clients"]["bound"] = float(bound[-1])
+            regret["clients"]["largest_loss"] = max(float(run.worst[1]) for run in runs)
             curves["bound"] = bound
         curves |= {
             "weights": np.stack([_weights(run) for run in runs]),

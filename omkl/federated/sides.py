@@ -136,12 +136,14 @@ class ServerSide:
         if reply.client in self._heard:
             raise Refused("its second message of the round")
         rows, theta, extras = reply.rows, reply.theta, reply.extras
+        if not all(isinstance(a, np.ndarray) for a in (rows, theta, extras)):
+            raise Refused("its message has other things than arrays")
         numbers = theta.size + extras.size
         if numbers > self.most_numbers:
             raise Refused(f"too many numbers: {numbers}, {self.most_numbers} are allowed")
         shapes = (rows.shape, theta.shape, extras.shape)
-        wanted = ((len(rows),), (len(rows), W), self.server.extras.shape)
-        if rows.ndim != 1 or shapes != wanted:
+        wanted = ((rows.size,), (rows.size, W), self.server.extras.shape)
+        if shapes != wanted:
             raise Refused(f"wrong shapes: {shapes}")
         if rows.dtype != np.int64 or theta.dtype != np.float64 or extras.dtype != np.float64:
             raise Refused(f"wrong types: {rows.dtype}, {theta.dtype}, {extras.dtype}")
@@ -149,6 +151,9 @@ class ServerSide:
             raise Refused(f"wrong rows: {rows.tolist()}")
         if not (np.isfinite(theta).all() and np.isfinite(extras).all()):
             raise Refused("numbers that are not finite")
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.square(theta).sum() + np.square(extras).sum()):
+                raise Refused("numbers whose squares are not finite")
 
     def finish(self) -> None:
         """End the round: learn from the replies that were taken."""

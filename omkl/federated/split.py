@@ -125,8 +125,12 @@ def split(config: Mapping[str, Any]) -> Split:
         if scheme == "by_site":
             assert labels is not None
             rows = by_site(labels, n_clients, federation["home"], federation["away"], rng)
-            if n_rounds is not None:
-                rows = rows[:n_rounds]
+            if n_rounds is not None and n_rounds > len(rows):
+                raise ValueError(
+                    f"federation.rounds={n_rounds}: federation.home={federation['home']} and "
+                    f"federation.away={federation['away']} give each client {len(rows)} rows"
+                )
+            rows = rows[:n_rounds]
         else:
             most = stream.n_rounds // n_clients
             n_rounds = n_rounds or published.get("rounds") or most
@@ -134,7 +138,11 @@ def split(config: Mapping[str, Any]) -> Split:
             rows = deal(stream.n_rounds, n_clients, n_rounds, shuffle)
         clients = [str(k + 1) for k in range(n_clients)]
     if len(rows) < 2:
-        which = f" of the {len(clients)} that {column} names" if scheme == "column" else ""
+        which = ""
+        if scheme == "column":
+            assert labels is not None
+            named, counts = np.unique(labels.astype(str), return_counts=True)
+            which = f" of the {len(clients)} that {column} names, {named[counts.argmin()]},"
         raise DataError(
             f"{name}: a client{which} has {len(rows)} rounds; a stream needs at least 2"
         )

@@ -78,8 +78,8 @@ def print_run(run: Run, console: Console) -> None:
         chosen = f", D = {result['D']}" if federated else ""  # from max_upload
         table.add_row("kernels", f"{result['n_kernels']} in the dictionary, {evaluated}{chosen}")
     if bound := result.get("bound"):
-        text = bound.get("skipped") or _bound_text(bound)
-        table.add_row("at most", text)
+        skipped = bound.get("skipped")
+        table.add_row("at most", f"not computed: {skipped}" if skipped else _bound_text(bound))
     if classify:
         kept = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
         table.add_row("updates", f"{result['updates_per_kernel']:,.1f} a kernel{kept}")
@@ -94,7 +94,10 @@ def print_run(run: Run, console: Console) -> None:
             text = f"{entry['spread']:.2f}, standard deviation over the clients"
             table.add_row("  spread", text)
         if entry.get("bound") is not None:
-            table.add_row("  bound", f"{entry['bound']:.1f} for each client (theorem 1)")
+            text = f"{entry['bound']:.1f} for each client (theorem 1)"
+            if (largest := entry.get("largest_loss", 0.0)) > 1.0:
+                text = f"none: theorem 1 is for losses up to 1, a kernel's reached {largest:.3g}"
+            table.add_row("  bound", text)
     n_clients = federated["n_clients"] if federated else 1
     rate = result["n_rounds"] * n_clients * n_seeds / result["seconds"]
     threads = result["threads"]

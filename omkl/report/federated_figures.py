@@ -34,25 +34,28 @@ def clients(run: Run, folder: Path | None = None) -> list[Path]:
         figures.band_line(left, t[chosen], mean, std, 0, "mean over the clients")
         if "bound" in run.curves:
             bound = run.curves["bound"][chosen]
-            left.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=BOUND)
+            label = BOUND
+            if (largest := run.result["regret"]["clients"].get("largest_loss", 0.0)) > 1.0:
+                label = f"{BOUND}, for losses up to 1;\nhere up to {largest:.3g}"
+            left.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=label)
             style.log_axis(left.yaxis, max(1e-2, 0.5 * float(mean[len(mean) // 50])), 2 * bound[-1])
         figures.round_axis(left, t[chosen])
         left.set(xlabel="round t", ylabel="regret against the best kernel")
         left.legend(loc="best")
-        _sorted_clients(right, run, 0, "")
+        _sorted_clients(right, run, 0)
         right.set(xlabel="clients by regret", ylabel="regret after the last round")
         title = f"{style.name_of(run)} on {run.result['dataset']}: regret of the clients"
         figure.suptitle(style.wrapped(title, 90), fontsize=10)
         return style.save(figure, folder or run.folder, "clients")
 
 
-def _sorted_clients(axes: Axes, run: Run, index: int, label: str) -> None:
+def _sorted_clients(axes: Axes, run: Run, index: int) -> None:
     """Each client's regret, mean over the seeds, smallest first; the seeds' deviation as a band."""
     mean, std = figures.mean_std(run.curves["client_regret"])
     order = np.argsort(mean)
     share = (np.arange(len(mean)) + 0.5) / len(mean)
     looks = style.look(index) | {"marker": ""}
-    axes.plot(share, mean[order], label=label, **looks)
+    axes.plot(share, mean[order], **looks)
     if std is not None:
         low, high = (mean - std)[order], (mean + std)[order]
         axes.fill_between(share, low, high, color=looks["color"], alpha=0.15, linewidth=0)
@@ -98,7 +101,7 @@ def _draw_bound(axes: Axes, run: Run, index: int) -> None:
 
 
 def _draw_clients(axes: Axes, run: Run, index: int) -> None:
-    _sorted_clients(axes, run, index, "")
+    _sorted_clients(axes, run, index)
     axes.set(xlabel="clients by regret", ylabel="regret after the last round")
 
 

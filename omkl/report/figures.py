@@ -9,7 +9,7 @@ Only matplotlib's object interface is used: no window system, no global figure l
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -210,6 +210,8 @@ def mistakes(run: Run, folder: Path | None = None) -> list[Path]:
         if "bound" in curves and np.isfinite(curves["bound"]).all():
             looks = {**style.look(1), "linestyle": "none", "markersize": 6}
             label = f"bound of {run.result['bound']['theorem']}"
+            if run.config["stream"]["order"] == "shuffled" and len(run.result["seeds"]) > 1:
+                label += " (rows in the first seed's order)"
             axes.plot(curves["bound_t"], curves["bound"], label=label, **looks)
             high = max(high, float(curves["bound"].max()))
         style.log_axis(axes.yaxis, low, 1.3 * high)
@@ -303,8 +305,13 @@ def summary(
     folder: Path,
     name: str = "summary",
     suffixes: Sequence[str] = ("png", "pdf"),
+    titles: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Final MSE or error rate of every complete run: a panel a data set, a line an algorithm."""
+    """Final MSE or error rate of every complete run: a panel a data set, a line an algorithm.
+
+    ``titles`` are for data sets that go by another name here.
+    """
+    titles = titles or {}
     runs, labels, datasets = _sweep(runs)
     if not runs:
         return []
@@ -338,7 +345,7 @@ def summary(
             style.log_axis(axes.xaxis, low / 1.15, high * 1.15)
             axes.set_ylim(len(order) - 0.5, -0.5)
             axes.set_yticks(range(len(order)), texts if place % columns == 0 else [])
-            axes.set_title(style.wrapped(dataset, 30))
+            axes.set_title(style.wrapped(titles.get(dataset, dataset), 30))
             if place + columns >= len(datasets):
                 axes.set_xlabel(f"{_axis_names(runs)} of all rounds")
         figure.suptitle(f"Final {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)

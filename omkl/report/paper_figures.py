@@ -205,8 +205,8 @@ def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     )
     drawn += _drawn(
         fed.beside_theorem_1(pof, folder, "federated_theorem_1"),
-        "The same beside theorem 1, which holds for every client; the bars at the end reach from "
-        "the client and seed of least regret to those of most.",
+        "The same beside theorem 1, which is about every client where no kernel's loss exceeds 1; "
+        "the bars at the end reach from the client and seed of least regret to those of most.",
     )
     swept = [run for run in table.swept if run.result["algorithm"] == "pof_mkl"]
     with_xi = {run.result["dataset"] for run in swept}
