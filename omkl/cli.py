@@ -502,13 +502,12 @@ def job(cfg: DictConfig) -> None:
 
     hydra_config = HydraConfig.get()
     config = configuration(cfg, hydra_config.overrides.task)
+    from omkl import runner
     from omkl.report import console
 
     prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions
-    classify = "classification" in (config["task"], config["dataset"].get("task"))
+    classify = runner.task_in(config) == "classification"
     if hydra_config.mode != RunMode.MULTIRUN:
-        from omkl import runner
-
         label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
         with console.Bar(label, config["seeds"], not prompted, classify) as progress:
             outcome = runner.run(config, progress)

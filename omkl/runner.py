@@ -146,18 +146,14 @@ def prepare(config: Mapping[str, Any]) -> Job | FederatedJob:
 def with_task(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration with its task in ``dataset.task`` alone and with an order of the rows.
 
-    What may be either is classified where the algorithm does that. ValueError where data set and
-    algorithm are for different tasks.
+    ValueError where data set and algorithm are for different tasks.
     """
     dataset, stream = dict(config["dataset"]), dict(config["stream"])
     name = config["algorithm"]["name"]
-    own = task_of(name)
-    either = "path" in dataset or "n_centres" in dataset  # an own file, or the synthetic stream
-    task = config.get("task") or ("classification" if either and own == "classification" else None)
-    task = task or dataset["task"]
+    own, task = task_of(name), task_in(config)
     if task not in ("regression", "classification"):
         raise ValueError(f"task={task!r}; there are: regression, classification")
-    if task != dataset["task"] and not either:
+    if task != dataset["task"] and not _may_be_either(dataset):
         raise ValueError(f"{dataset['name']} is a data set for {dataset['task']}, not for {task}")
     dataset["task"] = task
     if own != task:
@@ -172,6 +168,21 @@ def with_task(config: Mapping[str, Any]) -> dict[str, Any]:
         stream["order"] = "shuffled" if shuffle else "file"
     rest = {key: value for key, value in config.items() if key != "task"}
     return {**rest, "dataset": dataset, "stream": stream}
+
+
+def task_in(config: Mapping[str, Any]) -> str:
+    """The task that is meant: what may be either is classified where the algorithm does that."""
+    dataset = config["dataset"]
+    given: str = config.get("task") or dataset["task"]
+    if config.get("task") or not _may_be_either(dataset):
+        return given
+    own = task_of(config["algorithm"]["name"])
+    return own if own == "classification" else given
+
+
+def _may_be_either(dataset: Mapping[str, Any]) -> bool:
+    """Whether it is an own file, or the synthetic stream."""
+    return "path" in dataset or "n_centres" in dataset
 
 
 def task_of(name: str) -> str:

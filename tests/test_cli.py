@@ -416,6 +416,14 @@ def test_bar_on_a_terminal_leaves_no_trace(tmp_path):
     assert "rounds/s MSE" not in screen(sent)
 
 
+def test_bar_of_a_classifier_tells_errors(tmp_path):
+    """The synthetic stream is a classification where the algorithm does that."""
+    typed = [*TINY, "dataset.rows=60000", "algorithm=omkc_da_p1", "kernels=gauss13"]
+    status, sent = on_a_terminal(tmp_path, *typed)
+    assert status == 0, sent
+    assert re.search(r"omkc_da_p1 on synthetic.*rounds/s errors \d+\.\d\d %", sent)
+
+
 def test_quiet_where_there_is_no_terminal(tmp_path):
     done = omkl_run(tmp_path, *TINY, "dataset.rows=60", "algorithm.M=3")
     assert done.stderr == ""
