@@ -34,7 +34,7 @@ import numpy as np
 from omkl import peers, results, runner
 from omkl.classification import mistaken
 from omkl.comparators import one_thread_each
-from omkl.datasets import open_stream, open_streams
+from omkl.datasets import DataError, open_stream, open_streams
 from omkl.metrics import mean_and_deviation
 from omkl.report import console, style
 from omkl.report.text import csv_text, markdown_table
@@ -68,6 +68,12 @@ def _command(path: Path, outputs: Path, page: Path | None, pool: Executor) -> in
     failures = 0
     for described in spec["datasets"]:
         shown = described.get("label", described["dataset"])
+        try:
+            constant = _constant_line(spec, described, shown, outputs)
+        except DataError as error:
+            print(f"{shown}: left out: {error}", flush=True)
+            failures += 1
+            continue
         for item in spec["algorithms"]:
             run = _our_run(spec, described, item, outputs)
             if run is None:
@@ -83,10 +89,13 @@ def _command(path: Path, outputs: Path, page: Path | None, pool: Executor) -> in
                 lines.append((BEST, shown, *mean_and_deviation(of_seeds), len(of_seeds), seconds))
             if (bound := result.get("bound")) and bound.get("value") is not None:
                 bounds.append(_bound_line(name, shown, result, bound))
-        lines.append(_constant_line(spec, described, shown, outputs))
+        lines.append(constant)
         for name in spec["peers"]:
             line = _peer_line(spec, described, shown, name, outputs, pool)
             lines += [line] if line else []
+    if not lines:
+        print(f"{spec['name']}: no data set of it could be read, so there is no table")
+        return 1
     folder = page or outputs / "tables"
     folder.mkdir(parents=True, exist_ok=True)
     titles = {d["dataset"]: d.get("label", d["dataset"]) for d in spec["datasets"]}

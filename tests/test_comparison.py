@@ -68,6 +68,19 @@ def test_a_small_table(tmp_path, capsys):
     assert sorted((tmp_path / "peers").iterdir()) == kept and "(reused)" in capsys.readouterr().out
 
 
+def test_data_that_are_not_there_are_left_out(tmp_path, monkeypatch, capsys):
+    """A data set at a time, and without any there is no table; never a traceback."""
+    monkeypatch.setenv("OMKL_DATA_DIR", str(tmp_path))
+    path = tmp_path / "small.yaml"
+    missing = {"dataset": "a9a", "label": "a9a, far away", "overrides": ["dataset.file=nowhere"]}
+    path.write_text(OmegaConf.to_yaml(OmegaConf.create(SPEC | {"datasets": [missing]})))
+    assert comparison.command(path, tmp_path) == 1
+    told = capsys.readouterr().out
+    assert "a9a, far away: left out: a9a: nowhere was not found" in told
+    assert "no data set of it could be read" in told
+    assert not (tmp_path / "tables").exists()
+
+
 @pytest.mark.parametrize("name", peers.PEERS)
 def test_peers_predict_before_they_learn(name):
     if reason := peers.missing(name):
