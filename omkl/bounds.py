@@ -287,6 +287,8 @@ def for_run(run: Run) -> Bound | None:
         constants["J"] = J
     elif name == "sfg":
         size = _dominating(run)
+        if size is None:
+            return None
         notes.append(
             f"1/q and 1/q-bar at their worst, |dominating set| / xi with {size} nodes in the set"
         )
@@ -435,16 +437,23 @@ def _epsilon(run: Run) -> float:
     return max(smallest_epsilon(PROBABILITY, moment, D, d) for moment in moments)
 
 
-def _dominating(run: Run) -> int:
-    """Size of the dominating set of the run's similarity graph."""
-    from omkl.graphs import dissimilarity_graph, dominating_set
-    from omkl.kernels import Kernel, divergence
+def _dominating(run: Run) -> int | None:
+    """Size of the dominating set of the run's feedback graph; None where rows made the graph."""
+    from omkl import algorithms, params
+    from omkl.engine import Learner
+    from omkl.kernels import Kernel
+    from omkl.sampling import MEMBER
 
-    curves = run.curves
+    curves, result = run.curves, run.result
     pairs = zip(curves["kernel_family"], curves["kernel_bandwidth"], strict=True)
     dictionary = tuple(Kernel(str(family), float(b)) for family, b in pairs)
-    delta = divergence(dictionary, run.result["n_inputs"])
-    return len(dominating_set(dissimilarity_graph(delta, int(run.result["params"]["M"]))))
+    algorithm = algorithms.load(result["algorithm"])
+    sizes = {"N": len(dictionary), "D": result["D"]}
+    built = params.build(algorithm.Params, result["params"], result["n_rounds"], sizes)
+    if algorithm.rows_before and algorithm.rows_before(built):
+        return None
+    fresh = Learner(algorithm, built, dictionary, result["n_inputs"], D=1, seed=0)
+    return int(fresh.state.cover[MEMBER].sum())
 
 
 def _scaling(run: Run) -> str:

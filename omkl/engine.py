@@ -206,6 +206,8 @@ class Algorithm(NamedTuple):
                prediction is the class
     represent  (params, kernels, d) -> a fresh model, where it is another than these two
     deterministic   whether another seed gives the same numbers on the same rows
+    rows_before   params -> how many rows it wants to see, without labels, before the first
+               round; ``init`` then has a fourth argument, those rows (n, d) or None for 0
     """
 
     name: str
@@ -221,6 +223,7 @@ class Algorithm(NamedTuple):
     task: str = "regression"
     represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None
     deterministic: bool = False
+    rows_before: Callable[[Any], int] | None = None
 
 
 def register(
@@ -237,6 +240,7 @@ def register(
     task: str = "regression",
     represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None,
     deterministic: bool | None = None,
+    rows_before: Callable[[Any], int] | None = None,
 ) -> Algorithm:
     """Make a module's three steps the ones that the engine takes for its Params."""
     for step, function in ((_STEPS[0], select), (_STEPS[1], predict), (_STEPS[2], update)):
@@ -245,7 +249,7 @@ def register(
     kernels = kernels or _dictionary
     return Algorithm(
         name, Params, init, select, predict, update, kernels, exact, every_kernel, module,
-        task, represent, exact if deterministic is None else deterministic,
+        task, represent, exact if deterministic is None else deterministic, rows_before,
     )  # fmt: skip
 
 
@@ -306,6 +310,9 @@ class Learner:
     precision
         "float32": random features are rounded to single precision, coefficients and sums
         are not. Predictions move by about 1e-8, and by more once that tips a choice of kernels.
+    before
+        Rows (n, d) that the learner sees before the first round, where its settings ask for
+        some. ValueError where they do and none are given.
     """
 
     def __init__(
@@ -319,6 +326,7 @@ class Learner:
         model: Any = None,
         threads: int = 1,
         precision: str = "float64",
+        before: np.ndarray | None = None,
     ) -> None:
         check_precision(algorithm, precision)
         kernels = algorithm.kernels(params, dictionary)
@@ -333,7 +341,15 @@ class Learner:
         self.threads = threads
         self.every_kernel = algorithm.every_kernel
         self.precision = precision
-        self.state = algorithm.init(params, kernels, model)
+        if algorithm.rows_before is None:
+            self.state = algorithm.init(params, kernels, model)
+        else:
+            if algorithm.rows_before(params) and before is None:
+                raise ValueError(
+                    f"{algorithm.name} with these settings looks at rows before the "
+                    "first round: give them as Learner(before=X)"
+                )
+            self.state = algorithm.init(params, kernels, model, before)
         tell_apart(type(self.state))
         self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
         self._run_block = _run_block_of(type(params))

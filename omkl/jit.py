@@ -46,7 +46,8 @@ PACKAGE = Path(__file__).parent
 
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
-    core = ["jit", "vector", "engine", "features", "kernels", "perceptrons", "sampling"]
+    core = ["jit", "vector", "divergence", "engine", "features", "graphs", "kernels"]
+    core += ["perceptrons", "sampling"]
     core += ["support", "weights", "federated/protocol"]
     folders = ("algorithms", "federated/algorithms")
     files = [path for folder in folders for path in sorted(PACKAGE.glob(f"{folder}/**/*.py"))]

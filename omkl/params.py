@@ -25,6 +25,13 @@ class Range(NamedTuple):
     open_high: bool = False
 
 
+class Choice(tuple[str, ...]):
+    """Words of which a setting is one; ``Params`` holds its place among them, an int."""
+
+    def __new__(cls, *words: str) -> Choice:
+        return super().__new__(cls, words)
+
+
 POSITIVE = Annotated[float, Range(0.0, open_low=True)]
 NON_NEGATIVE = Annotated[float, Range(0.0)]
 COUNT = Annotated[int, Range(1)]
@@ -110,6 +117,9 @@ def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mappin
     if hasattr(hint, "__metadata__"):
         if isinstance(value, str) and value in hint.__metadata__:
             return math.nan
+        choice = next((m for m in hint.__metadata__ if isinstance(m, Choice)), None)
+        if choice is not None:
+            return _chosen(key, value, choice)
         bounds = next((m for m in hint.__metadata__ if isinstance(m, Range)), None)
         hint = hint.__origin__
     if hint is Schedule:
@@ -138,6 +148,14 @@ def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mappin
         raise TypeError(f"{key}: a field cannot be annotated {hint!r}")
     _check_range(key, value, value, bounds, sizes)
     return value
+
+
+def _chosen(key: str, value: Any, choice: Choice) -> int:
+    if value in choice:
+        return choice.index(value)
+    near = difflib.get_close_matches(str(value), choice, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise ValueError(f"{key}={value!r} is none of {', '.join(choice)}.{hint}")
 
 
 def _check_range(

@@ -656,6 +656,8 @@ def _learners(job: Job) -> list[Learner]:
     n_threads = job.config["threads"] or default_threads() if job.algorithm.exact else 1
 
     starting.load_numba()
+    wanted = job.algorithm.rows_before(job.params) if job.algorithm.rows_before else 0
+    before = next(job.stream.blocks(wanted))[0] if wanted else None
 
     def learner(seed: int) -> Learner:
         return Learner(
@@ -667,6 +669,7 @@ def _learners(job: Job) -> list[Learner]:
             seed,
             threads=n_threads,
             precision=job.config["precision"],
+            before=before,
         )
 
     learner(0).partial_fit(np.zeros((2, d)), np.zeros(2))

@@ -12,13 +12,14 @@ from omegaconf import OmegaConf
 
 from omkl import graphs
 from omkl.cli import conf_folder
+from omkl.divergence import log_divergence, overlaps
 from omkl.graphs import (
     dissimilarity_graph,
     dominating_set,
     in_neighbours,
     similarity_graph,
 )
-from omkl.kernels import Kernel, dictionary, divergence, log_divergence
+from omkl.kernels import Kernel, dictionary
 
 DELTA = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
 
@@ -79,18 +80,18 @@ def test_copies_of_one_kernel_fill_up_with_the_smallest_free_index():
     )
 
 
-def dense_graph(log_divergence, M):
-    """The same on whole matrices."""
-    N = len(log_divergence)
-    out = np.arange(N)[:, None]
-    total = log_divergence.copy()
-    for _ in range(M - 1):
-        candidates = total.copy()
-        np.put_along_axis(candidates, out, -np.inf, axis=1)
-        best = candidates.argmax(axis=1)
-        out = np.hstack([out, best[:, None]])
-        total = np.logaddexp(total, log_divergence[best])
-    return out
+def dense_graph(delta, M):
+    """The same on a whole matrix of whole numbers, which have all their digits."""
+    N = len(delta)
+    out = []
+    for i in range(N):
+        there, total = [i], delta[i]
+        while len(there) < M:
+            rest = [j for j in range(N) if j not in there]
+            there.append(max(rest, key=lambda j: (total[j], -j)))
+            total = total + delta[there[-1]]
+        out.append(there)
+    return np.array(out)
 
 
 def dense_cover(out):
@@ -112,18 +113,18 @@ DICTIONARIES = {
     "name", [n for n, some in DICTIONARIES.items() if "polynomial" not in {k.family for k in some}]
 )
 def test_graphs_of_the_dictionaries_are_those_of_whole_matrices(name, monkeypatch):
-    """Ties included, of which 78 and 520 inputs are full; in blocks of a few rows."""
+    """To the last digit, from one input to 520; in blocks of a few rows."""
     some = DICTIONARIES[name]
     monkeypatch.setattr(graphs, "BLOCK", 7 * len(some))
     for d in (1, 5, 6, 15, 78, 520):
-        delta = log_divergence(some, d)
+        delta = graphs._whole_numbers(overlaps(some, d), logs=True)
+        exact = dense_graph(delta, 10)
         for M in (1, 5, 10):
-            out = dissimilarity_graph(divergence(some, d), M)
-            np.testing.assert_array_equal(out, dense_graph(delta, M))
+            out = dissimilarity_graph(overlaps(some, d), M)
+            np.testing.assert_array_equal(out, exact[:, :M])
             assert dominating_set(out).tolist() == dense_cover(out)
-            others = np.argsort(delta + np.diag(np.full(len(some), -np.inf)), axis=1, kind="stable")
-            near = similarity_graph(divergence(some, d), M)
-            np.testing.assert_array_equal(near, others[:, :M])
+            near = similarity_graph(overlaps(some, d), M)
+            np.testing.assert_array_equal(near, np.argsort(delta, axis=1, kind="stable")[:, :M])
             assert dominating_set(near).tolist() == dense_cover(near)
 
 
@@ -132,10 +133,10 @@ def test_large_dictionaries_are_worked_through_in_blocks():
     some = tuple(Kernel("gaussian", 10.0**b) for b in np.linspace(-2, 2, 1000))
     some += tuple(Kernel("laplacian", 10.0**b) for b in np.linspace(-2, 2, 500))
     delta = log_divergence(some, 3)
-    out = dissimilarity_graph(divergence(some, 3), 3)
+    out = dissimilarity_graph(overlaps(some, 3), 3)
     far = np.where(np.eye(len(some), dtype=bool), -np.inf, delta)
     np.testing.assert_array_equal(out[:, 1], far.argmax(axis=1))
-    near = similarity_graph(divergence(some, 3), 2)
+    near = similarity_graph(overlaps(some, 3), 2)
     assert np.all(delta[near[:, 0], near[:, 1]] <= np.sort(delta, axis=1)[:, 1] + 1e-6)
 
 

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
-from scipy.integrate import quad
 
 from omkl import kernels
 from omkl.cli import conf_folder
 from omkl.features import features_of
-from omkl.kernels import (
-    FAMILIES,
-    Kernel,
-    Matrix,
-    computed,
-    dictionary,
-    log_divergence,
-    log_overlap,
-    rows_of,
-)
+from omkl.kernels import Kernel, dictionary
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
 
@@ -71,114 +59,6 @@ def test_random_features_estimate_the_kernel_without_bias(kernel):
     assert np.abs(error.mean(axis=0)).max() < 4.5 / math.sqrt(repeats)
     np.testing.assert_allclose(error.std(axis=0), 1.0, atol=0.15)
     assert np.abs(error).max() < 5.0
-
-
-# --- The divergence ------------------------------------------------------------------------------
-
-MANY = [Kernel(family, b) for family in FAMILIES for b in (1e-2, 0.3, 2.0, 1e2)]
-PAIRS = list(itertools.combinations_with_replacement(MANY, 2))
-
-
-def test_log_overlap_equals_numerical_integration():
-    """Every pair of families at ratios of bandwidths up to 1e4, integrated over s = log r."""
-    for a, b in PAIRS:
-
-        def integrand(s, a=a, b=b):
-            r = np.array([math.exp(s)])
-            return 2.0 * math.exp(s) * a.value(r) * b.value(r)
-
-        integral = sum(
-            quad(integrand, low, low + 6.0, epsabs=0.0, epsrel=1e-11, limit=200)[0]
-            for low in np.arange(-42.0, 18.0, 6.0)
-        )
-        assert log_overlap(a, b) == pytest.approx(math.log(integral), abs=1e-9), (a, b)
-        assert log_overlap(b, a) == log_overlap(a, b)
-
-
-@pytest.mark.parametrize(("d", "step", "tolerance"), [(1, 0.05, 1e-9), (2, 0.1, 1e-6)])
-def test_divergence_is_the_integral_over_all_inputs(d, step, tolerance):
-    """Cubature of (kappa_i - kappa_j)^2 with the kernels' own values in d inputs.
-
-    The trapezoid rule in log |r_k| converges exponentially; 2^d orthants are equal.
-    """
-    some = [Kernel(f, b) for f in FAMILIES for b in (0.4, 1.5)]
-    s = np.arange(-30.0, 22.0, step)
-    r = np.stack(np.meshgrid(*[np.exp(s)] * d, indexing="ij"), axis=-1)
-    weight = (2.0 * step) ** d * np.exp(sum(np.meshgrid(*[s] * d, indexing="ij")))
-    values = [k.value(r) for k in some]
-    delta = np.exp(log_divergence(some, d))
-    for i, j in itertools.combinations(range(len(some)), 2):
-        integral = (weight * (values[i] - values[j]) ** 2).sum()
-        assert delta[i, j] == pytest.approx(integral, rel=tolerance), (some[i], some[j])
-
-
-def test_divergence_in_three_inputs_by_cubature_of_one_pair():
-    step = 0.25
-    s = np.arange(-14.0, 6.0, step)
-    r = np.stack(np.meshgrid(*[np.exp(s)] * 3, indexing="ij"), axis=-1)
-    a, b = Kernel("gaussian", 0.5), Kernel("laplacian", 1.0)
-    weight = (2.0 * step) ** 3 * (r[..., 0] * r[..., 1] * r[..., 2])
-    integral = (weight * (a.value(r) - b.value(r)) ** 2).sum()
-    assert math.exp(log_divergence([a, b], 3)[0, 1]) == pytest.approx(integral, rel=1e-4)
-
-
-@pytest.mark.parametrize("d", [1, 15, 520])
-def test_divergence_of_gaussians_to_fifty_digits(d):
-    """No over- or underflow in 520 inputs, and no cancellation between neighbours.
-
-    With <k, k'> = sqrt(2 pi b b' / (b + b')), Delta = <k, k>^d + <k', k'>^d - 2 <k, k'>^d.
-    """
-    bandwidths = [10.0 ** ((2 * i - 52) / 25) for i in range(1, 52)]
-    ours = log_divergence([Kernel("gaussian", b) for b in bandwidths], d)
-    np.testing.assert_array_equal(ours, ours.T)
-    np.testing.assert_array_equal(np.diagonal(ours), -np.inf)
-    with localcontext() as context:
-        context.prec = 50
-        two_pi = 2 * Decimal("3.14159265358979323846264338327950288419716939937510582")
-        for i, j in [(0, 1), (0, 50), (25, 26), (49, 50), (3, 30)]:
-            p, q = Decimal(bandwidths[i]), Decimal(bandwidths[j])
-
-            def power(x, y):
-                return ((two_pi * x * y / (x + y)).ln() * d / 2).exp()
-
-            exact = (power(p, p) + power(q, q) - 2 * power(p, q)).ln()
-            assert ours[i, j] == pytest.approx(float(exact), abs=2e-11)
-
-
-def test_wider_kernels_are_farther_in_many_inputs():
-    """In 520 inputs the wider of two Gaussians is nearly the whole of their divergence."""
-    rows = log_divergence([Kernel("gaussian", b) for b in (1e-2, 1e-1, 1.0, 10.0, 1e2)], 520)
-    assert [row.argmax() for row in rows] == [4, 4, 4, 4, 0]
-    assert np.all(np.diff(rows[0][1:]) > 0)
-
-
-@pytest.mark.parametrize("ratio", [30.0, 39.999999, 40.000001, 55.0, 1e3, 1e6])
-def test_cauchy_and_laplacian_with_a_large_ratio(ratio):
-    """Closed form and asymptotic series (from a ratio of 40) both are the integral.
-
-    int exp(-z u) / (1 + u^2) du = (1 / z) int exp(-v) / (1 + (v / z)^2) dv: Gauss-Laguerre.
-    """
-    v, weight = np.polynomial.laguerre.laggauss(40)
-    integral = float(weight @ (1.0 / (1.0 + (v / ratio) ** 2))) / ratio
-    wide, narrow = Kernel("cauchy", 0.5 * ratio), Kernel("laplacian", 0.5)
-    assert log_overlap(wide, narrow) == pytest.approx(math.log(ratio * integral), abs=1e-13)
-
-
-def test_copies_of_a_kernel_have_no_divergence():
-    copies = log_divergence([ONE_OF_EACH[0], ONE_OF_EACH[0], ONE_OF_EACH[1]], 3)
-    assert copies[0, 1] == -np.inf and np.isfinite(copies[0, 2])
-
-
-@pytest.mark.parametrize("d", [1, 15, 520, 10_000])
-def test_computed_divergences_are_those_of_the_matrix(d):
-    """All families, lengths that are 1e8 apart, and copies of a kernel."""
-    some = [Kernel(f, b) for f in FAMILIES for b in (1e-4, 0.01, 0.011, 0.5, 0.5, 7.0, 1e4)]
-    ours, matrix = rows_of(computed(some, d), np.arange(len(some))), log_divergence(some, d)
-    np.testing.assert_array_equal(ours, ours.T)
-    np.testing.assert_array_equal(np.isneginf(ours), np.isneginf(matrix))
-    np.testing.assert_allclose(ours, matrix, rtol=1e-12, atol=1e-12)
-    some_rows = rows_of(Matrix(matrix), np.array([3, 1]))
-    np.testing.assert_array_equal(some_rows, matrix[[3, 1]])
 
 
 # --- Dictionaries ---------------------------------------------------------------------------------

@@ -68,9 +68,19 @@ def built(name, horizon=100, sizes=SIZES, **changes):
     return build(algorithms.load(name).Params, settings, horizon, sizes)
 
 
+def test_a_word_becomes_its_place_among_the_choices():
+    assert built("sfg", reading="nearest").reading == 2
+    with pytest.raises(
+        ValueError, match=r"algorithm.reading='nearst' is none of farthest, one_pass"
+    ):
+        built("sfg", reading="nearst")
+    with pytest.raises(ValueError, match=r"'nearst' .* Did you mean nearest\?"):
+        built("sfg", reading="nearst")
+
+
 def test_the_published_settings():
     assert built("gf") == (Schedule(0.1, -0.5), Schedule(0.1, -0.5), 1e-3, 10, 2, 300)
-    assert built("sfg_r") == (Schedule(0.1, -0.5),) * 2 + (1e-3, 10, 300, 10, False)
+    assert built("sfg_r") == (Schedule(0.1, -0.5),) * 2 + (1e-3, 10, 300, 10, False, 0, 0)
     assert built("raker", lam=0).lam == 0.0
     assert built("sfg", xi="50/T", horizon=100).xi == Schedule(
         0.5, 0.0

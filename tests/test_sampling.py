@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from omkl import sampling
 from omkl.checks import Case, default_settings
+from omkl.divergence import overlaps
 from omkl.engine import select
 from omkl.graphs import dominating_set
-from omkl.kernels import Kernel, divergence
+from omkl.kernels import Kernel
 from omkl.sampling import COVERS, MEMBER, OUT, cover_of, edges_of, enter, seen_of, trees_of
 from omkl.weights import normalised
 
@@ -118,5 +119,5 @@ def test_seeds_share_one_graph():
 @pytest.mark.parametrize("d", [1, 15])
 def test_divergences_of_a_large_dictionary_take_no_matrix(d):
     some = tuple(Kernel("gaussian", 10.0**b) for b in np.linspace(-2, 2, 1500))
-    held = sum(np.asarray(field).nbytes for field in divergence(some, d))
+    held = sum(np.asarray(field).nbytes for field in overlaps(some, d))
     assert held < 100 * len(some)

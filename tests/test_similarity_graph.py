@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from omkl.divergence import overlaps, ranks
 from omkl.graphs import dominating_set, similarity_graph
-from omkl.kernels import Kernel, log_divergence
+from omkl.kernels import Kernel
 
 LINE = np.abs(np.subtract.outer([0.0, 1.0, 3.0, 7.0], [0.0, 1.0, 3.0, 7.0]))
 
@@ -28,8 +29,8 @@ def test_threshold(d, M):
     """(11): no divergence left out is below one inside, and there are exactly M."""
     kernels = [Kernel("gaussian", 10.0 ** (b / 10)) for b in range(-20, 21)]
     kernels += [Kernel("laplacian", 10.0 ** (b / 3)) for b in range(-6, 7)]
-    delta = log_divergence(kernels, d)
-    out = similarity_graph(delta, M)
+    delta = ranks(overlaps(tuple(kernels), d))
+    out = similarity_graph(overlaps(tuple(kernels), d), M)
     assert out.shape == (len(kernels), M)
     for i, row in enumerate(out):
         assert row[0] == i and len(set(row)) == M

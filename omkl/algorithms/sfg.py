@@ -19,31 +19,48 @@ Symbols  eta      step size of theta, w and u, > 0, a schedule
          lam      regularisation, >= 0
          M        out-neighbours of a node, itself included, 1..N
          explore  rounds in which the node is drawn, >= 0 (section 5: 300)
+         reading     farthest, one_pass or nearest: how the graph is built, see Reading
+         divergence  integral, normalised or sample: what Delta is, see Reading
 Cost     O(M D d + M log N) time a round; O(N D d + N M) memory; O(N^2 M) time to build the
          graph, once for all seeds.
 Bound    theorem 5: O(sqrt(N ln N) T^(2/3)) with eta of order sqrt(ln N / N) T^(-2/3),
          xi of order T^(-1/3); losses in [0, 1], ||x|| <= 1.
-Differs  from the paper: none. Readings: the text changes only how the node is chosen after
-         round 300, so p and q stay (33) and (36) there; the combination has no theta of its
-         own, so its loss in (37) is the squared error. The released code uses node 0 for
-         ever after round 300, shifts the draw by one, floors q at 0.1 and p at 0.2, builds
-         another divergence and a dominating set that does not cover.
+Reading  Algorithm 4 appends (i, j) while the mean divergence of j from the out-neighbours so
+         far is at least gamma_i, the largest threshold that leaves M of them. It does not say
+         in which order the j are tried.
+         farthest  (the default) the kernel with the largest mean divergence joins next. On
+                   airfoil M = 5, 10, 20 give an MSE of 48.9, 39.9, 33.3 x 10^-3.
+         one_pass  j = 1, .., N in this order, with the largest gamma that leaves exactly M.
+         nearest   the M kernels nearest to i, as in the first version of the paper.
+         Delta is the integral (27). ``normalised`` divides it by the root of the integrals of
+         kappa_i^2 and kappa_j^2. ``sample`` is the mean of (kappa_i - kappa_j)^2 over
+         differences of the first 1,000 rows of the stream, which section 4.1 names and which
+         looks ahead by these rows. In R^d the integral makes nearly the same star of every
+         node: the widest Laplacian and the narrowest kernels.
+         The text changes only how the node is chosen after round 300, so p and q stay (33)
+         and (36) there. The combination has no theta of its own, so its loss in (37) is the
+         squared error.
+Differs  from the paper: none. The released code uses node 0 for ever after round 300, shifts
+         the draw by one, floors q at 0.1 and p at 0.2, and builds another divergence and
+         another dominating set.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from omkl import divergence as divergences
+from omkl.divergence import LARGEST_MATRIX, Matrix, OverlapPieces, Overlaps
 from omkl.engine import Schedule, at, choose, register
 from omkl.features import RandomFeatures, gradient_step
-from omkl.graphs import dissimilarity_graph, dominating_set
+from omkl.graphs import dissimilarity_graph, dominating_set, one_pass_graphs, similarity_graph
 from omkl.jit import part
-from omkl.kernels import Kernel, divergence
-from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.kernels import Kernel
+from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Choice, Range
 from omkl.sampling import (
     OUT,
     best_node,
@@ -60,6 +77,10 @@ from omkl.sampling import (
 )
 from omkl.weights import mean_by_shares, shares
 
+READINGS = Choice("farthest", "one_pass", "nearest")
+DIVERGENCES = Choice("integral", "normalised", "sample")
+SAMPLE = 1000  # rows
+
 
 class Params(NamedTuple):
     eta: Schedule
@@ -67,6 +88,8 @@ class Params(NamedTuple):
     lam: NON_NEGATIVE
     M: UP_TO_N
     explore: Annotated[int, Range(0)]
+    reading: Annotated[int, READINGS] = READINGS.index("farthest")
+    divergence: Annotated[int, DIVERGENCES] = DIVERGENCES.index("integral")
 
 
 class State(NamedTuple):
@@ -82,14 +105,51 @@ class State(NamedTuple):
     node: np.ndarray  # (1,)
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    return on_graph(dissimilar(tuple(dictionary), model.omega.shape[1], params.M), model)
+def rows_before(params: Params) -> int:
+    """How many rows the divergence is taken from."""
+    return SAMPLE if DIVERGENCES[params.divergence] == "sample" else 0
+
+
+def init(
+    params: Params, dictionary: Sequence[Kernel], model: RandomFeatures, before: np.ndarray | None
+) -> State:
+    return on_graph(graph(params, dictionary, model.omega.shape[1], before)[0], model)
+
+
+def graph(
+    params: Any, dictionary: Sequence[Kernel], d: int, before: np.ndarray | None = None
+) -> tuple[np.ndarray, Matrix | OverlapPieces]:
+    """Edges (3, N, M) of algorithm 4, and Delta by its order; both made once for all seeds."""
+    reading, divergence = READINGS[params.reading], DIVERGENCES[params.divergence]
+    rows = b"" if before is None else np.ascontiguousarray(before, dtype=np.float64).tobytes()
+    return _graph(tuple(dictionary), d, params.M, reading, divergence, rows)
 
 
 @functools.lru_cache(maxsize=4)
-def dissimilar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
-    """The graph of algorithm 4, built once for all seeds."""
-    return edges_of(dissimilarity_graph(divergence(dictionary, d), M))
+def _graph(
+    dictionary: tuple[Kernel, ...], d: int, M: int, reading: str, divergence: str, rows: bytes
+) -> tuple[np.ndarray, Matrix | OverlapPieces]:
+    N = len(dictionary)
+    if N > LARGEST_MATRIX and (reading == "one_pass" or divergence != "integral"):
+        raise ValueError(
+            f"algorithm.reading={reading} with algorithm.divergence={divergence} keeps a matrix of "
+            f"all kernels: at most {LARGEST_MATRIX}, and there are {N}"
+        )
+    delta: np.ndarray | Overlaps | OverlapPieces = divergences.overlaps(dictionary, d)
+    order = divergences.ranked(dictionary, d)
+    if divergence != "integral":
+        if divergence == "sample":
+            delta = divergences.sampled(dictionary, np.frombuffer(rows).reshape(-1, d))
+        else:
+            delta = divergences.normalised(delta)
+        order = Matrix(delta)
+    if reading == "nearest":
+        out = similarity_graph(delta, M)
+    elif reading == "one_pass":
+        out = one_pass_graphs(delta, [M], logs=divergence != "sample")[M]
+    else:
+        out = dissimilarity_graph(delta, M, logs=divergence != "sample")
+    return edges_of(out), order
 
 
 def on_graph(edges: np.ndarray, model: RandomFeatures) -> State:
@@ -159,4 +219,6 @@ def update(params, state, t, y, rnd):
         gradient_step(model, i, m, buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(
+    __name__, Params, init, select=select, predict=predict, update=update, rows_before=rows_before
+)

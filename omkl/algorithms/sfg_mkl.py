@@ -38,10 +38,11 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from omkl.algorithms.sfg import State, on_graph, predict, select, update
+from omkl.divergence import overlaps
 from omkl.engine import Schedule, register
 from omkl.features import RandomFeatures
 from omkl.graphs import similarity_graph
-from omkl.kernels import Kernel, divergence
+from omkl.kernels import Kernel
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.sampling import edges_of
 
@@ -61,7 +62,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 @functools.lru_cache(maxsize=4)
 def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
     """The graph of algorithm 1, built once for all seeds."""
-    return edges_of(similarity_graph(divergence(dictionary, d), M))
+    return edges_of(similarity_graph(overlaps(dictionary, d), M))
 
 
 algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)

@@ -39,9 +39,10 @@ from omkl.algorithms.sfg_r import (
     refine,
     update,
 )
+from omkl.divergence import ranked
 from omkl.engine import Schedule, at, register
 from omkl.features import RandomFeatures
-from omkl.kernels import Kernel, divergence
+from omkl.kernels import Kernel
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.sampling import follow
 from omkl.weights import shares
@@ -60,7 +61,7 @@ class Params(NamedTuple):
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
     d = model.omega.shape[1]
     edges = similar(tuple(dictionary), d, params.M)
-    return on_graph(edges, divergence(tuple(dictionary), d), params.rank, model)
+    return on_graph(edges, ranked(tuple(dictionary), d), params.rank, model)
 
 
 def select(params, state, t, rng, rnd):

@@ -12,16 +12,17 @@ Round    0. As OMKL-SFG: the divergence Delta and the graph.
          4. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
          5. Evaluate its out-neighbours in the refined graph; predict and learn as OMKL-SFG,
             with q_i the sum of p over the in-neighbours of i in the refined graph.
-Symbols  eta, xi, lam, M, explore   as in OMKL-SFG
+Symbols  eta, xi, lam, M, explore, reading, divergence   as in OMKL-SFG
          rank             1..N: how many of the best nodes dominate (more where nodes tie)
          only_undominated true: an edge is added only where DS'_t has none to i yet
 Cost     O(M D d + M log N) time a round, and O(N) for every node that enters or leaves
          DS'_t, at worst O(N D d + N^2); O(N D d + N M) memory, and N^2 up to N = 1024.
 Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
          1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1.
-Differs  from the paper: none. The box appends (d_i, i) for every i outside DS'_t, the text
-         above it only where no edge from DS'_t reaches i; the box is the default,
-         ``only_undominated`` the text. Other readings as in OMKL-SFG. The released code
+Reading  The box appends (d_i, i) for every i outside DS'_t, the text above it only where no
+         edge from DS'_t reaches i; the box is the default, ``only_undominated`` the text. With
+         another ``divergence`` d_i is the farthest by that one. Other readings as in OMKL-SFG.
+Differs  from the paper: none. The released code
          freezes the graph after round 300 and goes on drawing, predicts with the unrefined
          graph while it updates with the refined one, from a second draw, and has the floors
          and the shift of OMKL-SFG.
@@ -34,11 +35,20 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.sfg import choose_node, dissimilar, predict, update
+from omkl.algorithms.sfg import (
+    DIVERGENCES,
+    READINGS,
+    choose_node,
+    graph,
+    predict,
+    rows_before,
+    update,
+)
+from omkl.divergence import Matrix, distances_from, distances_to
 from omkl.engine import Schedule, at, choose, register
 from omkl.features import RandomFeatures
 from omkl.jit import part
-from omkl.kernels import Kernel, Matrix, divergence, divergences
+from omkl.kernels import Kernel
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.sampling import (
     COUNT,
@@ -66,13 +76,15 @@ class Params(NamedTuple):
     explore: Annotated[int, Range(0)]
     rank: UP_TO_N
     only_undominated: bool
+    reading: Annotated[int, READINGS] = READINGS.index("farthest")
+    divergence: Annotated[int, DIVERGENCES] = DIVERGENCES.index("integral")
 
 
 class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: np.ndarray  # (N,) nodes
-    divergence: Any  # Matrix or what it is computed from; read only by its order
+    divergence: Any  # Delta by its order: Matrix or what it is computed from
     edges: np.ndarray  # (3, N, M) the unrefined graph; these four as in omkl.sampling
     trees: np.ndarray  # (3, 2 P) sums over u and over DS'_t
     cover: np.ndarray  # (2, N) DS'_t
@@ -97,10 +109,11 @@ FOUND, SPARE = range(2)
 CANDIDATES = 32  # for each d_i: so often its node may leave DS'_t before all are compared anew
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    d = model.omega.shape[1]
-    edges = dissimilar(tuple(dictionary), d, params.M)
-    return on_graph(edges, divergence(tuple(dictionary), d), params.rank, model)
+def init(
+    params: Params, dictionary: Sequence[Kernel], model: RandomFeatures, before: np.ndarray | None
+) -> State:
+    edges, divergence = graph(params, dictionary, model.omega.shape[1], before)
+    return on_graph(edges, divergence, params.rank, model)
 
 
 def on_graph(edges: np.ndarray, divergence: Any, rank: int, model: RandomFeatures) -> State:
@@ -292,7 +305,7 @@ def connect(state, n, sign, only_undominated):
     if size < n:  # few candidates, many nodes: the best for each is enough
         for m in range(size):
             j = links[MEMBERS, m]
-            divergences(state.divergence, j, links[OTHERS], left, room[FOUND], room[SPARE])
+            distances_to(state.divergence, j, links[OTHERS], left, room[FOUND], room[SPARE])
             keep_best(links[OTHERS], left, room[FOUND], sign, j, m == 0, near, distance)
         for k in range(left):
             i = links[OTHERS, k]
@@ -302,7 +315,7 @@ def connect(state, n, sign, only_undominated):
         return
     for k in range(left):
         i = links[OTHERS, k]
-        divergences(state.divergence, i, links[MEMBERS], size, room[FOUND], room[SPARE])
+        distances_from(state.divergence, i, links[MEMBERS], size, room[FOUND], room[SPARE])
         for m in range(size):
             v = sign * room[FOUND, m]
             if m < near.shape[1] or v > distance[i, near.shape[1] - 1]:
@@ -372,7 +385,7 @@ def offer(state, j, n, sign, only_undominated):
     """Node j becomes a candidate of those among the first ``n`` of the others, or their d_i."""
     edges, cover, links, room = state.edges, state.cover, state.links, state.room
     near, distance = state.near, state.distance
-    divergences(state.divergence, j, links[OTHERS], n, room[FOUND], room[SPARE])
+    distances_to(state.divergence, j, links[OTHERS], n, room[FOUND], room[SPARE])
     for k in range(n):
         i = links[OTHERS, k]
         v = sign * room[FOUND, k]
@@ -463,4 +476,6 @@ def select(params, state, t, rng, rnd):
     shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(
+    __name__, Params, init, select=select, predict=predict, update=update, rows_before=rows_before
+)

@@ -15,8 +15,9 @@ import numpy as np
 
 from omkl import graphs
 from omkl.algorithms import gf, raker, sfg, sfg_r
+from omkl.divergence import Overlaps, log_overlaps, ranks
 from omkl.engine import Schedule
-from omkl.kernels import Kernel, log_divergence
+from omkl.kernels import Kernel
 
 
 def rate(schedule: Schedule, t: int) -> float:
@@ -79,8 +80,10 @@ class FixedGraph(Everything):
 
     def __init__(self, params: sfg.Params | sfg_r.Params, kernels: Sequence[Kernel], d: int):
         self.params = params
-        self.divergence = log_divergence(kernels, d)
-        self.out = graphs.dissimilarity_graph(self.divergence, params.M)
+        overlap = log_overlaps(kernels, d)
+        source = Overlaps(overlap, np.diagonal(overlap))
+        self.divergence = ranks(source)
+        self.out = graphs.dissimilarity_graph(source, params.M)
         N = len(kernels)
         self.edge = np.zeros((N, N), dtype=bool)
         self.edge[np.arange(N)[:, None], self.out] = True

@@ -14,10 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from omkl.divergence import (
+    LARGEST_MATRIX,
+    Matrix,
+    distance_rows,
+    distances_from,
+    distances_to,
+)
 from omkl.features import gradient_step
 from omkl.graphs import dissimilarity_graph
 from omkl.jit import implement, part
-from omkl.kernels import LARGEST_MATRIX, Kernel, Matrix, divergences, rows_of
+from omkl.kernels import Kernel
 from omkl.sampling import edges_of
 
 
@@ -57,10 +64,6 @@ class Released(NamedTuple):
     gaussian: np.ndarray
     own: np.ndarray
 
-    @property
-    def n_kernels(self) -> int:
-        return len(self.own)
-
 
 def released(
     kernels: Sequence[Kernel], gaussian_power: float = 1.0, laplacian_power: float = 1.0
@@ -82,7 +85,8 @@ def released_divergence(
     kernels: Sequence[Kernel], gaussian_power: float = 1.0, laplacian_power: float = 1.0
 ) -> np.ndarray:
     """The released divergence as a matrix (N, N)."""
-    return rows_of(released(kernels, gaussian_power, laplacian_power), np.arange(len(kernels)))
+    N = len(kernels)
+    return distance_rows(released(kernels, gaussian_power, laplacian_power), np.arange(N), N)
 
 
 @functools.lru_cache(maxsize=4)
@@ -90,10 +94,11 @@ def released_graph(
     dictionary: tuple[Kernel, ...], gaussian_power: float, laplacian_power: float, M: int
 ) -> tuple[np.ndarray, Matrix | Released]:
     """Graph and divergence of the released code, made once for all seeds."""
-    divergence: Matrix | Released = released(dictionary, gaussian_power, laplacian_power)
     if len(dictionary) <= LARGEST_MATRIX:
-        divergence = Matrix(rows_of(divergence, np.arange(len(dictionary))))
-    return edges_of(dissimilarity_graph(divergence, M, logs=False)), divergence
+        values = released_divergence(dictionary, gaussian_power, laplacian_power)
+        return edges_of(dissimilarity_graph(values, M, logs=False)), Matrix(values)
+    computed = released(dictionary, gaussian_power, laplacian_power)
+    return edges_of(dissimilarity_graph(computed, M, logs=False)), computed
 
 
 def _own(kernel: Kernel) -> float:
@@ -101,7 +106,7 @@ def _own(kernel: Kernel) -> float:
     return b**1.5 / math.sqrt(math.pi) if kernel.family == "gaussian" else b / (4.0 * math.pi**2)
 
 
-def _released_divergences(divergence, i, others, n, out, room):
+def _released_distances(divergence, i, others, n, out, scratch):
     bandwidth, gaussian, own = divergence.bandwidth, divergence.gaussian, divergence.own
     for m in range(n):
         j = others[m]
@@ -117,4 +122,6 @@ def _released_divergences(divergence, i, others, n, out, room):
         out[m] = own[i] + own[j] - cross
 
 
-implement(divergences, Released, _released_divergences)
+# It is symmetric.
+implement(distances_from, Released, _released_distances)
+implement(distances_to, Released, _released_distances)

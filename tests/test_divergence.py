@@ -1,0 +1,299 @@
+"""Overlaps and divergences of kernels: integration, hundred digits, and the order that decides."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from decimal import Decimal, localcontext
+
+import mpmath
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+from scipy.integrate import quad
+
+from omkl.cli import conf_folder
+from omkl.divergence import (
+    Matrix,
+    computed,
+    distance_rows,
+    divergence_rows,
+    log_divergence,
+    log_overlaps,
+    normalised,
+    overlaps,
+    ranks,
+    sampled,
+)
+from omkl.graphs import dissimilarity_graph, one_pass_graphs, similarity_graph
+from omkl.kernels import FAMILIES, Kernel, dictionary
+
+ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
+PUBLISHED = dictionary(
+    OmegaConf.to_container(OmegaConf.load(conf_folder() / "kernels" / "rbf51_lap25.yaml"))
+)
+
+
+def log_overlap(a, b):
+    return log_overlaps([a, b], 1)[0, 1]
+
+
+MANY = [Kernel(family, b) for family in FAMILIES for b in (1e-2, 0.3, 2.0, 1e2)]
+PAIRS = list(itertools.combinations_with_replacement(MANY, 2))
+
+
+def test_log_overlap_equals_numerical_integration():
+    """Every pair of families at ratios of bandwidths up to 1e4, integrated over s = log r."""
+    for a, b in PAIRS:
+
+        def integrand(s, a=a, b=b):
+            r = np.array([math.exp(s)])
+            return 2.0 * math.exp(s) * a.value(r) * b.value(r)
+
+        integral = sum(
+            quad(integrand, low, low + 6.0, epsabs=0.0, epsrel=1e-11, limit=200)[0]
+            for low in np.arange(-42.0, 18.0, 6.0)
+        )
+        assert log_overlap(a, b) == pytest.approx(math.log(integral), abs=1e-9), (a, b)
+        assert log_overlap(b, a) == log_overlap(a, b)
+
+
+@pytest.mark.parametrize(("d", "step", "tolerance"), [(1, 0.05, 1e-9), (2, 0.1, 1e-6)])
+def test_divergence_is_the_integral_over_all_inputs(d, step, tolerance):
+    """Cubature of (kappa_i - kappa_j)^2 with the kernels' own values in d inputs.
+
+    The trapezoid rule in log |r_k| converges exponentially; 2^d orthants are equal.
+    """
+    some = [Kernel(f, b) for f in FAMILIES for b in (0.4, 1.5)]
+    s = np.arange(-30.0, 22.0, step)
+    r = np.stack(np.meshgrid(*[np.exp(s)] * d, indexing="ij"), axis=-1)
+    weight = (2.0 * step) ** d * np.exp(sum(np.meshgrid(*[s] * d, indexing="ij")))
+    values = [k.value(r) for k in some]
+    delta = np.exp(log_divergence(some, d))
+    for i, j in itertools.combinations(range(len(some)), 2):
+        integral = (weight * (values[i] - values[j]) ** 2).sum()
+        assert delta[i, j] == pytest.approx(integral, rel=tolerance), (some[i], some[j])
+
+
+def test_divergence_in_three_inputs_by_cubature_of_one_pair():
+    step = 0.25
+    s = np.arange(-14.0, 6.0, step)
+    r = np.stack(np.meshgrid(*[np.exp(s)] * 3, indexing="ij"), axis=-1)
+    a, b = Kernel("gaussian", 0.5), Kernel("laplacian", 1.0)
+    weight = (2.0 * step) ** 3 * (r[..., 0] * r[..., 1] * r[..., 2])
+    integral = (weight * (a.value(r) - b.value(r)) ** 2).sum()
+    assert math.exp(log_divergence([a, b], 3)[0, 1]) == pytest.approx(integral, rel=1e-4)
+
+
+@pytest.mark.parametrize("d", [1, 15, 520])
+def test_divergence_of_gaussians_to_fifty_digits(d):
+    """No over- or underflow in 520 inputs, and no cancellation between neighbours.
+
+    With <k, k'> = sqrt(2 pi b b' / (b + b')), Delta = <k, k>^d + <k', k'>^d - 2 <k, k'>^d.
+    """
+    bandwidths = [10.0 ** ((2 * i - 52) / 25) for i in range(1, 52)]
+    ours = log_divergence([Kernel("gaussian", b) for b in bandwidths], d)
+    np.testing.assert_array_equal(ours, ours.T)
+    np.testing.assert_array_equal(np.diagonal(ours), -np.inf)
+    with localcontext() as context:
+        context.prec = 50
+        two_pi = 2 * Decimal("3.14159265358979323846264338327950288419716939937510582")
+        for i, j in [(0, 1), (0, 50), (25, 26), (49, 50), (3, 30)]:
+            p, q = Decimal(bandwidths[i]), Decimal(bandwidths[j])
+
+            def power(x, y):
+                return ((two_pi * x * y / (x + y)).ln() * d / 2).exp()
+
+            exact = (power(p, p) + power(q, q) - 2 * power(p, q)).ln()
+            assert ours[i, j] == pytest.approx(float(exact), abs=2e-11)
+
+
+def test_wider_kernels_are_farther_in_many_inputs():
+    """In 520 inputs the wider of two Gaussians is nearly the whole of their divergence."""
+    rows = log_divergence([Kernel("gaussian", b) for b in (1e-2, 1e-1, 1.0, 10.0, 1e2)], 520)
+    assert [row.argmax() for row in rows] == [4, 4, 4, 4, 0]
+    assert np.all(np.diff(rows[0][1:]) > 0)
+
+
+@pytest.mark.parametrize("ratio", [30.0, 39.999999, 40.000001, 55.0, 1e3, 1e6])
+def test_cauchy_and_laplacian_with_a_large_ratio(ratio):
+    """Closed form and asymptotic series (from a ratio of 40) both are the integral.
+
+    int exp(-z u) / (1 + u^2) du = (1 / z) int exp(-v) / (1 + (v / z)^2) dv: Gauss-Laguerre.
+    """
+    v, weight = np.polynomial.laguerre.laggauss(40)
+    integral = float(weight @ (1.0 / (1.0 + (v / ratio) ** 2))) / ratio
+    wide, narrow = Kernel("cauchy", 0.5 * ratio), Kernel("laplacian", 0.5)
+    assert log_overlap(wide, narrow) == pytest.approx(math.log(ratio * integral), abs=1e-13)
+
+
+def test_copies_of_a_kernel_have_no_divergence():
+    copies = log_divergence([ONE_OF_EACH[0], ONE_OF_EACH[0], ONE_OF_EACH[1]], 3)
+    assert copies[0, 1] == -np.inf and np.isfinite(copies[0, 2])
+
+
+@pytest.mark.parametrize("d", [1, 15, 520, 10_000])
+def test_computed_overlaps_are_those_of_the_matrix(d):
+    """All families, lengths that are 1e8 apart, and copies of a kernel: numbers and their order."""
+    some = [Kernel(f, b) for f in FAMILIES for b in (1e-4, 0.01, 0.011, 0.5, 0.5, 7.0, 1e4)]
+    pieces, matrix = computed(some, d), overlaps(tuple(some), d)
+    rows = np.arange(len(some))
+    ours, exact = divergence_rows(pieces, rows), divergence_rows(matrix, rows)
+    np.testing.assert_array_equal(ours, ours.T)
+    np.testing.assert_array_equal(np.isneginf(ours), np.isneginf(exact))
+    np.testing.assert_allclose(ours, exact, rtol=1e-12, atol=1e-12)
+    order = np.argsort(distance_rows(pieces, rows, len(some)), axis=1, kind="stable")
+    np.testing.assert_array_equal(order, np.argsort(ranks(matrix), axis=1, kind="stable"))
+    picked = distance_rows(Matrix(exact), np.array([3, 1]), len(some))
+    np.testing.assert_array_equal(picked, exact[[3, 1]])
+
+
+# --- More digits ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def overlap_to_110_digits():
+    """The integrals of kappa_i kappa_j over one input, of the published 76 kernels."""
+
+    def scaled_erfc(z):  # exp(z^2) erfc(z); by its continued fraction where erfc is tiny
+        if z < 30:
+            return mpmath.exp(z * z) * mpmath.erfc(z)
+        tail = mpmath.mpf(0)
+        for k in range(1500, 0, -1):
+            tail = (mpmath.mpf(k) / 2) / (z + tail)
+        return 1 / (mpmath.sqrt(mpmath.pi) * (z + tail))
+
+    def overlap(a, b):
+        p, q = mpmath.mpf(a.bandwidth), mpmath.mpf(b.bandwidth)
+        if a.family == b.family == "gaussian":
+            return mpmath.sqrt(2 * mpmath.pi * p * q / (p + q))
+        if a.family == b.family:
+            return 2 * p * q / (p + q)
+        if a.family == "laplacian":
+            p, q = q, p
+        return mpmath.sqrt(2 * mpmath.pi * p) * scaled_erfc(mpmath.sqrt(p / 2) / q)
+
+    with mpmath.workdps(110):
+        result = np.empty((76, 76), dtype=object)
+        for i, j in itertools.combinations_with_replacement(range(76), 2):
+            result[i, j] = result[j, i] = overlap(PUBLISHED[i], PUBLISHED[j])
+    return result
+
+
+def in_d_inputs(overlap, d):
+    return np.array([[v**d for v in row] for row in overlap])
+
+
+@pytest.mark.parametrize("d", [5, 6, 8, 15, 21])
+def test_graph_of_algorithm_4_to_110_digits(overlap_to_110_digits, d):
+    """Every row for M = 20, of which M = 5 and 10 are the beginning: sums of Delta itself."""
+    with mpmath.workdps(110):
+        product = in_d_inputs(overlap_to_110_digits, d)
+        own = np.diagonal(product)
+        delta = own[:, None] + own[None, :] - 2 * product
+        exact = np.empty((76, 20), dtype=int)
+        for i in range(76):
+            there, total = [i], delta[i]
+            while len(there) < 20:
+                rest = [j for j in range(76) if j not in there]
+                there.append(max(rest, key=lambda j: (total[j], -j)))
+                total = total + delta[there[-1]]
+            exact[i] = there
+    for M in (5, 10, 20):
+        ours = dissimilarity_graph(overlaps(PUBLISHED, d), M)
+        np.testing.assert_array_equal(ours, exact[:, :M])
+    np.testing.assert_array_equal(dissimilarity_graph(computed(PUBLISHED, d), 20), exact)
+    if d == 8:
+        assert exact[0, :10].tolist() == [0, 75, 51, 52, 53, 54, 55, 56, 57, 74]
+
+
+@pytest.mark.parametrize("d", [1, 5, 8, 21, 78, 520])
+def test_order_of_divergences_to_110_digits(overlap_to_110_digits, d):
+    """What (45) and the graph of similar kernels decide by: own_j - 2 overlap(i, j)."""
+    with mpmath.workdps(110):
+        product = in_d_inputs(overlap_to_110_digits, d)
+        order = [sorted(range(76), key=lambda j: product[j, j] - 2 * row[j]) for row in product]
+    near = similarity_graph(overlaps(PUBLISHED, d), 76)
+    np.testing.assert_array_equal(near, order)
+    np.testing.assert_array_equal(similarity_graph(computed(PUBLISHED, d), 76), order)
+    np.testing.assert_array_equal(np.argsort(ranks(overlaps(PUBLISHED, d)), axis=1), order)
+
+
+# --- The dictionary has no order ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [2, 8, 21, 520])
+@pytest.mark.parametrize("build", [dissimilarity_graph, similarity_graph])
+@pytest.mark.parametrize("form", [overlaps, computed])
+def test_permuting_the_dictionary_permutes_the_graph(build, form, d):
+    order = np.random.default_rng(d).permutation(76)
+    place = np.argsort(order)
+    shuffled = tuple(PUBLISHED[i] for i in order)
+    ours = build(form(PUBLISHED, d), 12)
+    np.testing.assert_array_equal(build(form(shuffled, d), 12), place[ours][order])
+
+
+# --- Other readings -------------------------------------------------------------------------------
+
+
+def test_one_pass_by_hand():
+    """Node 0 meets 1, 2 and 3, in this order, at Delta 1, 4 and 9: gamma = 9 leaves {0, 3}.
+
+    For three of them gamma falls to 4: then 2 joins, and 3 at a mean of (9 + 3) / 2 = 6.
+    """
+    delta = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
+    graphs = one_pass_graphs(delta, [1, 2, 3], logs=False)
+    assert graphs[1].tolist() == [[0], [1], [2], [3]]
+    assert graphs[2].tolist() == [[0, 3], [1, 3], [2, 0], [3, 0]]
+    assert graphs[3][0].tolist() == [0, 2, 3]
+    with np.errstate(divide="ignore"):
+        logs = np.log(delta)
+    np.testing.assert_array_equal(one_pass_graphs(logs, [2])[2], graphs[2])
+
+
+def threshold_pass(delta, i, gamma):
+    """Algorithm 4 for one threshold, as it is printed."""
+    there = [i]
+    for j in range(len(delta)):
+        if j != i and np.mean([delta[m][j] for m in there]) >= gamma:
+            there.append(j)
+    return there
+
+
+def test_one_pass_has_the_largest_threshold_of_all():
+    """Whole numbers, so that means are exact: every mean that any pass can meet is tried."""
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        delta = rng.integers(1, 60, (7, 7)).astype(float)
+        delta = delta + delta.T
+        np.fill_diagonal(delta, 0.0)
+        means = {
+            delta[list(there)][:, j].mean()
+            for n in range(1, 7)
+            for there in itertools.combinations(range(7), n)
+            for j in range(7)
+        }
+        for i, row in enumerate(one_pass_graphs(delta, [3], logs=False)[3].tolist()):
+            passes = (threshold_pass(delta, i, gamma) for gamma in sorted(means, reverse=True))
+            counts = [there for there in passes if len(there) >= 3]
+            expected = next((there for there in counts if len(there) == 3), counts[0][:3])
+            assert row == expected
+
+
+def test_normalised_divergence():
+    a, b = Kernel("gaussian", 0.5), Kernel("laplacian", 2.0)
+    matrix = overlaps((a, b), 3)
+    own = np.exp(matrix.own)
+    expected = np.exp(log_divergence([a, b], 3)[0, 1]) / np.sqrt(own[0] * own[1])
+    assert np.exp(normalised(matrix)[0, 1]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_sampled_divergence_is_a_mean_over_differences():
+    X = np.array([[0.0], [1.0], [3.0], [6.0]])  # differences -3, -5, 3, 5
+    wide, narrow = Kernel("laplacian", 4.0), Kernel("laplacian", 1.0)
+    squares = [(np.exp(-r / 4) - np.exp(-r)) ** 2 for r in (3.0, 5.0)]
+    delta = sampled([wide, narrow], X)
+    assert delta[0, 1] == delta[1, 0] == pytest.approx(np.mean(squares))
+    assert delta[0, 0] == 0.0
+    with pytest.raises(ValueError, match="at least 2 rows; there are 1"):
+        sampled([wide], X[:1])
