@@ -194,6 +194,7 @@ def _blocks(filled: Sequence[Filled], outputs: Path, folder: Path) -> list[Block
         known = [times[run.result["key"]] for run in done if run.result["key"] in times]
         if known:
             facts.append(("total time", f"{_duration(sum(known))} for {len(known)} runs"))
+        facts.insert(0, ("commands", _commands(outputs / "search")))
         made = Text(formats.origin_text(done))
         blocks += [Heading("Made with"), made, Facts(tuple(facts))]
         settings = [(_label(t.table), formats.settings_text(t.table)) for t in filled]
@@ -375,7 +376,7 @@ def _search(folder: Path) -> list[Block]:
             lines = list(csv.DictReader(file))
         if not lines:
             continue
-        search = SEARCHES.get(path.stem)
+        search, origin = SEARCHES.get(path.stem), Text(_search_origin(path))
         # A column a cell would be too wide; the distance sums them up.
         heads = [head for head in lines[0] if not search or " M=" not in head]
         body = [_search_line(rank, line, heads) for rank, line in enumerate(lines, start=1)]
@@ -383,9 +384,9 @@ def _search(folder: Path) -> list[Block]:
         if len(lines) > SEARCH_LINES:
             note = f", the first {SEARCH_LINES} of {len(lines)} lines"
         if search is None:
-            blocks.append(Heading(path.stem.replace("_", " ") + note, 3))
+            blocks += [Heading(path.stem.replace("_", " ") + note, 3), origin]
         else:
-            blocks += [Heading(search.title + note, 3), Text(search.grid)]
+            blocks += [Heading(search.title + note, 3), Text(search.grid), origin]
             for rank, line in enumerate(lines, start=1):
                 if all(_short_number(line.get(k, "")) == v for k, v in search.text.items()):
                     place = f"{rank}, as written"
@@ -402,6 +403,28 @@ def _search(folder: Path) -> list[Block]:
         "That it gives the published numbers is what it was chosen for; it is no default anywhere."
     )
     return [Heading("Search for settings that give the published numbers"), Text(about), *blocks]
+
+
+def _search_origin(path: Path) -> str:
+    """By what a search's table was made, and whether by the code that writes this page."""
+    from omkl import searches
+
+    content = searches.read_note(path)
+    if content is None:
+        return f"By which code {path.name} was made is not known: run its script again."
+    told = f"Made by {searches.command_of(content)} at {formats.commit_text(content['commit'])}"
+    if content["code"] == searches.code_stamp():
+        return f"{told}, by the code that wrote this page (stamp {content['code']})."
+    return f"{told}, by other code than that which wrote this page: run it again."
+
+
+def _commands(folder: Path) -> str:
+    """What writes the page anew: the tables and the searches that it shows."""
+    from omkl import searches
+
+    notes = [searches.read_note(path) for path in sorted(folder.glob("*.csv"))]
+    made = dict.fromkeys(searches.command_of(content) for content in notes if content)
+    return "; ".join(["make reproduce-tables (the runs, the searches, this page)", *made])
 
 
 def _search_line(rank: int, line: Mapping[str, str], heads: Iterable[str]) -> tuple[str, ...]:
