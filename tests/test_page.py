@@ -143,7 +143,10 @@ def test_page(specs, outputs, tmp_path):
         assert "at most 3 % from the published number, or at most 2 standard errors" in text
         assert "total time 30 s for 12 runs" in text.replace(": ", " ")
         assert "+20.2 %, scatters" in text  # M = 5
-        assert "All 12 runs" not in text and "All 16 runs were made at commit abc1234 with" in text
+        assert "All 16 runs were made at commit abc1234 with a clean tree." in text
+        assert "page written at" in text.replace(": ", " ")
+        assert text.count("By which code") == 2  # no search here has a note
+        assert "make reproduce-tables (the runs, the searches, this page)" in text
     written = json.loads(counts.read_text(encoding="utf-8"))["JMLR and arXiv v1"]
     assert (written["numbers"], written["in_several"]) == (100, 12)
     assert len(written["reproduced"]) == 3

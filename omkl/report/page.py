@@ -194,7 +194,10 @@ def _blocks(filled: Sequence[Filled], outputs: Path, folder: Path) -> list[Block
         known = [times[run.result["key"]] for run in done if run.result["key"] in times]
         if known:
             facts.append(("total time", f"{_duration(sum(known))} for {len(known)} runs"))
+        from omkl import runner
+
         facts.insert(0, ("commands", _commands(outputs / "search")))
+        facts.insert(1, ("page", f"written at {formats.commit_text(runner.commit())}"))
         made = Text(formats.origin_text(done))
         blocks += [Heading("Made with"), made, Facts(tuple(facts))]
         settings = [(_label(t.table), formats.settings_text(t.table)) for t in filled]

@@ -256,7 +256,7 @@ def regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]
         for index, algorithm in enumerate(order)
     ]
     datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
-    label = "cumulative squared error\nabove the best kernel's ridge regression"
+    label = "cumulative squared error\nabove ridge in hindsight"
     return _panels(datasets, draw, handles, "round t", label, folder, name)
 
 
