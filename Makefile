@@ -54,7 +54,7 @@ $(PEERS): $(STAMP)
 ui: setup         ## Open MLflow on the runs in outputs/
 	$(BIN)/omkl-report ui
 
-reproduce-tables: setup  ## Rerun the published tables and put each number beside ours
+reproduce-tables: setup  ## Rerun the published tables and the searches, put each number beside ours
 	$(BIN)/python scripts/reproduce_tables.py
 
 lock:             ## Resolve requirements.lock anew (needs uv)

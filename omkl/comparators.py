@@ -1,8 +1,10 @@
 """What the regret is measured against: the best of the dictionary in hindsight.
 
 Each comparator is fitted to the whole stream and then kept fixed (static
-regret). Regret is counted in squared error; the regularisation lam T, the sum
-of the lam a round of the learners' loss, only shapes the fit.
+regret): "best kernel in hindsight" always means such a ridge regression. The least
+loss of a kernel that learns online is another comparator, called that of the "best
+kernel's online learner". Regret is counted in squared error; the regularisation
+lam T, the sum of the lam a round of the learners' loss, only shapes the fit.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ if TYPE_CHECKING:
 
 Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
-RIDGE_FEATURES = "best kernel in hindsight, ridge regression on its random features"
-KERNEL_RIDGE = "best kernel in hindsight, kernel ridge regression"
+RIDGE_FEATURES = "best kernel in hindsight (ridge regression on its random features)"
+KERNEL_RIDGE = "best kernel in hindsight (kernel ridge regression)"
+ONLINE_LEARNER = "best kernel's online learner"
 TRUTH = "the noise-free target"
 
 

@@ -33,14 +33,14 @@ import numpy as np
 
 from omkl import peers, results, runner
 from omkl.classification import mistaken
-from omkl.comparators import one_thread_each
+from omkl.comparators import ONLINE_LEARNER, one_thread_each
 from omkl.datasets import DataError, open_stream, open_streams
 from omkl.metrics import mean_and_deviation
 from omkl.report import console, style
 from omkl.report.text import csv_text, markdown_table
 from omkl.results import Run
 
-BEST = "best single kernel in hindsight"
+BEST = f"{ONLINE_LEARNER}, chosen in hindsight"
 CONSTANT = "most frequent class in hindsight"
 HINDSIGHT = (BEST, CONSTANT)
 Line = tuple[str, str, float, float | None, int, float]  # row, column, mean, std, seeds, seconds

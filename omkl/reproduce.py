@@ -4,7 +4,8 @@
     make reproduce-tables
 
 Finished runs are reused while code, data and settings are the same; a run that several
-tables share is done once. The last thing is one page of all tables and figures.
+tables share is done once. The last thing is one page of all tables and figures. ``make`` runs
+the searches that the page shows as well, where they are not those of the present code.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +92,20 @@ class Cells:
         return sum(self.spent[tuple(job)] for job in jobs)
 
 
-def command(arguments: Sequence[str]) -> int:
-    """``omkl-report run``: fill tables and make the page; the exit code."""
+def command(arguments: Sequence[str], search: Callable[[Path], int] | None = None) -> int:
+    """``omkl-report run``: fill tables and make the page; the exit code.
+
+    ``search`` brings the outputs folder's searches up to date and returns an exit code. It is
+    called before the page is made, where no single table is asked for.
+    """
     try:
-        return _command(arguments)
+        return _command(arguments, search)
     except KeyboardInterrupt:
         print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
         return 130
 
 
-def _command(given: Sequence[str]) -> int:
+def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
     files = {path.stem: path for path in (conf_folder() / "table").glob("*.yaml")}
     comparisons = {path.stem: path for path in (conf_folder() / "comparison").glob("*.yaml")}
     known = sorted(files, key=page.order_of)
@@ -136,9 +141,10 @@ def _command(given: Sequence[str]) -> int:
         tables.render(tables.fill(table, runs), tables.FORMATS, outputs / "tables")
         print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
     print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
+    searched = search(outputs) if search and not arguments.tables else 0
     everything = [tables.load_table(files[name]) for name in known]
     written = page.build(everything, outputs, arguments.page or outputs / "page", runs)
     print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
     print(f"tables   {outputs / 'tables'}/ ({', '.join(tables.FORMATS)})")
     print(f"page     {written[0]}")
-    return 0 if all(cells.done.values()) else 1
+    return searched if all(cells.done.values()) else 1

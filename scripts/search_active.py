@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from search_graph import dictionary, rows_of
 
-from omkl import algorithms, checks, params
+from omkl import algorithms, checks, params, searches
 from omkl.datasets import catalogue, open_stream
 from omkl.engine import Learner, draw_features
 from omkl.features import RandomFeatures
@@ -198,7 +198,9 @@ def main() -> None:
         nearest = {key: lines[0][key] for key in TEXT}
         final = evaluate(nearest, arguments.final_seeds, pool)
     print(f"{len(lines)} points in {time.perf_counter() - start:.0f} s")
-    write(lines, final, arguments.final_seeds, arguments.outputs / "search")
+    folder = arguments.outputs / "search"
+    write(lines, final, arguments.final_seeds, folder)
+    searches.note([folder / "active.csv"], __file__, parser, arguments)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl import searches
 from omkl.federated import job as federated_job
 from omkl.report.tables import published_numbers
 from omkl.reproduce import configuration
@@ -141,6 +142,7 @@ def main() -> None:
         writer = csv.DictWriter(file, fieldnames=list(lines[0]))
         writer.writeheader()
         writer.writerows(lines)
+    searches.note([path], __file__, parser, arguments)
     print(f"{len(lines)} points in {time.perf_counter() - start:.0f} s: {path}")
 
 

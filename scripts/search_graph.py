@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks, kernels, params
+from omkl import algorithms, checks, kernels, params, searches
 from omkl.algorithms import sfg, sfg_r
 from omkl.algorithms.as_released import released_divergence
 from omkl.cli import conf_folder
@@ -266,6 +266,8 @@ def main() -> None:
         print(f"{grid}: {len(lines)} points in {time.perf_counter() - start:.0f} s")
         folder = arguments.outputs / "search"
         write(grid, lines, final, arguments.seeds, arguments.final_seeds, folder)
+    written = [arguments.outputs / "search" / f"{grid}.csv" for grid in GRIDS]
+    searches.note(written, __file__, parser, arguments)
 
 
 if __name__ == "__main__":

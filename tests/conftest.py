@@ -98,12 +98,12 @@ def make_run_folder(
         "seconds_per_seed": [0.2] * n_seeds,
         "regret": {
             "ridge_features": {
-                "label": "best kernel in hindsight, ridge regression on its random features",
+                "label": "best kernel in hindsight (ridge regression on its random features)",
                 "mean": float(regret[:, -1].mean()),
                 "std": float(regret[:, -1].std()),
             },
             "kernel_ridge": {
-                "label": "best kernel in hindsight, kernel ridge regression",
+                "label": "best kernel in hindsight (kernel ridge regression)",
                 "skipped": "400 rounds are more than regret.kernel_ridge_rounds=200",
             },
         },

@@ -103,7 +103,7 @@ class Page(HTMLParser):
 
 def test_page(specs, outputs, tmp_path):
     folder = tmp_path / "docs"
-    index, readme, *figures = page.build(specs, outputs, folder)
+    index, readme, counts, *figures = page.build(specs, outputs, folder)
     markup, markdown = index.read_text(encoding="utf-8"), readme.read_text(encoding="utf-8")
     found = Page(markup)
     assert sorted(found.pictures) == sorted(p.name for p in figures)
@@ -122,7 +122,8 @@ def test_page(specs, outputs, tmp_path):
         text = " ".join(text.split())
         for table in specs:
             assert f"table {table.table}: {table.title}" in text
-        assert "Of 340 published numbers" in text
+        assert "Of 276 distinct published numbers" in text
+        assert "64 of these numbers stand in two tables: they count once here" in text
         assert "the first 8 of 40 lines" in text
         assert "the first 8 of 21 lines" in text
         assert "96 points: the divergence" in text
@@ -139,15 +140,22 @@ def test_page(specs, outputs, tmp_path):
         assert "processor test, cores 2" in text
         assert "20 seeds (0..19)" in text
         assert "for 10 of 20 comparators the best kernel is Laplacian" in text
-        assert "at most 2 of our standard deviations or 3 %" in text
+        assert "at most 3 % from the published number, or at most 2 standard errors" in text
         assert "total time 30 s for 12 runs" in text.replace(": ", " ")
-        assert "+9.4 %, only within 2 std" not in text  # M = 20: close enough for a plain word
-        assert "−39.4 %, only within 2 std" in text  # M = 1
+        assert "+20.2 %, scatters" in text  # M = 5
+        assert "All 16 runs were made at commit abc1234 with a clean tree." in text
+        assert "page written at" in text.replace(": ", " ")
+        assert text.count("By which code") == 2  # no search here has a note
+        assert "make reproduce-tables (the runs, the searches, this page)" in text
+    written = json.loads(counts.read_text(encoding="utf-8"))["JMLR and arXiv v1"]
+    assert (written["numbers"], written["in_several"]) == (100, 12)
+    assert len(written["reproduced"]) == 3
+    assert set(written["verdicts"]) == set(tables.VARIANTS.values())
 
 
 def test_page_without_a_single_run(specs, tmp_path):
     paths = page.build(specs, tmp_path, tmp_path / "docs")
-    assert [p.name for p in paths] == ["index.html", "README.md"]
+    assert [p.name for p in paths] == ["index.html", "README.md", "counts.json"]
     assert "missing" in Page(paths[0].read_text(encoding="utf-8")).text
 
 

@@ -16,7 +16,7 @@ import pytest
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from omkl.report import figures, style, tables
+from omkl.report import figures, formats, style, tables
 from omkl.results import Run
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -249,24 +249,39 @@ def test_one_seed_has_no_spread_and_markup_is_text(run_folder_maker, tmp_path):
 # --- a paper's table ---------------------------------------------------------------------
 
 
+# Over 8 seeds two standard errors of the difference are one standard deviation.
 @pytest.mark.parametrize(
-    ("ours", "std", "expected"),
+    ("ours", "std", "n_seeds", "expected"),
     [
-        (103, None, "reproduced"),
-        (97, 0.0, "reproduced"),
-        (103.01, None, "close"),
-        (103.01, 1.505, "reproduced"),
-        (104, 1.99, "close"),
-        (120, 10.0, "reproduced"),
-        (115, None, "close"),
-        (85, 1.0, "close"),
-        (115.01, None, "differs"),
-        (84.9, 1.0, "differs"),
+        (103, None, 1, "reproduced"),
+        (103, 9.0, 1, "reproduced"),  # a deviation of one seed says nothing
+        (97, 0.0, 20, "reproduced"),
+        (103.01, None, 1, "close"),
+        (103.01, 3.01, 8, "reproduced"),
+        (103.01, 3.00, 8, "close"),
+        (103.01, 3.01, 9, "close"),  # more seeds see smaller differences
+        (115, 15.0, 8, "reproduced"),
+        (115, None, 1, "close"),
+        (85, 1.0, 8, "close"),
+        (115.01, None, 1, "differs"),
+        (84.9, 15.0, 8, "differs"),
+        (100, 15.1, 8, "scatters"),  # however near: these seeds cannot tell
+        (110, 15.1, 8, "scatters"),
+        (346, 250.0, 8, "scatters"),
+        (346, 245.0, 8, "differs"),
     ],
 )
-def test_verdict(ours, std, expected):
-    assert tables.verdict(100, ours, std) == expected
-    assert tables.verdict(0.1, ours / 1000, None if std is None else std / 1000) == expected
+def test_verdict(ours, std, n_seeds, expected):
+    assert tables.verdict(100, ours, std, n_seeds) == expected
+    small = None if std is None else std / 1000
+    assert tables.verdict(0.1, ours / 1000, small, n_seeds) == expected
+
+
+def test_the_margin_is_two_standard_errors_of_a_difference_of_two_means():
+    rng = np.random.default_rng(0)
+    means = rng.standard_normal((2, 20_000, 20)).mean(axis=2)
+    assert tables.margin(1.0, 20) == pytest.approx(2 * np.std(means[0] - means[1]), rel=0.02)
+    assert tables.margin(None, 20) is None
 
 
 @pytest.fixture
@@ -435,14 +450,14 @@ def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run, here):
     assert cell(later, good).written.verdict == "close"
     interrupted = cell_run("gf", "airfoil", "1c", status="interrupted")
     assert cell(interrupted).written.reason == "interrupted"
-    assert cell(good).written.wide is False
-    scattered = cell_run("gf", "airfoil", "1d", mse_mean=0.06, mse_std=0.03)
-    assert (cell(scattered).written.verdict, cell(scattered).written.wide) == ("reproduced", True)
+    assert found.margin == pytest.approx(2 * np.sqrt(2 / 20) * 0.5)
+    scattered = cell_run("gf", "airfoil", "1d", mse_mean=0.04, mse_std=0.03)
+    assert cell(scattered).written.verdict == "scatters"
 
 
 def test_released_deterministic_and_absent_learners(cell_run, here):
     table = tables.load_table(JMLR)
-    released = cell_run("gf", "airfoil", "0a", mse_mean=0.0257)
+    released = cell_run("gf", "airfoil", "0a", mse_mean=0.0257, mse_std=0.0004)
     changes = {"algorithm": "as_released/gf", "params": settings_of("as_released/gf") | {"M": 10}}
     released = change(released.folder, **changes)
     exact = cell_run("omkr", "naval", "0a", n_seeds=3, kernels="rbf51_lap25_exact")
@@ -585,7 +600,7 @@ def test_render(cell_run, here, tmp_path):
     runs = [
         cell_run("raker", "naval", mse_mean=0.01109, mse_std=0.00005),
         cell_run("gf", "airfoil", mse_mean=0.02573, mse_std=0.0005, seconds=1.25),
-        cell_run("sfg_r", "bias", mse_mean=0.03, mse_std=None, commit="fff_1234"),
+        cell_run("sfg_r", "bias", mse_mean=0.03, mse_std=None, commit="fff_1234+"),
         cell_run("sfg", "naval", failed=True, error={"type": "E", "message": "50% of <a_b>"}),
     ]
     filled = tables.fill(tables.load_table(JMLR), runs)
@@ -593,6 +608,7 @@ def test_render(cell_run, here, tmp_path):
         "reproduced": 2,
         "close": 0,
         "differs": 1,
+        "scatters": 0,
         "missing": 16,
         "no data": 0,
         "failed": 1,
@@ -618,8 +634,10 @@ def test_render(cell_run, here, tmp_path):
             assert ours in plain
         for word in ("reproduced", "differs", "missing", "failed", "not in omkl yet"):
             assert word in plain
-        for fact in ("abc1234; fff_1234", "numpy 2.4.6", "processor test", "feedbeef", "20 seeds"):
+        for fact in ("numpy 2.4.6", "processor test", "feedbeef", "20 seeds"):
             assert fact in plain
+        made = "abc1234 (clean tree): 2 runs; fff_1234 with uncommitted changes: 1 run"
+        assert made in plain
         assert "at most 15 %" in plain
         assert "divergence" in plain
     assert "OMKL-GF <sup>4</sup>" in text["md"]
@@ -644,6 +662,60 @@ def test_render(cell_run, here, tmp_path):
     assert str(tmp_path) not in "".join(text.values())
     with pytest.raises(ValueError, match="'pdf' is not one of md, csv, tex, html"):
         tables.render(filled, ["pdf"], folder)
+
+
+def test_a_number_that_stands_in_two_tables_counts_once(cell_run, here):
+    """Tables 1 and 3 of the JMLR paper share OMKL-GF with M = 10, a number a data set."""
+    both = [tables.load_table(JMLR.with_name(f"jmlr_table{n}.yaml")) for n in (1, 3)]
+    runs = [
+        cell_run("gf", "airfoil", mse_mean=0.02573, mse_std=0.0005),
+        cell_run("gf", "airfoil", "05", M=5, mse_mean=0.02495, mse_std=0.0005),
+        cell_run("raker", "airfoil", mse_mean=0.0286, mse_std=0.03),
+    ]
+    filled = [tables.fill(table, runs) for table in both]
+    assert [table.counts()["reproduced"] for table in filled] == [1, 2]
+    found = tables.counts(filled)
+    assert (found.numbers, found.in_several) == (32 + 20 - 4, 4)
+    assert found.verdicts["as written"]["reproduced"] == 2
+    assert found.verdicts["as written"]["scatters"] == 1
+    assert found.reproduced == (2, 2, 2)
+    assert tables.counts(filled[:1]).in_several == 0
+
+
+def test_the_distinct_published_numbers():
+    """12 errors of the JMLR paper, 24 of Hong and Chae's and 28 of the federated stand twice."""
+    specs = [tables.load_table(path) for path in JMLR.parent.glob("*.yaml")]
+    filled = [tables.fill(table, []) for table in specs]
+    found = {
+        paper: tables.counts(table for table in filled if table.table.paper == paper)
+        for paper in {table.paper for table in specs}
+    }
+    assert {paper: (counts.numbers, counts.in_several) for paper, counts in found.items()} == {
+        "graph-aided-jmlr": (80, 12),
+        "graph-aided-arxiv-v1": (20, 0),
+        "active-mkl": (96, 24),
+        "federated-pof": (80, 28),
+    }
+    # What fills one cell of a number fills the other, so that either may stand for both.
+    first = {}
+    for table in filled:
+        for cell in table.judged:
+            jobs = {(v.algorithm, frozenset(v.overrides)) for v in cell.spec.variants.values()}
+            made = (jobs, cell.spec.seeds)
+            assert first.setdefault(cell.identity, made) == made, cell.identity
+
+
+def test_the_origin_of_runs_in_one_sentence(cell_run):
+    clean = cell_run("gf", "airfoil", "0a")
+    told = formats.origin_text([clean, clean])
+    assert told == "All 2 runs were made at commit abc1234 with a clean tree."
+    dirty, unknown = (
+        cell_run("gf", "airfoil", k, commit=c) for k, c in (("0b", "abc+"), ("0c", None))
+    )
+    told = formats.origin_text([clean, dirty, clean, unknown])
+    assert told.startswith("These numbers are not those of one commit with a clean tree")
+    assert "abc1234 (clean tree): 2 runs; abc with uncommitted changes: 1 run; no commit" in told
+    assert formats.origin_text([dirty]).startswith("These numbers are not")
 
 
 def test_render_without_a_single_run(here, tmp_path):

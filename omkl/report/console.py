@@ -140,7 +140,7 @@ def _bound_text(bound: Mapping[str, Any]) -> str:
 
 def _best_kernel_text(result: Mapping[str, Any]) -> str:
     best = result["best_kernel"]
-    return "" if best is None else f"; the best kernel in hindsight {best:,.1f}"
+    return "" if best is None else f"; of the best kernel's online learner {best:,.1f}"
 
 
 def print_outcome(outcome: Outcome, outputs: Path) -> None:

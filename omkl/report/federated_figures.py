@@ -40,7 +40,7 @@ def clients(run: Run, folder: Path | None = None) -> list[Path]:
             left.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=label)
             style.log_axis(left.yaxis, max(1e-2, 0.5 * float(mean[len(mean) // 50])), 2 * bound[-1])
         figures.round_axis(left, t[chosen])
-        left.set(xlabel="round t", ylabel="regret against the best kernel")
+        left.set(xlabel="round t", ylabel="regret against the best kernel's online learner")
         left.legend(loc="best")
         _sorted_clients(right, run, 0)
         right.set(xlabel="clients by regret", ylabel="regret after the last round")

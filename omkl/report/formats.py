@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,7 +91,7 @@ def _entry_line(what: str, entries: Sequence[Entry]) -> Line:
         what,
         tuple(ours_text(entry) for entry in entries),
         tuple(remark_text(entry) for entry in entries),
-        tuple("close" if e.wide else e.verdict.replace(" ", "-") for e in entries),
+        tuple(entry.verdict.replace(" ", "-") for entry in entries),
         all(entry.verdict == "absent" for entry in entries),
     )
 
@@ -115,9 +116,8 @@ def remark_text(entry: Entry) -> str:
         return f"{_ratio(1 / entry.ratio)} × slower"
     if entry.difference is None:
         return ""
-    word = "only within 2 std" if entry.wide else entry.verdict
     difference = f"{entry.difference:+.1f}".replace("-", "−")
-    return f"{'0.0' if difference[1:] == '0.0' else difference} %, {word}"
+    return f"{'0.0' if difference[1:] == '0.0' else difference} %, {entry.verdict}"
 
 
 def _ratio(ratio: float) -> str:
@@ -147,14 +147,18 @@ def count_text(filled: Filled) -> str:
 
 
 def counted(entries: Sequence[Entry]) -> str:
-    """ "12 reproduced (2 only within 2 std), 3 close", in the order of the verdicts."""
+    """ "12 reproduced, 3 close, 1 scatters", in the order of the verdicts."""
+    verdicts = [entry.verdict for entry in entries]
+    return counts_text({name: verdicts.count(name) for name in (*VERDICTS, "absent")})
+
+
+def counts_text(numbers: Mapping[str, int]) -> str:
+    """The same of a mapping from verdicts to how many there are."""
+    several = {"differs": "differ", "scatters": "scatter"}
     parts = []
-    for name in (*VERDICTS, "absent"):
-        n = sum(entry.verdict == name for entry in entries)
-        wide = sum(entry.wide for entry in entries) if name == "reproduced" else 0
-        word = {"differs": "differ", "absent": ABSENT}.get(name, name)
-        if n:
-            parts.append(f"{n} {word}" + (f" ({wide} only within 2 std)" if wide else ""))
+    for name, n in numbers.items():
+        word = ABSENT if name == "absent" else several.get(name, name) if n > 1 else name
+        parts += [f"{n} {word}"] if n else []
     return ", ".join(parts)
 
 
@@ -230,9 +234,45 @@ def provenance(runs: Iterable[Run]) -> list[tuple[str, str]]:
         ("seeds", "; ".join(counts)),
         ("streaming", f"{total:.1f} s of wall time in all, all seeds"),
     ]
-    facts += [(key, among(key)) for key in ("machine", "versions", "commit")]
+    facts += [(key, among(key)) for key in ("machine", "versions")]
+    made = commits(result.get("commit") for result in results)
+    if len(made) == 1:
+        facts.append(("commit", next(iter(made))))
+    else:
+        facts.append(("commits", _each(made)))
     facts.append(("sources", f"stamp {among('numbers')}"))
     return facts
+
+
+def commits(found: Iterable[str | None]) -> dict[str, int]:
+    """Commits as runs store them, in words, and how often each comes."""
+    return dict(Counter(commit_text(commit) for commit in found))
+
+
+def commit_text(commit: str | None) -> str:
+    """ "1a2b3c (clean tree)"; a run marks a commit with changes on top of it by a + at its end."""
+    if commit is None:
+        return "no commit (outside a checkout)"
+    if commit.endswith("+"):
+        return f"{commit.removesuffix('+')} with uncommitted changes"
+    return f"{commit} (clean tree)"
+
+
+def origin_text(runs: Sequence[Run]) -> str:
+    """One sentence: that all runs are of one commit with a clean tree, or what they are of."""
+    made = commits(run.result.get("commit") for run in runs)
+    (first, n), *others = made.items()
+    if not others and first.endswith("(clean tree)"):
+        commit = first.removesuffix(" (clean tree)")
+        return f"All {n} runs were made at commit {commit} with a clean tree."
+    return (
+        "These numbers are not those of one commit with a clean tree, so no checkout is sure to "
+        f"give all of them again. {_each(made)}."
+    )
+
+
+def _each(made: Mapping[str, int]) -> str:
+    return "; ".join(f"{text}: {n} run{'s' if n > 1 else ''}" for text, n in made.items())
 
 
 def _seeds_text(seeds: Sequence[int]) -> str:
@@ -261,14 +301,16 @@ def to_csv(filled: Filled) -> str:
     """Tidy: one line a cell and variant."""
     table = filled.table
     heading = ["paper", "table", "row", "column", "dataset", "metric", "variant", "algorithm"]
-    heading += ["published", "published_std", "ours", "std", "difference_percent", "times_faster"]
+    heading += ["published", "published_std", "ours", "std", "two_standard_errors"]
+    heading += ["difference_percent", "times_faster"]
     heading += ["verdict", "reason", "n_seeds", "seconds", "commit", "numbers", "folder"]
     lines: list[list[Any]] = [heading]
     for cell in filled.all_cells:
         spec = cell.spec
         for variant, entry in cell.entries.items():
             result = entry.run.result if entry.run else {}
-            numbers = (cell.published_std, entry.ours, entry.std, entry.difference, entry.ratio)
+            numbers = [cell.published_std, entry.ours, entry.std, entry.margin]
+            numbers += [entry.difference, entry.ratio]
             lines.append(
                 [
                     *(table.paper, table.table, cell.row, cell.column, spec.dataset, spec.metric),
@@ -439,6 +481,7 @@ td.absent { text-align: center; font-size: .8rem; }
 .reproduced span { color: var(--good); }
 .close span { color: var(--fair); }
 .differs span, .failed { color: var(--bad); }
+.scatters span { color: var(--soft); font-style: italic; }
 .timed span { color: var(--soft); }
 sup { line-height: 0; font-weight: 400; }
 sup a { color: var(--soft); }

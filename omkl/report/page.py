@@ -1,7 +1,8 @@
 """One page of all published tables and figures beside ours, from run folders alone.
 
 ``build`` writes index.html, README.md and their figures into a folder; neither page needs
-anything else. What the page says is a list of blocks, written down once and rendered twice.
+anything else. counts.json beside them has the numbers of its summary, to be quoted. What the
+page says is a list of blocks, written down once and rendered twice.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ import csv
 import html
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from omkl import bounds
 from omkl.report import formats, style, tables
 from omkl.report.paper_figures import Drawn, active, arxiv_v1, federated, jmlr
-from omkl.report.tables import VARIANTS, Entry, Filled, Table
+from omkl.report.tables import VARIANTS, Filled, Table
 from omkl.report.text import markdown_table, markdown_text
 from omkl.results import Run, find, write_atomically
 
 TIMES = "tables/times.json"  # seconds of each run, by its key
+COUNTS = "counts.json"  # ``counts``, for whoever quotes them
+BOTH_VERSIONS = "JMLR and arXiv v1"
 SEARCH_LINES = 8
 
 
@@ -159,9 +162,11 @@ def build(
     folder.mkdir(parents=True, exist_ok=True)
     blocks = _blocks(filled, outputs, folder)
     title = "Published and reproduced: online multi-kernel learning"
-    paths = [folder / "index.html", folder / "README.md"]
+    paths = [folder / "index.html", folder / "README.md", folder / COUNTS]
     write_atomically(paths[0], _html(title, blocks))
     write_atomically(paths[1], _markdown(title, blocks))
+    numbers = {name: asdict(found) for name, found in counts(filled).items()}
+    write_atomically(paths[2], json.dumps(numbers, indent=2) + "\n")
     return paths + [block.path for block in blocks if isinstance(block, Drawn)]
 
 
@@ -189,7 +194,12 @@ def _blocks(filled: Sequence[Filled], outputs: Path, folder: Path) -> list[Block
         known = [times[run.result["key"]] for run in done if run.result["key"] in times]
         if known:
             facts.append(("total time", f"{_duration(sum(known))} for {len(known)} runs"))
-        blocks += [Heading("Made with"), Facts(tuple(facts))]
+        from omkl import runner
+
+        facts.insert(0, ("commands", _commands(outputs / "search")))
+        facts.insert(1, ("page", f"written at {formats.commit_text(runner.commit())}"))
+        made = Text(formats.origin_text(done))
+        blocks += [Heading("Made with"), made, Facts(tuple(facts))]
         settings = [(_label(t.table), formats.settings_text(t.table)) for t in filled]
         blocks += [Heading("Settings", 3), Facts(tuple(settings))]
     return blocks
@@ -197,36 +207,63 @@ def _blocks(filled: Sequence[Filled], outputs: Path, folder: Path) -> list[Block
 
 def _summary(filled: Sequence[Filled], times: Mapping[str, float]) -> list[Block]:
     heads = ("table", "cells", *VARIANTS.values(), "reproduced by any", "runs take, s")
-    body = []
-    total: dict[str, list[Entry]] = {variant: [] for variant in VARIANTS}
-    n_any = 0
+    body: list[tuple[str, ...]] = []
     for table in filled:
-        judged = [c for c in table.all_cells if tables.METRICS[c.spec.metric].judged]
-        one = sum(any(e.verdict == "reproduced" for e in c.entries.values()) for c in judged)
-        n_any += one
-        texts = []
+        one = sum(any(e.verdict == "reproduced" for e in c.entries.values()) for c in table.judged)
+        n, n_any, texts = str(len(table.judged)), str(one), []
         for variant in VARIANTS:
-            entries = table.entries(variant)
-            total[variant] += entries
-            texts.append(formats.counted(entries))
+            texts.append(formats.counted(table.entries(variant)))
+        if not table.judged:
+            n, n_any, texts[0] = "", "", "run times only"
         seconds = [times[r.result["key"]] for r in table.runs if r.result["key"] in times]
-        numbers = (str(one), f"{sum(seconds):.1f}" if seconds else "")
-        if not judged:
-            texts[0], numbers = "run times only", ("", numbers[1])
-        body.append((_label(table.table), str(len(judged) or ""), *texts, *numbers))
-    written, released, recovered = (total[variant] for variant in VARIANTS)
+        taken = f"{sum(seconds):.1f}" if seconds else ""
+        body.append((_label(table.table), n, *texts, n_any, taken))
+    total = tables.counts(filled)
+    written, released, recovered = map(formats.counts_text, total.verdicts.values())
     return [
         Text(
-            f"Of {len(written)} published numbers, ours as the papers are written: "
-            f"{formats.counted(written)}. As the authors' code was released, where that exists: "
-            f"{formats.counted(released)}. With settings recovered, that is chosen, to give "
-            f"the published numbers, where some were sought: {formats.counted(recovered)}. "
-            f"At least one of the three reproduces {n_any} of {len(written)}."
+            f"Of {total.numbers} distinct published numbers, ours as the papers are written: "
+            f"{written}. As the authors' code was released, where that exists: {released}. With "
+            "settings recovered, that is chosen, to give the published numbers, where some were "
+            f"sought: {recovered}. At least one of the three reproduces {total.reproduced[-1]} of "
+            f"{total.numbers}. {total.in_several} of these numbers stand in two tables: they count "
+            "once here, and in the lines of both tables below."
         ),
+        *_by_paper(filled),
         Grid(heads, tuple(body), left=1, wordy=tuple(range(2, 2 + len(VARIANTS)))),
         Text(f"{tables.RULES}."),
         Text(f"{tables.RUN_TIME_RULE}. Tables share runs, each of which is done once."),
     ]
+
+
+def _by_paper(filled: Sequence[Filled]) -> list[Block]:
+    """The distinct numbers of every paper, and how many are reproduced by what."""
+    heads = (
+        *("paper", "distinct numbers", "in two tables", "reproduced as written"),
+        *("as written or released", "as written, released or recovered", "scatter, as written"),
+    )
+    body = []
+    for name, found in counts(filled).items():
+        scattered = found.verdicts[VARIANTS[tables.WRITTEN]]["scatters"]
+        numbers = (found.numbers, found.in_several, *found.reproduced, scattered)
+        body.append((name, *map(str, numbers)))
+    return [Grid(heads, tuple(body))]
+
+
+def counts(filled: Sequence[Filled]) -> dict[str, tables.Counts]:
+    """The distinct published numbers of each paper, of both versions of one, and of all.
+
+    Papers of whose tables none is given are left out; keys are names in print.
+    """
+    groups: dict[str, tuple[str, ...]] = {formats.PAPERS[paper]: (paper,) for paper in PAPERS}
+    groups[BOTH_VERSIONS] = ("graph-aided-jmlr", "graph-aided-arxiv-v1")
+    groups["all"] = tuple(PAPERS)
+    found = {}
+    for name, papers in groups.items():
+        members = [table for table in filled if table.table.paper in papers]
+        if any(table.judged for table in members):
+            found[name] = tables.counts(members)
+    return found
 
 
 def _label(table: Table) -> str:
@@ -342,7 +379,7 @@ def _search(folder: Path) -> list[Block]:
             lines = list(csv.DictReader(file))
         if not lines:
             continue
-        search = SEARCHES.get(path.stem)
+        search, origin = SEARCHES.get(path.stem), Text(_search_origin(path))
         # A column a cell would be too wide; the distance sums them up.
         heads = [head for head in lines[0] if not search or " M=" not in head]
         body = [_search_line(rank, line, heads) for rank, line in enumerate(lines, start=1)]
@@ -350,9 +387,9 @@ def _search(folder: Path) -> list[Block]:
         if len(lines) > SEARCH_LINES:
             note = f", the first {SEARCH_LINES} of {len(lines)} lines"
         if search is None:
-            blocks.append(Heading(path.stem.replace("_", " ") + note, 3))
+            blocks += [Heading(path.stem.replace("_", " ") + note, 3), origin]
         else:
-            blocks += [Heading(search.title + note, 3), Text(search.grid)]
+            blocks += [Heading(search.title + note, 3), Text(search.grid), origin]
             for rank, line in enumerate(lines, start=1):
                 if all(_short_number(line.get(k, "")) == v for k, v in search.text.items()):
                     place = f"{rank}, as written"
@@ -369,6 +406,28 @@ def _search(folder: Path) -> list[Block]:
         "That it gives the published numbers is what it was chosen for; it is no default anywhere."
     )
     return [Heading("Search for settings that give the published numbers"), Text(about), *blocks]
+
+
+def _search_origin(path: Path) -> str:
+    """By what a search's table was made, and whether by the code that writes this page."""
+    from omkl import searches
+
+    content = searches.read_note(path)
+    if content is None:
+        return f"By which code {path.name} was made is not known: run its script again."
+    told = f"Made by {searches.command_of(content)} at {formats.commit_text(content['commit'])}"
+    if content["code"] == searches.code_stamp():
+        return f"{told}, by the code that wrote this page (stamp {content['code']})."
+    return f"{told}, by other code than that which wrote this page: run it again."
+
+
+def _commands(folder: Path) -> str:
+    """What writes the page anew: the tables and the searches that it shows."""
+    from omkl import searches
+
+    notes = [searches.read_note(path) for path in sorted(folder.glob("*.csv"))]
+    made = dict.fromkeys(searches.command_of(content) for content in notes if content)
+    return "; ".join(["make reproduce-tables (the runs, the searches, this page)", *made])
 
 
 def _search_line(rank: int, line: Mapping[str, str], heads: Iterable[str]) -> tuple[str, ...]:

@@ -201,7 +201,8 @@ def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     rivals = [run for run in written if run.result["algorithm"] == "vm_kofl"]
     drawn = _drawn(
         fed.regret_over_time([*rivals, *pof], folder, "federated_regret"),
-        "Federated, figure 1: regret of the clients, their mean, over time, as written.",
+        "Federated, figure 1: regret of the clients, their mean, over time, as written. A client's "
+        "regret is its squared error above that of its best kernel's online learner.",
     )
     drawn += _drawn(
         fed.beside_theorem_1(pof, folder, "federated_theorem_1"),
@@ -233,7 +234,7 @@ def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
 
 
 def regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
-    """A panel a data set with the regret of its runs against the best kernel in hindsight."""
+    """A panel a data set: regret of its runs against the best kernel in hindsight (ridge)."""
     runs = [run for run in runs if f"regret_{COMPARATOR}" in run.curves]
     if not runs:
         return []
@@ -255,7 +256,7 @@ def regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]
         for index, algorithm in enumerate(order)
     ]
     datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
-    label = "cumulative squared error\nabove the best kernel's"
+    label = "cumulative squared error\nabove ridge in hindsight"
     return _panels(datasets, draw, handles, "round t", label, folder, name)
 
 

@@ -39,6 +39,7 @@ from __future__ import annotations
 import csv
 import functools
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,22 +57,24 @@ Row = dict[str, Any]
 
 FORMATS = ("md", "csv", "tex", "html")
 ABSENT = "not in omkl yet"
-REPRODUCED_STDS = 2.0
+STANDARD_ERRORS = 2.0
 REPRODUCED_PERCENT = 3.0
 CLOSE_PERCENT = 15.0
 NO_DATA = "no data"
-VERDICTS = ("reproduced", "close", "differs", "missing", NO_DATA, "failed")
+VERDICTS = ("reproduced", "close", "differs", "scatters", "missing", NO_DATA, "failed")
 # Our variants of a published number, in the order of every table: key in conf/table, in print.
 WRITTEN = "algorithm"
 VARIANTS = {WRITTEN: "as written", "released": "as released", "recovered": "recovered"}
 RULES = (
-    f"reproduced: at most {REPRODUCED_STDS:g} of our standard deviations or "
-    f"{REPRODUCED_PERCENT:g} % from the published number; "
-    f"close: at most {CLOSE_PERCENT:g} %; differs: more; "
-    f"only within {REPRODUCED_STDS:g} std: reproduced by that rule, though more than "
-    f"{CLOSE_PERCENT:g} % off, because the seeds scatter so much; "
-    "missing: not run; no data: the file is not there and cannot be fetched; failed: the "
-    "run ended in an error"
+    f"reproduced: at most {REPRODUCED_PERCENT:g} % from the published number, or at most "
+    f"{STANDARD_ERRORS:g} standard errors of the difference of both means, that is "
+    f"{STANDARD_ERRORS:g} sqrt(2) s / sqrt(R) for R seeds of standard deviation s, theirs taken "
+    f"to scatter as ours; close: at most {CLOSE_PERCENT:g} %; differs: more; "
+    f"scatters: within those {STANDARD_ERRORS:g} standard errors, but they are more than "
+    f"{CLOSE_PERCENT:g} % of the published number, so that the seeds cannot tell: never counted as "
+    "reproduced, however near; without a deviation, as where nothing is drawn, the percentage "
+    "alone counts; missing: not run; no data: the file is not there and cannot be fetched; "
+    "failed: the run ended in an error"
 )
 RUN_TIME_RULE = (
     "run times: seconds for one seed on one thread, and how many times that is faster than the "
@@ -438,10 +441,10 @@ class Table:
 class Entry:
     """Our number for a cell, in the published unit.
 
-    ``verdict`` is "reproduced", "close", "differs", "timed" (a run time), "missing", "no
-    data", "failed" or "absent" (the algorithm is not in omkl); ``reason`` says more about the
-    last four. ``difference`` is in per cent of the published number, for a run time
-    ``ratio`` is published over ours; ``std`` is over our seeds.
+    ``verdict`` is "reproduced", "close", "differs", "scatters", "timed" (a run time),
+    "missing", "no data", "failed" or "absent" (the algorithm is not in omkl); ``reason`` says
+    more about the last four. ``difference`` is in per cent of the published number, for a run
+    time ``ratio`` is published over ours; ``std`` is over our seeds, ``margin`` of ``margin``.
     """
 
     verdict: str
@@ -451,17 +454,16 @@ class Entry:
     ratio: float | None = None
     reason: str = ""
     run: Run | None = None
-
-    @property
-    def wide(self) -> bool:
-        """Reproduced by its standard deviation alone, so far off that it would differ."""
-        distant = self.difference is not None and abs(self.difference) > CLOSE_PERCENT
-        return self.verdict == "reproduced" and distant
+    margin: float | None = None
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A published number and ours, an entry a variant of its spec."""
+    """A published number and ours, an entry a variant of its spec.
+
+    ``identity`` is the number itself: paper, algorithm, dataset, M, D, metric and value as
+    published. Cells of two tables that show one number have the same.
+    """
 
     row: str
     column: str
@@ -469,6 +471,7 @@ class Cell:
     published: float
     published_std: float | None
     entries: Mapping[str, Entry]
+    identity: tuple[str, ...]
 
     @property
     def written(self) -> Entry:
@@ -493,15 +496,73 @@ class Filled:
         entries = [entry for cell in self.all_cells for entry in cell.entries.values()]
         return list({id(e.run): e.run for e in entries if e.run is not None}.values())
 
+    @property
+    def judged(self) -> list[Cell]:
+        """The cells that get a verdict."""
+        return [cell for cell in self.all_cells if METRICS[cell.spec.metric].judged]
+
     def entries(self, variant: str = WRITTEN) -> list[Entry]:
         """Our numbers of the cells that get a verdict, those of absent algorithms included."""
-        judged = [cell for cell in self.all_cells if METRICS[cell.spec.metric].judged]
-        return [cell.entries[variant] for cell in judged if variant in cell.entries]
+        return [cell.entries[variant] for cell in self.judged if variant in cell.entries]
 
     def counts(self, variant: str = WRITTEN) -> dict[str, int]:
         """Number of judged cells by verdict; those of absent algorithms are left out."""
         verdicts = [entry.verdict for entry in self.entries(variant)]
         return {name: verdicts.count(name) for name in VERDICTS}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many distinct published numbers came out; one that stands in two tables is one.
+
+    numbers           distinct published numbers that get a verdict
+    in_several        those of them that stand in more than one table
+    verdicts          {variant in print: {verdict: how many numbers}}
+    reproduced        how many are reproduced as written; as written or as released; by any
+                      variant
+    """
+
+    numbers: int
+    in_several: int
+    verdicts: Mapping[str, Mapping[str, int]]
+    reproduced: tuple[int, int, int]
+
+
+def distinct(filled: Iterable[Filled]) -> list[Cell]:
+    """The judged cells of these tables, of those that show one number the first."""
+    found: dict[tuple[str, ...], Cell] = {}
+    for table in filled:
+        for cell in table.judged:
+            found.setdefault(cell.identity, cell)
+    return list(found.values())
+
+
+def counts(filled: Iterable[Filled]) -> Counts:
+    """The distinct published numbers of these tables by what became of them."""
+    filled = list(filled)
+    cells = distinct(filled)
+    stands: dict[tuple[str, ...], set[str]] = {}
+    for table in filled:
+        for cell in table.judged:
+            stands.setdefault(cell.identity, set()).add(table.table.name)
+    verdicts = {}
+    for variant, what in VARIANTS.items():
+        found = [cell.entries[variant].verdict for cell in cells if variant in cell.entries]
+        verdicts[what] = {name: found.count(name) for name in (*VERDICTS, "absent")}
+
+    def reproduced(variants: Sequence[str]) -> int:
+        return sum(
+            any(cell.entries[v].verdict == "reproduced" for v in variants if v in cell.entries)
+            for cell in cells
+        )
+
+    names = list(VARIANTS)
+    return Counts(
+        len(cells),
+        sum(len(tables) > 1 for tables in stands.values()),
+        verdicts,
+        (reproduced(names[:1]), reproduced(names[:2]), reproduced(names)),
+    )
 
 
 _CELL_KEYS = {*("published", "where", "metric", "dataset", *VARIANTS, "overrides", "seeds")}
@@ -666,19 +727,35 @@ def _swept(sweep: Sweep, runs: Sequence[Run]) -> tuple[Run, ...]:
     return tuple(found)
 
 
-def verdict(published: float, ours: float, std: float | None) -> str:
-    """ "reproduced", "close" or "differs"; limits belong to the better verdict.
+def margin(std: float | None, n_seeds: int) -> float | None:
+    """Two standard errors of the difference of two means over ``n_seeds`` seeds each.
 
-    All three numbers are in the same unit; ``std`` is ours over the seeds.
+    Both are taken to have the standard deviation ``std`` over the seeds, so that the standard
+    error of their difference is sqrt(2) std / sqrt(n_seeds). None where nothing deviates.
     """
+    if std is None or n_seeds < 2:
+        return None
+    return STANDARD_ERRORS * math.sqrt(2.0 / n_seeds) * std
+
+
+def verdict(published: float, ours: float, std: float | None, n_seeds: int) -> str:
+    """ "reproduced", "close", "differs" or "scatters"; limits belong to the better verdict.
+
+    ``published``, ``ours`` and ``std``, ours over ``n_seeds`` seeds, are in the same unit.
+    "reproduced" is at most 3 %, or at most ``margin``, from the published number; "close" is at
+    most 15 %. Where the margin exceeds 15 % of the published number it can tell a difference
+    but no agreement: what lies within it "scatters".
+    """
+    slack = 1 + 1e-9  # a limit that is met on paper is not missed by the last bit
     distance = abs(ours - published)
     percent = 100 * distance / abs(published)
-    slack = 1e-9  # a limit that is met on paper is not missed by the last bit
-    if std is not None and distance <= REPRODUCED_STDS * std * (1 + slack):
+    error = margin(std, n_seeds) or 0.0
+    within = distance <= error * slack
+    if within and error > CLOSE_PERCENT / 100 * abs(published) * slack:
+        return "scatters"
+    if within or percent <= REPRODUCED_PERCENT * slack:
         return "reproduced"
-    if percent <= REPRODUCED_PERCENT * (1 + slack):
-        return "reproduced"
-    return "close" if percent <= CLOSE_PERCENT * (1 + slack) else "differs"
+    return "close" if percent <= CLOSE_PERCENT * slack else "differs"
 
 
 def render(filled: Filled, formats: Iterable[str], folder: Path) -> list[Path]:
@@ -714,6 +791,21 @@ def published_numbers() -> tuple[dict[str, str], ...]:
 
 
 def _published(table: Table, spec: Spec) -> tuple[float, float | None]:
+    """The published number of a cell and its deviation."""
+    line = _published_line(table, spec)
+    if METRICS[spec.metric].std_of is not None:
+        return float(line["std"]), None
+    return float(line["value"]), float(line["std"]) if line["std"] else None
+
+
+def _identity(table: Table, spec: Spec) -> tuple[str, ...]:
+    line = _published_line(table, spec)
+    value = line["value" if METRICS[spec.metric].std_of is None else "std"]
+    where = (line[name] for name in ("algorithm", "dataset", "M", "D"))
+    return (table.paper, *where, spec.metric, f"{float(value):g}")
+
+
+def _published_line(table: Table, spec: Spec) -> dict[str, str]:
     std_of = METRICS[spec.metric].std_of
     wanted = {
         "paper": table.paper,
@@ -731,15 +823,13 @@ def _published(table: Table, spec: Spec) -> tuple[float, float | None]:
     if len(found) != 1:
         wanted |= {"table": table.table}
         raise ValueError(f"published.csv has {len(found)} lines with {wanted}, not one")
-    if std_of is not None:
-        return float(found[0]["std"]), None
-    return float(found[0]["value"]), float(found[0]["std"]) if found[0]["std"] else None
+    return found[0]
 
 
 def _cell(table: Table, row: str, column: str, spec: Spec, runs: Sequence[Run]) -> Cell:
     value, value_std = _published(table, spec)
     entries = {key: _entry(spec, variant, value, runs) for key, variant in spec.variants.items()}
-    return Cell(row, column, spec, value, value_std, entries)
+    return Cell(row, column, spec, value, value_std, entries, _identity(table, spec))
 
 
 def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) -> Entry:
@@ -754,7 +844,9 @@ def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) 
         if not metric.judged:
             return Entry("timed", ours, std, ratio=published / ours, run=run)
         difference = 100 * (ours - published) / published
-        return Entry(verdict(published, ours, std), ours, std, difference, run=run)
+        n_seeds = len(run.result["seeds"])
+        found = verdict(published, ours, std, n_seeds)
+        return Entry(found, ours, std, difference, run=run, margin=margin(std, n_seeds))
     failed = [run for run in fitting if run.result["status"] == "failed"]
     if failed:
         error = failed[-1].result.get("error") or {"type": "failed", "message": "no message"}
