@@ -54,9 +54,7 @@ def test_jmlr_88_does_not_hold_from_two_draws_on():
 def test_jmlr_84_leaves_out_how_often_a_multiset_is_drawn():
     """Its probabilities sum to 0.91; (83) has C(N + M - 1, M) solutions, not C(N + M - 1, N)."""
     pi, N, M = (0.9, 0.1), 3, 2
-    as_printed = sum(
-        math.prod(chosen) for chosen in itertools.combinations_with_replacement(pi, 2)
-    )
+    as_printed = sum(math.prod(chosen) for chosen in itertools.combinations_with_replacement(pi, 2))
     assert as_printed == pytest.approx(0.91)
     solutions = sum(1 for _ in itertools.combinations_with_replacement(range(N), M))
     assert solutions == math.comb(N + M - 1, M) != math.comb(N + M - 1, N)
