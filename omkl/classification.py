@@ -226,8 +226,18 @@ def told(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
 def _learners(job: Job, seed: int, n_threads: int) -> list[Learner]:
     d, D = job.stream.n_inputs, job.config["D"]
     K = len(job.stream.labels)
+    precision = job.config["precision"]
     return [
-        Learner(job.algorithm, job.params, job.dictionary, d, D, seed, threads=n_threads)
+        Learner(
+            job.algorithm,
+            job.params,
+            job.dictionary,
+            d,
+            D,
+            seed,
+            threads=n_threads,
+            precision=precision,
+        )
         for _ in range(1 if K == 2 else K)
     ]
 
