@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -82,10 +83,13 @@ class Case:
         d: int = INPUTS,
         model: Any = None,
         T: int = ROUNDS,
+        precision: str = "float64",
         **changes: Any,
     ) -> Learner:
         built = self.params(len(dictionary), T, **changes)
-        return Learner(self.algorithm, built, dictionary, d, FEATURES, seed, model)
+        return Learner(
+            self.algorithm, built, dictionary, d, FEATURES, seed, model, precision=precision
+        )
 
 
 class Skip(Exception):
@@ -122,11 +126,17 @@ def check_interface(case: Case) -> None:
     assert not missing, f"the docstring lacks {missing}"
     symbols = text[text.index("\nSymbols") : text.index("\nCost")]
     fields = case.algorithm.Params._fields  # type: ignore[attr-defined]
-    unexplained = [f for f in fields if f not in symbols]
-    assert not unexplained, f"Symbols does not explain {unexplained}"
+    missing = unexplained(fields, symbols)
+    assert not missing, f"Symbols does not explain {missing}"
     assert set(case.settings) == set(fields), "the YAML's keys are not the fields of Params"
     state = case.learner().state
     assert isinstance(state, tuple) and "model" in state._fields  # type: ignore[attr-defined]
+
+
+def unexplained(fields: Iterable[str], symbols: str) -> list[str]:
+    """The fields that are no word of the text: "M" is none of "OMKL"."""
+    words = set(re.findall(r"\w+", symbols))
+    return [field for field in fields if field not in words]
 
 
 def check_predict_is_pure(case: Case) -> None:
@@ -160,6 +170,33 @@ def check_every_kernel(case: Case) -> None:
         return lambda: None
 
     play(learner, X, y, look)
+
+
+def check_precision(case: Case) -> None:
+    """Single precision is honoured by learners on random features and refused by the others."""
+    X, y = case.stream()
+    double = case.learner()
+    if not isinstance(double.state.model, RandomFeatures):
+        for precision in ("float32", "float16"):
+            try:
+                case.learner(precision=precision)
+            except ValueError as error:
+                assert f"precision={precision}" in str(error).replace("'", "")
+            else:
+                raise AssertionError(f"precision={precision} is accepted and ignored")
+        return
+    double.partial_fit(X[:50], y[:50])
+    model = double.state.model
+
+    def outputs(precision: str) -> np.ndarray:
+        rnd = case.learner(model=model, precision=precision)._round
+        rnd.n[0] = len(rnd.f)
+        rnd.evaluate[:] = np.arange(len(rnd.f))
+        engine.evaluate(model, X[50], rnd)
+        return rnd.f.copy()
+
+    moved = np.abs(outputs("float32") - outputs("float64")).max()
+    assert 0.0 < moved < 1e-6, f"float32 moves an output by {moved}"
 
 
 def check_bounded_memory(case: Case) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl.comparators import one_thread_each
 from omkl.datasets import DataError
 from omkl.engine import Learner
 from omkl.features import RandomFeatures
@@ -110,7 +111,8 @@ def compute(
         "regret": {},
         "stream": job.stream.provenance,
     }
-    bound, bound_curves = _bound(job, T, progress)
+    fewest = updates.min(axis=1) if independent else None
+    bound, bound_curves = _bound(job, T, fewest, float(updates.sum(axis=1).mean()), progress)
     if bound:
         result["bound"] = bound
     curves = {
@@ -128,11 +130,13 @@ def compute(
 
 
 def _bound(
-    job: Job, T: int, progress: Progress | None
+    job: Job, T: int, fewest: np.ndarray | None, updates: float, progress: Progress | None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The right-hand side of the learner's theorem for the first 1/8, 1/4, 1/2 and all rounds.
 
-    In the order of the first seed: all rounds have the same minimum in any order.
+    In the order of the first seed: all rounds have the same minimum in any order. ``fewest`` (R,)
+    are the mistakes of each seed's best classifier, where classifiers are independent;
+    ``updates`` the mean number of updates of all kernels.
     """
     from omkl import mistake_bounds
     from omkl.runner import _cached
@@ -155,9 +159,12 @@ def _bound(
     at = np.unique([max(1, T // k) for k in (8, 4, 2, 1)])
     N = len(job.dictionary)
 
+    def rows() -> tuple[np.ndarray, np.ndarray]:
+        X, y = zip(*job.stream.blocks(1024), strict=True)
+        return np.concatenate(X), np.concatenate(y)
+
     def solve() -> dict[str, np.ndarray]:
-        blocks = list(job.stream.blocks(1024))
-        X, y = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+        X, y = rows()
         found = [
             mistake_bounds.minimum_of(name, job.params, job.dictionary, X[:n], y[:n]) for n in at
         ]
@@ -171,12 +178,37 @@ def _bound(
         mistake_bounds.value(name, job.params, N, int(n), float(m))
         for n, m in zip(at, minima["lower"], strict=True)
     ]
-    entry = {
+    least = float(minima["lower"][-1])
+    entry: dict[str, Any] = {
         "theorem": mistake_bounds.THEOREMS[name],
-        "value": values[-1] if np.isfinite(values[-1]) else None,
-        "minimum": [float(minima["lower"][-1]), float(minima["upper"][-1])],
+        "value": _stated(values[-1]),
+        "minimum": [least, float(minima["upper"][-1])],
+        "unproved": mistake_bounds.UNPROVED.get(name),
+        "further": [],
     }
+    batch = None
+    if name == "omkc_da_o":
+        R = job.params.R
+
+        def solve_batch() -> dict[str, np.ndarray]:
+            with one_thread_each():
+                return mistake_bounds.batch_error(job.dictionary, *rows(), R)._asdict()
+
+        batch = float(_cached(job, f"batch_error-{R}", solve_batch)["lower"])
+    for more in mistake_bounds.further(name, job.params, N, T, least, batch):
+        told = {"name": more.name, "of": more.of, "value": _stated(more.value)}
+        if more.of == "updates":
+            told["measured"] = updates
+        if more.name == "corollary 4" and fewest is not None:
+            betas = [mistake_bounds.corollary4_beta(float(m), N) for m in fewest]
+            told["beta"] = float(np.mean(betas))
+        entry["further"].append(told)
     return entry, {"bound_t": at, "bound": np.array(values)}
+
+
+def _stated(value: float) -> float | None:
+    """None where nothing is promised."""
+    return float(value) if np.isfinite(value) else None
 
 
 def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -194,8 +226,18 @@ def told(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
 def _learners(job: Job, seed: int, n_threads: int) -> list[Learner]:
     d, D = job.stream.n_inputs, job.config["D"]
     K = len(job.stream.labels)
+    precision = job.config["precision"]
     return [
-        Learner(job.algorithm, job.params, job.dictionary, d, D, seed, threads=n_threads)
+        Learner(
+            job.algorithm,
+            job.params,
+            job.dictionary,
+            d,
+            D,
+            seed,
+            threads=n_threads,
+            precision=precision,
+        )
         for _ in range(1 if K == 2 else K)
     ]
 

@@ -280,7 +280,7 @@ def check_precision(algorithm: Algorithm, precision: str) -> None:
     """Raise ValueError unless the algorithm can have features of that precision."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision={precision!r} is none of {', '.join(PRECISIONS)}")
-    if algorithm.exact and precision != "float64":
+    if (algorithm.exact or algorithm.represent) and precision != "float64":
         raise ValueError(
             f"precision={precision} rounds random features, and {algorithm.name} has exact "
             "kernels; leave it at float64"

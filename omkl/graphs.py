@@ -33,6 +33,17 @@ BLOCK = 2**18  # divergences held at a time
 Distances = Any
 
 
+def graphs_by(
+    reading: str, divergence: Distances, Ms: Iterable[int], logs: bool = True
+) -> dict[int, np.ndarray]:
+    """The graph (N, M) of algorithm 4 in one of its readings (``sfg``), for each M."""
+    if reading == "one_pass":
+        return one_pass_graphs(divergence, Ms, logs)
+    if reading == "nearest":
+        return {M: similarity_graph(divergence, M) for M in Ms}
+    return {M: dissimilarity_graph(divergence, M, logs) for M in Ms}
+
+
 def dissimilarity_graph(divergence: Distances, M: int, logs: bool = True) -> np.ndarray:
     """Out-neighbours (N, M) of a graph whose every node sees M mutually dissimilar kernels.
 

@@ -19,7 +19,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,15 +43,54 @@ _OPTIONS: dict[str, Any] = {"fastmath": FLAGS, "error_model": "numpy", "_nrt": F
 
 PACKAGE = Path(__file__).parent
 
+# Files and folders of which nothing is compiled, nor imported by what is; a new file is none of
+# them until it is named here. ``tests/test_sources.py`` looks whether this is so.
+NOT_COMPILED = {
+    "__init__.py": "the version",
+    "batch.py": "starts jobs",
+    "bounds.py": "judges finished runs",
+    "checks.py": "the conformance suite",
+    "classification.py": "feeds learners, in Python",
+    "cli.py": "composes configurations",
+    "comparators.py": "NumPy and SciPy",
+    "comparison.py": "a table of runs",
+    "cores.py": "counts processors",
+    "datasets/": "reads data, in Python",
+    "federated/__init__.py": "a registry",
+    "federated/checks.py": "the conformance suite",
+    "federated/flower.py": "carries replies, in Python",
+    "federated/job.py": "feeds federations, in Python",
+    "federated/sides.py": "client and server of a deployment, in Python",
+    "federated/simulation.py": "holds what the compiled rounds work on",
+    "federated/split.py": "deals rows, in Python",
+    "labels.py": "asks for labels, in Python",
+    "metrics.py": "NumPy",
+    "mistake_bounds.py": "NumPy and SciPy",
+    "peers.py": "other libraries",
+    "report/": "tables and figures",
+    "reproduce.py": "starts jobs",
+    "results.py": "reads and writes run folders",
+    "runner.py": "feeds learners, in Python",
+    "searches.py": "starts searches",
+    "starting.py": "the order of imports",
+    "tracking.py": "the MLflow view",
+}
+
+
+def files_without(left_out: Iterable[str]) -> list[Path]:
+    """The package's sources, in order, but for files and folders ("report/") that are named."""
+    names = set(left_out)
+
+    def named(path: Path) -> bool:
+        place = path.relative_to(PACKAGE)
+        return place.as_posix() in names or any(f"{f.as_posix()}/" in names for f in place.parents)
+
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if not named(path)]
+
 
 def sources() -> list[Path]:
     """The files whose text can change a compiled number."""
-    core = ["jit", "vector", "divergence", "engine", "features", "graphs", "kernels"]
-    core += ["perceptrons", "sampling"]
-    core += ["support", "weights", "federated/protocol"]
-    folders = ("algorithms", "federated/algorithms")
-    files = [path for folder in folders for path in sorted(PACKAGE.glob(f"{folder}/**/*.py"))]
-    return [PACKAGE / f"{name}.py" for name in core] + files
+    return files_without(NOT_COMPILED)
 
 
 @functools.cache

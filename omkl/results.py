@@ -50,8 +50,11 @@ MLflow view are all made from it.
     best_kernel       mistakes of the best kernel's online learner, mean over the seeds,
                       where the classifiers do not depend on each other; else null
     bound             {"theorem", "value" (null where nothing is promised), "minimum": [lower,
-                      upper]}, see ``omkl.mistake_bounds``; or {"skipped": reason}; absent
-                      without regret.mistake_bound
+                      upper], "unproved": what its proof lacks or null, "further": other
+                      statements, [{"name", "of": "mistakes" or "updates", "value", "measured"
+                      (updates: mean over the seeds), "beta" (corollary 4: the one it is about,
+                      mean over the seeds)}]}, see ``omkl.mistake_bounds``; or
+                      {"skipped": reason}; absent without regret.mistake_bound
     error             {"type", "message", "traceback"} when failed; the traceback is null
                       where the message says all
 

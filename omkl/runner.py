@@ -943,14 +943,36 @@ def _track(
     return True
 
 
+# Files and folders whose text cannot change a number of a run; a new file can, until it is named
+# here. ``tests/test_sources.py`` looks which of them a job imports.
+CHANGE_NO_NUMBER = {
+    "__init__.py": "the version",
+    "batch.py": "starts jobs, whose configurations have keys",
+    "bounds.py": "judges finished runs",
+    "checks.py": "the conformance suite",
+    "cli.py": "composes configurations, which have keys",
+    "comparison.py": "a table of runs; peers are kept under keys of their own",
+    "cores.py": "how many threads, and no number depends on that",
+    "datasets/command.py": "omkl-data",
+    "federated/__init__.py": "a registry",
+    "federated/checks.py": "the conformance suite",
+    "federated/flower.py": "deploys a federation; its results are no run folders",
+    "federated/sides.py": "as flower.py",
+    "peers.py": "other libraries, kept under keys of their own",
+    "report/": "tables and figures of finished runs",
+    "reproduce.py": "starts jobs, whose configurations have keys",
+    "results.py": "reads and writes what was computed",
+    "searches.py": "starts searches, which write files of their own",
+    "starting.py": "the order of imports",
+    "tracking.py": "copies finished runs",
+}
+
+
 @functools.cache
 def _sources_digest() -> str:
     digest = hashlib.sha256(jit.fingerprint().encode())
-    names = ["kernels", "graphs", "params", "comparators", "metrics", "classification"]
-    names += ["mistake_bounds", "runner", "labels"]
-    names += [f"federated/{name}" for name in ("job", "simulation", "split")]
-    files = [jit.PACKAGE / f"{n}.py" for n in names] + sorted(jit.PACKAGE.glob("datasets/*.py"))
-    for path in files:
+    for path in jit.files_without(CHANGE_NO_NUMBER):
+        digest.update(path.relative_to(jit.PACKAGE).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

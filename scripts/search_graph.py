@@ -6,10 +6,13 @@ Every point of a grid is run on all data sets of a paper's tables and ranked by 
 distance from them: the mean of |ours / published - 1| over the cells. Two grids:
 
 jmlr      tables 4 and 5 (OMKL-SFG, OMKL-SFG-R; 4 data sets, M = 1, 5, 10, 15, 20)
-          formula   of the divergence: integral (over R^d, the text) or released
-          powers    bandwidths enter it as b^power, Gaussian and Laplacian
+          formula   of the divergence: integral (over R^d, the text), released, normalised (the
+                    integral over the root of own_i own_j) or sample (mean over differences of
+                    the first 1,000 rows)
+          reading   of algorithm 4: farthest, one_pass or nearest (``omkl.algorithms.sfg``)
+          powers    bandwidths enter it as b^power, Gaussian and Laplacian; 1 for the last two
           rules     text; released (floors, shifted draw, node 0 after round 300 for SFG); or
-                    unfloored (released without the floors)
+                    unfloored (released without the floors; farthest alone)
 arxiv_v1  tables 1 to 4 (SFG-MKL, SFG-MKL-R; 4 data sets, M = 5)
           formula   integral over R^d (the text) or over one input
           count     out-neighbours: M with the node itself, or besides it
@@ -38,14 +41,16 @@ from omkl.algorithms import sfg, sfg_r
 from omkl.algorithms.as_released import released_divergence
 from omkl.cli import conf_folder
 from omkl.datasets import catalogue, open_stream
+from omkl.divergence import Matrix, normalised, overlaps, ranks, sampled
 from omkl.engine import Learner
-from omkl.graphs import dissimilarity_graph, similarity_graph
-from omkl.kernels import Kernel, Matrix, log_divergence
+from omkl.graphs import graphs_by, similarity_graph
+from omkl.kernels import Kernel
 from omkl.runner import default_threads
 from omkl.sampling import edges_of
 
 D = 50
 POWERS = (1.0, 0.5, -0.5, -1.0)
+PAIRS = tuple(itertools.product(POWERS, POWERS))
 UNFLOORED = {"floor_q": 0.0, "floor_p": 0.0}
 
 
@@ -59,7 +64,8 @@ class Cell(NamedTuple):
 class Point(NamedTuple):
     """One line of a grid: its settings, and how to run an algorithm of the paper with them.
 
-    run(algorithm, d, M) -> (name of our algorithm, its settings, out (N, M'), divergence)
+    run(algorithm, dataset, M) -> (name of our algorithm, its settings, out (N, M'), an order of
+    the divergences as ``divergence.ranked`` has it)
     """
 
     settings: dict[str, Any]
@@ -97,12 +103,12 @@ def mse(
     name: str,
     settings: Mapping[str, Any],
     out: np.ndarray,
-    divergence: np.ndarray,
+    order: Matrix,
     some: tuple[Kernel, ...],
     dataset: str,
     seed: int,
 ) -> float:
-    """MSE x 10^3 of one seed of an algorithm on a graph that is given."""
+    """MSE x 10^3 of one seed of an algorithm on a graph (N, M) that is given."""
     X, y = rows_of(dataset)
     algorithm = algorithms.load(name)
     given = checks.default_settings(name) | {"M": out.shape[1]} | dict(settings)
@@ -110,9 +116,9 @@ def mse(
 
     edges = edges_of(out)
 
-    def init(built: Any, some: Any, model: Any) -> Any:
+    def init(built: Any, some: Any, model: Any, *_: Any) -> Any:
         if hasattr(built, "rank"):
-            return sfg_r.on_graph(edges, Matrix(divergence), built.rank, model)
+            return sfg_r.on_graph(edges, order, built.rank, model)
         return sfg.on_graph(edges, model)
 
     learner = Learner(algorithm._replace(init=init), built, some, X.shape[1], D, seed)
@@ -120,40 +126,59 @@ def mse(
         return float(1e3 * np.mean(np.square(learner.partial_fit(X, y).y_hat - y)))
 
 
+RULES = {
+    "text": ("", {}),
+    "released": ("as_released/", {}),
+    "unfloored": ("as_released/", UNFLOORED),
+}
+Ms = (1, 5, 10, 15, 20)
+
+
+def inputs_of(dataset: str) -> int:
+    return rows_of(dataset)[0].shape[1]
+
+
 def jmlr() -> Iterator[Point]:
     some = dictionary("rbf51_lap25")
-    rules = {
-        "text": ("", {}),
-        "released": ("as_released/", {}),
-        "unfloored": ("as_released/", UNFLOORED),
-    }
-    for formula, gaussian, laplacian, rule in itertools.product(
-        ("integral", "released"), POWERS, POWERS, rules
-    ):
-        prefix, more = rules[rule]
-        power = {"gaussian": gaussian, "laplacian": laplacian}
-        changed = [k._replace(bandwidth=k.bandwidth ** power[k.family]) for k in some]
+    grid = [(f, "farthest", p, r) for f in ("integral", "released") for p in PAIRS for r in RULES]
+    for reading in ("one_pass", "nearest"):
+        grid += [("integral", reading, p, r) for p in PAIRS for r in ("text", "released")]
+    for formula in ("normalised", "sample"):
+        grid += [(formula, x, PAIRS[0], r) for x in sfg.READINGS for r in ("text", "released")]
+    graphs: dict[Any, Any] = {}
+    for formula, reading, powers, rule in grid:
+        power = dict(zip(("gaussian", "laplacian"), powers, strict=True))
+        changed = tuple(k._replace(bandwidth=k.bandwidth ** power[k.family]) for k in some)
 
-        @functools.cache
-        def divergence_of(d: int, formula: str = formula, changed: Any = changed) -> np.ndarray:
-            return (
-                released_divergence(changed)
-                if formula == "released"
-                else log_divergence(changed, d)
-            )
+        def run(algorithm: str, dataset: str, M: int, f=formula, x=reading, c=changed, r=rule):
+            # The released formula does not know the number of inputs, a sample is of one stream.
+            of = {"released": None, "sample": dataset}.get(f, inputs_of(dataset))
+            key = f, x, c, of
+            if key not in graphs:
+                graphs.clear() if len(graphs) > 16 else None
+                graphs[key] = graphs_of(f, x, c, dataset)
+            out, order = graphs[key]
+            prefix, more = RULES[r]
+            return prefix + algorithm, more, out[M], order
 
-        @functools.cache
-        def graph(d: int, M: int, formula: str = formula, of: Any = divergence_of) -> np.ndarray:
-            return dissimilarity_graph(of(d), M, logs=formula != "released")
+        shown = {"formula": formula, "reading": reading}
+        yield Point(shown | power | {"rules": rule}, run)
 
-        def run(
-            algorithm: str, d: int, M: int, p=prefix, more=more, graph=graph, of=divergence_of
-        ) -> Any:
-            return p + algorithm, more, graph(d, M), of(d)
 
-        yield Point(
-            {"formula": formula, "gaussian": gaussian, "laplacian": laplacian, "rules": rule}, run
-        )
+def graphs_of(
+    formula: str, reading: str, some: tuple[Kernel, ...], dataset: str
+) -> tuple[dict[int, np.ndarray], Matrix]:
+    """The graph of every M, and the order of the divergences for the refinement."""
+    delta: Any = overlaps(some, inputs_of(dataset))
+    order = ranks(delta)
+    if formula == "released":
+        delta = order = released_divergence(some)
+    elif formula == "sample":
+        delta = order = sampled(some, rows_of(dataset)[0][: sfg.SAMPLE])
+    elif formula == "normalised":
+        delta = order = normalised(delta)
+    logs = formula in ("integral", "normalised")
+    return graphs_by(reading, delta, Ms, logs), Matrix(order)
 
 
 def arxiv_v1() -> Iterator[Point]:
@@ -163,10 +188,10 @@ def arxiv_v1() -> Iterator[Point]:
     ):
         prefix = {"text": "", "node 0": "recovered/"}[rule]
 
-        def run(algorithm: str, d: int, M: int, formula=formula, count=count, p=prefix) -> Any:
-            divergence = log_divergence(some, d if formula == "integral" else 1)
-            out = similarity_graph(divergence, M + (count == "besides itself"))
-            return p + algorithm, {}, out, divergence
+        def run(algorithm: str, dataset: str, M: int, formula=formula, count=count, p=prefix):
+            source: Any = overlaps(some, inputs_of(dataset) if formula == "integral" else 1)
+            out = similarity_graph(source, M + (count == "besides itself"))
+            return p + algorithm, {}, out, Matrix(ranks(source))
 
         yield Point({"formula": formula, "out-neighbours": count, "rules": rule}, run)
 
@@ -183,7 +208,7 @@ def evaluate(grid: str, point: Point, seeds: int, pool: ThreadPoolExecutor) -> d
     cells, some = published(paper, names), dictionary(kernel_name)
     jobs = []
     for cell in cells:
-        chosen = point.run(cell.algorithm, rows_of(cell.dataset)[0].shape[1], cell.M)
+        chosen = point.run(cell.algorithm, cell.dataset, cell.M)
         jobs += [(*chosen, some, cell.dataset, seed) for seed in range(seeds)]
     values = np.array(list(pool.map(lambda job: mse(*job), jobs)))
     ours = values.reshape(len(cells), seeds).mean(axis=1)

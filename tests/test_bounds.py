@@ -197,6 +197,23 @@ def test_bound_of_a_run(invented):
     assert 0 < found.constants["theta_norm"] <= math.sqrt(1000)
 
 
+def test_an_unproved_bound_says_so_where_it_is_evaluated_and_drawn(invented):
+    from matplotlib.figure import Figure
+
+    from omkl.report import paper_figures
+
+    for name, settings, gap in (
+        ("gf", {}, True), ("gf", {"M": 1}, False), ("sfg", {}, False), ("sfg_r", {}, True),
+    ):  # fmt: skip
+        run = invented(name, key=f"{gap:08d}", settings=settings)
+        notes = bounds.for_run(run).notes
+        assert any("is unproved" in note for note in notes) == gap
+        axes = Figure().add_subplot()
+        paper_figures._draw_bound(axes, run, with_value=True)
+        (text,) = axes.texts
+        assert ("unproved" in text.get_text()) == gap
+
+
 def test_decaying_rates_enter_with_their_mean(invented):
     decaying = invented("gf", settings={"eta": "0.1/sqrt(t)"}, comparator_norm=2.0)
     found = bounds.for_run(decaying)

@@ -57,6 +57,9 @@ def test_a_small_table(tmp_path, capsys):
     bound = runs["omkc_da_p1", "sonar"].result["bound"]
     assert max(runs["omkc_da_p1", "sonar"].result["mistakes"]) <= bound["value"]
     assert f"{bound['value']:.1f}" in text and bound["theorem"] in text
+    (corollary,) = bound["further"]
+    assert corollary["name"] == "corollary 4" and 0 < corollary["beta"] < 1
+    assert f"beta = {corollary['beta']:.3f}" in text and f"{corollary['value']:.1f}" in text
     for name in ("small_errors", "small_bounds"):
         assert f"({name}.png)" in text
         assert (tmp_path / "tables" / f"{name}.png").stat().st_size > 10_000

@@ -21,3 +21,8 @@ def test_conformance(name, check):
             raise
         pytest.xfail(check.expected_failure)
     assert check.expected_failure is None, "declared to fail, but it passes"
+
+
+def test_a_field_is_explained_by_its_name_alone():
+    symbols = "Symbols  eta    step size of OMKL"
+    assert checks.unexplained(("eta", "M", "et"), symbols) == ["M", "et"]

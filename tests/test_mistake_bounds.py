@@ -178,3 +178,95 @@ def test_right_hand_sides():
         built = params.build(algorithms.load(name).Params, given, None, {"N": m})
         assert mistake_bounds.value(name, built, m, T, g) == pytest.approx(expected, rel=1e-12)
     assert mistake_bounds.theorem8(N=m, g=g, beta=0.7, R=2.0) == math.inf
+
+
+@pytest.mark.parametrize("R", [1.0, 1.6, math.inf])
+def test_theorem_1_the_two_optima_agree(R):
+    """Problem (1), one function of a mixed kernel, and problem (3), a function a kernel.
+
+    (1) is found here by trying every mixture of two kernels; with R, these are the minima of
+    corollary 9 and theorem 8.
+    """
+    kernels = (Kernel("polynomial", 1.0), Kernel("gaussian", 0.02))
+    X, y = checks.stream(60)
+    y = np.where(y > 0.5, 1.0, -1.0)
+    y[::9] *= -1  # noise, so that both kernels are needed
+    apart = mistake_bounds.combined_error(kernels, X, y, R)
+    batch = mistake_bounds.batch_error(kernels, X, y, R)
+    for found in (apart, batch):
+        assert found.lower <= found.upper * (1 + 1e-9) <= 1.001 * found.lower
+    assert batch.lower == pytest.approx(apart.lower, rel=1e-3)
+    grams = [mistake_bounds.gram(kernel, X) for kernel in kernels]
+    if R == math.inf:
+        shares = np.linspace(0, 1, 201)
+        tried = [
+            mistake_bounds.margin_error(u * grams[0] + (1 - u) * grams[1], y).upper for u in shares
+        ]
+        assert min(tried) == pytest.approx(apart.lower, rel=2e-3)
+        assert 0 < int(np.argmin(tried)) < 200 and min(tried) < 0.99 * min(tried[0], tried[-1])
+    else:
+        free = mistake_bounds.batch_error(kernels, X, y)
+        assert batch.lower > free.upper  # R is a limit here, and they agree all the same
+
+
+def test_corollary_4_holds_for_its_beta_and_is_broken_by_a_broken_learner():
+    n, kernels = 800, (Kernel("polynomial", 3.0), Kernel("gaussian", 0.25))
+    X, y = rows("mushrooms", n, seed=0)
+    first = learner("omkc_da_p1", X.shape[1], kernels=kernels)
+    first.partial_fit(X, y)
+    beta = mistake_bounds.corollary4_beta(first.state.updates.min(), len(kernels))
+    ours = learner("omkc_da_p1", X.shape[1], kernels=kernels, beta=beta)
+    minimum = mistake_bounds.minimum_of("omkc_da_p1", ours.params, kernels, X, y)
+    (found,) = mistake_bounds.further("omkc_da_p1", ours.params, len(kernels), n, minimum.lower)
+    assert found.name == "corollary 4" and found.value < n
+    assert mistakes(ours, X, y)[1] <= found.value
+    np.testing.assert_array_equal(ours.state.updates, first.state.updates)  # whatever beta is
+    broken = learner("omkc_da_p1", X.shape[1], kernels=kernels, beta=beta)
+    assert mistakes(broken, X, y, "learns the opposite")[1] > found.value
+    # This beta makes theorem 2 least, with mistakes for g and 1 / beta - 1 for ln(1 / beta).
+    m, N = 40.0, 16
+    best = mistake_bounds.corollary4_beta(m, N)
+
+    def side(beta):
+        return 2 / beta * m + 2 * math.log(N) / (1 - beta)
+
+    assert side(best) == pytest.approx(mistake_bounds.corollary4(N=N, g=m))
+    assert side(best) < min(side(0.99 * best), side(1.01 * best))
+    assert mistake_bounds.theorem2(N=N, g=m, beta=best) <= mistake_bounds.corollary4(N=N, g=m)
+
+
+def test_corollary_9_holds_and_is_broken_by_a_learner_told_the_opposite():
+    n, kernels = 800, (Kernel("polynomial", 3.0), Kernel("gaussian", 0.25))
+    X, y = rows("mushrooms", n, seed=0)
+
+    def fresh():
+        return learner("omkc_da_o", X.shape[1], kernels=kernels, **TELLING["omkc_da_o"])
+
+    given = fresh().params
+    g = mistake_bounds.batch_error(kernels, X, y, given.R)
+    (found,) = mistake_bounds.further("omkc_da_o", given, len(kernels), n, 0.0, g.lower)
+    assert found.name == "corollary 9" and found.value < n
+    assert mistakes(fresh(), X, y)[1] <= found.value
+    assert mistakes(fresh(), X, y, "learns the opposite")[1] > found.value
+
+
+@pytest.mark.parametrize("name", ["omkc_sua_p", "omkc_mua_p"])
+def test_expected_updates_stay_below_the_remarks_and_not_of_a_learner_that_never_learns(name):
+    n, kernels = 800, (Kernel("polynomial", 3.0), Kernel("gaussian", 0.25))
+    X, y = rows("mushrooms", n, seed=0)
+    N = len(kernels)
+
+    def updates(seed, breakage=None):
+        ours = learner(name, X.shape[1], seed, kernels=kernels, **TELLING[name])
+        mistakes(ours, X, y, breakage)
+        return ours.state.updates.sum()
+
+    given = learner(name, X.shape[1], kernels=kernels, **TELLING[name]).params
+    minimum = mistake_bounds.minimum_of(name, given, kernels, X, y)
+    (found,) = mistake_bounds.further(name, given, N, n, minimum.lower)
+    most = n if name == "omkc_sua_p" else N * n
+    assert found.of == "updates" and found.value < most
+    assert np.mean([updates(seed) for seed in SEEDS]) <= found.value
+    assert np.mean([updates(seed, "never learns") for seed in SEEDS]) > found.value
+    weighted = (found.value - given.delta * most) / (1 - given.delta)
+    assert weighted == pytest.approx(mistake_bounds.value(name, given, N, n, minimum.lower) / 2)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, jit, params
+from omkl import algorithms, checks, classification, jit, params, runner
 from omkl.engine import Learner
+from omkl.reproduce import configuration
 from omkl.vector import (
     LANES,
     WHOLE,
@@ -126,6 +127,42 @@ def test_a_learner_with_float32_features_says_nearly_the_same():
     error = np.abs(double.partial_fit(X, y).y_hat - single.partial_fit(X, y).y_hat).max()
     assert 0.0 < error < 1e-6
     assert single.state.model.theta.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "task", "refused"),
+    [
+        ("raker", "regression", False),
+        ("rf/omkc_da_p1", "classification", False),
+        ("omkr", "regression", True),
+        ("omkc_da_p1", "classification", True),
+        ("budget/omkc_da_p1", "classification", True),
+    ],
+)
+def test_a_job_in_single_precision_is_computed_so_or_refused(tmp_path, algorithm, task, refused):
+    """Another precision is another key, so it has to be another computation."""
+    data = tmp_path / "own.csv"
+    X, y = checks.stream(200)
+    rows = np.column_stack([X, np.where(y > 0.5, 1.0, -1.0) if task == "classification" else y])
+    np.savetxt(data, rows, delimiter=",", header="a,b,c,y", comments="", fmt="%g")
+    given = [f"algorithm={algorithm}", f"task={task}", "dataset=file", f"dataset.path={data}"]
+    given += ["dataset.target=y", "kernels=gauss13", "D=10", "seeds=1", "figures=false"]
+    given += ["tracking=none", f"outputs={tmp_path}", "regret.ridge_features=false"]
+
+    if task == "classification":
+        given.append("dataset.labels=[-1,1]")
+
+    def learner(precision):
+        job = runner.prepare(configuration([*given, f"precision={precision}"]))
+        learners = classification._learners(job, 0, 1) if job.stream.labels else None
+        return (learners or runner._learners(job))[0]
+
+    assert learner("float64").precision == "float64"
+    if refused:
+        with pytest.raises(ValueError, match="precision=float32 rounds random features"):
+            learner("float32")
+    else:
+        assert learner("float32").precision == "float32"
 
 
 def test_precision_is_named_where_it_makes_no_sense():

@@ -22,6 +22,7 @@ Cost     O(M D d + J M) time a round (J M N more while the graph is drawn);
          O(N D d + J N) memory.
 Bound    theorem 2: O(sqrt(N ln N) T^(3/4)) with eta of order sqrt(ln N / N) T^(-3/4),
          eta_e of order N^(1/6) T^(-1/4), J of order N^(1/3); losses in [0, 1], ||x|| <= 1.
+         Unproved for M > 1, where (88) of its proof does not hold: ``docs/errata.md``.
 Differs  from the paper: none. Reading: algorithm 2 computes the pi_ij and is no longer run
          after round ``freeze``, so the pi_ij in q stay those of that round while the p_j
          go on following the weights. (Taking q as the probability given the frozen

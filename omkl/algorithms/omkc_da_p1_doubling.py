@@ -9,7 +9,8 @@ Round    As ``omkc_da_p1`` with beta_k = 2^(k/2) / (sqrt(ln N) + 2^(k/2)) in seg
 Symbols  restart  whether the weights start at 1 in every segment
 Cost     as ``omkc_da_p1``.
 Bound    theorem 5, with restart: M <= 2 (g + ln N + 2 / (sqrt(2) - 1) sqrt(g ln N))
-         + 2 ceil(log2 g) ln N, g = min_i g(kappa_i).
+         + 2 ceil(log2 g) ln N, g = min_i g(kappa_i). Unproved: the proof has sqrt(2) more before
+         sqrt(g ln N), see ``docs/errata.md``.
 Differs  none. Reading: the weights restart, since the proof pays ln N in every segment; the
          text only says that beta changes. The classifiers are kept.
 """

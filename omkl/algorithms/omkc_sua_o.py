@@ -15,7 +15,8 @@ Symbols  beta   discount of the weights, in (0, 1)
 Cost     as ``omkc_da_p1``, with one support vector a round at most.
 Bound    theorem 10: E[M] <= min sum of the hinge losses of u . f + 2 sqrt(a b T) over u in the
          simplex and ||f_i|| <= R, a = R^2 / 2 + ln N / ln(1/beta),
-         b = ln(1/beta) R^2 N^2 / (2 delta^2) + N / (2 delta).
+         b = ln(1/beta) R^2 N^2 / (2 delta^2) + N / (2 delta). Unproved: the proof needs a step
+         smaller by sqrt(T), see ``docs/errata.md``.
 Differs  none. The draw comes before the label, and in rounds without a mistake for nothing.
          Reading: p is always that of the present weights, as in algorithm 3; line 15 names q_t
          after w_t+1 was made. The theorem's eta lacks the 1 / sqrt(T) that its bound would

@@ -54,10 +54,10 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl import divergence as divergences
-from omkl.divergence import LARGEST_MATRIX, Matrix, OverlapPieces, Overlaps
+from omkl.divergence import LARGEST_MATRIX, Matrix, OverlapPieces
 from omkl.engine import Schedule, at, choose, register
 from omkl.features import RandomFeatures, gradient_step
-from omkl.graphs import dissimilarity_graph, dominating_set, one_pass_graphs, similarity_graph
+from omkl.graphs import dominating_set, graphs_by
 from omkl.jit import part
 from omkl.kernels import Kernel
 from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Choice, Range
@@ -135,20 +135,15 @@ def _graph(
             f"algorithm.reading={reading} with algorithm.divergence={divergence} keeps a matrix of "
             f"all kernels: at most {LARGEST_MATRIX}, and there are {N}"
         )
-    delta: np.ndarray | Overlaps | OverlapPieces = divergences.overlaps(dictionary, d)
+    delta: Any = divergences.overlaps(dictionary, d)
     order = divergences.ranked(dictionary, d)
+    if divergence == "sample":
+        delta = divergences.sampled(dictionary, np.frombuffer(rows).reshape(-1, d))
+    elif divergence == "normalised":
+        delta = divergences.normalised(delta)
     if divergence != "integral":
-        if divergence == "sample":
-            delta = divergences.sampled(dictionary, np.frombuffer(rows).reshape(-1, d))
-        else:
-            delta = divergences.normalised(delta)
         order = Matrix(delta)
-    if reading == "nearest":
-        out = similarity_graph(delta, M)
-    elif reading == "one_pass":
-        out = one_pass_graphs(delta, [M], logs=divergence != "sample")[M]
-    else:
-        out = dissimilarity_graph(delta, M, logs=divergence != "sample")
+    out = graphs_by(reading, delta, [M], logs=divergence != "sample")[M]
     return edges_of(out), order
 
 

@@ -18,7 +18,8 @@ Symbols  eta, xi, lam, M, explore   as in SFG-MKL
          only_undominated true: an edge is added only where D'_t has none to i yet
 Cost     as OMKL-SFG-R (``sfg_r``).
 Bound    theorem 4: O(sqrt(T)) with eta and xi of order 1/sqrt(T), beta <= 1/N; losses in
-         [0, 1], ||x|| <= 1.
+         [0, 1], ||x|| <= 1. Unproved: lemma 7 needs a graph that stays the same, see
+         ``docs/errata.md``.
 Differs  from the paper: none. The box appends (d_i, i) for every i outside D'_t, the text
          above it only where no edge from D'_t reaches i; the box is the default,
          ``only_undominated`` the text. Other readings as in SFG-MKL.

@@ -18,7 +18,8 @@ Symbols  eta, xi, lam, M, explore, reading, divergence   as in OMKL-SFG
 Cost     O(M D d + M log N) time a round, and O(N) for every node that enters or leaves
          DS'_t, at worst O(N D d + N^2); O(N D d + N M) memory, and N^2 up to N = 1024.
 Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
-         1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1.
+         1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1. Unproved: lemma 11 needs a graph
+         that stays the same, see ``docs/errata.md``.
 Reading  The box appends (d_i, i) for every i outside DS'_t, the text above it only where no
          edge from DS'_t reaches i; the box is the default, ``only_undominated`` the text. With
          another ``divergence`` d_i is the farthest by that one. Other readings as in OMKL-SFG.

@@ -80,6 +80,8 @@ def print_run(run: Run, console: Console) -> None:
     if bound := result.get("bound"):
         skipped = bound.get("skipped")
         table.add_row("at most", f"not computed: {skipped}" if skipped else _bound_text(bound))
+        for more in bound.get("further", ()):
+            table.add_row("", _further_text(more))
     if classify:
         kept = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
         table.add_row("updates", f"{result['updates_per_kernel']:,.1f} a kernel{kept}")
@@ -135,7 +137,16 @@ def _federated_rows(federated: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _bound_text(bound: Mapping[str, Any]) -> str:
     if bound["value"] is None:
         return f"nothing is promised by {bound['theorem']} for these parameters"
-    return f"{bound['value']:,.1f} by {bound['theorem']}"
+    gap = f", unproved: {bound['unproved']}" if bound.get("unproved") else ""
+    return f"{bound['value']:,.1f} by {bound['theorem']}{gap}"
+
+
+def _further_text(more: Mapping[str, Any]) -> str:
+    if more["value"] is None:
+        return f"nothing is promised by {more['name']} for these parameters"
+    with_beta = f" with beta = {more['beta']:.3g}, known in hindsight" if "beta" in more else ""
+    what = "" if more["of"] == "mistakes" else f" {more['of']} of all kernels"
+    return f"{more['value']:,.1f}{what} by {more['name']}{with_beta}"
 
 
 def _best_kernel_text(result: Mapping[str, Any]) -> str:

@@ -209,7 +209,7 @@ def mistakes(run: Run, folder: Path | None = None) -> list[Path]:
         high = max(high, float(t[-1]))
         if "bound" in curves and np.isfinite(curves["bound"]).all():
             looks = {**style.look(1), "linestyle": "none", "markersize": 6}
-            label = f"bound of {run.result['bound']['theorem']}"
+            label = f"bound of {_theorem(run)}"
             if run.config["stream"]["order"] == "shuffled" and len(run.result["seeds"]) > 1:
                 label += " (rows in the first seed's order)"
             axes.plot(curves["bound_t"], curves["bound"], label=label, **looks)
@@ -352,6 +352,12 @@ def summary(
         return style.save(figure, folder, name, suffixes)
 
 
+def _theorem(run: Run) -> str:
+    """The theorem of the run's bound, and whether that is unproved."""
+    bound = run.result["bound"]
+    return f"{bound['theorem']}, unproved" if bound.get("unproved") else str(bound["theorem"])
+
+
 def bounds(
     runs: Sequence[Run],
     folder: Path,
@@ -363,7 +369,7 @@ def bounds(
     runs, _, datasets = _sweep(runs)
     if not runs:
         return []
-    labels = [f"{style.name_of(run)}, {run.result['bound']['theorem']}" for run in runs]
+    labels = [f"{style.name_of(run)}, {_theorem(run)}" for run in runs]
     order = list(dict.fromkeys(labels))
     with style.applied():
         rows, columns = panel_grid(len(datasets))

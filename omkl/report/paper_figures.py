@@ -337,7 +337,8 @@ def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
     promised = anchor * (t[chosen] / t[-1]) ** rate
     axes.plot(t[chosen], promised, **_BOUND_LOOKS["promised slope"])
     slope = bounds.fitted_slope(t, regret)
-    text = f"promised {rate:.2f} ({source})\nfitted "
+    gap = bounds.unproved(run.result["algorithm"], run.result["params"])
+    text = f"promised {rate:.2f} ({source}{', unproved' if gap else ''})\nfitted "
     if slope is None:
         text += "none: regret below 0"
     else:

@@ -1,0 +1,147 @@
+"""What can change a number: which files stand in the fingerprint of compiled code and of a run."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import omkl
+from omkl import jit, runner
+
+MODULES = {
+    ".".join(("omkl", *path.relative_to(jit.PACKAGE).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    ): path
+    for path in jit.PACKAGE.rglob("*.py")
+}
+COMPILERS = {"compiled", "part", "reduction", "implement", "for_this_process", "uncached"}
+COMPILERS |= {"register"}  # of the engine: compiles select, predict and update
+
+
+def imports(path, lazy):
+    """Modules of the package that a file imports; lazy: inside functions as well."""
+    found = set()
+
+    def visit(node):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            if isinstance(child, ast.FunctionDef) and not lazy:
+                continue
+            if isinstance(child, ast.ImportFrom) and child.module:
+                for name in child.names:
+                    inner = f"{child.module}.{name.name}"
+                    found.update({inner if inner in MODULES else child.module} & set(MODULES))
+            if isinstance(child, ast.Import):
+                found.update({name.name for name in child.names} & set(MODULES))
+            visit(child)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")))
+    return found
+
+
+def reached(start, lazy):
+    """All modules that the modules ``start`` import, and they in turn."""
+    found, todo = set(start), list(start)
+    while todo:
+        new = imports(MODULES[todo.pop()], lazy) - found
+        found |= new
+        todo += new
+    return found
+
+
+def modules_of(files):
+    return {name for name, path in MODULES.items() if path in set(files)}
+
+
+def decorated(path):
+    """Names by which a file has the compiler at hand."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module in ("omkl.jit", "omkl.engine"):
+            names |= {name.name for name in node.names} & COMPILERS
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            imported = getattr(node, "module", None) or node.names[0].name
+            names |= {imported} if imported.split(".")[0] == "numba" else set()
+    return names
+
+
+def test_names_that_are_left_out_exist():
+    for left_out in (jit.NOT_COMPILED, runner.CHANGE_NO_NUMBER):
+        for name in left_out:
+            place = jit.PACKAGE / name
+            assert place.is_dir() if name.endswith("/") else place.is_file(), name
+
+
+def test_nothing_compiled_is_left_out():
+    used = {p.relative_to(jit.PACKAGE).as_posix(): decorated(p) for p in MODULES.values()}
+    sources = {path.relative_to(jit.PACKAGE).as_posix() for path in jit.sources()}
+    assert not {place: names for place, names in used.items() if names and place not in sources}
+    assert used["engine.py"] and used["algorithms/raker.py"]  # it does find some
+    # Compiled code may hold constants of any module that its own module imports.
+    kept = modules_of(jit.sources())
+    assert reached(kept, lazy=False) - kept <= {"omkl", "omkl.federated"}  # names alone
+
+
+@pytest.mark.skipif(not jit.ENABLED, reason="there are no compiled functions without the compiler")
+def test_every_compiled_function_is_in_a_source():
+    from numba.core.dispatcher import Dispatcher
+
+    for module in pkgutil.walk_packages(omkl.__path__, "omkl."):
+        if ".flower" not in module.name and ".report" not in module.name:
+            importlib.import_module(module.name)
+    found = {
+        Path(value.py_func.__code__.co_filename)
+        for name, module in list(sys.modules.items())
+        if name.startswith("omkl.")
+        for value in vars(module).values()
+        if isinstance(value, Dispatcher)
+    }
+    ours = {path for path in found if jit.PACKAGE in path.parents}
+    assert len(ours) > 3 and ours <= set(jit.sources())
+
+
+def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
+    """The second set is written out: another entry needs a reason as good as theirs."""
+    digest = modules_of(jit.files_without(runner.CHANGE_NO_NUMBER))
+    learners = {name for name in MODULES if ".algorithms" in name}
+    used = reached({"omkl.runner", "omkl.classification", *learners}, lazy=True)
+    assert "omkl.graphs" in used & digest and "omkl.engine" in digest
+    drawing = {name for name in used if name.startswith("omkl.report")}
+    names = {"cores", "federated", "results", "starting", "tracking"}
+    assert used - digest == drawing | {"omkl"} | {f"omkl.{name}" for name in names}
+    assert set(jit.sources()) <= set(jit.files_without(runner.CHANGE_NO_NUMBER))
+
+
+def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatch):
+    monkeypatch.setattr(jit, "PACKAGE", tmp_path / "omkl")
+
+    def digests(edited):
+        shutil.rmtree(tmp_path / "omkl", ignore_errors=True)
+        shutil.copytree(
+            Path(omkl.__file__).parent, tmp_path / "omkl", ignore=shutil.ignore_patterns("*.pyc")
+        )
+        if edited:
+            with open(tmp_path / "omkl" / edited, "a", encoding="utf-8") as file:
+                file.write("# edited\n")
+        jit.fingerprint.cache_clear()
+        runner._sources_digest.cache_clear()
+        return jit.fingerprint(), runner._sources_digest()
+
+    try:
+        machine_code, stamp = digests(None)
+        for edited in ("graphs.py", "params.py", "algorithms/sfg.py", "a_new_file.py"):
+            assert digests(edited)[0] != machine_code
+            assert digests(edited)[1] != stamp
+        for edited in ("comparators.py", "federated/split.py", "datasets/readers.py"):
+            assert digests(edited)[0] == machine_code and digests(edited)[1] != stamp
+        assert digests("report/tables.py") == (machine_code, stamp)
+    finally:
+        jit.fingerprint.cache_clear()
+        runner._sources_digest.cache_clear()
