@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[1]
 SETTINGS = {
     "raker": {"eta": "0.1/sqrt(t)", "lam": 1e-3},
     "gf": {"eta": "0.1/sqrt(t)", "eta_e": "0.1/sqrt(t)", "lam": 1e-3, "J": 2, "freeze": 300},
-    "sfg": {"eta": "0.1/sqrt(t)", "xi": "0.1/sqrt(t)", "lam": 1e-3, "explore": 300},
+    "sfg": {"eta": "0.1/sqrt(t)", "xi": "0.1/sqrt(t)", "lam": 1e-3, "explore": 300}
+    | {"reading": "farthest", "divergence": "integral"},
 }
 
 
@@ -58,7 +59,13 @@ def outputs(run_folder_maker, tmp_path):
     times = {"10gf": 1.5, "10raker": 2.0, "10sfg": 4.0}
     (tmp_path / page.TIMES).write_text(json.dumps(times))
     (tmp_path / "search").mkdir()
-    text = {"formula": "integral", "gaussian": "1.0", "laplacian": "1.0", "rules": "text"}
+    text = {
+        "formula": "integral",
+        "reading": "farthest",
+        "gaussian": "1.0",
+        "laplacian": "1.0",
+        "rules": "text",
+    }
     near = text | {"formula": "released", "gaussian": "-0.5", "rules": "released"}
     points = [near | {"distance": 0.0222 + 0.01 * n, "sfg naval M=1": 8.765} for n in range(20)]
     points.append(text | {"distance": 1e9, "sfg naval M=1": 9.0})
@@ -126,13 +133,13 @@ def test_page(specs, outputs, tmp_path):
         assert "64 of these numbers stand in two tables: they count once here" in text
         assert "the first 8 of 40 lines" in text
         assert "the first 8 of 21 lines" in text
-        assert "96 points: the divergence" in text
+        assert "172 points. The divergence" in text
         assert "8.765" not in text  # a cell of a search
         assert re.search(
             r"as written (\| )?as released (\| )?recovered (\| )?reproduced by any", text
         )
         assert "At least one of the three reproduces" in text
-        point = r"(\| )?integral (\| )?1 (\| )?1 (\| )?text (\| )?diverges"
+        point = r"(\| )?integral (\| )?farthest (\| )?1 (\| )?1 (\| )?text (\| )?diverges"
         assert re.search(rf"8 (\| )?released .* 21, as written {point}", text)
         assert "9.2 %" in text
         assert "10.2 %" not in text
