@@ -367,7 +367,8 @@ def run(
 
             if isinstance(job, FederatedJob):
                 n_threads = config["threads"] or default_threads()
-                result, curves = compute_federated(job, n_threads, _threads, progress)
+                kept = functools.partial(_cached, job)
+                result, curves = compute_federated(job, n_threads, _threads, progress, kept)
             elif job.algorithm.task == "classification":
                 result, curves = classification.compute(job, progress)
             else:
@@ -799,7 +800,7 @@ def _kernel_name(kernel: kernels.Kernel) -> str:
 
 
 def _cached(
-    job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
+    job: Job | FederatedJob, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """A comparator is the same for every algorithm of a sweep: compute it once."""
     path = Path(job.config["outputs"]) / "comparators" / f"{_comparator_key(job, what)}.npz"
@@ -815,7 +816,7 @@ def _cached(
     return made
 
 
-def _comparator_key(job: Job, what: str) -> str:
+def _comparator_key(job: Job | FederatedJob, what: str) -> str:
     """Names all that a comparator depends on: data, their preparation, dictionary, D and lam."""
     config = job.config
     identity = {
@@ -945,7 +946,7 @@ def _sources_digest() -> str:
     digest = hashlib.sha256(jit.fingerprint().encode())
     names = ["kernels", "graphs", "params", "comparators", "metrics", "classification"]
     names += ["mistake_bounds", "runner", "labels"]
-    names += [f"federated/{name}" for name in ("job", "simulation", "split")]
+    names += [f"federated/{name}" for name in ("hindsight", "job", "simulation", "split")]
     files = [jit.PACKAGE / f"{n}.py" for n in names] + sorted(jit.PACKAGE.glob("datasets/*.py"))
     for path in files:
         digest.update(path.read_bytes())

@@ -18,7 +18,7 @@ from omkl.engine import Learner, Schedule, draw_features
 from omkl.federated import protocol
 from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
 from omkl.federated.checks import streams
-from omkl.federated.job import theorem_1
+from omkl.federated.theorems import theorem_1
 from omkl.federated.simulation import Federation
 from omkl.kernels import Kernel
 from omkl.weights import normalised
