@@ -321,7 +321,7 @@ def _hindsight(
     """Of each seed's ridge regressions: client_errors (R, K), mean_errors and shared_loss (R, T)
     up to each round, over the clients, and theta_norm (R,) of the function for all."""
     X, y, lengths = job.split.X, job.split.y, job.split.lengths
-    T, K, d = X.shape
+    T, _, d = X.shape
     lam, shared_lam = float(job.config["regret"]["lam"]), float(job.params.lam)
     dealt = hashlib.sha256(job.split.rows.tobytes()).hexdigest()
 

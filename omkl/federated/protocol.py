@@ -325,7 +325,10 @@ def forget(server):
 
 @part
 def client_turn(params, server, own, k, t, X, row, y, u, room, message):
-    """A client's round: its prediction, given before y is seen; ``message`` is ready to be sent."""
+    """A client's round: its prediction, given before y is seen; ``message`` is ready to be sent.
+
+    Within a round the rows of X are visited in their order, none left out (``evaluate``).
+    """
     message.n[1] = 0
     select(params, server, own, k, t, u, room, message)
     y_hat = predict(params, server, own, k, t, X, row, room)
@@ -339,9 +342,9 @@ def run_rounds(
     server,
     own,
     t,
+    who,
     X,
     Y,
-    lengths,
     u,
     v,
     room,
@@ -354,37 +357,27 @@ def run_rounds(
     used,
     worst,
 ):
-    """Rounds t + 1 .. t + n of all clients.
+    """Rounds t + 1 .. t + n of the C clients ``who`` (C,) int64, of K.
 
-    X (n, K, d), Y (n, K); lengths (K,) int64, rounds after which a client is done; u (n, K, a)
-    and v (n, b) uniform numbers of the clients and of the server. Written: y_hat (n, K), NaN
-    of a client that is done; losses (K, 1 + N) cumulative, of the prediction and of every
-    kernel; loss (n, K) the first of them after each round; regret (n, K) as in (11) with
+    X (n, C, d), Y (n, C); u (n, C, a) and v (n, b) uniform numbers of the clients and of the
+    server. Written: y_hat (n, C); losses (K, 1 + N) cumulative, of the prediction and of every
+    kernel; loss (n, C) the first of them after each round; regret (n, C) as in (11) with
     T = t; sent (K, 2) int64 numbers and rows of each client; used (N,) int64 messages that
     held a row; worst (2,) the largest squared error of a prediction and the largest loss of a
     kernel.
     """
-    n, K = Y.shape
+    n, C = Y.shape
     N = room.f.shape[0]
     for s in range(n):
         now = t + s + 1
         announce(params, server, now, v[s])
-        n_present = 0
-        for k in range(K):
-            if now > lengths[k]:
-                y_hat[s, k] = np.nan
-                loss[s, k] = losses[k, 0]
-                best = np.inf
-                for i in range(N):
-                    best = min(best, losses[k, 1 + i])
-                regret[s, k] = losses[k, 0] - best
-                continue
-            n_present += 1
-            y = Y[s, k]
+        for c in range(C):
+            k = who[c]
+            y = Y[s, c]
             prediction = client_turn(
-                params, server, own, k, now, X[s], k, y, u[s, k], room, message
+                params, server, own, k, now, X[s], c, y, u[s, c], room, message
             )
-            y_hat[s, k] = prediction
+            y_hat[s, c] = prediction
             losses[k, 0] += room.own_loss[0]
             best = np.inf
             largest = worst[1]
@@ -394,14 +387,14 @@ def run_rounds(
                 largest = max(largest, room.loss[i])
             worst[1] = largest
             worst[0] = max(worst[0], (prediction - y) * (prediction - y))
-            loss[s, k] = losses[k, 0]
-            regret[s, k] = losses[k, 0] - best
+            loss[s, c] = losses[k, 0]
+            regret[s, c] = losses[k, 0] - best
             sent[k, 0] += message.n[0] * message.theta.shape[1] + message.n[1]
             sent[k, 1] += message.n[0]
             for j in range(message.n[0]):
                 used[message.rows[j]] += 1
             receive(server, message)
-        aggregate(params, server, now, n_present)
+        aggregate(params, server, now, C)
         forget(server)
 
 

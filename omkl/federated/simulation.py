@@ -28,6 +28,10 @@ class FederatedTrace(NamedTuple):
     loss: np.ndarray
     regret: np.ndarray
 
+    def rows(self, rows: slice) -> FederatedTrace:
+        """The part of some rounds, without a copy."""
+        return FederatedTrace(self.y_hat[rows], self.loss[rows], self.regret[rows])
+
 
 class Federation:
     """One federated learner on the streams of K clients: its states, generators and clock.
@@ -116,15 +120,57 @@ class Federation:
         a, b = self.algorithm.draws
         u = np.stack([rng.random((n, a)) for rng in self._client_rngs], axis=1)
         v = self._server_rng.random((n, b))
-        trace = FederatedTrace(np.empty((n, K)), np.empty((n, K)), np.empty((n, K)))
+        trace = FederatedTrace(*(np.empty((n, K)) for _ in FederatedTrace._fields))
+        ends = np.unique(self.lengths[(self.lengths > self.t) & (self.lengths < self.t + n)])
+        start = 0
+        for stop in (*(ends - self.t).tolist(), n):  # while the same clients are there
+            rows = slice(start, stop)
+            who = np.flatnonzero(self.lengths > self.t)
+            if len(who) == K:
+                self._advance(who, X[rows], y[rows], u[rows], v[rows], trace.rows(rows))
+            else:
+                self._advance_some(who, X[rows], y[rows], u[rows], v[rows], trace.rows(rows))
+            self.t += stop - start
+            start = stop
+        return trace
+
+    def _advance_some(
+        self,
+        who: np.ndarray,
+        X: np.ndarray,
+        y: np.ndarray,
+        u: np.ndarray,
+        v: np.ndarray,
+        trace: FederatedTrace,
+    ) -> None:
+        """Rounds of the clients ``who``, the others being done."""
+        trace.y_hat[:] = np.nan
+        trace.loss[:] = self.losses[:, 0]
+        trace.regret[:] = self.losses[:, 0] - self.losses[:, 1:].min(axis=1)
+        if len(who):
+            theirs = FederatedTrace(*(np.empty((len(y), len(who))) for _ in trace))
+            X, y, u = (np.ascontiguousarray(array[:, who]) for array in (X, y, u))
+            self._advance(who, X, y, u, v, theirs)
+            for field, array in zip(trace, theirs, strict=True):
+                field[:, who] = array
+
+    def _advance(
+        self,
+        who: np.ndarray,
+        X: np.ndarray,
+        y: np.ndarray,
+        u: np.ndarray,
+        v: np.ndarray,
+        trace: FederatedTrace,
+    ) -> None:
         self._run(
             self.params,
             self.server,
             self.own,
             self.t,
+            who,
             X,
             y,
-            self.lengths,
             u,
             v,
             self._room,
@@ -137,8 +183,6 @@ class Federation:
             self.used,
             self.worst,
         )
-        self.t += n
-        return trace
 
     def __getstate__(self) -> dict[str, Any]:
         left_out = ("_run", "_room", "_message")
