@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from omkl import runner
-from omkl.datasets import DataError, catalogue, download
+from omkl.datasets import DataError, catalogue, download, prepare
 from omkl.engine import draw_features
 from omkl.features import features_of
 from omkl.federated import job as federated_job
@@ -309,3 +309,59 @@ def test_the_sites_of_wave_energy_converters(tmp_path, monkeypatch):
     entry["members"]["Perth_Data.csv"] = "git:" + 40 * "0"
     with pytest.raises(DataError, match=r"Perth_Data.csv .* is not the file it should be"):
         catalogue.open_with_column(entry, options, "site")
+
+
+def test_the_published_deviations_are_no_deviations():
+    """Ghari and Shen's table 2: each is 1/sqrt(500) of its mean, but for two of 28."""
+    cells = [
+        (float(line["value"]), float(line["std"]))
+        for line in tables.published_numbers()
+        if line["paper"] == "federated-pof" and line["metric"] == "mse_e3" and line["std"]
+    ]
+    ratio = np.array([std * np.sqrt(500.0) / mean for mean, std in cells])
+    assert len(cells) == 28
+    assert np.count_nonzero(np.abs(ratio - 1.0) < 0.04) == 26
+    assert np.count_nonzero(np.abs(ratio - 1.0) < 0.15) == 26
+
+
+def test_recovered_regret_is_measured_above_ridge_in_hindsight(tmp_path):
+    """The variant of a cell that has a metric of its own, and what else is asked of its run."""
+    from omkl.cli import conf_folder
+
+    table = tables.load_table(conf_folder() / "table" / "pof_table3.yaml")
+    spec = table.specs[table.rows.index("vM-KOFL")][table.columns.index("Naval")]
+    written, recovered = spec.variants["algorithm"], spec.variants["recovered"]
+    assert written.metric is None and recovered.metric == "mean_client_ridge_regret"
+    assert "federation=in_turn" in recovered.overrides and "regret.lam=2e-6" in recovered.overrides
+    result = outcome_of(tmp_path, "algorithm=vm_kofl", *SYNTHETIC, "D=4").run.result
+    above = {name: metric.measure(result)[0] for name, metric in tables.METRICS.items()
+             if "client" in name}  # fmt: skip
+    regret = result["regret"]
+    assert above == {
+        "mean_client_regret": regret["clients"]["mean"],
+        "client_regret_spread": regret["clients"]["spread"],
+        "mean_client_ridge_regret": regret["clients_ridge"]["mean"],
+        "client_ridge_regret_spread": regret["clients_ridge"]["spread"],
+    }
+    assert regret["clients"]["mean"] != regret["clients_ridge"]["mean"]
+
+
+def test_four_of_twelve_sites():
+    """The first by name, or with a negative number the last."""
+    frame = pd.DataFrame({"site": np.repeat(list("dacb"), 3), "x": np.arange(12.0)})
+    for n, wanted in ((2, "ab"), (-2, "dc"), (None, "dacb")):
+        each = {"column": "site", "rows": 2, "values": n}
+        left = prepare.prepare_rows(frame, {"rows_each": each}, "own")
+        assert "".join(left["site"].unique()) == wanted and len(left) == 2 * len(wanted)
+    for n in (0, 5, -5, 1.0):
+        with pytest.raises(DataError, match=r"rows_each\.values=.* whole number from 1 to 4"):
+            each = {"column": "site", "rows": 2, "values": n}
+            prepare.prepare_rows(frame, {"rows_each": each}, "own")
+
+
+def test_a_mirrored_target():
+    values = np.array([[1.0, 2.0], [3.0, -4.0]])
+    np.testing.assert_array_equal(
+        prepare.scale_values(values, {"mirror_target": True}), [[1.0, -2.0], [3.0, 4.0]]
+    )
+    np.testing.assert_array_equal(prepare.scale_values(values, {"mirror_target": False}), values)
