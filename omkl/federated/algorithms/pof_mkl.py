@@ -23,11 +23,11 @@ Bound    theorem 1: each client's regret against its best kernel is at most
          ln N / eta_k + eta_k T / 2; losses in [0, 1]. Theorem 2: the server's regret against
          the best function for all clients, see ``omkl.federated.theorems``.
 Differs  from the paper: none. Where clients have streams of unequal length, which the paper
-         does not speak of, K in (10) counts those that have a sample in the round. Readings: the bins are cut by the weights before this round's
-         update, as (8) has it; of equal weights the kernel of the smaller index comes first;
-         bins are cut by weight for xi = 1 too, where the paper says that nothing needs to be
-         sorted, since algorithm 1 does. The released module has one step size for theta and
-         the weights.
+         does not speak of, K in (10) counts those that have a sample in the round. Readings:
+         the bins are cut by the weights before this round's update, as (8) has it; of equal
+         weights the kernel of the smaller index comes first; bins are cut by weight for xi = 1
+         too, where the paper says that nothing needs to be sorted, since algorithm 1 does. The
+         released module has one step size for theta and the weights.
 """
 
 from __future__ import annotations
