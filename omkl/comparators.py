@@ -28,7 +28,7 @@ Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 RIDGE_FEATURES = "best kernel in hindsight (ridge regression on its random features)"
 KERNEL_RIDGE = "best kernel in hindsight (kernel ridge regression)"
-ONLINE_LEARNER = "best kernel's online learner"
+ONLINE_LEARNER = "best online kernel"
 TRUTH = "the noise-free target"
 
 

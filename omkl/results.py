@@ -47,7 +47,7 @@ MLflow view are all made from it.
     error_rate, error_rate_mean, error_rate_std      mistakes a round, as for mse
     updates_per_kernel, support_size                 rounds in which a kernel's classifier
                       learned, and rows kept for all of them; means over seeds and kernels
-    best_kernel       mistakes of the best kernel's online learner, mean over the seeds,
+    best_kernel       mistakes of the best online kernel, mean over the seeds,
                       where the classifiers do not depend on each other; else null
     bound             {"theorem", "value" (null where nothing is promised), "minimum": [lower,
                       upper], "unproved": what its proof lacks or null, "further": other

@@ -367,7 +367,8 @@ def run(
 
             if isinstance(job, FederatedJob):
                 n_threads = config["threads"] or default_threads()
-                result, curves = compute_federated(job, n_threads, _threads, progress)
+                kept = functools.partial(_cached, job)
+                result, curves = compute_federated(job, n_threads, _threads, progress, kept)
             elif job.algorithm.task == "classification":
                 result, curves = classification.compute(job, progress)
             else:
@@ -802,7 +803,7 @@ def _kernel_name(kernel: kernels.Kernel) -> str:
 
 
 def _cached(
-    job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
+    job: Job | FederatedJob, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """A comparator is the same for every algorithm of a sweep: compute it once."""
     path = Path(job.config["outputs"]) / "comparators" / f"{_comparator_key(job, what)}.npz"
@@ -818,7 +819,7 @@ def _cached(
     return made
 
 
-def _comparator_key(job: Job, what: str) -> str:
+def _comparator_key(job: Job | FederatedJob, what: str) -> str:
     """Names all that a comparator depends on: data, their preparation, dictionary, D and lam."""
     config = job.config
     identity = {

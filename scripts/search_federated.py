@@ -1,17 +1,19 @@
 """Search for the settings behind the published federated numbers that the text does not give.
 
-    python scripts/search_federated.py [--outputs outputs] [--seeds 1] [--fast] [--quick]
+    python scripts/search_federated.py [--outputs outputs] [--seeds 1] [--all-cells] [--quick]
 
 Every point of a grid is run on all cells of the MSE tables of Ghari and Shen, NeurIPS 2022,
 whose data are there, and ranked by its distance from them: the mean of |ours / published - 1|.
 
 eta       step size of theta, of all learners
 eta_w     step size of the weights: of the clients (POF-MKL), of the server (the rivals)
-dealing   iid: rows are dealt out at random, as the text says; in_turn: in the order of the file
-          (naval and uji; beijing_air is dealt out by its sites)
+dealing   of naval and uji. iid: rows are dealt out at random, as the text says; in_turn: in the
+          order of the file, one to each client in turn
+target    of uji. as it is, or mirrored: 1 - y
+sites     of beijing_air, of which the text names none: the first four by name, or the last
 
-PerFedAvg has neither step and is left out. --fast leaves out the cells of uji with 100 features
-a kernel, which take most of the time.
+PerFedAvg has neither step and is left out. So are the cells of uji with 100 features a kernel,
+which take most of the time, unless --all-cells is given.
 """
 
 from __future__ import annotations
@@ -34,9 +36,11 @@ from omkl.report.tables import published_numbers
 from omkl.reproduce import configuration
 from omkl.runner import default_threads
 
-ETAS = ("1/sqrt(T)", "0.1", "0.2")
-ETAS_W = ("1/sqrt(T)", "0.1", "0.2", "0.5", "1.0")
+ETAS = ("1/sqrt(T)", "2/sqrt(T)", "0.2")
+ETAS_W = ("1/sqrt(T)", "0.1", "0.5", "1.0")
 DEALINGS = ("iid", "in_turn")
+TARGETS = {"as it is": "false", "mirrored": "true"}  # dataset.prepare.mirror_target
+SITES = {"first": "4", "last": "-4"}  # dataset.prepare.rows_each.values
 SLOW = ("pof_mkl", "em_kofl")  # with 100 features for each of 51 kernels
 LOCK = threading.Lock()
 WEIGHTS = {"pof_mkl": "eta_k", "vm_kofl": "eta_w", "em_kofl": "eta_w"}
@@ -56,7 +60,7 @@ class Cell(NamedTuple):
         return f"{self.algorithm} {self.dataset} M={self.M}"
 
 
-def published(fast: bool) -> list[Cell]:
+def published(all_cells: bool) -> list[Cell]:
     return [
         Cell(line["algorithm"], line["dataset"], line["M"], line["D"], float(line["value"]))
         for line in published_numbers()
@@ -65,7 +69,7 @@ def published(fast: bool) -> list[Cell]:
         and line["algorithm"] != "perfedavg"
         and line["dataset"] != "wec"  # no copy of the data
         and not (
-            fast
+            not all_cells
             and line["dataset"] == "uji"
             and line["D"] == "100"
             and line["algorithm"] != "ofskl"
@@ -73,43 +77,75 @@ def published(fast: bool) -> list[Cell]:
     ]
 
 
+class Point(NamedTuple):
+    """Settings of the grid, explained above."""
+
+    dealing: str
+    target: str
+    sites: str
+    eta: str
+    eta_w: str
+
+
+class Data(NamedTuple):
+    """The clients' streams of a point, as overrides."""
+
+    naval: tuple[str, ...]
+    uji: tuple[str, ...]
+    beijing_air: tuple[str, ...]
+
+    @classmethod
+    def of(cls, dealing: str, target: str, sites: str) -> Data:
+        dealt = f"federation={dealing}"
+        mirror = f"dataset.prepare.mirror_target={TARGETS[target]}"
+        chosen = f"dataset.prepare.rows_each.values={SITES[sites]}"
+        return cls((dealt,), (dealt, mirror), ("federation=by_site", chosen))
+
+
 @functools.lru_cache(maxsize=4)
-def split_of(dataset: str, federation: str) -> Any:
-    line = ["algorithm=pof_mkl", f"dataset={dataset}", f"federation={federation}"]
-    return federated_job.prepare(configuration([*line, "kernels=rbf51"])).split
+def split_of(dataset: str, data: tuple[str, ...]) -> Any:
+    line = ["algorithm=pof_mkl", f"dataset={dataset}", *data, "kernels=rbf51"]
+    return federated_job.prepare(configuration(line)).split
 
 
 @functools.cache
-def mse(cell: Cell, dealing: str, eta: str, eta_w: str | None, seed: int) -> float:
-    """MSE x 10^3 of one seed."""
-    federation = "by_site" if cell.dataset == "beijing_air" else dealing
-    line = [f"algorithm={cell.algorithm}", f"dataset={cell.dataset}", f"federation={federation}"]
+def mse(cell: Cell, data: tuple[str, ...], eta: str, eta_w: str | None, seed: int) -> float:
+    """MSE x 10^3 of one seed; infinite where the steps are too large."""
+    line = [f"algorithm={cell.algorithm}", f"dataset={cell.dataset}", *data]
     line += ["kernels=rbf51", f'algorithm.eta="{eta}"']
     if eta_w is not None:
         line.append(f'algorithm.{WEIGHTS[cell.algorithm]}="{eta_w}"')
     if cell.algorithm == "pof_mkl":
         line.append(f"algorithm.M={cell.M}")
     with LOCK:  # Hydra composes one at a time
-        split = split_of(cell.dataset, federation)
+        split = split_of(cell.dataset, data)
         job = federated_job.prepare(configuration(line), split)
     with np.errstate(all="ignore"):
         trace = job.federation(seed).partial_fit(split.X, split.y)
-        return float(1e3 * np.mean(np.square(trace.y_hat - split.y)))
+        found = float(1e3 * np.mean(np.square(trace.y_hat - split.y)))
+    return found if np.isfinite(found) else np.inf
 
 
 def evaluate(
-    cells: list[Cell], eta: str, eta_w: str, dealing: str, seeds: int, pool: ThreadPoolExecutor
+    cells: list[Cell], point: Point, seeds: int, pool: ThreadPoolExecutor
 ) -> dict[str, Any]:
     """The line of one point: its settings, its distances, and MSE x 10^3 of every cell."""
+    data = Data.of(point.dealing, point.target, point.sites)
     jobs = [
-        (c, dealing if c.dataset != "beijing_air" else "by_site", eta,
-         eta_w if c.algorithm in WEIGHTS else None, seed)
-        for c in cells for seed in range(seeds)
-    ]  # fmt: skip
+        (
+            cell,
+            getattr(data, cell.dataset),
+            point.eta,
+            point.eta_w if cell.algorithm in WEIGHTS else None,
+            seed,
+        )
+        for cell in cells
+        for seed in range(seeds)
+    ]
     ours = np.array(list(pool.map(lambda job: mse(*job), jobs)))
     ours = ours.reshape(len(cells), seeds).mean(axis=1)
     distance = np.abs(ours / np.array([c.value for c in cells]) - 1.0)
-    line: dict[str, Any] = {"eta": eta, "eta_w": eta_w, "dealing": dealing}
+    line: dict[str, Any] = point._asdict()
     line["distance"] = float(distance.mean())
     for name in dict.fromkeys(c.algorithm for c in cells):
         own = [x for x, c in zip(distance, cells, strict=True) if c.algorithm == name]
@@ -123,18 +159,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--seeds", type=int, default=1, help="seeds a cell (default: 1)")
-    parser.add_argument("--fast", action="store_true", help="without uji's slow cells")
+    parser.add_argument("--all-cells", action="store_true", help="uji's slow cells, too")
     parser.add_argument("--quick", action="store_true", help="the first two points")
     arguments = parser.parse_args()
-    cells, start = published(arguments.fast), time.perf_counter()
-    points = list(itertools.product(ETAS, ETAS_W, DEALINGS))[: 2 if arguments.quick else None]
+    cells, start = published(arguments.all_cells), time.perf_counter()
+    grid = itertools.product(DEALINGS, TARGETS, SITES, ETAS, ETAS_W)
+    points = [Point(*point) for point in grid][: 2 if arguments.quick else None]
     lines = []
     with ThreadPoolExecutor(default_threads()) as pool:
-        for eta, eta_w, dealing in points:
-            line = evaluate(cells, eta, eta_w, dealing, arguments.seeds, pool)
+        for point in points:
+            line = evaluate(cells, point, arguments.seeds, pool)
             lines.append(line)
             text = ", ".join(f"{k} {100 * v:.1f} %" for k, v in line.items() if "distance" in k)
-            print(f"eta={eta} eta_w={eta_w} {dealing}: {text}", flush=True)
+            print(f"{', '.join(point)}: {text}", flush=True)
     lines.sort(key=lambda line: line["distance"])
     path = arguments.outputs / "search" / "federated.csv"
     path.parent.mkdir(parents=True, exist_ok=True)

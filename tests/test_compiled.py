@@ -12,7 +12,9 @@ import re
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, engine, features, jit
+from omkl import algorithms, checks, engine, features, federated, jit
+from omkl.federated import checks as federated_checks
+from omkl.federated import protocol
 
 pytestmark = pytest.mark.skipif(not jit.ENABLED, reason="NUMBA_DISABLE_JIT is set")
 
@@ -37,6 +39,21 @@ def test_one_specialisation_serves_every_shape_block_and_layout(name):
     learner.partial_fit(np.asfortranarray(X[:90, :2], dtype=np.float32), y[:90] > 0.5)
     learner.learn_one(X[0, :2], 0.5)
     assert jit.n_specialisations(engine.run_block) == once
+
+
+@pytest.mark.parametrize("name", federated.names())
+def test_one_specialisation_serves_every_federation(name):
+    X, y = federated_checks.streams()
+    case = federated_checks.Case(name)
+    before = jit.n_specialisations(protocol.run_rounds)
+    case.federation().partial_fit(X, y)
+    once = jit.n_specialisations(protocol.run_rounds)
+    assert once - before <= 1
+    federation = case.federation(seed=3, dictionary=checks.DICTIONARY[2:], d=2, K=3)
+    federation.partial_fit(X[:1, :3, :2], y[:1, :3])
+    federation.partial_fit(X[1:90:3, ::2, 1:], y[1:90:3, ::2])  # strided
+    federation.partial_fit(np.asfortranarray(X[:9, :3, :2], dtype=np.float32), y[:9, :3] > 0.5)
+    assert jit.n_specialisations(protocol.run_rounds) == once
 
 
 # --- no allocation -------------------------------------------------------------------------------
@@ -78,6 +95,15 @@ def test_a_round_allocates_nothing(name, allocations):
     learner.partial_fit(X[:1], y[:1])
     one = allocations(lambda: learner.partial_fit(X[1:2], y[1:2]))
     assert allocations(lambda: learner.partial_fit(X[2:42], y[2:42])) == one
+
+
+@pytest.mark.parametrize("name", federated.names())
+def test_a_round_of_a_federation_allocates_nothing(name, allocations):
+    X, y = federated_checks.streams()
+    federation = federated_checks.Case(name).federation()
+    federation.partial_fit(X[:1], y[:1])
+    one = allocations(lambda: federation.partial_fit(X[1:2], y[1:2]))
+    assert allocations(lambda: federation.partial_fit(X[2:42], y[2:42])) == one
 
 
 # --- vector code ---------------------------------------------------------------------------------
@@ -170,6 +196,18 @@ def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
     learner._run_block = block = jit.uncached(engine.run_block)
     before = set(block.signatures)
     learner.partial_fit(X[:4], y[:4])
+    (signature,) = set(block.signatures) - before
+    assert packed(block.inspect_asm(signature)) > 0
+    assert not re.findall(TRANSCENDENTAL, block.inspect_llvm(signature))
+
+
+@pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "perfedavg"])
+def test_no_round_of_a_federation_calls_the_mathematical_library(name, packed):
+    X, y = federated_checks.streams()
+    federation = federated_checks.Case(name).federation()
+    federation._run = block = jit.uncached(protocol.run_rounds)
+    before = set(block.signatures)
+    federation.partial_fit(X[:4], y[:4])
     (signature,) = set(block.signatures) - before
     assert packed(block.inspect_asm(signature)) > 0
     assert not re.findall(TRANSCENDENTAL, block.inspect_llvm(signature))

@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 from omkl import runner
-from omkl.datasets import DataError, catalogue, download
+from omkl.datasets import DataError, catalogue, download, prepare
+from omkl.engine import draw_features
+from omkl.features import features_of
 from omkl.federated import job as federated_job
-from omkl.federated.split import by_column, by_site, deal
+from omkl.federated.split import by_column, by_site, consecutive, deal
 from omkl.report import figures, tables
 from omkl.reproduce import configuration
 
@@ -31,6 +33,24 @@ def test_every_row_goes_to_one_client():
         deal(100, 7, 15, rng)
 
 
+def test_a_client_gets_consecutive_rows():
+    rows = consecutive(10, 3, 3)
+    np.testing.assert_array_equal(rows.T, [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+    np.testing.assert_array_equal(consecutive(12, 3, 2).T, [[0, 1], [4, 5], [8, 9]])
+    with pytest.raises(ValueError, match="3 clients with 4 rounds each need 12 rows"):
+        consecutive(10, 3, 4)
+    given = ["dataset=synthetic", "dataset.rows=40", "federation=consecutive", "clients=4"]
+    job = federated_job.prepare(configuration([*given, "algorithm=pof_mkl"]))
+    np.testing.assert_array_equal(job.split.rows[:, 2], np.arange(20, 30))
+
+
+def test_a_federation_has_the_published_dictionary_unless_another_is_named():
+    given = ["algorithm=pof_mkl", "federation=iid", "clients=2"]
+    assert configuration(given)["kernels"]["name"] == "rbf51"
+    assert configuration([*given, "kernels=gauss13"])["kernels"]["name"] == "gauss13"
+    assert configuration(["algorithm=raker"])["kernels"]["name"] == "rbf51_lap25"
+
+
 def test_clients_are_at_home_at_a_site():
     """Appendix C in small: 35 rows of one's own site, 5 of each of the other three."""
     sites = np.repeat(["a", "b", "c", "d"], 300)
@@ -45,12 +65,102 @@ def test_clients_are_at_home_at_a_site():
 
 
 def test_clients_by_column():
-    labels = np.array(["x", "y", "x", "x", "y", "y"], dtype=object)
+    labels = np.array(["x", "y", "x", "x", "y", "y", "y"], dtype=object)
     rows, clients = by_column(labels, None)
     assert clients == ["x", "y"]
-    np.testing.assert_array_equal(rows, [[0, 1], [2, 4], [3, 5]])
-    with pytest.raises(ValueError, match=r"client x has 3 rows, federation\.rounds=4"):
-        by_column(labels, 4)
+    np.testing.assert_array_equal(rows, [[0, 1], [2, 4], [3, 5], [-1, 6]])
+    np.testing.assert_array_equal(by_column(labels, 2)[0], [[0, 1], [2, 4]])
+    with pytest.raises(ValueError, match=r"federation\.rounds=5: .* most rows, y, has 4"):
+        by_column(labels, 5)
+
+
+def table_of_three(tmp_path):
+    """200, 90 and 9 rows of three clients, in turns."""
+    rng = np.random.default_rng(0)
+    who = rng.permutation(np.repeat(["ann", "bob", "cid"], [200, 90, 9]))
+    frame = pd.DataFrame({"a": rng.normal(size=len(who)), "who": who})
+    frame["y"] = np.sin(2.0 * frame["a"]) + 0.1 * rng.normal(size=len(who))
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    own = ["dataset=file", f"dataset.path={tmp_path / 'own.csv'}", "dataset.target=y"]
+    return frame, [*own, "federation=column", "dataset.client_column=who"]
+
+
+@pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "perfedavg"])
+def test_clients_of_unequal_length_are_served_to_their_end(tmp_path, name):
+    frame, own = table_of_three(tmp_path)
+    run = outcome_of(tmp_path, f"algorithm={name}", *own).run
+    result, curves, told = run.result, run.curves, run.result["federated"]
+    names = list(dict.fromkeys(frame["who"]))
+    counts = frame["who"].value_counts()[names].to_numpy()
+    assert result["status"] == "complete" and curves["client_name"].tolist() == names
+    assert curves["client_rounds"].tolist() == counts.tolist()
+    assert (told["rounds"], told["least_rounds"], told["rows_used"]) == (200, 9, 299)
+    # Each client's error is over its own rounds; the run's is their mean, at any time.
+    job = federated_job.prepare(configuration([f"algorithm={name}", *own, "kernels=gaussian17"]))
+    trace = job.federation(0).partial_fit(job.split.X, job.split.y)
+    there = ~np.isnan(job.split.y)
+    np.testing.assert_array_equal(np.isnan(trace.y_hat), ~there)
+    squared = np.where(there, np.square(trace.y_hat - job.split.y), 0.0)
+    np.testing.assert_allclose(curves["client_mse"][0], squared.sum(axis=0) / counts)
+    assert result["mse"][0] == pytest.approx(curves["client_mse"][0].mean())
+    assert result["mse_mean"] == pytest.approx(curves["client_mse"].mean())
+    at_50 = [squared[: min(50, n), k].sum() / min(50, n) for k, n in enumerate(counts)]
+    assert curves["mse"][0, 49] == pytest.approx(np.mean(at_50))
+    np.testing.assert_allclose(curves["mse"][:, -1], result["mse"])
+    assert told["down"]["numbers"] == pytest.approx(told["down"]["numbers_a_round"] * counts.mean())
+    if name == "pof_mkl":
+        np.testing.assert_allclose(curves["client_regret"][0], trace.regret[-1])
+        np.testing.assert_array_equal(curves["client_sent"][0, :, 1], counts)
+        assert "bound" not in result["regret"]["server"]  # theorem 2 has one T for all
+
+
+def test_regret_against_ridge_regression_in_hindsight(tmp_path):
+    """Each client's own and the server's, from normal equations written out here."""
+    lam = 0.01
+    given = ["algorithm=vm_kofl", f"algorithm.lam={lam}", *SYNTHETIC, "D=4", f"regret.lam={lam}"]
+    run = outcome_of(tmp_path, *given).run
+    job = federated_job.prepare(configuration([*given, "kernels=gaussian17", "seeds=3"]))
+    X, y = job.split.X, job.split.y
+    T, K, d = X.shape
+    omega = draw_features(job.dictionary, d, 4, seed=1).omega
+    trace = job.federation(1).partial_fit(X, y)
+
+    def best(inputs, targets):
+        """Squared errors and loss of the kernel with the least mean of the loss."""
+        found = []
+        for i in range(len(job.dictionary)):
+            z = features_of(omega[i], inputs)
+            n = len(targets)
+            theta = np.linalg.solve(z.T @ z / n + lam * np.eye(8), z.T @ targets / n)
+            errors = np.square(z @ theta - targets)
+            found.append((np.sum(errors + lam * theta @ theta), errors, np.linalg.norm(theta)))
+        return min(found, key=lambda one: one[0])
+
+    for k in range(K):
+        own = np.square(trace.y_hat[:, k] - y[:, k]) - best(X[:, k], y[:, k])[1]
+        assert run.curves["client_ridge_regret"][1, k] == pytest.approx(own.sum(), abs=1e-9)
+    loss, errors, norm = best(X.reshape(-1, d), y.ravel())
+    assert run.curves["server_regret"][1, -1] == pytest.approx(trace.loss[-1].sum() - loss)
+    half = np.sum(errors.reshape(T, K)[:40] + lam * norm**2)
+    assert run.curves["server_regret"][1, 39] == pytest.approx(trace.loss[39].sum() - half)
+    regret = run.result["regret"]
+    assert list(regret) == ["clients", "clients_ridge", "server"]
+    assert len({entry["label"] for entry in regret.values()}) == 3
+    assert regret["clients_ridge"]["mean"] == pytest.approx(
+        run.curves["client_ridge_regret"].mean()
+    )
+    np.testing.assert_allclose(
+        run.curves["regret_clients_ridge"][:, -1], run.curves["client_ridge_regret"].mean(axis=1)
+    )
+
+
+def test_ridge_in_hindsight_can_be_left_out(tmp_path):
+    given = ["algorithm=vm_kofl", *SYNTHETIC, "D=4"]
+    run = outcome_of(tmp_path, *given, "regret.max_rounds=399").run
+    assert "400 rounds of all clients are more" in run.result["regret"]["server"]["skipped"]
+    assert "skipped" in run.result["regret"]["clients_ridge"]
+    run = outcome_of(tmp_path, *given, "regret.ridge_features=false").run
+    assert list(run.result["regret"]) == ["clients"]
 
 
 def test_a_run(tmp_path):
@@ -75,7 +185,8 @@ def test_a_run(tmp_path):
         curves["regret_clients"][:, -1], curves["client_regret"].mean(axis=1)
     )
     assert np.all(curves["client_regret"] <= regret["bound"])
-    assert {p.stem for p in figures.all_figures(run)} == {"mse", "regret", "weights", "clients"}
+    names = {"mse", "regret", "weights", "clients", "server"}
+    assert {p.stem for p in figures.all_figures(run)} == names
     (row,) = tables.sweep_table([run])
     assert row["regret"] == regret["mean"]
     again = outcome_of(tmp_path, "algorithm=pof_mkl", "algorithm.M=3", *SYNTHETIC)
@@ -93,11 +204,12 @@ def test_own_data_with_a_column_of_clients(tmp_path):
         own = ["dataset=file", f"dataset.path={path}", "dataset.target=y", "dataset.missing=drop"]
         own += ["federation=column", "dataset.client_column=who", "algorithm=vm_kofl"]
         job = federated_job.prepare(configuration([*own, "kernels=gaussian17"]))
-        assert job.split.clients == ["ann", "bob", "cid"] and job.split.X.shape == (29, 3, 1)
+        assert job.split.clients == ["ann", "bob", "cid"] and job.split.X.shape == (30, 3, 1)
+        assert job.split.lengths.tolist() == [30, 29, 30] and np.isnan(job.split.y[29, 1])
         kept = frame.dropna()
         scaled = (kept["y"] - kept["y"].min()) / (kept["y"].max() - kept["y"].min())
-        np.testing.assert_allclose(job.split.y[:, 1], scaled[kept["who"] == "bob"][:29])
-        assert outcome_of(tmp_path, *own).run.result["n_rounds"] == 29
+        np.testing.assert_allclose(job.split.y[:29, 1], scaled[kept["who"] == "bob"])
+        assert outcome_of(tmp_path, *own).run.result["n_rounds"] == 30
 
 
 def test_rows_of_nobody(tmp_path):
@@ -115,10 +227,10 @@ def test_rows_of_nobody(tmp_path):
             with pytest.raises(DataError, match=rf"{name}: row 8, column 'who' .*missing=drop"):
                 federated_job.prepare(configuration([*own, f"dataset.missing={missing}"]))
         job = federated_job.prepare(configuration([*own, "dataset.missing=drop"]))
-        assert job.split.clients == ["ann", "bob", "cid"] and job.split.X.shape == (18, 3, 1)
+        assert job.split.clients == ["ann", "bob", "cid"] and job.split.X.shape == (20, 3, 1)
         kept = frame.dropna()
         scaled = (kept["y"] - kept["y"].min()) / (kept["y"].max() - kept["y"].min())
-        np.testing.assert_allclose(job.split.y[:, 1], scaled[kept["who"] == "bob"])
+        np.testing.assert_allclose(job.split.y[:18, 1], scaled[kept["who"] == "bob"])
         job = federated_job.prepare(configuration([*own, "stream.limit=6"]))  # before the blank
         assert job.split.clients == ["ann", "bob", "cid"]
 
@@ -197,3 +309,59 @@ def test_the_sites_of_wave_energy_converters(tmp_path, monkeypatch):
     entry["members"]["Perth_Data.csv"] = "git:" + 40 * "0"
     with pytest.raises(DataError, match=r"Perth_Data.csv .* is not the file it should be"):
         catalogue.open_with_column(entry, options, "site")
+
+
+def test_the_published_deviations_are_no_deviations():
+    """Ghari and Shen's table 2: each is 1/sqrt(500) of its mean, but for two of 28."""
+    cells = [
+        (float(line["value"]), float(line["std"]))
+        for line in tables.published_numbers()
+        if line["paper"] == "federated-pof" and line["metric"] == "mse_e3" and line["std"]
+    ]
+    ratio = np.array([std * np.sqrt(500.0) / mean for mean, std in cells])
+    assert len(cells) == 28
+    assert np.count_nonzero(np.abs(ratio - 1.0) < 0.04) == 26
+    assert np.count_nonzero(np.abs(ratio - 1.0) < 0.15) == 26
+
+
+def test_recovered_regret_is_measured_above_ridge_in_hindsight(tmp_path):
+    """The variant of a cell that has a metric of its own, and what else is asked of its run."""
+    from omkl.cli import conf_folder
+
+    table = tables.load_table(conf_folder() / "table" / "pof_table3.yaml")
+    spec = table.specs[table.rows.index("vM-KOFL")][table.columns.index("Naval")]
+    written, recovered = spec.variants["algorithm"], spec.variants["recovered"]
+    assert written.metric is None and recovered.metric == "mean_client_ridge_regret"
+    assert "federation=in_turn" in recovered.overrides and "regret.lam=2e-6" in recovered.overrides
+    result = outcome_of(tmp_path, "algorithm=vm_kofl", *SYNTHETIC, "D=4").run.result
+    above = {name: metric.measure(result)[0] for name, metric in tables.METRICS.items()
+             if "client" in name}  # fmt: skip
+    regret = result["regret"]
+    assert above == {
+        "mean_client_regret": regret["clients"]["mean"],
+        "client_regret_spread": regret["clients"]["spread"],
+        "mean_client_ridge_regret": regret["clients_ridge"]["mean"],
+        "client_ridge_regret_spread": regret["clients_ridge"]["spread"],
+    }
+    assert regret["clients"]["mean"] != regret["clients_ridge"]["mean"]
+
+
+def test_four_of_twelve_sites():
+    """The first by name, or with a negative number the last."""
+    frame = pd.DataFrame({"site": np.repeat(list("dacb"), 3), "x": np.arange(12.0)})
+    for n, wanted in ((2, "ab"), (-2, "dc"), (None, "dacb")):
+        each = {"column": "site", "rows": 2, "values": n}
+        left = prepare.prepare_rows(frame, {"rows_each": each}, "own")
+        assert "".join(left["site"].unique()) == wanted and len(left) == 2 * len(wanted)
+    for n in (0, 5, -5, 1.0):
+        with pytest.raises(DataError, match=r"rows_each\.values=.* whole number from 1 to 4"):
+            each = {"column": "site", "rows": 2, "values": n}
+            prepare.prepare_rows(frame, {"rows_each": each}, "own")
+
+
+def test_a_mirrored_target():
+    values = np.array([[1.0, 2.0], [3.0, -4.0]])
+    np.testing.assert_array_equal(
+        prepare.scale_values(values, {"mirror_target": True}), [[1.0, -2.0], [3.0, 4.0]]
+    )
+    np.testing.assert_array_equal(prepare.scale_values(values, {"mirror_target": False}), values)

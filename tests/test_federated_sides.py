@@ -34,6 +34,25 @@ def test_messages_give_the_simulation(name):
     assert server.events == []
 
 
+@pytest.mark.parametrize("name", federated.names())
+def test_messages_of_clients_that_are_done_earlier(name):
+    """Unequal streams: the same as the simulation, and no message counts after a stream's end."""
+    job = job_of(name)
+    lengths = np.array([ROUNDS, 3, 17, ROUNDS])
+    job = job._replace(split=job.split._replace(lengths=lengths))
+    expected = job.federation(0).partial_fit(job.split.X, job.split.y).y_hat
+    server, y_hat = play(job, 0)
+    np.testing.assert_allclose(y_hat, expected, rtol=0, atol=1e-12)
+    assert np.isfinite(y_hat).sum(axis=0).tolist() == lengths.tolist()
+    assert server.events == []
+    with pytest.raises(ValueError, match="there is no round 4; the stream has 3"):
+        ClientSide(job, 0, 1).turn(server.tell()._replace(t=4))
+    server.t = 4
+    stale = ClientSide(job, 0, 0).turn(server.tell()._replace(t=5)).reply._replace(client=1)
+    assert not server.receive(stale)
+    assert server.events[-1].reason == "its stream ended with round 3"
+
+
 def damaged(reply, how, last):
     theta = reply.theta.copy()
     if how == "NaN":

@@ -37,6 +37,19 @@ def test_the_grid_gives_the_simulation(name):
     np.testing.assert_array_equal(flown.numbers, federation.sent[:, 0])
 
 
+def test_clients_of_unequal_length(tmp_path):
+    """A client at the end of its stream is asked no more; the others go on."""
+    who = ["ann"] * 12 + ["bob"] * 3 + ["cid"] * 7
+    lines = ["x,who,y", *(f"{np.sin(n):.6f},{name},{n % 5}" for n, name in enumerate(who))]
+    (tmp_path / "own.csv").write_text("\n".join(lines) + "\n")
+    line = f"algorithm=pof_mkl algorithm.M=3 dataset=file dataset.path={tmp_path / 'own.csv'}"
+    line += " dataset.target=y dataset.client_column=who federation=column seeds=1"
+    flown = flower.run_on_grid(f"{line} kernels=gaussian17")
+    assert flown.events == []
+    assert np.isfinite(flown.y_hat).sum(axis=0).tolist() == [12, 3, 7]
+    assert flower.difference(f"{line} kernels=gaussian17", flown) <= 1e-12
+
+
 def change(reply, **arrays):
     """The same message with other arrays."""
     record = reply.content.array_records["reply"]

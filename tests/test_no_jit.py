@@ -13,15 +13,17 @@ import numba
 import numpy as np
 import pytest
 
-from omkl import algorithms, engine, jit
+from omkl import algorithms, engine, federated, jit
 from omkl.checks import DICTIONARY, Case, default_settings, stream
 from omkl.engine import Learner, Schedule
 from omkl.features import RandomFeatures
+from omkl.federated import checks as federated_checks
 
 SCRIPT = """
 import json
-from omkl import algorithms, jit
+from omkl import algorithms, federated, jit
 from omkl.checks import Case, default_settings
+from omkl.federated import checks
 assert not jit.ENABLED
 out = {}
 for name in algorithms.names():
@@ -29,6 +31,10 @@ for name in algorithms.names():
     learner = case.learner()
     y_hat = learner.partial_fit(*case.stream()).y_hat
     out[name] = [y_hat.tolist(), learner.state.log_w.tolist(), learner.used.tolist()]
+for name in federated.names():
+    federation = checks.Case(name).federation()
+    y_hat = federation.partial_fit(*checks.streams(40)).y_hat
+    out[name] = [y_hat.tolist(), federation.losses.tolist(), federation.sent.tolist()]
 print(json.dumps(out))
 """
 
@@ -44,7 +50,14 @@ def test_plain_python_gives_the_compiled_numbers():
     )
     assert done.returncode == 0, done.stderr
     plain = json.loads(done.stdout)
-    assert list(plain) == algorithms.names()
+    assert list(plain) == [*algorithms.names(), *federated.names()]
+    for name in federated.names():
+        y_hat, losses, sent = plain.pop(name)
+        federation = federated_checks.Case(name).federation()
+        compiled = federation.partial_fit(*federated_checks.streams(40)).y_hat
+        np.testing.assert_allclose(y_hat, compiled, rtol=0, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(losses, federation.losses, rtol=1e-11, err_msg=name)
+        assert sent == federation.sent.tolist(), name
     for name, (y_hat, log_w, used) in plain.items():
         case = Case(name, default_settings(name))
         learner = case.learner()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from omkl import algorithms, checks, jit
+from omkl import algorithms, checks, federated, jit
+from omkl.federated import checks as federated_checks
 
 
 @pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled")
@@ -14,5 +15,11 @@ def test_every_type_has_a_name_of_its_own():
     for name in algorithms.names():
         learner = checks.Case(name, checks.default_settings(name)).learner()
         kinds |= {type(learner.params), type(learner.state)}
+    for name in federated.names():
+        federation = federated_checks.Case(name).federation()
+        model = federation.server.model
+        kinds |= {type(federation.params), type(federation.own), type(model)}
     assert len({kind.__name__ for kind in kinds}) == len(kinds)
-    assert all(kind.__qualname__ in ("Params", "State") for kind in kinds)  # pickle goes by this
+    short = {"Params", "State", "Client", "Network", "Nothing", "RandomFeatures"}
+    assert all(kind.__qualname__ in short for kind in kinds)  # pickle goes by this
+    assert all(kind.__name__ == f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)

@@ -418,7 +418,7 @@ def _columns_of(
     )
     rows = frame.index.to_numpy() + 1
     values = readers.frame_values(frame, columns, rows, name, labels)
-    return columns.names, rows, prepare.scale_inputs(values, cfg.get("prepare") or {})
+    return columns.names, rows, prepare.scale_values(values, cfg.get("prepare") or {})
 
 
 def _require_rows(cfg: Mapping[str, Any], name: str, found: download.Found, n: int) -> None:

@@ -6,13 +6,15 @@ first_rows     keep this many rows from the top of the file
 drop           {column, equals}: leave out rows that have this value
 keep           {column, at_most}: leave out rows above this value
 complete       true: leave out rows with a blank in any column of the file
-rows_each      {column, rows}: keep so many rows, the first, of each value of the column
+rows_each      {column, rows, values}: keep so many rows, the first, of each value of the column;
+               of ``values`` of them alone, the first by name or, if negative, the last
 codes          columns of words; a word becomes the number of words seen before it
 time_of_day    column of clock times, becomes the fraction of the day
 one_hot        {all_but}: every column but this one becomes a 0/1 column a value, in their order
 scale_inputs   {shift, divide}: (x + shift) / divide, for all inputs alike
 scale_columns  {low, high}: every input linearly from its smallest and largest value in the
                file to these; a constant one becomes their middle
+mirror_target  true: -y in place of y, which scaling to [0, 1] makes 1 - y
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 STEPS = (
     "first_rows", "drop", "keep", "complete", "rows_each", "codes", "time_of_day", "one_hot",
-    "scale_inputs", "scale_columns",
+    "scale_inputs", "scale_columns", "mirror_target",
 )  # fmt: skip
 
 
@@ -51,6 +53,9 @@ def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> p
     if steps.get("complete"):
         frame = frame[frame.notna().all(axis=1)]
     if each := steps.get("rows_each"):
+        column = _column(frame, each["column"], where)
+        if each.get("values") is not None:
+            frame = frame[column.isin(_some_values(column, each["values"], where))]
         groups = frame.groupby(_column(frame, each["column"], where), sort=False)
         short = {name: n for name, n in groups.size().items() if n < each["rows"]}
         if short:
@@ -71,8 +76,19 @@ def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> p
     return frame
 
 
-def scale_inputs(values: np.ndarray, steps: Mapping[str, Any]) -> np.ndarray:
-    """``values`` (T, d + 1) with all columns but the last one scaled."""
+def _some_values(column: pd.Series, n: Any, where: str) -> list[Any]:
+    """The first n values of a column by name, or the last -n."""
+    known = sorted(column.dropna().unique())
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= abs(n) <= len(known):
+        raise DataError(
+            f"{where}: dataset.prepare.rows_each.values={n!r} is no whole number from 1 to "
+            f"{len(known)}, the values of {column.name!r}, or from -{len(known)} to -1."
+        )
+    return known[:n] if n > 0 else known[n:]
+
+
+def scale_values(values: np.ndarray, steps: Mapping[str, Any]) -> np.ndarray:
+    """``values`` (T, d + 1), the target last, after the steps that scale."""
     if scale := steps.get("scale_inputs"):
         values = values.copy()
         values[:, :-1] = (values[:, :-1] + scale["shift"]) / scale["divide"]
@@ -86,6 +102,9 @@ def scale_inputs(values: np.ndarray, steps: Mapping[str, Any]) -> np.ndarray:
         inputs -= middle
         inputs *= to_half / np.where(half > 0.0, half, 1.0)
         inputs += to_middle
+    if steps.get("mirror_target"):
+        values = values.copy()
+        values[:, -1] *= -1.0
     return values
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -51,12 +52,13 @@ class Case:
         T: int = ROUNDS,
         max_upload: int | None = None,
         model: Any = None,
+        lengths: np.ndarray | None = None,
         **changes: Any,
     ) -> Federation:
         changes = {"M": min(2, len(dictionary)), **changes}
         built = self.params(len(dictionary), T, **changes)
         return Federation(
-            self.algorithm, built, dictionary, d, FEATURES, seed, K, max_upload, model
+            self.algorithm, built, dictionary, d, FEATURES, seed, K, max_upload, model, lengths
         )
 
 
@@ -83,7 +85,9 @@ def check_interface(case: Case) -> None:
     assert not missing, f"the docstring lacks {missing}"
     symbols = text[text.index("\nSymbols") : text.index("\nCost")]
     fields = case.algorithm.Params._fields  # type: ignore[attr-defined]
-    assert not [f for f in fields if f not in symbols], "Symbols does not explain every field"
+    words = set(re.findall(r"\w+", symbols))
+    unexplained = [field for field in fields if field not in words]
+    assert not unexplained, f"Symbols does not explain {unexplained}"
     assert set(case.settings) == set(fields), "the YAML's keys are not the fields of Params"
 
 
@@ -167,6 +171,28 @@ def check_causality(case: Case) -> None:
         np.testing.assert_array_equal(
             case.federation().partial_fit(X, other).y_hat[: s + 1], first[: s + 1]
         )
+
+
+def check_clients_that_are_done(case: Case) -> None:
+    """A client at the end of its stream leaves, whatever stands there; blocks do not matter."""
+    X, y = streams()
+    lengths = np.array([ROUNDS, 1, 57, ROUNDS, 120])
+    whole = case.federation(lengths=lengths)
+    expected = whole.partial_fit(X, y)
+    there = np.arange(ROUNDS)[:, None] < lengths
+    np.testing.assert_array_equal(np.isfinite(expected.y_hat), there)
+    for k, n in enumerate(lengths):
+        assert np.all(expected.regret[n:, k] == expected.regret[n - 1, k])
+        assert np.all(expected.loss[n:, k] == expected.loss[n - 1, k])
+    federation = case.federation(lengths=lengths)
+    blank, nothing = np.where(there[..., None], X, np.nan), np.where(there, y, np.nan)
+    parts = [
+        federation.partial_fit(blank[s : s + 7], nothing[s : s + 7]) for s in range(0, ROUNDS, 7)
+    ]
+    for field, array in zip(expected._fields, expected, strict=True):
+        ours = np.concatenate([getattr(part, field) for part in parts])
+        np.testing.assert_array_equal(ours, array)
+    assert numbers_of(federation) == numbers_of(whole)
 
 
 def check_privacy(case: Case) -> None:

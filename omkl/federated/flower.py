@@ -69,7 +69,7 @@ POLL = 0.02
 class Flown(NamedTuple):
     """What came out of a federation on Flower.
 
-    y_hat, regret  (T, K), NaN where no usable reply came
+    y_hat, regret  (T, K), NaN where no usable reply came or the client was done
     theta          (N, W) shared parameters after the last round
     events         what went wrong
     numbers        (K,) received from each client
@@ -226,7 +226,9 @@ def serve(job: FederatedJob, grid: Grid, n_rounds: int = 0, timeout: float = TIM
     client_of: dict[int, int] = {}
     for s in range(n_rounds):
         told = server.tell()
+        present = set(server.present())
         nodes = list(grid.get_node_ids()) or nodes  # one that came back has another number
+        nodes = [node for node in nodes if client_of.get(node, -1) in {-1, *present}]
         content = _told_record(told)
         messages = [
             Message(content, dst_node_id=node, message_type="train", group_id=str(told.t))
@@ -237,7 +239,7 @@ def serve(job: FederatedJob, grid: Grid, n_rounds: int = 0, timeout: float = TIM
         asked |= new
         waiting: set[str] = set(new)
         replies: list[tuple[Reply, float, float]] = []
-        silent = set(range(K))
+        silent = set(present)
         end = time.monotonic() + timeout
         while waiting and silent:
             for message in grid.pull_messages(list(asked)):
@@ -724,9 +726,10 @@ def main(arguments: Sequence[str]) -> int:
     came = ~np.isnan(flown.y_hat)
     squares = np.square(flown.y_hat - job.split.y[:n])[came]
     mse = squares.mean() if squares.size else np.nan
+    there = np.arange(1, n + 1)[:, None] <= job.split.lengths
     print(f"{engine}: {n} rounds of {K} clients in {seconds:.1f} s, MSE {1e3 * mse:.2f} x 10^-3")
-    if not came.all():
-        print(f"{np.count_nonzero(~came)} of {came.size} replies are missing")
+    if missing := np.count_nonzero(there & ~came):
+        print(f"{missing} of {np.count_nonzero(there)} replies are missing")
     print(f"largest distance from our simulation: {difference(overrides, flown):.1e}")
     for event in flown.events:
         print(f"round {event.t}, client {event.client}: {event.reason}")

@@ -14,7 +14,8 @@ a client a process (``omkl.federated.flower``).
 Shared parameters are rows of one matrix: theta_i of kernel i, or the parameters of a network
 as its only row. A message holds new values of some rows and up to E numbers besides; that and
 nothing else goes from a client to the server. ``average`` is (10) of Ghari and Shen (NeurIPS
-2022): a client that sent nothing for a row counts as one that left the row as it was.
+2022): a client that sent nothing for a row counts as one that left the row as it was. A client
+whose stream has come to its end is done: from then on K counts those that still have rounds.
 
 Notation (paper | code | shape)
     client k of K | k | 0..K-1          round t of T | t | 1-based
@@ -138,7 +139,10 @@ def local(params, server, own, k, t, y, y_hat, room, message):
 
 @functools.singledispatch
 def aggregate(params, server, t, n_clients):
-    """The server learns from the sums of this round's messages."""
+    """The server learns from the sums of this round's messages.
+
+    ``n_clients`` counts the clients that have a sample in this round.
+    """
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
 
@@ -321,7 +325,10 @@ def forget(server):
 
 @part
 def client_turn(params, server, own, k, t, X, row, y, u, room, message):
-    """A client's round: its prediction, given before y is seen; ``message`` is ready to be sent."""
+    """A client's round: its prediction, given before y is seen; ``message`` is ready to be sent.
+
+    Within a round the rows of X are visited in their order, none left out (``evaluate``).
+    """
     message.n[1] = 0
     select(params, server, own, k, t, u, room, message)
     y_hat = predict(params, server, own, k, t, X, row, room)
@@ -331,27 +338,46 @@ def client_turn(params, server, own, k, t, X, row, y, u, room, message):
 
 @compiled
 def run_rounds(
-    params, server, own, t, X, Y, u, v, room, message, y_hat, losses, regret, sent, used, worst
+    params,
+    server,
+    own,
+    t,
+    who,
+    X,
+    Y,
+    u,
+    v,
+    room,
+    message,
+    y_hat,
+    losses,
+    loss,
+    regret,
+    sent,
+    used,
+    worst,
 ):
-    """Rounds t + 1 .. t + n of all clients.
+    """Rounds t + 1 .. t + n of the C clients ``who`` (C,) int64, of K.
 
-    X (n, K, d), Y (n, K); u (n, K, a) and v (n, b) uniform numbers of the clients and of the
-    server. Written: y_hat (n, K); losses (K, 1 + N) cumulative, of the prediction and of
-    every kernel; regret (n, K) as in (11) with T = t; sent (K, 2) int64 numbers and rows of
-    each client; used (N,) int64 messages that held a row; worst (2,) the largest squared
-    error of a prediction and the largest loss of a kernel.
+    X (n, C, d), Y (n, C); u (n, C, a) and v (n, b) uniform numbers of the clients and of the
+    server. Written: y_hat (n, C); losses (K, 1 + N) cumulative, of the prediction and of every
+    kernel; loss (n, C) the first of them after each round; regret (n, C) as in (11) with
+    T = t; sent (K, 2) int64 numbers and rows of each client; used (N,) int64 messages that
+    held a row; worst (2,) the largest squared error of a prediction and the largest loss of a
+    kernel.
     """
-    n, K = Y.shape
+    n, C = Y.shape
     N = room.f.shape[0]
     for s in range(n):
         now = t + s + 1
         announce(params, server, now, v[s])
-        for k in range(K):
-            y = Y[s, k]
+        for c in range(C):
+            k = who[c]
+            y = Y[s, c]
             prediction = client_turn(
-                params, server, own, k, now, X[s], k, y, u[s, k], room, message
+                params, server, own, k, now, X[s], c, y, u[s, c], room, message
             )
-            y_hat[s, k] = prediction
+            y_hat[s, c] = prediction
             losses[k, 0] += room.own_loss[0]
             best = np.inf
             largest = worst[1]
@@ -361,13 +387,14 @@ def run_rounds(
                 largest = max(largest, room.loss[i])
             worst[1] = largest
             worst[0] = max(worst[0], (prediction - y) * (prediction - y))
-            regret[s, k] = losses[k, 0] - best
+            loss[s, c] = losses[k, 0]
+            regret[s, c] = losses[k, 0] - best
             sent[k, 0] += message.n[0] * message.theta.shape[1] + message.n[1]
             sent[k, 1] += message.n[0]
             for j in range(message.n[0]):
                 used[message.rows[j]] += 1
             receive(server, message)
-        aggregate(params, server, now, K)
+        aggregate(params, server, now, C)
         forget(server)
 
 

@@ -74,6 +74,7 @@ class ServerSide:
     def __init__(self, job: FederatedJob, seed: int) -> None:
         self.params = job.params
         self.n_clients = len(job.split.clients)
+        self.lengths = job.split.lengths
         self.algorithm = job.algorithm
         kernels = job.algorithm.kernels(job.params, job.dictionary)
         d, D, budget = job.stream.n_inputs, job.config["D"], job.config["max_upload"]
@@ -131,6 +132,8 @@ class ServerSide:
         N, W = self.shape
         if not 0 <= reply.client < self.n_clients:
             raise Refused(f"there is no client {reply.client}")
+        if self.t > self.lengths[reply.client]:
+            raise Refused(f"its stream ended with round {self.lengths[reply.client]}")
         if reply.t != self.t:
             raise Refused(f"late: its message is of round {reply.t}")
         if reply.client in self._heard:
@@ -157,7 +160,11 @@ class ServerSide:
 
     def finish(self) -> None:
         """End the round: learn from the replies that were taken."""
-        self._aggregate(self.params, self.server, self.t, self.n_clients)
+        self._aggregate(self.params, self.server, self.t, len(self.present()))
+
+    def present(self) -> list[int]:
+        """The clients that have a sample in this round."""
+        return [k for k in range(self.n_clients) if self.t <= self.lengths[k]]
 
 
 class ClientSide:
@@ -172,8 +179,9 @@ class ClientSide:
         self.params = job.params
         self.client = client
         self.seed = seed
-        self.X = np.ascontiguousarray(job.split.X[:, client])
-        self.y = np.ascontiguousarray(job.split.y[:, client])
+        own = slice(job.split.lengths[client])
+        self.X = np.ascontiguousarray(job.split.X[own, client])
+        self.y = np.ascontiguousarray(job.split.y[own, client])
         algorithm = job.algorithm
         self._kernels = algorithm.kernels(job.params, job.dictionary)
         d, D, budget = job.stream.n_inputs, job.config["D"], job.config["max_upload"]
@@ -277,11 +285,11 @@ def play(
     n_rounds = n_rounds or T
     server = ServerSide(job, seed)
     clients = [ClientSide(job, seed, k) for k in range(K)]
-    y_hat: Any = np.empty((n_rounds, K))
+    y_hat: Any = np.full((n_rounds, K), np.nan)
     for s in range(n_rounds):
         told = server.tell()
-        for k, client in enumerate(clients):
-            turn = client.turn(told)
+        for k in server.present():
+            turn = clients[k].turn(told)
             y_hat[s, k] = turn.y_hat
             server.receive(turn.reply)
         server.finish()

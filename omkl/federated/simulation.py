@@ -15,10 +15,22 @@ if TYPE_CHECKING:
 
 
 class FederatedTrace(NamedTuple):
-    """y_hat (n, K), given before each label; regret (n, K) after each round, as in (11)."""
+    """What n rounds gave.
+
+    y_hat   (n, K), given before each label; NaN where a client is done
+    loss    (n, K) of the predictions, L of the paper, summed up to each round
+    regret  (n, K) after each round, as in (11)
+
+    Sums of a client that is done stay what they are.
+    """
 
     y_hat: np.ndarray
+    loss: np.ndarray
     regret: np.ndarray
+
+    def rows(self, rows: slice) -> FederatedTrace:
+        """The part of some rounds, without a copy."""
+        return FederatedTrace(self.y_hat[rows], self.loss[rows], self.regret[rows])
 
 
 class Federation:
@@ -43,6 +55,9 @@ class Federation:
         Numbers that a client may send in a round; ValueError if the algorithm could exceed it.
     model
         Shared parameters to start from in place of fresh ones.
+    lengths
+        (K,) whole numbers of at least 1: rounds after which each client is done, and the others
+        go on. None: all stay.
     """
 
     def __init__(
@@ -56,6 +71,7 @@ class Federation:
         n_clients: int,
         max_upload: int | None = None,
         model: Any = None,
+        lengths: np.ndarray | None = None,
     ) -> None:
         kernels = algorithm.kernels(params, dictionary)
         if model is None:
@@ -66,6 +82,11 @@ class Federation:
         self.params = params
         self.d = d
         self.n_clients = n_clients
+        if lengths is None:
+            lengths = np.full(n_clients, np.iinfo(np.int64).max)
+        self.lengths = np.array(lengths, dtype=np.int64)
+        if self.lengths.shape != (n_clients,) or self.lengths.min() < 1:
+            raise ValueError(f"lengths are {n_clients} numbers of at least 1; got {lengths}")
         self.server = protocol.blank_server(algorithm, model)
         self.own = algorithm.keeps(params, kernels, model, n_clients)
         protocol.tell_states_apart(self.own, model)
@@ -84,7 +105,10 @@ class Federation:
         self._message = protocol.blank_message(self.algorithm, self.params, self.server.model)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> FederatedTrace:
-        """n rounds: X (n, K, d), y (n, K). Any split into blocks gives the same numbers."""
+        """n rounds: X (n, K, d), y (n, K). Any split into blocks gives the same numbers.
+
+        What stands there for a client that is done is not looked at.
+        """
         X = np.ascontiguousarray(X, dtype=np.float64)
         y = np.ascontiguousarray(y, dtype=np.float64)
         K = self.n_clients
@@ -96,12 +120,55 @@ class Federation:
         a, b = self.algorithm.draws
         u = np.stack([rng.random((n, a)) for rng in self._client_rngs], axis=1)
         v = self._server_rng.random((n, b))
-        trace = FederatedTrace(np.empty((n, K)), np.empty((n, K)))
+        trace = FederatedTrace(*(np.empty((n, K)) for _ in FederatedTrace._fields))
+        ends = np.unique(self.lengths[(self.lengths > self.t) & (self.lengths < self.t + n)])
+        start = 0
+        for stop in (*(ends - self.t).tolist(), n):  # while the same clients are there
+            rows = slice(start, stop)
+            who = np.flatnonzero(self.lengths > self.t)
+            if len(who) == K:
+                self._advance(who, X[rows], y[rows], u[rows], v[rows], trace.rows(rows))
+            else:
+                self._advance_some(who, X[rows], y[rows], u[rows], v[rows], trace.rows(rows))
+            self.t += stop - start
+            start = stop
+        return trace
+
+    def _advance_some(
+        self,
+        who: np.ndarray,
+        X: np.ndarray,
+        y: np.ndarray,
+        u: np.ndarray,
+        v: np.ndarray,
+        trace: FederatedTrace,
+    ) -> None:
+        """Rounds of the clients ``who``, the others being done."""
+        trace.y_hat[:] = np.nan
+        trace.loss[:] = self.losses[:, 0]
+        trace.regret[:] = self.losses[:, 0] - self.losses[:, 1:].min(axis=1)
+        if len(who):
+            theirs = FederatedTrace(*(np.empty((len(y), len(who))) for _ in trace))
+            X, y, u = (np.ascontiguousarray(array[:, who]) for array in (X, y, u))
+            self._advance(who, X, y, u, v, theirs)
+            for field, array in zip(trace, theirs, strict=True):
+                field[:, who] = array
+
+    def _advance(
+        self,
+        who: np.ndarray,
+        X: np.ndarray,
+        y: np.ndarray,
+        u: np.ndarray,
+        v: np.ndarray,
+        trace: FederatedTrace,
+    ) -> None:
         self._run(
             self.params,
             self.server,
             self.own,
             self.t,
+            who,
             X,
             y,
             u,
@@ -110,13 +177,12 @@ class Federation:
             self._message,
             trace.y_hat,
             self.losses,
+            trace.loss,
             trace.regret,
             self.sent,
             self.used,
             self.worst,
         )
-        self.t += n
-        return trace
 
     def __getstate__(self) -> dict[str, Any]:
         left_out = ("_run", "_room", "_message")

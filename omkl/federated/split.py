@@ -1,10 +1,13 @@
-"""Which rows of a data set become whose: the streams of K clients, T rounds each.
+"""Which rows of a data set become whose: the streams of K clients, up to T rounds each.
 
-iid       rows are dealt out at random, T to each client
-in_turn   rows are dealt out in the order of the file, one to each client in turn
-by_site   client k is at home at site k mod S: ``home`` rows of its site and ``away`` rows of
-          every other, in random order; no row goes to two clients
-column    the rows with one value of a column are one client's, in the order of the file
+iid          rows are dealt out at random, T to each client
+in_turn      rows are dealt out in the order of the file, one to each client in turn
+consecutive  the file is cut into K pieces of equal length, in its order; client k has the first
+             T rows of piece k
+by_site      client k is at home at site k mod S: ``home`` rows of its site and ``away`` rows of
+             every other, in random order; no row goes to two clients
+column       the rows with one value of a column are one client's, in the order of the file;
+             a client with fewer rows than another is done earlier
 
 One split serves all seeds of a run, as the published experiments vary the random features.
 """
@@ -22,9 +25,11 @@ from omkl.datasets import DataError, Stream, catalogue
 class Split(NamedTuple):
     """The streams of all clients.
 
-    X, y     (T, K, d) and (T, K), scaled as the whole data set is
+    X, y     (T, K, d) and (T, K), scaled as the whole data set is; 0 and NaN where a client
+             is done
     clients  K names
-    rows     (T, K) int64, rows of the data set from 0
+    rows     (T, K) int64, rows of the data set from 0; -1 where a client is done
+    lengths  (K,) int64, rounds of each client, 1..T
     stream   the data set
     """
 
@@ -32,6 +37,7 @@ class Split(NamedTuple):
     y: np.ndarray
     clients: list[str]
     rows: np.ndarray
+    lengths: np.ndarray
     stream: Stream
 
 
@@ -47,6 +53,16 @@ def deal(n_rows: int, n_clients: int, n_rounds: int, rng: np.random.Generator | 
         )
     order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
     return order[: n_clients * n_rounds].reshape(n_rounds, n_clients)
+
+
+def consecutive(n_rows: int, n_clients: int, n_rounds: int) -> np.ndarray:
+    """Rows (T, K): client k has T rows one after the other, from row k n_rows / K on.
+
+    ValueError if there are too few.
+    """
+    deal(n_rows, n_clients, n_rounds, None)  # refuses too many
+    starts = np.arange(n_clients) * n_rows // n_clients
+    return starts + np.arange(n_rounds)[:, None]
 
 
 def by_site(
@@ -72,19 +88,24 @@ def by_site(
 
 
 def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, list[str]]:
-    """Rows (T, K) in their order, and the clients' names; T is the fewest rows of a client.
+    """Rows (T, K) in their order, -1 where a client is done, and the clients' names.
 
-    ValueError where a client has fewer rows than ``n_rounds``.
+    T is the most rows that a client has, or ``n_rounds``, after which all are done. ValueError
+    where no client has so many.
     """
     names = list(dict.fromkeys(labels.tolist()))
     groups = [np.flatnonzero(labels == name) for name in names]
-    fewest = min(range(len(names)), key=lambda k: len(groups[k]))
-    n = len(groups[fewest]) if n_rounds is None else n_rounds
-    if n > len(groups[fewest]):
+    longest = max(range(len(names)), key=lambda k: len(groups[k]))
+    n = len(groups[longest]) if n_rounds is None else n_rounds
+    if n > len(groups[longest]):
         raise ValueError(
-            f"client {names[fewest]} has {len(groups[fewest])} rows, federation.rounds={n}"
+            f"federation.rounds={n}: the client with the most rows, {names[longest]}, has "
+            f"{len(groups[longest])}"
         )
-    return np.stack([rows[:n] for rows in groups], axis=1), [str(name) for name in names]
+    rows = np.full((n, len(names)), -1)
+    for k, own in enumerate(groups):
+        rows[: len(own), k] = own[:n]
+    return rows, [str(name) for name in names]
 
 
 def split(config: Mapping[str, Any]) -> Split:
@@ -134,19 +155,21 @@ def split(config: Mapping[str, Any]) -> Split:
         else:
             most = stream.n_rounds // n_clients
             n_rounds = n_rounds or published.get("rounds") or most
-            shuffle = rng if scheme == "iid" else None
-            rows = deal(stream.n_rounds, n_clients, n_rounds, shuffle)
+            if scheme == "consecutive":
+                rows = consecutive(stream.n_rounds, n_clients, n_rounds)
+            else:
+                shuffle = rng if scheme == "iid" else None
+                rows = deal(stream.n_rounds, n_clients, n_rounds, shuffle)
         clients = [str(k + 1) for k in range(n_clients)]
     if len(rows) < 2:
-        which = ""
-        if scheme == "column":
-            assert labels is not None
-            named, counts = np.unique(labels.astype(str), return_counts=True)
-            which = f" of the {len(clients)} that {column} names, {named[counts.argmin()]},"
-        raise DataError(
-            f"{name}: a client{which} has {len(rows)} rounds; a stream needs at least 2"
-        )
+        raise DataError(f"{name}: no client has 2 rounds, which a stream needs at least")
     blocks = list(stream.blocks(65_536))
     X = np.concatenate([block[0] for block in blocks])
     y = np.concatenate([block[1] for block in blocks])
-    return Split(X[rows], y[rows], clients, rows, stream)
+    there = rows >= 0
+    lengths = there.sum(axis=0)
+    if there.all():
+        return Split(X[rows], y[rows], clients, rows, lengths, stream)
+    inputs, targets = X[rows], y[rows]
+    inputs[~there], targets[~there] = 0.0, np.nan
+    return Split(inputs, targets, clients, rows, lengths, stream)

@@ -96,9 +96,10 @@ def print_run(run: Run, console: Console) -> None:
             text = f"{entry['spread']:.2f}, standard deviation over the clients"
             table.add_row("  spread", text)
         if entry.get("bound") is not None:
-            text = f"{entry['bound']:.1f} for each client (theorem 1)"
+            theorem = entry["theorem"]
+            text = f"{entry['bound']:.1f} for {entry['bound_of']} ({theorem})"
             if (largest := entry.get("largest_loss", 0.0)) > 1.0:
-                text = f"none: theorem 1 is for losses up to 1, a kernel's reached {largest:.3g}"
+                text = f"none: {theorem} is for losses up to 1, a kernel's reached {largest:.3g}"
             table.add_row("  bound", text)
     n_clients = federated["n_clients"] if federated else 1
     rate = result["n_rounds"] * n_clients * n_seeds / result["seconds"]
@@ -116,10 +117,13 @@ def print_run(run: Run, console: Console) -> None:
 
 def _federated_rows(federated: Mapping[str, Any]) -> list[tuple[str, str]]:
     """How many clients, and what goes between each of them and the server."""
-    used = federated["n_clients"] * federated["rounds"]
+    used = federated["rows_used"]
     scheme = federated["scheme"].replace("_", " ")
     told = f"{federated['n_clients']}, {scheme}; {used:,} of {federated['rows']:,} rows"
     rows = [("clients", told)]
+    least, most = federated["least_rounds"], federated["rounds"]
+    if least < most:
+        rows.append(("rounds", f"{least:,} to {most:,}, of each client as many as it has rows"))
     for way, text in (("up", "to the server"), ("down", "to the client")):
         sent = federated[way]
         limit = federated["max_upload"] if way == "up" else None
@@ -151,7 +155,7 @@ def _further_text(more: Mapping[str, Any]) -> str:
 
 def _best_kernel_text(result: Mapping[str, Any]) -> str:
     best = result["best_kernel"]
-    return "" if best is None else f"; of the best kernel's online learner {best:,.1f}"
+    return "" if best is None else f"; of the best online kernel {best:,.1f}"
 
 
 def print_outcome(outcome: Outcome, outputs: Path) -> None:

@@ -1,4 +1,4 @@
-"""Figures of federated runs: regret of the clients, its spread, and theorem 1.
+"""Figures of federated runs: regret of the clients, its spread, the server's, theorems 1 and 2.
 
 Shapes: R seeds, P recorded rounds, K clients.
 """
@@ -19,7 +19,7 @@ BOUND = "theorem 1"
 
 
 def clients(run: Run, folder: Path | None = None) -> list[Path]:
-    """Mean regret over time beside theorem 1, and every client's regret in the end.
+    """Mean regret over time beside theorem 1, and every client's regret in the end, all by (11).
 
     Nothing for a run that is no federation of kernel learners.
     """
@@ -40,13 +40,43 @@ def clients(run: Run, folder: Path | None = None) -> list[Path]:
             left.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=label)
             style.log_axis(left.yaxis, max(1e-2, 0.5 * float(mean[len(mean) // 50])), 2 * bound[-1])
         figures.round_axis(left, t[chosen])
-        left.set(xlabel="round t", ylabel="regret against the best kernel's online learner")
+        left.set(xlabel="round t", ylabel="regret against the best online kernel")
         left.legend(loc="best")
         _sorted_clients(right, run, 0)
         right.set(xlabel="clients by regret", ylabel="regret after the last round")
         title = f"{style.name_of(run)} on {run.result['dataset']}: regret of the clients"
         figure.suptitle(style.wrapped(title, 90), fontsize=10)
         return style.save(figure, folder or run.folder, "clients")
+
+
+def server(run: Run, folder: Path | None = None) -> list[Path]:
+    """Regret of the server over time, (12), beside theorem 2; nothing where it is not known."""
+    if "server_regret" not in run.curves:
+        return []
+    t = run.curves["t"]
+    chosen = figures.drawn_rounds(t)
+    entry = run.result["regret"]["server"]
+    with style.applied():
+        figure = Figure(figsize=(figures.WIDTH, 4.2))
+        axes = figure.add_subplot()
+        mean, std = figures.mean_std(run.curves["server_regret"][:, chosen])
+        figures.band_line(axes, t[chosen], mean, std, 0, "sum over the clients")
+        if "server_bound" in run.curves:
+            bound = run.curves["server_bound"][chosen]
+            label = "theorem 2"
+            if (largest := entry.get("largest_loss", 0.0)) > 1.0:
+                label = f"{label}, for losses up to 1; here up to {largest:.3g}"
+            axes.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=label)
+            low = max(1e-2, 0.5 * float(mean[len(mean) // 50]))
+            style.log_axis(axes.yaxis, low, 2 * bound[-1])
+        figures.round_axis(axes, t[chosen])
+        axes.set(
+            xlabel="round t", ylabel="loss of all clients above that of\nthe best function (12)"
+        )
+        title = f"{style.name_of(run)} on {run.result['dataset']}: regret of the server"
+        axes.set_title(style.wrapped(title, 90))
+        axes.legend(loc="best")
+        return style.save(figure, folder or run.folder, "server")
 
 
 def _sorted_clients(axes: Axes, run: Run, index: int) -> None:

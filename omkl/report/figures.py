@@ -33,10 +33,10 @@ N_COLUMNS = 3
 
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
     """The figures of one run; the paths written."""
-    from omkl.report.federated_figures import clients
+    from omkl.report.federated_figures import clients, server
 
     classify = run.complete and measure(run.result) is ERROR_RATE
-    regression = (mse, labels, regret, weights, usage, clients)
+    regression = (mse, labels, regret, weights, usage, clients, server)
     drawn = (mse, mistakes, weights, updates) if classify else regression
     return [path for draw in drawn for path in draw(run, folder)]
 

@@ -196,20 +196,20 @@ def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     if table is None:
         return []
     written = _written(table)
-    recovered = _of_variant(filled, "pof_table3", "recovered")
     pof = [run for run in written if run.result["algorithm"] == "pof_mkl"]
     rivals = [run for run in written if run.result["algorithm"] == "vm_kofl"]
     drawn = _drawn(
         fed.regret_over_time([*rivals, *pof], folder, "federated_regret"),
         "Federated, figure 1: regret of the clients, their mean, over time, as written. A client's "
-        "regret is its squared error above that of its best kernel's online learner.",
+        "regret is its squared error above that of its best online kernel.",
     )
     drawn += _drawn(
         fed.beside_theorem_1(pof, folder, "federated_theorem_1"),
         "The same beside theorem 1, which is about every client where no kernel's loss exceeds 1; "
         "the bars at the end reach from the client and seed of least regret to those of most.",
     )
-    swept = [run for run in table.swept if run.result["algorithm"] == "pof_mkl"]
+    apart = [run for run in table.swept if run.result["federated"]["scheme"] == "consecutive"]
+    swept = [run for run in table.swept if run not in apart]
     with_xi = {run.result["dataset"] for run in swept}
     of_1 = [run for run in pof if run.result["params"]["M"] < 51]
     explored = [*swept, *(run for run in of_1 if run.result["dataset"] in with_xi)]
@@ -217,18 +217,16 @@ def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
         fed.exploration(explored, folder, "federated_exploration"),
         "Federated, figure 2: regret of the clients over the exploration rate xi, as written.",
     )
-    alike = [run for run in table.swept if run.result["algorithm"] == "vm_kofl"]
-    found = [run for run in recovered if run.result["algorithm"] == "pof_mkl"]
     compared = (
-        ("written", [*rivals, *pof], "as written, both with weights of step 1/sqrt(T)"),
-        ("recovered", [*alike, *found], "both with weights of step 0.5, the recovered one"),
+        ("written", [*rivals, *pof], "by_site", "dealt out by site"),
+        ("consecutive", apart, "consecutive", "that have consecutive rows of the file each"),
     )
-    for name, runs, how in compared:
-        own = [run for run in runs if run.result["federated"]["scheme"] == "by_site"]
+    for name, runs, scheme, how in compared:
+        own = [run for run in runs if run.result["federated"]["scheme"] == scheme]
         drawn += _drawn(
             fed.personalisation(own, folder, f"federated_clients_{name}"),
-            "All clients of data dealt out by site, by their regret: POF-MKL with weights of the "
-            f"client's own, vM-KOFL with one combination for all; {how}.",
+            f"All clients of data {how}, by their regret: POF-MKL with weights of the client's "
+            "own, vM-KOFL with one combination for all; with the steps of the text.",
         )
     return drawn
 

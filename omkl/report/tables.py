@@ -16,7 +16,8 @@ A cell's settings come from the table, then its row, then its column:
 
     published, where  the algorithm in published.csv; further columns of it, as {M: 10}
     metric            mse_e3 | al_efficiency | runtime_s | mean_client_regret |
-                      client_regret_spread
+                      client_regret_spread | mean_client_ridge_regret |
+                      client_ridge_regret_spread
     dataset           data set
     algorithm         ours, as the paper is written; null where there is none
     released          ours, as the authors' code was released; null where there is none
@@ -27,8 +28,9 @@ A cell's settings come from the table, then its row, then its column:
     seeds             repetitions; a deterministic learner may have fewer
 
 Each of the three is the name of a file of conf/algorithm, or ``{algorithm: that name,
-overrides: [..]}`` with overrides of its own; a row or column may have the overrides alone, for
-the algorithm that another one names.
+overrides: [..], metric: ..}`` with overrides of its own and, where this variant measures the
+published number in another way, a metric; a row or column may have these alone, for the
+algorithm that another one names.
 
 A table may have ``sweeps`` for figures: a list of ``{dataset, algorithms, overrides, seeds,
 vary: {setting: [values]}}``, every combination of which is run besides.
@@ -350,12 +352,16 @@ def _seconds(result: Mapping[str, Any]) -> tuple[float, float | None]:
     return mean_and_deviation(np.asarray(result["seconds_per_seed"]) / n_clients)
 
 
-def _regret(result: Mapping[str, Any]) -> tuple[float, float | None]:
-    return result["regret"]["clients"]["mean"], result["regret"]["clients"]["std"]
+def _regret(result: Mapping[str, Any], comparator: str = "clients") -> tuple[float, float | None]:
+    entry = result["regret"][comparator]
+    if "skipped" in entry:
+        raise ValueError(f"regret against {entry['label']} was left out: {entry['skipped']}")
+    return entry["mean"], entry["std"]
 
 
-def _spread(result: Mapping[str, Any]) -> tuple[float, float | None]:
-    return result["regret"]["clients"]["spread"], None
+def _spread(result: Mapping[str, Any], comparator: str = "clients") -> tuple[float, float | None]:
+    _regret(result, comparator)
+    return result["regret"][comparator]["spread"], None
 
 
 METRICS = {
@@ -366,6 +372,16 @@ METRICS = {
     "client_regret_spread": Metric(
         "regret of the clients, spread", True, _spread, std_of="mean_client_regret"
     ),
+    "mean_client_ridge_regret": Metric(
+        "regret of the clients above ridge in hindsight, mean",
+        True,
+        functools.partial(_regret, comparator="clients_ridge"),
+    ),
+    "client_ridge_regret_spread": Metric(
+        "regret of the clients above ridge in hindsight, spread",
+        True,
+        functools.partial(_spread, comparator="clients_ridge"),
+    ),
 }
 
 
@@ -373,11 +389,13 @@ METRICS = {
 class Variant:
     """One way to make ours: a file of conf/algorithm and its overrides.
 
-    ``algorithm`` is None where omkl has no such learner, ``overrides`` has the cell's too.
+    ``algorithm`` is None where omkl has no such learner, ``overrides`` has the cell's too;
+    ``metric`` is None where it is the cell's.
     """
 
     algorithm: str | None
     overrides: tuple[str, ...]
+    metric: str | None = None
 
 
 @dataclass(frozen=True)
@@ -672,8 +690,12 @@ def _laid_over(earlier: Any, later: Any) -> Any:
 def _variant(key: str, given: Any, overrides: Sequence[str]) -> Variant:
     if not isinstance(given, Mapping):
         return Variant(given, _latest(overrides))
-    _check_keys(given, {"algorithm"}, {"overrides"}, key)
-    return Variant(given["algorithm"], _latest([*overrides, *(given.get("overrides") or ())]))
+    _check_keys(given, {"algorithm"}, {"overrides", "metric"}, key)
+    metric = given.get("metric")
+    if metric is not None and metric not in METRICS:
+        raise ValueError(f"metric {metric!r} is not one of {', '.join(METRICS)}")
+    both = _latest([*overrides, *(given.get("overrides") or ())])
+    return Variant(given["algorithm"], both, metric)
 
 
 def _latest(overrides: Iterable[str]) -> tuple[str, ...]:
@@ -839,7 +861,7 @@ def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) 
     fitting = _fitting(spec, variant, settings, runs)
     complete = [run for run in fitting if run.complete]
     if complete:
-        run, metric = complete[-1], METRICS[spec.metric]
+        run, metric = complete[-1], METRICS[variant.metric or spec.metric]
         ours, std = metric.measure(run.result)
         if not metric.judged:
             return Entry("timed", ours, std, ratio=published / ours, run=run)

@@ -20,12 +20,14 @@ Symbols  eta    step size of theta, > 0, a schedule
 Cost     a client: O(N D d + N log N) time a round, O(N D d) memory, 2 M D numbers sent;
          the server: O(K M D) time a round.
 Bound    theorem 1: each client's regret against its best kernel is at most
-         ln N / eta_k + eta_k T / 2; losses in [0, 1].
-Differs  from the paper: none. Readings: the bins are cut by the weights before this round's
-         update, as (8) has it; of equal weights the kernel of the smaller index comes first;
-         bins are cut by weight for xi = 1 too, where the paper says that nothing needs to be
-         sorted, since algorithm 1 does. The released module has one step size for theta and
-         the weights.
+         ln N / eta_k + eta_k T / 2; losses in [0, 1]. Theorem 2: the server's regret against
+         the best function for all clients, see ``omkl.federated.theorems``.
+Differs  from the paper: none. Where clients have streams of unequal length, which the paper
+         does not speak of, K in (10) counts those that have a sample in the round. Readings:
+         the bins are cut by the weights before this round's update, as (8) has it; of equal
+         weights the kernel of the smaller index comes first; bins are cut by weight for xi = 1
+         too, where the paper says that nothing needs to be sorted, since algorithm 1 does. The
+         released module has one step size for theta and the weights.
 """
 
 from __future__ import annotations
