@@ -30,6 +30,7 @@ SETTINGS = {
     "omkl_aks": STEPS | SUBSETS,
     "amkl": STEPS | ASKING,
     "amkl_aks": STEPS | SUBSETS | ASKING,
+    "amkl_random": STEPS | dict(rate=0.4, M=2),
 }
 
 
@@ -112,6 +113,22 @@ def test_amkl():
         assert y_hat == pytest.approx(paper.predict(V, f), rel=1e-12)
         some_asked = any(history[-2:])  # sum of a over the last M rounds, none before the first
         assert asked == (not (some_asked and paper.confident(V, f)))
+        history.append(asked)
+        if asked:
+            paper.learn(x, y)
+    assert history[0] and 0 < sum(history) < len(history)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_amkl_random(seed):
+    ours = learner("amkl_random", seed)
+    paper, history = Paper(ours), []
+    for _, x, y, V, f, y_hat, asked in rounds(ours):
+        assert sorted(V) == list(range(P))
+        np.testing.assert_allclose(f, paper.outputs(x), rtol=1e-11, atol=1e-14)
+        assert y_hat == pytest.approx(paper.predict(V, f), rel=1e-12)
+        forced = not any(history[-2:])  # no label in the last M rounds, none before the first
+        assert asked == (forced or ours.state.coin[0] < 0.4)
         history.append(asked)
         if asked:
             paper.learn(x, y)
@@ -220,6 +237,22 @@ RAKER = dict(eta="1/sqrt(T)", lam=1e-2)
 
 def test_amkl_that_is_never_confident_is_raker(data):
     assert same(case("amkl", eta_c=0.0), case("raker", **RAKER), data).asked.all()
+
+
+def test_amkl_random_that_always_asks_is_raker(data):
+    assert same(case("amkl_random", rate=1.0), case("raker", **RAKER), data).asked.all()
+
+
+@pytest.mark.parametrize("M", [1, 2, 5])
+def test_random_labels_are_as_many_as_the_docstring_says(M, data):
+    """A gap lasts (1 - (1 - r)^(M + 1)) / r rows on average: 1 / (2 - r) of the labels, M = 1."""
+    shares = {r: case("amkl_random", rate=r, M=M).partial_fit(*data).asked for r in (0.1, 0.5, 0.9)}
+    for r, asked in shares.items():
+        share = r / (1 - (1 - r) ** (M + 1))
+        assert abs(asked.mean() - share) < 4 * math.sqrt(share * (1 - share) / len(asked))
+        assert M > 1 or share == pytest.approx(1 / (2 - r))
+    none = case("amkl_random", rate=0.0, M=M).partial_fit(*data).asked
+    np.testing.assert_array_equal(none, np.arange(len(none)) % (M + 1) == 0)
 
 
 def test_amkl_aks_that_keeps_all_kernels_is_amkl(data):
