@@ -201,7 +201,7 @@ def _summary(filled: Sequence[Filled], times: Mapping[str, float]) -> list[Block
     total: dict[str, list[Entry]] = {variant: [] for variant in VARIANTS}
     n_any = 0
     for table in filled:
-        judged = [c for c in table.all_cells if tables.METRICS[c.spec.metric].judged]
+        judged = [c for c in table.all_cells if c.spec.judged]
         one = sum(any(e.verdict == "reproduced" for e in c.entries.values()) for c in judged)
         n_any += one
         texts = []

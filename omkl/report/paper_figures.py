@@ -151,7 +151,7 @@ def against_selected(tables: Sequence[Filled], metric: str, folder: Path, name: 
         for index, learner in enumerate(learners):
             looks = style.look(index)
             line = [c for c in cells if c.spec.dataset == dataset and c.spec.algorithm == learner]
-            published = [(c.spec.where["M"], c.published) for c in line]
+            published = [(c.spec.where["M"], c.published) for c in line if c.published is not None]
             shown = [c.written.ours for c in line if c.written.ours is not None]
             values = [*(y for _, y in published), *shown]
             low, high = min(low, *values), max(high, *values)
