@@ -12,7 +12,7 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, engine
+from omkl import algorithms, checks, engine, reproduce, runner
 from omkl.algorithms.omkl_aks import collection, measure
 from omkl.checks import DICTIONARY, Case, default_settings
 from omkl.engine import Learner, Schedule
@@ -287,6 +287,30 @@ def test_a_label_that_was_not_asked_for_changes_nothing(data):
     after = (*ours.state.model, ours.state.log_w)
     for a, b in zip(before, after, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_regret_15_is_counted_over_all_rounds_against_the_best_kernel_of_45(tmp_path):
+    """Cumulative squared error above that of the best theta*, labelled or not."""
+    lam, T, D = 0.01, 300, 5
+    flat = ["algorithm=amkl", "algorithm.eta_c=0.1", f"regret.lam={lam}", f"dataset.rows={T}"]
+    flat += ["kernels=gaussian17", f"D={D}", "seeds=1", "tracking=none", "figures=false"]
+    config = reproduce.configuration([*flat, f"outputs={tmp_path}"])
+    outcome, job = runner.run(config), runner.prepare(config)
+    x, y = next(iter(job.stream.blocks(T)))
+    omega = engine.draw_features(job.dictionary, x.shape[1], D, 0).omega
+    best = (math.inf, 0.0)
+    for i in range(len(omega)):
+        angle = x @ omega[i]
+        z = np.concatenate([np.sin(angle), np.cos(angle)], axis=1) / math.sqrt(D)
+        # (45): the sum over t of (theta'z - y)^2 + lam ||theta||^2, as least squares with 2 D rows.
+        rows = np.concatenate([z, math.sqrt(lam * T) * np.eye(2 * D)])
+        theta = np.linalg.lstsq(rows, np.concatenate([y, np.zeros(2 * D)]), rcond=None)[0]
+        errors = np.sum((z @ theta - y) ** 2)
+        best = min(best, (errors + lam * T * theta @ theta, errors))
+    result = outcome.run.result
+    assert result["al_efficiency"] < 1.0
+    ours = T * result["mse_mean"] - best[1]
+    assert result["regret"]["ridge_features"]["mean"] == pytest.approx(ours, rel=1e-8)
 
 
 # --- OMKL-B ---------------------------------------------------------------------------------------

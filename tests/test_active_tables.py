@@ -6,9 +6,10 @@ import json
 
 import numpy as np
 import pytest
+import search_active
 from omegaconf import OmegaConf
 
-from omkl import algorithms, kernels, params
+from omkl import algorithms, checks, kernels, params
 from omkl.cli import conf_folder
 from omkl.datasets import catalogue, download, open_stream
 from omkl.engine import Learner
@@ -154,6 +155,30 @@ def test_tradeoff_draws_random_labels_beside_those_that_were_chosen(queried, tmp
 def test_figures_of_the_page_without_runs_are_none(tmp_path):
     filled = {path.stem: tables.fill(tables.load_table(path), []) for path in TABLES.values()}
     assert paper_figures.active(filled, tmp_path) == []
+
+
+def test_the_search_of_exact_rows_learns_as_the_algorithms_do():
+    """Its eight rows at several steps at once; coefficients fade as those of OMKL-B."""
+    X, y = checks.stream(200)
+    some = checks.DICTIONARY[:2]
+    settings = [("0.5/sqrt(t)", 0.0), ("1/sqrt(T)", 0.0), ("0.3", 0.1)]
+    found = search_active.exact_errors(X, y, some, settings)
+
+    def mse(name, dictionary, **own):
+        algorithm = algorithms.load(name)
+        built = params.build(algorithm.Params, own, len(y), {"N": len(dictionary), "D": 1})
+        trace = Learner(algorithm, built, dictionary, X.shape[1], 1, 0).partial_fit(X, y)
+        return pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-10)
+
+    for s, (eta, lam) in enumerate(settings):
+        assert found["omkl_b"][s] == mse("omkl_b", some, eta=eta, lam=lam, beta=0.5, budget=50)
+        if lam == 0.0:
+            assert found["omkl"][s] == mse("omkr", some, eta=eta, beta=0.5)
+            assert found["kl_rbf(10)"][s] == mse("rbf", some, eta=eta, bandwidth=20.0)
+            assert found["poly3"][s] == mse("poly", some, eta=eta, degree=3)
+        for row in ("kl_rbf(0.1)", "linear"):  # one kernel, and a budget that is never full
+            one = (search_active.SINGLE[row],)
+            assert found[row][s] == mse("omkl_b", one, eta=eta, lam=lam, beta=0.5, budget=len(y))
 
 
 @pytest.mark.parametrize("dataset", ["air_quality", "toms", "twitter"])

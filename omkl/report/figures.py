@@ -444,7 +444,7 @@ def tradeoff(
     panels.append(("al_efficiency", mse))
     with style.applied():
         height = 2.9 * len(datasets) + 0.25 * math.ceil(len(order) / 3)
-        figure = Figure(figsize=(WIDTH * len(panels) / 2.5, height))
+        figure = Figure(figsize=(WIDTH * max(2, len(panels)) / 2, height))
         grid = figure.subplots(len(datasets), len(panels), squeeze=False)
         handles: dict[tuple[str, int], Artist] = {}
         for row, dataset in zip(grid, datasets, strict=True):
