@@ -37,7 +37,7 @@ WIDE = tuple(
 )
 INPUTS, FEATURES, ROUNDS = 3, 8, 400
 # With these every kernel is evaluated and predicts, and every label is asked for.
-FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0}
+FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0, "rate": 1.0}
 
 
 class Check(NamedTuple):

@@ -7,6 +7,7 @@ import datetime
 import functools
 import hashlib
 import io
+import math
 import os
 import platform
 import shutil
@@ -349,7 +350,7 @@ def run(
     folder = folder_of(config)
     try:
         numbers = numbers_stamp(job.stream.provenance)
-        notes: list[str] = []
+        notes = _expansive_steps(job)
         earlier = Run(folder)
         if _is_complete(earlier) and not config["force"]:
             if earlier.result.get("numbers") == numbers:
@@ -627,12 +628,47 @@ def _require_finite(job: Job, recorder: Recorder) -> None:
         for name, value in zip(job.params._fields, job.params, strict=True)
         if isinstance(value, Schedule) and name.startswith("eta") and name in given
     ]
+    notes = _expansive_steps(job)
     raise FloatingPointError(
         f"by round {recorder.n_rounds} the predictions of {given['name']} are no longer finite "
         f"(seeds {', '.join(map(str, bad))}): the steps are too large for this stream. Reduce "
         f"{' or '.join(steps) or 'the step size'}; importance weights divide steps by small "
-        "probabilities, so more exploration helps as well"
+        "probabilities, so more exploration helps as well" + "".join(f". {n}" for n in notes)
     )
+
+
+def _expansive_steps(job: Job | FederatedJob) -> list[str]:
+    """One text if the learner's steps are too large for gradient descent to settle, else none.
+
+    With features of norm 1 a step on (theta'z - y)^2 + lam ||theta||^2 multiplies theta's part
+    along z by 1 - 2 eta (1 + lam); above eta = 1 / (1 + lam) that is beyond -1. Importance
+    weights, which make steps larger still, are not counted, and federations are not looked at.
+    """
+    if isinstance(job, FederatedJob) or job.algorithm.task != "regression":
+        return []
+    own = job.params._asdict()
+    random_features = not (job.algorithm.exact or job.algorithm.represent)
+    if not (random_features and isinstance(own.get("eta"), Schedule) and "lam" in own):
+        return []
+    eta, bound = own["eta"], 1.0 / (1.0 + own["lam"])
+    T, given = job.stream.n_rounds, str(job.config["algorithm"]["eta"])
+    if eta.scale <= bound:
+        return []
+    # The first round of a schedule in t whose step is small enough; none of a constant.
+    settled = math.inf if eta.power == 0.0 else (eta.scale / bound) ** (-1.0 / eta.power)
+    always = settled > (T or math.inf) or settled == math.inf
+    rounds = "every round" if always else f"rounds 1 to {math.ceil(settled) - 1}"
+    at_T = f" at T = {T}" if "T" in given else ""
+    text = (
+        f"algorithm.eta={given} is {eta.scale:.3g}{at_T}; with lam={own['lam']:g} any step above "
+        f"{bound:.4g} is expansive: it multiplies theta along the row's features by "
+        f"{1.0 - 2.0 * eta.scale / bound:.3g}, and errors grow where rows are alike, in {rounds}"
+    )
+    if "T" in given:
+        one, four = (params.parse_schedule(given, n).scale for n in (1, 4))
+        needed = math.ceil((one / bound) ** (-math.log(4.0) / math.log(four / one)))
+        text += f". This eta is for T of at least {needed}"
+    return [text]
 
 
 @contextlib.contextmanager

@@ -1,19 +1,30 @@
 """Search for the settings behind the numbers of Hong and Chae that their text does not give.
 
-    python scripts/search_active.py [--outputs outputs] [--seeds 1] [--final-seeds 20] [--quick]
+    python scripts/search_active.py [GRID ..] [--outputs outputs] [--seeds 1] [--final-seeds 20]
+                                    [--quick]
 
-Every point of the grid is run on the five data sets of table III that are there and ranked by
-its distance: the mean of |ours / published - 1| over the errors of Raker, AMKL, OMKL-AKS and
-AMKL-AKS, and over the label efficiency of AMKL and AMKL-AKS (that of the others is 1 always).
+There are two grids. ``features`` is for the learners on random features. Every point is run on
+the five data sets of table III that are there and ranked by its distance: the mean of |ours /
+published - 1| over the errors of Raker, AMKL, OMKL-AKS and AMKL-AKS, and over the label
+efficiency of AMKL and AMKL-AKS (that of the others is 1 always).
 
 step        of theta, times 1/sqrt(T): 1 (the text) or 50, what features without 1/sqrt(D) do
 weights     step of the weights, times 1/sqrt(T): 1 (the text), 7 (their root) or 50
 lam         regularisation (the text: 0.01)
 frequencies independent (the text), or orthogonal in blocks of d
 criterion   of AMKL-AKS: the maximum of (33) over all kernels (the text) or those of the subset
-plant       target of naval_decay: scaled to [0, 1], or as in the file
+plant       target of naval_decay: as in the file (the text scales nothing), or scaled to [0, 1]
 
-Writes search/active.csv and .md under the outputs folder. Eight minutes on two cores.
+``exact`` is for the eight rows of table II with exact kernels, of which the text states neither
+step nor penalty. They share one step and one penalty, and are ranked by the mean of |ours /
+published - 1| over all their errors.
+
+step        of the coefficients, a constant, over sqrt(T), or over sqrt(t)
+lam         coefficients fade by 1 - step lam a round (Kivinen, Smola and Williamson); 0: they stay
+plant       as above
+
+Writes search/active.csv, active_exact.csv and an .md beside each under the outputs folder. Eight
+minutes on two cores for the first grid; ten minutes of one core for the second.
 """
 
 from __future__ import annotations
@@ -24,7 +35,7 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,6 +48,7 @@ from omkl.datasets import catalogue, open_stream
 from omkl.engine import Learner, draw_features
 from omkl.features import RandomFeatures
 from omkl.kernels import Kernel
+from omkl.params import parse_schedule
 from omkl.report.tables import published_numbers
 from omkl.runner import default_threads
 
@@ -49,14 +61,14 @@ TEXT = {
     "lam": 1e-2,
     "frequencies": "independent",
     "criterion": "all",
-    "plant": "scaled",
+    "plant": "as in the file",
 }
 
 
 def grid() -> Iterator[dict[str, Any]]:
     """The text, the text with the other target, and everything around the large step."""
     yield TEXT
-    yield TEXT | {"plant": "as in the file"}
+    yield TEXT | {"plant": "scaled"}
     for weights, lam, frequencies, criterion in itertools.product(
         (1, 7, 50),
         (1e-2, 5e-3, 2e-3, 1e-3, 5e-4, 2e-4),
@@ -178,13 +190,169 @@ def write(lines: list[dict[str, Any]], final: dict[str, Any], seeds: int, folder
     print(f"{folder / 'active'}.md, .csv")
 
 
+# --- exact kernels ---------------------------------------------------------------------------
+
+BUDGET = 50  # rows that OMKL-B holds
+BETA = 0.5  # discount of the weights of OMKL and OMKL-B, as in conf/algorithm
+STEPS = (
+    *("0.01", "0.03", "0.1", "0.3", "1"),
+    *("0.1/sqrt(T)", "1/sqrt(T)", "3/sqrt(T)", "10/sqrt(T)"),
+    *("0.1/sqrt(t)", "0.3/sqrt(t)", "1/sqrt(t)"),
+)
+PENALTIES = (0.0, 1e-2, 0.1, 0.5)
+SINGLE = {  # row of table II: its kernel
+    "kl_rbf(0.1)": Kernel("gaussian", 0.1),
+    "kl_rbf(1)": Kernel("gaussian", 1.0),
+    "kl_rbf(10)": Kernel("gaussian", 10.0),
+    "linear": Kernel("polynomial", 1.0),
+    "poly2": Kernel("polynomial", 2.0),
+    "poly3": Kernel("polynomial", 3.0),
+}
+EXACT = (*SINGLE, "omkl", "omkl_b")
+NOTHING = 1e-100  # coefficients below it are dropped: numbers below 1e-308 are slow
+BLOCK = 128  # rows whose kernels with all earlier ones are computed together
+
+
+def exact_errors(
+    X: np.ndarray, y: np.ndarray, some: tuple[Kernel, ...], settings: list[tuple[str, float]]
+) -> dict[str, np.ndarray]:
+    """MSE of the eight rows at S pairs of step and penalty, each row (S,).
+
+    X (T, d), y (T,); ``some`` are the kernels of OMKL and OMKL-B. All pairs learn at once: a
+    kernel value is computed one time for all of them.
+    """
+    every = tuple(dict.fromkeys((*SINGLE.values(), *some)))
+    single = {row: every.index(kernel) for row, kernel in SINGLE.items()}
+    several = [every.index(kernel) for kernel in some]
+    K, N, T, S = len(every), len(some), len(y), len(settings)
+    schedules = [parse_schedule(step, T) for step, _ in settings]
+    scale, power = np.array(schedules).T
+    lam = np.array([penalty for _, penalty in settings])
+    alpha, held = np.zeros((K, T, S)), np.zeros((N, T, S))  # of all rows; of OMKL-B's
+    log_w, log_w_held = np.zeros((N, S)), np.zeros((N, S))
+    total = {row: np.zeros(S) for row in EXACT}
+    for start in range(0, T, BLOCK):
+        stop = min(T, start + BLOCK)
+        gram = np.stack([kernel.gram(X[start:stop], X[:stop]) for kernel in every])
+        f_of_past = gram[:, :, :start] @ alpha[:, :start]
+        faded = np.ones(S)  # of the coefficients before the block, by now
+        for t in range(start, stop):
+            eta = scale * (t + 1.0) ** power
+            now = gram[:, t - start]
+            f = faded * f_of_past[:, t - start]
+            f += np.matmul(now[:, None, start:t], alpha[:, start:t])[:, 0]
+            kept = slice(max(0, t - BUDGET), t)
+            f_held = np.matmul(now[several][:, None, kept], held[:, kept])[:, 0]
+            for row, k in single.items():
+                total[row] += (f[k] - y[t]) ** 2
+            for row, outputs, weights in (
+                ("omkl", f[several], log_w),
+                ("omkl_b", f_held, log_w_held),
+            ):
+                w = np.exp(weights - weights.max(axis=0))
+                total[row] += ((w * outputs).sum(axis=0) / w.sum(axis=0) - y[t]) ** 2
+                weights += math.log(BETA) * (outputs - y[t]) ** 2
+            fade = 1.0 - eta * lam
+            faded *= fade
+            alpha[:, start:t] *= fade
+            held[:, kept] *= fade
+            alpha[:, t] = -eta * (f - y[t])
+            held[:, t] = -eta * (f_held - y[t])
+        alpha[:, :start] *= faded
+        alpha[:, :stop][np.abs(alpha[:, :stop]) < NOTHING] = 0.0
+    return {row: errors / T for row, errors in total.items()}
+
+
+def exact_lines(few: bool) -> tuple[list[dict[str, Any]], dict[tuple[str, str], float]]:
+    """A line a point of the exact grid, nearest first, and the published numbers of its cells."""
+    wanted = {
+        (r["algorithm"], r["dataset"]): float(r["value"])
+        for r in published_numbers()
+        if (r["paper"], r["table"], r["metric"]) == ("active-mkl", "II", "mse_e3")
+        and r["algorithm"] in EXACT
+        and r["dataset"] in DATASETS
+    }
+    settings = list(itertools.product(STEPS, PENALTIES))[: 3 if few else None]
+    some = dictionary("gaussian17")
+    measured: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+    for dataset in DATASETS:
+        for plant in ("scaled", "as in the file") if dataset == "naval_decay" else ("scaled",):
+            start = time.perf_counter()
+            with np.errstate(all="ignore"):  # steps that diverge have an infinite distance
+                measured[dataset, plant] = exact_errors(*rows(dataset, plant), some, settings)
+            print(f"exact kernels on {dataset}: {time.perf_counter() - start:.0f} s", flush=True)
+    lines = []
+    for plant, (s, (step, lam)) in itertools.product(
+        ("scaled", "as in the file"), enumerate(settings)
+    ):
+        cells = {
+            (row, dataset): 1e3
+            * float(measured[dataset, plant if dataset == "naval_decay" else "scaled"][row][s])
+            for row, dataset in wanted
+        }
+        away = {key: abs(cells[key] / value - 1.0) for key, value in wanted.items()}
+        line: dict[str, Any] = {"step": step, "lam": lam, "plant": plant}
+        line["distance"] = _mean(away.values())
+        for row in EXACT:
+            line[f"distance {row}"] = _mean(x for key, x in away.items() if key[0] == row)
+        lines.append(line | {" ".join(key): value for key, value in cells.items()})
+    lines.sort(key=lambda line: line["distance"])
+    return lines, wanted
+
+
+def _mean(values: Iterable[float]) -> float:
+    """inf where a step has diverged."""
+    mean = float(np.mean(list(values)))
+    return mean if math.isfinite(mean) else math.inf
+
+
+def write_exact(
+    lines: list[dict[str, Any]], wanted: dict[tuple[str, str], float], folder: Path
+) -> None:
+    """active_exact.csv for the page; active_exact.md with the nearest point of every row too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shown = [k for k in lines[0] if k in ("step", "lam", "plant") or k.startswith("distance")]
+    with (folder / "active_exact.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=shown, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(lines)
+    text = [f"# Search for step and penalty of the exact rows: {len(lines)} points", ""]
+    text += ["| " + " | ".join(["rank", *shown]) + " |", "|---" * (len(shown) + 1) + "|"]
+    for rank, line in enumerate(lines, start=1):
+        cells = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in map(line.get, shown))
+        text.append("| " + " | ".join([str(rank), *cells]) + " |")
+    text += ["", "## Every row at its own nearest point, and at that of all", ""]
+    text += [
+        "| row | data set | published | own nearest | of all | its step | its lam |",
+        "|---" * 7 + "|",
+    ]
+    for row, dataset in wanted:
+        own = min(lines, key=lambda line: line[f"distance {row}"])
+        numbers = (wanted[row, dataset], own[f"{row} {dataset}"], lines[0][f"{row} {dataset}"])
+        texts = (row, dataset, *(f"{x:.4g}" for x in numbers), own["step"], f"{own['lam']:g}")
+        text.append("| " + " | ".join(texts) + " |")
+    (folder / "active_exact.md").write_text("\n".join(text) + "\n")
+    print(f"{folder / 'active_exact'}.md, .csv")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    grids = ("features", "exact")
+    parser.add_argument("grids", nargs="*", metavar="GRID", help=f"default: {', '.join(grids)}")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--seeds", type=int, default=1, help="seeds a cell (default: 1)")
     parser.add_argument("--final-seeds", type=int, default=20, help="of the nearest (default: 20)")
     parser.add_argument("--quick", action="store_true", help="the first three points")
     arguments = parser.parse_args()
+    for name in arguments.grids:
+        if name not in grids:
+            parser.error(f"there is no grid {name}; there are: {', '.join(grids)}")
+    folder = arguments.outputs / "search"
+    if "exact" in (arguments.grids or grids):
+        write_exact(*exact_lines(arguments.quick), folder)
+        searches.note([folder / "active_exact.csv"], __file__, parser, arguments)
+    if "features" not in (arguments.grids or grids):
+        return
     start, lines = time.perf_counter(), []
     points = list(grid())[: 3 if arguments.quick else None]
     with ThreadPoolExecutor(default_threads()) as pool:
@@ -198,7 +366,6 @@ def main() -> None:
         nearest = {key: lines[0][key] for key in TEXT}
         final = evaluate(nearest, arguments.final_seeds, pool)
     print(f"{len(lines)} points in {time.perf_counter() - start:.0f} s")
-    folder = arguments.outputs / "search"
     write(lines, final, arguments.final_seeds, folder)
     searches.note([folder / "active.csv"], __file__, parser, arguments)
 

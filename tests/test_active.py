@@ -12,7 +12,7 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, engine
+from omkl import algorithms, checks, engine, reproduce, runner
 from omkl.algorithms.omkl_aks import collection, measure
 from omkl.checks import DICTIONARY, Case, default_settings
 from omkl.engine import Learner, Schedule
@@ -30,6 +30,7 @@ SETTINGS = {
     "omkl_aks": STEPS | SUBSETS,
     "amkl": STEPS | ASKING,
     "amkl_aks": STEPS | SUBSETS | ASKING,
+    "amkl_random": STEPS | dict(rate=0.4, M=2),
 }
 
 
@@ -112,6 +113,22 @@ def test_amkl():
         assert y_hat == pytest.approx(paper.predict(V, f), rel=1e-12)
         some_asked = any(history[-2:])  # sum of a over the last M rounds, none before the first
         assert asked == (not (some_asked and paper.confident(V, f)))
+        history.append(asked)
+        if asked:
+            paper.learn(x, y)
+    assert history[0] and 0 < sum(history) < len(history)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_amkl_random(seed):
+    ours = learner("amkl_random", seed)
+    paper, history = Paper(ours), []
+    for _, x, y, V, f, y_hat, asked in rounds(ours):
+        assert sorted(V) == list(range(P))
+        np.testing.assert_allclose(f, paper.outputs(x), rtol=1e-11, atol=1e-14)
+        assert y_hat == pytest.approx(paper.predict(V, f), rel=1e-12)
+        forced = not any(history[-2:])  # no label in the last M rounds, none before the first
+        assert asked == (forced or ours.state.coin[0] < 0.4)
         history.append(asked)
         if asked:
             paper.learn(x, y)
@@ -222,6 +239,22 @@ def test_amkl_that_is_never_confident_is_raker(data):
     assert same(case("amkl", eta_c=0.0), case("raker", **RAKER), data).asked.all()
 
 
+def test_amkl_random_that_always_asks_is_raker(data):
+    assert same(case("amkl_random", rate=1.0), case("raker", **RAKER), data).asked.all()
+
+
+@pytest.mark.parametrize("M", [1, 2, 5])
+def test_random_labels_are_as_many_as_the_docstring_says(M, data):
+    """A gap lasts (1 - (1 - r)^(M + 1)) / r rows on average: 1 / (2 - r) of the labels, M = 1."""
+    shares = {r: case("amkl_random", rate=r, M=M).partial_fit(*data).asked for r in (0.1, 0.5, 0.9)}
+    for r, asked in shares.items():
+        share = r / (1 - (1 - r) ** (M + 1))
+        assert abs(asked.mean() - share) < 4 * math.sqrt(share * (1 - share) / len(asked))
+        assert M > 1 or share == pytest.approx(1 / (2 - r))
+    none = case("amkl_random", rate=0.0, M=M).partial_fit(*data).asked
+    np.testing.assert_array_equal(none, np.arange(len(none)) % (M + 1) == 0)
+
+
 def test_amkl_aks_that_keeps_all_kernels_is_amkl(data):
     assert not same(case("amkl_aks", delta=0.0), case("amkl"), data).asked.all()
 
@@ -254,6 +287,30 @@ def test_a_label_that_was_not_asked_for_changes_nothing(data):
     after = (*ours.state.model, ours.state.log_w)
     for a, b in zip(before, after, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_regret_15_is_counted_over_all_rounds_against_the_best_kernel_of_45(tmp_path):
+    """Cumulative squared error above that of the best theta*, labelled or not."""
+    lam, T, D = 0.01, 300, 5
+    flat = ["algorithm=amkl", "algorithm.eta_c=0.1", f"regret.lam={lam}", f"dataset.rows={T}"]
+    flat += ["kernels=gaussian17", f"D={D}", "seeds=1", "tracking=none", "figures=false"]
+    config = reproduce.configuration([*flat, f"outputs={tmp_path}"])
+    outcome, job = runner.run(config), runner.prepare(config)
+    x, y = next(iter(job.stream.blocks(T)))
+    omega = engine.draw_features(job.dictionary, x.shape[1], D, 0).omega
+    best = (math.inf, 0.0)
+    for i in range(len(omega)):
+        angle = x @ omega[i]
+        z = np.concatenate([np.sin(angle), np.cos(angle)], axis=1) / math.sqrt(D)
+        # (45): the sum over t of (theta'z - y)^2 + lam ||theta||^2, as least squares with 2 D rows.
+        rows = np.concatenate([z, math.sqrt(lam * T) * np.eye(2 * D)])
+        theta = np.linalg.lstsq(rows, np.concatenate([y, np.zeros(2 * D)]), rcond=None)[0]
+        errors = np.sum((z @ theta - y) ** 2)
+        best = min(best, (errors + lam * T * theta @ theta, errors))
+    result = outcome.run.result
+    assert result["al_efficiency"] < 1.0
+    ours = T * result["mse_mean"] - best[1]
+    assert result["regret"]["ridge_features"]["mean"] == pytest.approx(ours, rel=1e-8)
 
 
 # --- OMKL-B ---------------------------------------------------------------------------------------

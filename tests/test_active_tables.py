@@ -6,13 +6,14 @@ import json
 
 import numpy as np
 import pytest
+import search_active
 from omegaconf import OmegaConf
 
-from omkl import algorithms, kernels, params
+from omkl import algorithms, checks, kernels, params
 from omkl.cli import conf_folder
 from omkl.datasets import catalogue, download, open_stream
 from omkl.engine import Learner
-from omkl.report import figures, paper_figures, tables
+from omkl.report import figures, formats, paper_figures, tables
 from omkl.results import Run
 
 TABLES = {n: conf_folder() / "table" / f"active_table{n}.yaml" for n in (2, 3)}
@@ -26,8 +27,9 @@ def test_recovered_settings_of_a_row_and_of_a_column_add_up():
         own = spec.variants["recovered"].overrides
         assert 'algorithm.eta="50/sqrt(T)"' in own and "algorithm.lam=1e-3" in own
         plant = spec.dataset == "naval_decay"
-        assert ("stream.scaling=none" in own) == plant == (PLANT in own)
-        assert "stream.scaling=whole" in spec.variants["algorithm"].overrides
+        for variant in spec.variants.values():  # nowhere does the paper scale Plant's target
+            assert ("stream.scaling=none" in variant.overrides) == plant
+            assert (PLANT in variant.overrides) == plant
     exact = tables.load_table(TABLES[2]).specs[0]
     assert all(set(spec.variants) == {"algorithm"} for spec in exact)  # nothing to add to
 
@@ -35,8 +37,34 @@ def test_recovered_settings_of_a_row_and_of_a_column_add_up():
 def test_the_sweep_of_figure_2_is_among_the_jobs():
     table = tables.load_table(TABLES[3])
     found = [job for job in tables.jobs(table) if "algorithm.M=5" in job]
-    assert len(found) == 2 * 8 and all(job[1] == "dataset=toms" for job in found)
-    assert {job[0] for job in found} == {"algorithm=amkl", "algorithm=recovered/amkl_aks"}
+    assert len(found) == 2 * 8 + 6 and all(job[1] == "dataset=toms" for job in found)
+    names = ("amkl", "recovered/amkl_aks", "amkl_random")
+    assert {job[0] for job in found} == {f"algorithm={name}" for name in names}
+
+
+def test_random_labels_stand_beside_the_published_rows_and_are_not_judged():
+    table = tables.load_table(TABLES[3])
+    row = table.specs[table.rows.index("Random labels (as AMKL-AKS)")]
+    rates = {}
+    for column, spec in zip(table.columns, row, strict=True):
+        for variant in spec.variants.values():
+            assert variant.algorithm == "amkl_random"
+            (rate,) = [o for o in variant.overrides if o.startswith("algorithm.rate=")]
+            recovered = "algorithm.lam=1e-3" in variant.overrides
+            rates.setdefault((column, recovered), set()).add(rate)
+    assert len(rates) == 6 * 2 and all(len(same) == 1 for same in rates.values())  # MSE and AL_eff
+    filled = tables.fill(table, [])
+    cells = filled.cells[table.rows.index("Random labels (as AMKL-AKS)")]
+    assert {cell.published for cell in cells} == {None}
+    assert len(filled.entries()) == 4 * 12  # the published rows alone
+    assert "| as written" in formats.to_md(filled).split("Random labels (as AMKL-AKS)")[1][:60]
+
+
+def test_a_row_may_name_only_columns_that_there_are():
+    content = OmegaConf.to_container(OmegaConf.load(TABLES[2]))
+    content["rows"][-1]["by_column"]["Tims"] = {"seeds": 3}
+    with pytest.raises(ValueError, match="by_column of AL_eff of random labels names Tims"):
+        tables.load_table(content)
 
 
 def test_without_its_file_a_column_says_no_data(monkeypatch, tmp_path):
@@ -65,6 +93,8 @@ def queried(run_folder_maker, tmp_path):
 
     def make(key, eta_c, M, step, dataset="toms", algorithm="amkl"):
         params = {"eta": "1/sqrt(T)", "eta_g": "1/sqrt(T)", "lam": 0.01, "eta_c": eta_c, "M": M}
+        if algorithm == "amkl_random":
+            params["rate"] = params.pop("eta_c")
         folder = run_folder_maker(tmp_path, algorithm, dataset, key, params=params)
         path = folder / "result.json"
         stored = json.loads(path.read_text())
@@ -107,9 +137,48 @@ def test_tradeoff_needs_two_values_of_eta_c(queried, tmp_path):
     assert [p.name for p in figures.tradeoff(more, tmp_path)] == ["tradeoff.png", "tradeoff.pdf"]
 
 
+def test_tradeoff_draws_random_labels_beside_those_that_were_chosen(queried, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures.style, "save", lambda figure, *a: drawn.append(figure) or [])
+    chosen = [queried(f"0{n}", eta_c, 1, n) for n, eta_c in ((1, 0.0), (2, 1e-3))]
+    at_random = [
+        queried(f"1{n}", rate, 1, n, algorithm="amkl_random") for n, rate in ((1, 1), (2, 0))
+    ]
+    figures.tradeoff([*chosen, *at_random], tmp_path)
+    panels = [[line.get_xdata().tolist() for line in axes.lines] for axes in drawn[0].axes]
+    assert [len(lines) for lines in panels] == [1, 1, 2]  # a rate is no eta_c
+    assert panels[2] == [[1.0, 0.5], [0.5, 1.0]]  # by eta_c and by rate, over the share of labels
+    figures.tradeoff(at_random, tmp_path)
+    assert len(drawn[1].axes) == 1
+
+
 def test_figures_of_the_page_without_runs_are_none(tmp_path):
     filled = {path.stem: tables.fill(tables.load_table(path), []) for path in TABLES.values()}
     assert paper_figures.active(filled, tmp_path) == []
+
+
+def test_the_search_of_exact_rows_learns_as_the_algorithms_do():
+    """Its eight rows at several steps at once; coefficients fade as those of OMKL-B."""
+    X, y = checks.stream(200)
+    some = checks.DICTIONARY[:2]
+    settings = [("0.5/sqrt(t)", 0.0), ("1/sqrt(T)", 0.0), ("0.3", 0.1)]
+    found = search_active.exact_errors(X, y, some, settings)
+
+    def mse(name, dictionary, **own):
+        algorithm = algorithms.load(name)
+        built = params.build(algorithm.Params, own, len(y), {"N": len(dictionary), "D": 1})
+        trace = Learner(algorithm, built, dictionary, X.shape[1], 1, 0).partial_fit(X, y)
+        return pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-10)
+
+    for s, (eta, lam) in enumerate(settings):
+        assert found["omkl_b"][s] == mse("omkl_b", some, eta=eta, lam=lam, beta=0.5, budget=50)
+        if lam == 0.0:
+            assert found["omkl"][s] == mse("omkr", some, eta=eta, beta=0.5)
+            assert found["kl_rbf(10)"][s] == mse("rbf", some, eta=eta, bandwidth=20.0)
+            assert found["poly3"][s] == mse("poly", some, eta=eta, degree=3)
+        for row in ("kl_rbf(0.1)", "linear"):  # one kernel, and a budget that is never full
+            one = (search_active.SINGLE[row],)
+            assert found[row][s] == mse("omkl_b", one, eta=eta, lam=lam, beta=0.5, budget=len(y))
 
 
 @pytest.mark.parametrize("dataset", ["air_quality", "toms", "twitter"])

@@ -319,7 +319,8 @@ def test_every_published_number_of_the_papers_has_one_cell():
         table = tables.load_table(path)
         if table.paper == "federated-pof":  # its tables share numbers: see below
             continue
-        for spec in (spec for line in table.specs for spec in line):
+        compared = (s for line in table.specs for s in line if s.published is not None)
+        for spec in compared:
             cells.append((table.paper, table.table, spec.published, spec.dataset, spec.metric))
             cells[-1] += (str(spec.where["M"]),) if spec.where else ()
     papers = {cell[0] for cell in cells}

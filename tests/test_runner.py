@@ -150,6 +150,39 @@ def test_steps_that_are_too_large_are_told_at_once(start):
     assert Run(outcome.run.folder).result["status"] == "failed"
 
 
+NO_ALGORITHM = tuple(text for text in TINY if not text.startswith("algorithm"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (['algorithm.eta="50/sqrt(T)"', "stream.limit=2505"], "is 0.999 at T = 2505"),
+        (['algorithm.eta="50/sqrt(T)"', "stream.limit=2506"], None),
+        (['algorithm.eta="2/sqrt(t)"', "stream.limit=300"], "by -3, .* in rounds 1 to 4$"),
+        (["algorithm.eta=0.9", "stream.limit=300"], None),
+        (["algorithm.eta=0.9", "algorithm.lam=0.2", "stream.limit=300"], "above 0.8333 .* every"),
+    ],
+)
+def test_expansive_steps_are_told(start, overrides, told):
+    """1 - 2 eta (1 + lam) < -1: eta = 50/sqrt(T), lam = 1e-3 is none for T < 2,506."""
+    flat = ["algorithm=raker", "algorithm.lam=1e-3", "dataset.rows=3000", "seeds=1"]
+    outcome = start(*flat, *overrides, base=NO_ALGORITHM)
+    text = " ".join([*outcome.notes, str(outcome.run.result.get("error"))])
+    if told is None:
+        assert outcome.notes == [] and "expansive" not in text
+    else:
+        assert re.search(told, outcome.notes[0]), text
+        assert "T = " not in told or outcome.notes[0].endswith("This eta is for T of at least 2506")
+
+
+def test_expansive_steps_that_diverge_are_told_with_the_failure(start):
+    flat = ["algorithm=raker", "dataset.rows=1000", "seeds=1"]
+    outcome = start(*flat, 'algorithm.eta="500/sqrt(T)"', base=NO_ALGORITHM)
+    error = outcome.run.result["error"]
+    assert error["type"] == "FloatingPointError"
+    assert "algorithm.eta=500/sqrt(T) is 15.8 at T = 1000" in error["message"], error["message"]
+
+
 # --- resuming ---------------------------------------------------------------------
 
 

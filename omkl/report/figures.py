@@ -425,53 +425,70 @@ def tradeoff(
     name: str = "tradeoff",
     suffixes: Sequence[str] = ("png", "pdf"),
 ) -> list[Path]:
-    """AL_eff and MSE against eta_c, a line a learner and M, a row of panels a data set.
+    """What errors cost in labels, a line a learner and M, a row of panels a data set.
 
-    Nothing where the runs have fewer than two values of eta_c on each data set. eta_c = 0,
-    where every label is bought, stands at the left end of the logarithmic axis.
+    The panels: AL_eff and MSE against eta_c, and MSE against AL_eff, where learners that ask at
+    random have a line as well, over their ``rate``. Nothing where the runs have fewer than two
+    values of eta_c or rate on each data set. eta_c = 0, where every label is bought, stands at
+    the left end of the logarithmic axis.
     """
-    runs = [r for r in runs if r.complete and {"eta_c", "M"} <= r.result["params"].keys()]
     lines: dict[tuple[str, str, int], list[Run]] = {}
     for run in runs:
-        key = (run.result["dataset"], style.name_of(run), int(run.result["params"]["M"]))
-        lines.setdefault(key, []).append(run)
-    lines = {key: found for key, found in lines.items() if len({_eta_c(r) for r in found}) > 1}
+        if run.complete and _dial(run) and "M" in run.result["params"]:
+            key = (run.result["dataset"], style.name_of(run), int(run.result["params"]["M"]))
+            lines.setdefault(key, []).append(run)
+    lines = {key: found for key, found in lines.items() if len(set(map(_turned, found))) > 1}
     if not lines:
         return []
     datasets = list(dict.fromkeys(dataset for dataset, _, _ in lines))
     order = sorted({(learner, M) for _, learner, M in lines})
-    positive = [_eta_c(r) for found in lines.values() for r in found if _eta_c(r) > 0.0]
-    with_zero = any(_eta_c(r) == 0.0 for found in lines.values() for r in found)
-    leftmost = min(positive) / (3.0 if with_zero else 1.0)
-    quantities = (("al_efficiency", 1.0, "AL_eff"), ("mse_mean", 1e3, "MSE × 10⁻³"))
+    dials = [_turned(r) for found in lines.values() for r in found if _dial(r) == "eta_c"]
+    positive = [dial for dial in dials if dial > 0.0]
+    leftmost = min(positive, default=1.0) / (3.0 if 0.0 in dials else 1.0)
+    share, mse = ("al_efficiency", 1.0, "AL_eff"), ("mse_mean", 1e3, "MSE × 10⁻³")
+    panels = [("eta_c", share), ("eta_c", mse)] if positive else []
+    panels.append(("al_efficiency", mse))
     with style.applied():
-        figure = Figure(figsize=(WIDTH, 2.9 * len(datasets) + 0.5))
-        grid = figure.subplots(len(datasets), 2, squeeze=False)
+        height = 2.9 * len(datasets) + 0.25 * math.ceil(len(order) / 3)
+        figure = Figure(figsize=(WIDTH * max(2, len(panels)) / 2, height))
+        grid = figure.subplots(len(datasets), len(panels), squeeze=False)
         handles: dict[tuple[str, int], Artist] = {}
         for row, dataset in zip(grid, datasets, strict=True):
-            for axes, (quantity, unit, label) in zip(row, quantities, strict=True):
+            for axes, (over, (quantity, unit, label)) in zip(row, panels, strict=True):
                 for index, (learner, M) in enumerate(order):
-                    found = sorted(lines.get((dataset, learner, M), []), key=_eta_c)
+                    found = sorted(lines.get((dataset, learner, M), []), key=_turned)
+                    if over == "eta_c":
+                        found = [run for run in found if _dial(run) == "eta_c"]
+                        x = [max(_turned(run), leftmost) for run in found]
+                    else:
+                        x = [run.result["al_efficiency"] for run in found]
                     if not found:
                         continue
-                    x = [max(_eta_c(run), leftmost) for run in found]
                     y = [unit * run.result[quantity] for run in found]
                     (handles[learner, M],) = axes.plot(
                         x, y, label=f"{learner}, M = {M}", **style.look(index)
                     )
+                axes.set(ylabel=label, title=dataset)
+                last = dataset == datasets[-1]
+                if over != "eta_c":
+                    axes.set_xlabel("AL_eff, share of the labels bought" if last else "")
+                    continue
                 style.log_axis(axes.xaxis, leftmost / 1.2, 1.2 * max(positive))
-                if with_zero:
+                if 0.0 in dials:
                     ticks = [leftmost, *(t for t in axes.get_xticks() if t > 3.5 * leftmost)]
                     axes.set_xticks(ticks, ["0", *(f"{t:g}" for t in ticks[1:])])
-                axes.set(ylabel=label, title=dataset)
-                if dataset == datasets[-1]:
-                    axes.set_xlabel("confidence eta_c")
+                axes.set_xlabel("confidence eta_c" if last else "")
         figure.legend(handles=[handles[key] for key in order], loc="outside lower center", ncols=3)
         return style.save(figure, folder, name, suffixes)
 
 
-def _eta_c(run: Run) -> float:
-    return float(run.result["params"]["eta_c"])
+def _dial(run: Run) -> str:
+    """The parameter that says how often a learner asks; "" if it asks always."""
+    return next((name for name in ("eta_c", "rate") if name in run.result["params"]), "")
+
+
+def _turned(run: Run) -> float:
+    return float(run.result["params"][_dial(run)])
 
 
 def _need_complete(run: Run) -> None:

@@ -74,10 +74,10 @@ class Line:
 
 
 def lines_of(cells: Sequence[Cell]) -> list[Line]:
-    """Published, and every variant that one of the cells has."""
+    """Published where anything is, and every variant that one of the cells has."""
     n = len(cells)
     papers = tuple(published_text(cell) for cell in cells)
-    found = [Line("published", papers, ("",) * n, ("published",) * n)]
+    found = [Line("published", papers, ("",) * n, ("published",) * n)] if any(papers) else []
     nothing = Entry("absent", reason="")
     for variant, what in VARIANTS.items():
         if any(variant in cell.entries for cell in cells):
@@ -97,6 +97,8 @@ def _entry_line(what: str, entries: Sequence[Entry]) -> Line:
 
 
 def published_text(cell: Cell) -> str:
+    if cell.published is None:
+        return ""
     return _plus_minus(cell.published, cell.published_std, 2)
 
 
@@ -315,7 +317,7 @@ def to_csv(filled: Filled) -> str:
                 [
                     *(table.paper, table.table, cell.row, cell.column, spec.dataset, spec.metric),
                     *(VARIANTS[variant], spec.variants[variant].algorithm or ""),
-                    cell.published,
+                    "" if cell.published is None else cell.published,
                     *("" if number is None else number for number in numbers),
                     *(entry.verdict, entry.reason),
                     "" if entry.ours is None else len(result["seeds"]),

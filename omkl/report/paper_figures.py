@@ -103,11 +103,16 @@ def active(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
             over_time(queried, folder, f"active_labels{name}", against="labels"),
             f"The learners of table 3, {what}: the same error against the labels bought for it.",
         )
+        drawn += _drawn(
+            regret_over_time(queried, folder, f"active_regret{name}"),
+            f"The learners of table 3, {what}: their regret (15) over time.",
+        )
     swept = [run for table in filled.values() for run in table.swept]
     return drawn + _drawn(
         _shrunk(figures.tradeoff(swept, folder, "active_figure2", ("png",))),
         "Active MKL, figure 2: what eta_c and M trade, at recovered settings. AL_eff is the share "
-        "of the labels that were bought; eta_c = 0 buys all.",
+        "of the labels that were bought; eta_c = 0 buys all. On the right the error against that "
+        "share, beside as many labels bought at random.",
     )
 
 
@@ -151,7 +156,7 @@ def against_selected(tables: Sequence[Filled], metric: str, folder: Path, name: 
         for index, learner in enumerate(learners):
             looks = style.look(index)
             line = [c for c in cells if c.spec.dataset == dataset and c.spec.algorithm == learner]
-            published = [(c.spec.where["M"], c.published) for c in line]
+            published = [(c.spec.where["M"], c.published) for c in line if c.published is not None]
             shown = [c.written.ours for c in line if c.written.ours is not None]
             values = [*(y for _, y in published), *shown]
             low, high = min(low, *values), max(high, *values)

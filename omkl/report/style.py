@@ -34,6 +34,7 @@ TITLES = {
     "omkl_aks": "OMKL-AKS",
     "amkl": "AMKL",
     "amkl_aks": "AMKL-AKS",
+    "amkl_random": "random labels",
     "omkl_b": "OMKL-B",
     "omkc_da_p1": "OMKC DA-P(1)",
     "omkc_da_p1_doubling": "OMKC DA-P(1), doubling",

@@ -14,7 +14,8 @@ A file of conf/table
 
 A cell's settings come from the table, then its row, then its column:
 
-    published, where  the algorithm in published.csv; further columns of it, as {M: 10}
+    published, where  the algorithm in published.csv; further columns of it, as {M: 10}; null
+                      for a row of ours that the paper lacks, which is shown and not judged
     metric            mse_e3 | al_efficiency | runtime_s | mean_client_regret |
                       client_regret_spread | mean_client_ridge_regret |
                       client_ridge_regret_spread
@@ -30,7 +31,8 @@ A cell's settings come from the table, then its row, then its column:
 Each of the three is the name of a file of conf/algorithm, or ``{algorithm: that name,
 overrides: [..], metric: ..}`` with overrides of its own and, where this variant measures the
 published number in another way, a metric; a row or column may have these alone, for the
-algorithm that another one names.
+algorithm that another one names. A row may have ``by_column``: more of these settings by the
+label of a column, which count last.
 
 A table may have ``sweeps`` for figures: a list of ``{dataset, algorithms, overrides, seeds,
 vary: {setting: [values]}}``, every combination of which is run besides.
@@ -405,13 +407,18 @@ class Spec:
     ``variants`` has, in the order of ``VARIANTS``, those that there are; the first always.
     """
 
-    published: str
+    published: str | None
     dataset: str
     metric: str
     where: Mapping[str, Any]
     overrides: tuple[str, ...]
     seeds: int
     variants: Mapping[str, Variant]
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a published number, and of a kind that gets a verdict."""
+        return self.published is not None and METRICS[self.metric].judged
 
     @property
     def algorithm(self) -> str | None:
@@ -460,9 +467,10 @@ class Entry:
     """Our number for a cell, in the published unit.
 
     ``verdict`` is "reproduced", "close", "differs", "scatters", "timed" (a run time),
-    "missing", "no data", "failed" or "absent" (the algorithm is not in omkl); ``reason`` says
-    more about the last four. ``difference`` is in per cent of the published number, for a run
-    time ``ratio`` is published over ours; ``std`` is over our seeds, ``margin`` of ``margin``.
+    "unpublished" (there is nothing to compare it with), "missing", "no data", "failed" or
+    "absent" (the algorithm is not in omkl); ``reason`` says more about the last four.
+    ``difference`` is in per cent of the published number, for a run time ``ratio`` is published
+    over ours; ``std`` is over our seeds, ``margin`` of ``margin``.
     """
 
     verdict: str
@@ -477,16 +485,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Cell:
-    """A published number and ours, an entry a variant of its spec.
+    """A published number, None in a row that the paper lacks, and ours, an entry a variant.
 
     ``identity`` is the number itself: paper, algorithm, dataset, M, D, metric and value as
-    published. Cells of two tables that show one number have the same.
+    published. Cells of two tables that show one number have the same; it is empty without one.
     """
 
     row: str
     column: str
     spec: Spec
-    published: float
+    published: float | None
     published_std: float | None
     entries: Mapping[str, Entry]
     identity: tuple[str, ...]
@@ -517,7 +525,7 @@ class Filled:
     @property
     def judged(self) -> list[Cell]:
         """The cells that get a verdict."""
-        return [cell for cell in self.all_cells if METRICS[cell.spec.metric].judged]
+        return [cell for cell in self.all_cells if cell.spec.judged]
 
     def entries(self, variant: str = WRITTEN) -> list[Entry]:
         """Our numbers of the cells that get a verdict, those of absent algorithms included."""
@@ -601,11 +609,16 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
         spec = dict(loaded)
     keys = {"name", "title", "paper", "table", "columns", "rows"}
     _check_keys(spec, keys, {"footnotes", "sweeps"} | _CELL_KEYS, "the table")
-    for what in ("row", "column"):
+    for what, more in (("row", {"by_column"}), ("column", set())):
         for line in spec[f"{what}s"]:
-            _check_keys(line, {"label"}, _CELL_KEYS, f"a {what}")
+            _check_keys(line, {"label"}, _CELL_KEYS | more, f"a {what}")
     rows = tuple(str(row["label"]) for row in spec["rows"])
     columns = tuple(str(column["label"]) for column in spec["columns"])
+    for row in spec["rows"]:
+        unknown = set(row.get("by_column") or ()) - set(columns)
+        if unknown:
+            named = ", ".join(sorted(unknown))
+            raise ValueError(f"by_column of {row['label']} names {named}: no column")
     footnotes = []
     for note in spec.get("footnotes") or ():
         _check_keys(note, {"text"}, {"rows", "columns"}, "a footnote")
@@ -626,7 +639,8 @@ def load_table(source: str | Path | Mapping[str, Any]) -> Table:
         rows=rows,
         columns=columns,
         specs=tuple(
-            tuple(_spec(spec, row, column) for column in spec["columns"]) for row in spec["rows"]
+            tuple(_spec(spec, row, column, _own(row, column)) for column in spec["columns"])
+            for row in spec["rows"]
         ),
         footnotes=tuple(footnotes),
         sweeps=tuple(_sweep(given) for given in spec.get("sweeps") or ()),
@@ -649,8 +663,15 @@ def _sweep(given: Mapping[str, Any]) -> Sweep:
     return Sweep(given["dataset"], given.get("seeds", 1), tuple(variants))
 
 
+def _own(row: Mapping[str, Any], column: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a row says of one column."""
+    own: Mapping[str, Any] = (row.get("by_column") or {}).get(column["label"], {})
+    _check_keys(own, set(), _CELL_KEYS, f"by_column of {row['label']}")
+    return own
+
+
 def _spec(*sources: Mapping[str, Any]) -> Spec:
-    """The settings of a cell from its table, row and column; the later count."""
+    """The settings of a cell from its table, row, column and ``by_column``; the later count."""
     values: dict[str, Any] = {"seeds": 1}
     chosen: dict[str, Any] = {}
     where: dict[str, Any] = {}
@@ -812,8 +833,10 @@ def published_numbers() -> tuple[dict[str, str], ...]:
         return tuple(csv.DictReader(file))
 
 
-def _published(table: Table, spec: Spec) -> tuple[float, float | None]:
-    """The published number of a cell and its deviation."""
+def _published(table: Table, spec: Spec) -> tuple[float | None, float | None]:
+    """The published number of a cell and its deviation, None where there is none."""
+    if spec.published is None:
+        return None, None
     line = _published_line(table, spec)
     if METRICS[spec.metric].std_of is not None:
         return float(line["std"]), None
@@ -821,6 +844,8 @@ def _published(table: Table, spec: Spec) -> tuple[float, float | None]:
 
 
 def _identity(table: Table, spec: Spec) -> tuple[str, ...]:
+    if spec.published is None:
+        return ()
     line = _published_line(table, spec)
     value = line["value" if METRICS[spec.metric].std_of is None else "std"]
     where = (line[name] for name in ("algorithm", "dataset", "M", "D"))
@@ -854,7 +879,7 @@ def _cell(table: Table, row: str, column: str, spec: Spec, runs: Sequence[Run]) 
     return Cell(row, column, spec, value, value_std, entries, _identity(table, spec))
 
 
-def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) -> Entry:
+def _entry(spec: Spec, variant: Variant, published: float | None, runs: Sequence[Run]) -> Entry:
     settings = _settings(variant)
     if settings is None:
         return Entry("absent", reason=ABSENT)
@@ -863,6 +888,8 @@ def _entry(spec: Spec, variant: Variant, published: float, runs: Sequence[Run]) 
     if complete:
         run, metric = complete[-1], METRICS[variant.metric or spec.metric]
         ours, std = metric.measure(run.result)
+        if published is None:
+            return Entry("unpublished", ours, std, run=run)
         if not metric.judged:
             return Entry("timed", ours, std, ratio=published / ours, run=run)
         difference = 100 * (ours - published) / published

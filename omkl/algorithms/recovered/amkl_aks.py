@@ -8,7 +8,8 @@ Cost     as ``amkl_aks``.
 Bound    none: lemma 4 needs the maximum over all kernels.
 Differs  from the paper (``amkl_aks``): the maximum. Section I has the criterion "checked only
          with refined relevant kernels", (33) with all. The published numbers ask besides for
-         eta = 50/sqrt(T) and lam = 1e-3, see ``recovered/raker``.
+         eta = 50/sqrt(T) and lam = 1e-3, see ``recovered/raker``, also for why that step
+         diverges on streams of fewer than 2,506 rows.
 """
 
 from __future__ import annotations

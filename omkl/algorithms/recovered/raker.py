@@ -11,7 +11,9 @@ Cost     as ``raker``.
 Bound    as ``raker`` where eta and eta_g are of order 1/sqrt(T).
 Differs  from the paper: none while eta = eta_g. The published numbers ask for eta = 50/sqrt(T),
          eta_g = 1/sqrt(T) and lam = 1e-3 at D = 50: features that are not divided by sqrt(D)
-         make the steps of theta D times as large and leave those of the weights alone.
+         make the steps of theta D times as large and leave those of the weights alone. Below
+         T = 2,506 that eta is above 1 / (1 + lam), where gradient descent does not settle but
+         diverges: a run with it is told. No recipe for short streams.
 """
 
 from __future__ import annotations
