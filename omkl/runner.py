@@ -985,7 +985,6 @@ def _track(
 CHANGE_NO_NUMBER = {
     "__init__.py": "the version",
     "batch.py": "starts jobs, whose configurations have keys",
-    "bounds.py": "judges finished runs",
     "checks.py": "the conformance suite",
     "cli.py": "composes configurations, which have keys",
     "comparison.py": "a table of runs; peers are kept under keys of their own",
