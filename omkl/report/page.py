@@ -471,9 +471,9 @@ def _search(folder: Path) -> list[Block]:
     about = (
         "scripts/search_graph.py, search_active.py and search_federated.py run every point of a "
         "grid on all cells of a paper's tables of these learners, with one or a few seeds, and "
-        "rank it by its distance: the mean of |ours / published − 1|. The nearest point is the "
-        "variant called recovered. "
-        "That it gives the published numbers is what it was chosen for; it is no default anywhere."
+        "rank it by its distance: the mean of |ours / published − 1|. Where a point near to the "
+        "published numbers was found, it is the variant called recovered. That it gives these "
+        "numbers is what it was chosen for; it is no default anywhere."
     )
     return [Heading("Search for settings that give the published numbers"), Text(about), *blocks]
 
