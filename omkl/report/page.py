@@ -493,7 +493,7 @@ READINGS_ABOUT = (
 )
 READINGS_REMARKS = (
     "M = 1 needs no graph: every node has itself alone. All readings of the text then give the "
-    "same numbers, about twice the published ones on all four data sets. Node 0 for ever after "
+    "same numbers, twice the published ones or more on all four data sets. Node 0 for ever after "
     "round 300 with floors of q and p, as the released code has it, gives the published ones (the "
     "lines with the rules of the release). So no reading of algorithm 4 can be all that differs: "
     "this is why other settings were searched, and why what was found is called recovered.",
