@@ -431,7 +431,7 @@ def _explore(name: str) -> str:
 
 def _mean_schedule(text: Any, T: int) -> np.ndarray:
     """Means over rounds 1..t of a schedule, for t = 1..T."""
-    from omkl.params import parse_schedule
+    from omkl.core.hyperparameters import parse_schedule
 
     schedule = parse_schedule(text, T)
     rounds = np.arange(1, T + 1)
@@ -458,17 +458,18 @@ def _epsilon(run: Run) -> float:
 
 def _dominating(run: Run) -> int | None:
     """Size of the dominating set of the run's feedback graph; None where rows made the graph."""
-    from omkl import algorithms, params
-    from omkl.engine import Learner
-    from omkl.kernels import Kernel
-    from omkl.sampling import MEMBER
+    from omkl import algorithms
+    from omkl.core import hyperparameters
+    from omkl.core.kernels import Kernel
+    from omkl.core.node_sampler import MEMBER
+    from omkl.core.protocol import Learner
 
     curves, result = run.curves, run.result
     pairs = zip(curves["kernel_family"], curves["kernel_bandwidth"], strict=True)
     dictionary = tuple(Kernel(str(family), float(b)) for family, b in pairs)
     algorithm = algorithms.load(result["algorithm"])
     sizes = {"N": len(dictionary), "D": result["D"]}
-    built = params.build(algorithm.Params, result["params"], result["n_rounds"], sizes)
+    built = hyperparameters.build(algorithm.Params, result["params"], result["n_rounds"], sizes)
     if algorithm.rows_before and algorithm.rows_before(built):
         return None
     fresh = Learner(algorithm, built, dictionary, result["n_inputs"], D=1, seed=0)

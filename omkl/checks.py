@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms, engine, jit, params, sampling
-from omkl.engine import Algorithm, Learner
-from omkl.features import RandomFeatures, features_of
-from omkl.kernels import Kernel
+from omkl import algorithms
+from omkl.core import hyperparameters, jit, node_sampler, protocol
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import Algorithm, Learner
+from omkl.core.representations.random_features import RandomFeatures, features_of
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
 DICTIONARY = tuple(
@@ -65,7 +66,7 @@ class Case:
             if field in given:
                 given[field] = min(given[field], max(1, N // 2))
         given |= {k: v for k, v in changes.items() if k in given}
-        return params.build(self.algorithm.Params, given, T, {"N": N, "D": FEATURES})
+        return hyperparameters.build(self.algorithm.Params, given, T, {"N": N, "D": FEATURES})
 
     @property
     def classifies(self) -> bool:
@@ -145,11 +146,11 @@ def check_predict_is_pure(case: Case) -> None:
     X, y = case.stream()
     learner.partial_fit(X[:50], y[:50])
     rnd, t = learner._round, learner.t + 1
-    engine.select(learner.params, learner.state, t, learner.rng, rnd)
-    engine.evaluate(learner.state.model, X[50], rnd)
+    protocol.select(learner.params, learner.state, t, learner.rng, rnd)
+    protocol.evaluate(learner.state.model, X[50], rnd)
     before = pickle.dumps((learner.state, rnd))
-    first = engine.predict(learner.params, learner.state, t, rnd)
-    second = engine.predict(learner.params, learner.state, t, rnd)
+    first = protocol.predict(learner.params, learner.state, t, rnd)
+    second = protocol.predict(learner.params, learner.state, t, rnd)
     assert first == second
     assert pickle.dumps((learner.state, rnd)) == before
 
@@ -165,7 +166,7 @@ def check_every_kernel(case: Case) -> None:
         assert learner.used.min() < len(y), "register it with every_kernel=True"
         return
 
-    def look(rnd: engine.Round) -> Callable[[], None]:
+    def look(rnd: protocol.Round) -> Callable[[], None]:
         np.testing.assert_array_equal(rnd.evaluate[: rnd.n[0]], np.arange(len(rnd.f)))
         return lambda: None
 
@@ -192,7 +193,7 @@ def check_precision(case: Case) -> None:
         rnd = case.learner(model=model, precision=precision)._round
         rnd.n[0] = len(rnd.f)
         rnd.evaluate[:] = np.arange(len(rnd.f))
-        engine.evaluate(model, X[50], rnd)
+        protocol.evaluate(model, X[50], rnd)
         return rnd.f.copy()
 
     moved = np.abs(outputs("float32") - outputs("float64")).max()
@@ -213,10 +214,10 @@ def check_no_second_compilation(case: Case) -> None:
     """Another dictionary, dimension, seed or setting needs no new machine code."""
     X, y = case.stream()
     case.learner().partial_fit(X, y)
-    before = jit.n_specialisations(engine.run_block)
+    before = jit.n_specialisations(protocol.run_block)
     case.learner(seed=3, lam=0.1).partial_fit(X[:7], y[:7])
     case.learner(dictionary=DICTIONARY[:2], d=1).partial_fit(X[:, :1], y)
-    assert jit.n_specialisations(engine.run_block) == before
+    assert jit.n_specialisations(protocol.run_block) == before
 
 
 def check_pickle_and_resume(case: Case) -> None:
@@ -288,7 +289,7 @@ def check_honesty(case: Case) -> None:
     reference = play(case.learner(), X, y)
     learner = case.learner()
 
-    def poison(rnd: engine.Round) -> Callable[[], None]:
+    def poison(rnd: protocol.Round) -> Callable[[], None]:
         model = learner.state.model
         others = np.ones(len(rnd.f), dtype=bool)
         others[rnd.evaluate[: rnd.n[0]]] = False
@@ -322,7 +323,7 @@ def check_selection(case: Case) -> None:
     X, y = case.stream()
     learner = case.learner()
 
-    def inspect_round(rnd: engine.Round) -> Callable[[], None]:
+    def inspect_round(rnd: protocol.Round) -> Callable[[], None]:
         chosen = rnd.evaluate[: rnd.n[0]].tolist()
         combined = rnd.combine[: rnd.n[1]].tolist()
         assert 1 <= len(combined) <= len(chosen) <= len(rnd.f)
@@ -343,10 +344,10 @@ def check_importance_weights(case: Case) -> None:
         if field in state._fields:
             getattr(state, field)[:] = -0.3 * np.arange(N)
     if "trees" in state._fields:
-        sampling.stale(state.trees)
+        node_sampler.stale(state.trees)
     weight = np.zeros((n, N))
     for k in range(n):
-        engine.select(learner.params, state, 41, learner.rng, learner._round)
+        protocol.select(learner.params, state, 41, learner.rng, learner._round)
         chosen = learner._round.evaluate[: learner._round.n[0]]
         weight[k, chosen] = 1.0 / state.q[chosen]
     error = np.abs(weight.mean(axis=0) - 1.0)
@@ -448,7 +449,7 @@ def check_one_kernel(case: Case) -> None:
     theta = np.zeros(z.shape[1])
     expected = np.empty(len(y))
     for s in range(len(y)):
-        eta = engine.at(learner.params.eta, s + 1)
+        eta = protocol.at(learner.params.eta, s + 1)
         expected[s] = z[s] @ theta
         gradient = 2.0 * (expected[s] - y[s]) * z[s] + 2.0 * learner.params.lam * theta
         theta -= eta * gradient
@@ -481,7 +482,7 @@ def check_draws(case: Case) -> None:
     state.log_w[:] = -0.3 * np.arange(N)  # uneven, or a wrong share would not show
     counts = np.zeros(N)
     for _ in range(n):
-        engine.select(learner.params, state, 41, learner.rng, learner._round)
+        protocol.select(learner.params, state, 41, learner.rng, learner._round)
         if len(state.drawn) == 1:
             counts[state.drawn[0]] += 1
         else:
@@ -524,7 +525,7 @@ def play(
     learner: Learner,
     X: np.ndarray,
     y: np.ndarray,
-    spy: Callable[[engine.Round], Callable[[], None]] | None = None,
+    spy: Callable[[protocol.Round], Callable[[], None]] | None = None,
 ) -> np.ndarray:
     """The engine's loop in plain Python; ``spy(round)`` is called after every selection.
 
@@ -536,11 +537,11 @@ def play(
         rnd = learner._round
         learner.take_sums_ahead(X[s : s + 1])
         parameters, state, t = learner.params, learner.state, learner.t
-        engine.select(parameters, state, t, learner.rng, rnd)
+        protocol.select(parameters, state, t, learner.rng, rnd)
         after = spy(rnd) if spy else None
-        engine.evaluate(state.model, X[s], rnd)
-        y_hat[s], asked = engine.predict(parameters, state, t, rnd)
-        engine.update(parameters, state, t, y[s] if asked else np.nan, rnd)
+        protocol.evaluate(state.model, X[s], rnd)
+        y_hat[s], asked = protocol.predict(parameters, state, t, rnd)
+        protocol.update(parameters, state, t, y[s] if asked else np.nan, rnd)
         if after:
             after()
     return y_hat

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.comparators import one_thread_each
+from omkl.core.protocol import Learner
+from omkl.core.representations.perceptrons import Perceptrons
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.weights import normalised
 from omkl.datasets import DataError
-from omkl.engine import Learner
-from omkl.features import RandomFeatures
 from omkl.metrics import Recorder, mean_and_deviation
-from omkl.perceptrons import Perceptrons
-from omkl.weights import normalised
 
 if TYPE_CHECKING:
     from omkl.runner import Job, Progress

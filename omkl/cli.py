@@ -424,7 +424,7 @@ def _parsed(text: str) -> tuple[str, Any]:
 
 
 def _is_schedule(text: str) -> bool:
-    from omkl.params import parse_schedule
+    from omkl.core.hyperparameters import parse_schedule
 
     try:
         parse_schedule(text, horizon=1)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from omkl.features import features_of
-from omkl.kernels import Kernel
+from omkl.core.kernels import Kernel
+from omkl.core.representations.random_features import features_of
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController

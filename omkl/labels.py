@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from omkl.core.protocol import Learner, Trace
+from omkl.core.representations.random_features import RandomFeatures
 from omkl.datasets.stream import DataError
-from omkl.engine import Learner, Trace
-from omkl.features import RandomFeatures
 
 DATA, PROMPT, CALLBACK = "data", "prompt", "callback"
 SOURCES = (DATA, PROMPT, CALLBACK)

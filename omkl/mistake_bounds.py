@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.comparators import one_thread_each
-from omkl.kernels import Kernel
+from omkl.core.kernels import Kernel
 
 Array = np.ndarray
 THEOREMS = {
@@ -152,7 +152,7 @@ class Minimum(NamedTuple):
 
 
 def gram(kernel: Kernel, X: Array) -> Array:
-    """Kernel matrix (T, T) of rows X (T, d), normalised as in ``omkl.perceptrons``."""
+    """Kernel matrix (T, T) of rows X (T, d), normalised as ``Perceptrons`` does."""
     K = kernel.gram(X, X)
     scale = np.sqrt(np.diagonal(K))
     inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)

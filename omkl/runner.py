@@ -25,22 +25,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import omkl
-from omkl import (
-    algorithms,
-    comparators,
-    federated,
-    jit,
-    kernels,
-    labels,
-    params,
-    results,
-    starting,
-    tracking,
-)
+from omkl import algorithms, comparators, federated, labels, results, starting, tracking
+from omkl.core import hyperparameters, jit, kernels
+from omkl.core.protocol import Algorithm, Learner, Schedule, check_precision, draw_features
 from omkl.cores import cores, default_threads
 from omkl.datasets import DataError, Stream, download, open_stream, open_streams
 from omkl.datasets.download import sha256_of
-from omkl.engine import Algorithm, Learner, Schedule, check_precision, draw_features
 from omkl.federated.job import FederatedJob
 from omkl.federated.job import compute as compute_federated
 from omkl.federated.job import prepare as prepare_federated
@@ -117,7 +107,7 @@ def prepare(config: Mapping[str, Any]) -> Job | FederatedJob:
     algorithm = algorithms.load(given.pop("name"))
     sizes = {"N": len(dictionary), "D": config["D"]}
     # Once before the data are opened: a wrong number should not wait for a large file.
-    params.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
+    hyperparameters.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
     check_precision(algorithm, config["precision"])
     classify = algorithm.task == "classification"
     if not (algorithm.exact or algorithm.represent):
@@ -131,7 +121,7 @@ def prepare(config: Mapping[str, Any]) -> Job | FederatedJob:
     if own_order:
         streams = open_streams(config["dataset"], config["stream"], seeds)
     stream = streams[0]
-    built = params.build(algorithm.Params, given, stream.n_rounds, sizes)
+    built = hyperparameters.build(algorithm.Params, given, stream.n_rounds, sizes)
     if not stream.labelled and (n_seeds > 1 or classify):
         raise ValueError(
             f"stream.labels={config['stream']['labels']} is asked by one learner of a regression, "
@@ -665,7 +655,7 @@ def _expansive_steps(job: Job | FederatedJob) -> list[str]:
         f"{1.0 - 2.0 * eta.scale / bound:.3g}, and errors grow where rows are alike, in {rounds}"
     )
     if "T" in given:
-        one, four = (params.parse_schedule(given, n).scale for n in (1, 4))
+        one, four = (hyperparameters.parse_schedule(given, n).scale for n in (1, 4))
         needed = math.ceil((one / bound) ** (-math.log(4.0) / math.log(four / one)))
         text += f". This eta is for T of at least {needed}"
     return [text]
@@ -682,7 +672,7 @@ def _threads(n: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def _weights(learner: Learner) -> np.ndarray:
-    from omkl.weights import normalised
+    from omkl.core.weights import normalised
 
     return normalised(learner.state.log_w)
 

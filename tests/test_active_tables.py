@@ -9,10 +9,11 @@ import pytest
 import search_active
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks, kernels, params
+from omkl import algorithms, checks
 from omkl.cli import conf_folder
+from omkl.core import hyperparameters, kernels
+from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.engine import Learner
 from omkl.report import figures, formats, paper_figures, tables
 from omkl.results import Run
 
@@ -166,7 +167,7 @@ def test_the_search_of_exact_rows_learns_as_the_algorithms_do():
 
     def mse(name, dictionary, **own):
         algorithm = algorithms.load(name)
-        built = params.build(algorithm.Params, own, len(y), {"N": len(dictionary), "D": 1})
+        built = hyperparameters.build(algorithm.Params, own, len(y), {"N": len(dictionary), "D": 1})
         trace = Learner(algorithm, built, dictionary, X.shape[1], 1, 0).partial_fit(X, y)
         return pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-10)
 
@@ -198,7 +199,7 @@ def test_raker_at_recovered_settings_is_within_15_percent_of_table_2(dataset):
     stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
     X, y = next(iter(stream.blocks(stream.n_rounds)))
     algorithm = algorithms.load(settings.pop("name"))
-    built = params.build(algorithm.Params, settings, len(y), {"N": len(some), "D": 50})
+    built = hyperparameters.build(algorithm.Params, settings, len(y), {"N": len(some), "D": 50})
     mse = []
     for seed in range(3):
         trace = Learner(algorithm, built, some, X.shape[1], 50, seed).partial_fit(X, y)

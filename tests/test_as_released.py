@@ -12,15 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, engine, params
+from omkl import algorithms, checks
 from omkl.algorithms.as_released import released_divergence, shifted
+from omkl.core import hyperparameters, protocol
+from omkl.core.graphs import dissimilarity_graph, dominating_set
+from omkl.core.kernels import Kernel, dictionary
+from omkl.core.node_sampler import probabilities
+from omkl.core.protocol import Learner
+from omkl.core.representations.random_features import blank
+from omkl.core.weights import normalised
 from omkl.datasets import catalogue, download, open_stream
-from omkl.engine import Learner
-from omkl.features import blank
-from omkl.graphs import dissimilarity_graph, dominating_set
-from omkl.kernels import Kernel, dictionary
-from omkl.sampling import probabilities
-from omkl.weights import normalised
 
 EXACT = 1e-9
 
@@ -60,7 +61,7 @@ def learner(name, oracle, T=1503):
     model.omega[:] = omega
     algorithm = algorithms.load(f"as_released/{name}")
     settings = checks.default_settings(algorithm.name)
-    built = params.build(algorithm.Params, settings, T, {"N": N, "D": D})
+    built = hyperparameters.build(algorithm.Params, settings, T, {"N": N, "D": D})
     return Learner(algorithm, built, kernels(), d, D, seed=0, model=model)
 
 
@@ -70,9 +71,9 @@ def replay(ours, X, y, choose):
     rnd, state = ours._round, ours.state
     for s in range(len(y)):
         choose(s + 1, rnd)
-        engine.evaluate(state.model, X[s], rnd)
-        y_hat[s], _ = engine.predict(ours.params, state, s + 1, rnd)
-        engine.update(ours.params, state, s + 1, y[s], rnd)
+        protocol.evaluate(state.model, X[s], rnd)
+        y_hat[s], _ = protocol.predict(ours.params, state, s + 1, rnd)
+        protocol.update(ours.params, state, s + 1, y[s], rnd)
     return y_hat
 
 
@@ -106,7 +107,7 @@ def test_gf(oracle, airfoil):
     assert not selected[:, 0].any()
 
     def choose(t, rnd):
-        engine.select(ours.params, ours.state, t, ours.rng, rnd)  # weights and pi_ij
+        protocol.select(ours.params, ours.state, t, ours.rng, rnd)  # weights and pi_ij
         mine = p[t - 1] @ ours.state.drawn
         np.testing.assert_allclose(mine, q[t - 1], rtol=0, atol=EXACT)
         S = np.flatnonzero(selected[t - 1])
@@ -132,11 +133,11 @@ def test_graph_learners(name, oracle, airfoil):
         here = p[t - 1]
         before = max(node[t - 1] - 1, 0)  # the index that the loop shifts to the node
         drawing.u = here[:before].sum() + 0.5 * here[before]
-        engine.select(ours.params, state, t, drawing, rnd)
+        protocol.select(ours.params, state, t, drawing, rnd)
         assert state.node[0] == node[t - 1]
         S = np.sort(rnd.evaluate[: rnd.n[0]])
         np.testing.assert_array_equal(S, np.flatnonzero(selected[t - 1]))
-        ours_p = probabilities(state.trees, engine.at(ours.params.xi, t), N)
+        ours_p = probabilities(state.trees, protocol.at(ours.params.xi, t), N)
         np.testing.assert_allclose(ours_p, here, rtol=0, atol=EXACT)
         np.testing.assert_allclose(state.q[S], q[t - 1][S], rtol=0, atol=EXACT)
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omkl import bounds, comparators
-from omkl.features import features_of
-from omkl.kernels import Kernel
+from omkl.core.kernels import Kernel
+from omkl.core.representations.random_features import features_of
 from omkl.results import Run
 
 SETTINGS = {

@@ -12,7 +12,10 @@ import re
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, engine, features, federated, jit
+from omkl import algorithms, checks, federated
+from omkl.core import jit
+from omkl.core import protocol as engine
+from omkl.core.representations import random_features
 from omkl.federated import checks as federated_checks
 from omkl.federated import protocol
 
@@ -152,7 +155,7 @@ def arguments_by_name() -> dict:
     """An argument for each name that the inner loops give theirs."""
     D, d = 50, 15
     kernels = checks.DICTIONARY
-    model = features.random_features(kernels, d, D, np.random.default_rng(0))
+    model = random_features.random_features(kernels, d, D, np.random.default_rng(0))
     X = np.ones((4, d))
     return {
         "model": model,
@@ -162,7 +165,7 @@ def arguments_by_name() -> dict:
         "row": 0,
         "kernels": np.arange(len(kernels)),
         "n": 2,
-        "buffers": features.buffers(model),
+        "buffers": random_features.buffers(model),
         "f": np.zeros(len(kernels)),
         "sin": np.zeros(d),
         "cos": np.zeros(d),
@@ -180,7 +183,7 @@ LEAST = {"sincos": 15, "transform": 16, "outputs": 2, "gradient_step": 3}
 
 @pytest.mark.parametrize("name", LEAST)
 def test_inner_loops_are_vector_code(name, packed):
-    function = getattr(features, name)
+    function = getattr(random_features, name)
     known = arguments_by_name()
     llvm, assembly = generated(
         function, *(known[p] for p in inspect.signature(function).parameters)

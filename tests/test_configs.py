@@ -9,8 +9,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import federated, kernels, results, runner
+from omkl import federated, results, runner
 from omkl.cli import CommandLine, conf_folder
+from omkl.core import kernels
 from omkl.datasets import prepare
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")

@@ -8,18 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, params
+from omkl import algorithms, checks
 from omkl.cli import conf_folder
+from omkl.core import hyperparameters
+from omkl.core.kernels import Kernel, dictionary
+from omkl.core.protocol import Learner
+from omkl.core.representations.expansion import CODES, TILE
 from omkl.datasets import DataError, open_stream
-from omkl.engine import Learner
-from omkl.kernels import Kernel, dictionary
-from omkl.support import CODES, TILE
 
 
 def learner(name, kernels, d, threads=1, **changes):
     algorithm = algorithms.load(name)
     given = checks.default_settings(name) | changes
-    built = params.build(algorithm.Params, given, None, {"N": len(kernels)})
+    built = hyperparameters.build(algorithm.Params, given, None, {"N": len(kernels)})
     return Learner(algorithm, built, kernels, d, 1, seed=0, threads=threads)
 
 

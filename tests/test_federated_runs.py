@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from omkl import runner
+from omkl.core.protocol import draw_features
+from omkl.core.representations.random_features import features_of
 from omkl.datasets import DataError, catalogue, download, prepare
-from omkl.engine import draw_features
-from omkl.features import features_of
 from omkl.federated import job as federated_job
 from omkl.federated.split import by_column, by_site, consecutive, deal
 from omkl.report import figures, tables

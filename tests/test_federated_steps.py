@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from omkl import algorithms, checks, federated
-from omkl.engine import Learner, Schedule, draw_features
-from omkl.features import features_of
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import Learner, Schedule, draw_features
+from omkl.core.representations.random_features import features_of
+from omkl.core.weights import normalised
 from omkl.federated import protocol
 from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
 from omkl.federated.checks import streams
 from omkl.federated.hindsight import ridge
 from omkl.federated.simulation import Federation
 from omkl.federated.theorems import theorem_1, theorem_2
-from omkl.kernels import Kernel
-from omkl.weights import normalised
 
 FIVE = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 10.0, 100.0))
 K, T, D, SEED = 3, 6, 2, 4

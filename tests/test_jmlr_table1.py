@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks, kernels, params
+from omkl import algorithms, checks
 from omkl.cli import conf_folder
+from omkl.core import hyperparameters, kernels
+from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.engine import Learner
 from omkl.report import tables
 
 RAKER = {"airfoil": 28.64, "bias": 12.70, "concrete": 35.22, "naval": 11.35}
@@ -37,7 +38,9 @@ def mse(name, dataset, dictionary):
     X, y = next(iter(stream.blocks(stream.n_rounds)))
     algorithm = algorithms.load(name)
     settings = checks.default_settings(name)
-    built = params.build(algorithm.Params, settings, len(y), {"N": len(dictionary), "D": D})
+    built = hyperparameters.build(
+        algorithm.Params, settings, len(y), {"N": len(dictionary), "D": D}
+    )
 
     def one(seed):
         learner = Learner(algorithm, built, dictionary, X.shape[1], D, seed)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from omkl import comparators, metrics
 from omkl.checks import DICTIONARY, stream
 from omkl.comparators import kernel_ridge, ridge_features
-from omkl.features import features_of, random_features
-from omkl.kernels import Kernel
+from omkl.core.kernels import Kernel
+from omkl.core.representations.random_features import features_of, random_features
 from omkl.metrics import Recorder
 
 

@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, mistake_bounds, params
+from omkl import algorithms, checks, mistake_bounds
+from omkl.core import hyperparameters
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.engine import Learner
-from omkl.kernels import Kernel
 from omkl.mistake_bounds import THEOREMS, Minimum
 
 KERNELS = (
@@ -34,7 +35,7 @@ def rows(name, n, seed):
 def learner(name, d, seed=0, kernels=KERNELS, **changes):
     algorithm = algorithms.load(name)
     given = checks.default_settings(name) | changes
-    built = params.build(algorithm.Params, given, None, {"N": len(kernels)})
+    built = hyperparameters.build(algorithm.Params, given, None, {"N": len(kernels)})
     return Learner(algorithm, built, kernels, d, 1, seed)
 
 
@@ -175,7 +176,7 @@ def test_right_hand_sides():
     for name, expected in sides.items():
         fields = algorithms.load(name).Params._fields
         given = checks.default_settings(name) | {k: v for k, v in letters.items() if k in fields}
-        built = params.build(algorithms.load(name).Params, given, None, {"N": m})
+        built = hyperparameters.build(algorithms.load(name).Params, given, None, {"N": m})
         assert mistake_bounds.value(name, built, m, T, g) == pytest.approx(expected, rel=1e-12)
     assert mistake_bounds.theorem8(N=m, g=g, beta=0.7, R=2.0) == math.inf
 

@@ -11,10 +11,11 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, params
-from omkl.engine import Learner
-from omkl.kernels import Kernel
-from omkl.support import TILE
+from omkl import algorithms, checks
+from omkl.core import hyperparameters
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import Learner
+from omkl.core.representations.expansion import TILE
 
 KERNELS = (
     Kernel("polynomial", 1.0),
@@ -30,7 +31,7 @@ N = len(KERNELS)
 def learner(name, kernels=KERNELS, d=3, seed=0, threads=1, **changes):
     algorithm = algorithms.load(name)
     given = checks.default_settings(name) | changes
-    built = params.build(algorithm.Params, given, None, {"N": len(kernels)})
+    built = hyperparameters.build(algorithm.Params, given, None, {"N": len(kernels)})
     return Learner(algorithm, built, kernels, d, 16, seed, threads=threads)
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omkl import algorithms, checks
-from omkl.engine import Schedule, at
-from omkl.params import build, parse_schedule
+from omkl.core.hyperparameters import build, parse_schedule
+from omkl.core.protocol import Schedule, at
 
 SIZES = {"N": 76, "D": 50}
 

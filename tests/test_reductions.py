@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl import checks, engine
+from omkl import checks
 from omkl.checks import DICTIONARY, Case, default_settings, stream
-from omkl.sampling import MEMBER, probability
+from omkl.core import protocol
+from omkl.core.node_sampler import MEMBER, probability
 
 N = len(DICTIONARY)
 
@@ -32,7 +33,7 @@ def test_sfg_with_one_out_neighbour_sees_the_drawn_node_alone(data):
     def spy(rnd):
         node = ours.state.node[0]
         assert rnd.n.tolist() == [1, 1] and rnd.evaluate[0] == rnd.combine[0] == node
-        xi = engine.at(ours.params.xi, ours.t)
+        xi = protocol.at(ours.params.xi, ours.t)
         assert ours.state.q[node] == probability(ours.state.trees, node, xi)
         return lambda: None
 
@@ -78,7 +79,7 @@ def test_gf_with_one_selective_node_weighs_without_bias(data):
     n = 5000
     weight = np.zeros((n, N))
     for k in range(n):
-        engine.select(ours.params, ours.state, 41, ours.rng, ours._round)
+        protocol.select(ours.params, ours.state, 41, ours.rng, ours._round)
         S = ours._round.evaluate[: ours._round.n[0]]
         weight[k, S] = 1 / ours.state.q[S]
     assert ours.state.p.tolist() == [1.0]

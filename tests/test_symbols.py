@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from omkl import algorithms, checks, federated, jit
+from omkl import algorithms, checks, federated
+from omkl.core import jit
 from omkl.federated import checks as federated_checks
 
 

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from omkl.algorithms import rbf
 from omkl.algorithms.rbf import init, predict, select, update
-from omkl.engine import Schedule, register
-from omkl.kernels import Kernel
-from omkl.params import COUNT
+from omkl.core.hyperparameters import COUNT
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import Schedule, register
 
 
 class Params(NamedTuple):

@@ -45,13 +45,11 @@ from omkl.algorithms.sfg import (
     rows_before,
     update,
 )
-from omkl.divergence import Matrix, distances_from, distances_to
-from omkl.engine import Schedule, at, choose, register
-from omkl.features import RandomFeatures
-from omkl.jit import part
-from omkl.kernels import Kernel
-from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.sampling import (
+from omkl.core.divergence import Matrix, distances_from, distances_to
+from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.core.jit import part
+from omkl.core.kernels import Kernel
+from omkl.core.node_sampler import (
     COUNT,
     COVERS,
     MEMBER,
@@ -66,7 +64,9 @@ from omkl.sampling import (
     seen_of,
     trees_of,
 )
-from omkl.weights import shares
+from omkl.core.protocol import Schedule, at, choose, register
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.weights import shares
 
 
 class Params(NamedTuple):
@@ -86,7 +86,7 @@ class State(NamedTuple):
     log_w: np.ndarray  # (N,) kernels
     log_u: np.ndarray  # (N,) nodes
     divergence: Any  # Delta by its order: Matrix or what it is computed from
-    edges: np.ndarray  # (3, N, M) the unrefined graph; these four as in omkl.sampling
+    edges: np.ndarray  # (3, N, M) the unrefined graph; these four as in omkl.core.node_sampler
     trees: np.ndarray  # (3, 2 P) sums over u and over DS'_t
     cover: np.ndarray  # (2, N) DS'_t
     seen: np.ndarray  # (2 N M,) sums over in-neighbours

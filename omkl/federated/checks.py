@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import checks, federated, jit, params
+from omkl import checks, federated
 from omkl.checks import DICTIONARY, FEATURES, INPUTS, SECTIONS, Skip
+from omkl.core import hyperparameters, jit
+from omkl.core.kernels import Kernel
 from omkl.federated import protocol
 from omkl.federated.simulation import Federation
-from omkl.kernels import Kernel
 
 CLIENTS, ROUNDS = 5, 200
 
@@ -41,7 +42,7 @@ class Case:
 
     def params(self, N: int = len(DICTIONARY), T: int = ROUNDS, **changes: Any) -> Any:
         given = self.settings | {k: v for k, v in changes.items() if k in self.settings}
-        return params.build(self.algorithm.Params, given, T, {"N": N, "D": FEATURES})
+        return hyperparameters.build(self.algorithm.Params, given, T, {"N": N, "D": FEATURES})
 
     def federation(
         self,

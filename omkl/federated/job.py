@@ -44,15 +44,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import comparators, federated, kernels, params
-from omkl.engine import Schedule, draw_features
+from omkl import comparators, federated
+from omkl.core import hyperparameters, kernels
+from omkl.core.protocol import Schedule, draw_features
+from omkl.core.weights import normalised
 from omkl.federated import hindsight, protocol
 from omkl.federated.protocol import BYTES, FederatedAlgorithm
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
 from omkl.federated.theorems import theorem_1, theorem_2
 from omkl.metrics import Recorder, label_cost, mean_and_deviation
-from omkl.weights import normalised
 
 Progress = Callable[[str, int, int | None, float | None], None]
 Make = Callable[[], dict[str, np.ndarray]]
@@ -118,7 +119,7 @@ def prepare(config: Mapping[str, Any], parts: Split | None = None) -> FederatedJ
     given = dict(config["algorithm"])
     algorithm = federated.load(given.pop("name"))
     sizes = {"N": len(dictionary), "D": config["D"] or protocol.MOST_FEATURES}
-    early = params.build(algorithm.Params, given, 2, sizes)
+    early = hyperparameters.build(algorithm.Params, given, 2, sizes)
     budget = config["max_upload"]
     used = algorithm.kernels(early, dictionary)
     if config["D"] is None:
@@ -127,7 +128,7 @@ def prepare(config: Mapping[str, Any], parts: Split | None = None) -> FederatedJ
     if used:  # before the data are opened: a wrong number should not wait for a large file
         protocol.check_budget(algorithm, early, (len(used), 2 * config["D"]), budget)
     parts = split(config) if parts is None else parts
-    built = params.build(algorithm.Params, given, len(parts.y), sizes)
+    built = hyperparameters.build(algorithm.Params, given, len(parts.y), sizes)
     if not used:  # a network, whose size depends on the data
         algorithm.model(built, used, parts.X.shape[2], config["D"], config["seed"], budget)
     seeds = [config["seed"] + r for r in range(config["seeds"])]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from omkl.bounds import gradient_bound
-from omkl.engine import Schedule, at
+from omkl.core.protocol import Schedule, at
 
 
 def theorem_1(built: Any, n_kernels: int, t: np.ndarray) -> np.ndarray | None:

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks, params
+from omkl import algorithms, checks
 from omkl.cli import conf_folder
+from omkl.core import hyperparameters
+from omkl.core.kernels import Kernel, dictionary
+from omkl.core.protocol import Algorithm, Learner, draw_features
+from omkl.core.representations.random_features import RandomFeatures
 from omkl.datasets import catalogue, download, open_stream
 from omkl.datasets.readers import count_inputs
-from omkl.engine import Algorithm, Learner, draw_features
-from omkl.features import RandomFeatures
-from omkl.kernels import Kernel, dictionary
 
 D = 50  # random features a kernel
 SEED = 0
@@ -81,5 +82,5 @@ def case(
     for field in ("M", "rank"):
         if field in given:
             given[field] = min(given[field], N)
-    built = params.build(algorithm.Params, given, horizon, {"N": N, "D": D})
+    built = hyperparameters.build(algorithm.Params, given, horizon, {"N": N, "D": D})
     return Case(algorithm, built, dictionary, d, D)

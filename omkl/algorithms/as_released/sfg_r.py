@@ -45,13 +45,13 @@ from omkl.algorithms.sfg_r import (
     rank_largest,
     rewire,
 )
-from omkl.engine import Schedule, at, register
-from omkl.features import RandomFeatures
-from omkl.jit import part
-from omkl.kernels import Kernel
-from omkl.params import COUNT, NON_NEGATIVE, RATE, UP_TO_N
-from omkl.sampling import MASS, MEMBER, draw_node, follow
-from omkl.weights import shares
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.jit import part
+from omkl.core.kernels import Kernel
+from omkl.core.node_sampler import MASS, MEMBER, draw_node, follow
+from omkl.core.protocol import Schedule, at, register
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.weights import shares
 
 
 class Params(NamedTuple):

@@ -26,13 +26,13 @@ from omkl.algorithms.sfg_r import (
     refine,
     update,
 )
-from omkl.divergence import ranked
-from omkl.engine import Schedule, at, register
-from omkl.features import RandomFeatures
-from omkl.kernels import Kernel
-from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.sampling import draw_node, follow
-from omkl.weights import shares
+from omkl.core.divergence import ranked
+from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.core.kernels import Kernel
+from omkl.core.node_sampler import draw_node, follow
+from omkl.core.protocol import Schedule, at, register
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.weights import shares
 
 
 class Params(NamedTuple):

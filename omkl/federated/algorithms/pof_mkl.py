@@ -37,15 +37,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.engine import Schedule, at
-from omkl.features import RandomFeatures
+from omkl.core.hyperparameters import NON_NEGATIVE, UP_TO_N, Range
+from omkl.core.jit import part
+from omkl.core.protocol import Schedule, at
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.weights import mean_by_shares, softmax, weighted_mean
 from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
-from omkl.jit import part
-from omkl.params import NON_NEGATIVE, UP_TO_N, Range
-from omkl.weights import mean_by_shares, softmax, weighted_mean
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

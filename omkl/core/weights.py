@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from omkl.jit import part, power_of_two
-from omkl.vector import WHOLE, at_least, times_power_of_two
+from omkl.core.jit import part, power_of_two
+from omkl.core.simd import WHOLE, at_least, times_power_of_two
 
 LOG2E = 1.4426950408889634
 LN2_HIGH = 6.93145751953125e-1

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.divergence import (
+from omkl.core.divergence import (
     LARGEST_MATRIX,
     LOG_2,
     Matrix,
@@ -24,8 +24,8 @@ from omkl.divergence import (
     overlap_rows,
     ranks,
 )
-from omkl.jit import compiled
-from omkl.weights import add_logs, log_one_minus_exp
+from omkl.core.jit import compiled
+from omkl.core.weights import add_logs, log_one_minus_exp
 
 BLOCK = 2**18  # divergences held at a time
 

@@ -18,22 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.jit import compiled, implement, part
-from omkl.vector import (
-    LANES,
-    WHOLE,
-    clip,
-    flip_where_odd,
-    fma,
-    load,
-    narrow,
-    pack,
-    store,
-    total,
-)
+from omkl.core.jit import compiled, implement, part
+from omkl.core.simd import LANES, WHOLE, clip, flip_where_odd, fma, load, narrow, pack, store, total
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class RandomFeatures(NamedTuple):

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from omkl.graphs import in_neighbours
-from omkl.jit import part
-from omkl.weights import exp_nonpositive
+from omkl.core.graphs import in_neighbours
+from omkl.core.jit import part
+from omkl.core.weights import exp_nonpositive
 
 # The largest u may fall this far below the scale before all weights are taken anew: a weight
 # as small as exp(-708) times the largest counts as 0 then, as small as exp(-644) never does.

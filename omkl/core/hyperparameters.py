@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
-from omkl.engine import Schedule
+from omkl.core.protocol import Schedule
 
 
 class Range(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.jit import ENABLED
+from omkl.core.jit import ENABLED
 
 LANES = 8
 

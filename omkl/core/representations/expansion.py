@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.jit import compiled, part
-from omkl.vector import LANES, fma, gather, load, pack, store, total
-from omkl.weights import exp_of_pack
+from omkl.core.jit import compiled, part
+from omkl.core.simd import LANES, fma, gather, load, pack, store, total
+from omkl.core.weights import exp_of_pack
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 TILE = 64  # rounds whose far sums are computed together
 CHUNK = 256  # support rows whose distances are held at a time

@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl import features, perceptrons, support
-from omkl.features import Buffers, RandomFeatures, Tile
-from omkl.jit import compiled, implement, part, tell_apart, uncached
-from omkl.perceptrons import Budgeted, NoRoom, Perceptrons, Scores
-from omkl.support import Sums, Support
+from omkl.core.jit import compiled, implement, part, tell_apart, uncached
+from omkl.core.representations import expansion, perceptrons, random_features
+from omkl.core.representations.expansion import Sums, Support
+from omkl.core.representations.perceptrons import Budgeted, NoRoom, Perceptrons, Scores
+from omkl.core.representations.random_features import Buffers, RandomFeatures, Tile
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Round(NamedTuple):
@@ -99,17 +99,17 @@ def evaluate_row(buffers, model, X, row, rnd):
 
 def _evaluate_chosen(buffers, model, X, row, rnd):
     n = rnd.n[0]
-    features.transform(model, X, row, rnd.evaluate, n, buffers)
-    features.outputs(model, rnd.evaluate, n, buffers, rnd.f)
+    random_features.transform(model, X, row, rnd.evaluate, n, buffers)
+    random_features.outputs(model, rnd.evaluate, n, buffers, rnd.f)
 
 
 def _evaluate_every(buffers, model, X, row, rnd):
-    features.transform_ahead(model, X, row, buffers)
-    features.outputs(model, rnd.evaluate, rnd.n[0], buffers, rnd.f)
+    random_features.transform_ahead(model, X, row, buffers)
+    random_features.outputs(model, rnd.evaluate, rnd.n[0], buffers, rnd.f)
 
 
 def _evaluate_support(buffers, model, X, row, rnd):
-    support.outputs(model, X[row], buffers, rnd.f)
+    expansion.outputs(model, X[row], buffers, rnd.f)
 
 
 implement(evaluate_row, Buffers, _evaluate_chosen)
@@ -270,7 +270,7 @@ class Trace(NamedTuple):
 def draw_features(dictionary: Sequence[Kernel], d: int, D: int, seed: int) -> RandomFeatures:
     """The random features that every algorithm sees for this seed."""
     rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0])
-    return features.random_features(dictionary, d, D, rng)
+    return random_features.random_features(dictionary, d, D, rng)
 
 
 PRECISIONS = ("float64", "float32")
@@ -333,7 +333,7 @@ class Learner:
         if model is None and algorithm.represent:
             model = algorithm.represent(params, kernels, d)
         elif model is None and algorithm.exact:
-            model = support.support(kernels, d, support.TILE)
+            model = expansion.support(kernels, d, expansion.TILE)
         elif model is None:
             model = draw_features(kernels, d, D, seed)
         self.params = params
@@ -391,7 +391,7 @@ class Learner:
 
     def _stream_in_tiles(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
         start = 0
-        with support.threads(self.threads) as pool:
+        with expansion.threads(self.threads) as pool:
             while start < len(y):
                 stop = min(len(y), start + self.rounds_of_tile())
                 self.take_sums_ahead(X[start:stop], pool)
@@ -401,7 +401,7 @@ class Learner:
     def rounds_of_tile(self) -> int:
         """How many rounds of an exact-kernel learner fit into the current tile."""
         model = self.state.model
-        tiles = support if isinstance(model, Support) else perceptrons
+        tiles = expansion if isinstance(model, Support) else perceptrons
         return tiles.rows_of_tile(model)
 
     def take_sums_ahead(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> None:
@@ -409,8 +409,8 @@ class Learner:
         model, buffers = self.state.model, self._round.buffers
         if isinstance(model, Support):
             assert isinstance(buffers, Sums)
-            model = support.with_room(model, int(model.n[0]) + len(X))
-            support.ahead(model, buffers, X, pool)
+            model = expansion.with_room(model, int(model.n[0]) + len(X))
+            expansion.ahead(model, buffers, X, pool)
         elif isinstance(model, Perceptrons):
             assert isinstance(buffers, Scores)
             model = perceptrons.with_room(model, len(X))
@@ -435,13 +435,13 @@ class Learner:
         model = self.state.model
         N = model.n_kernels
         if isinstance(model, Support):
-            buffers: Buffers | Tile | Sums | Scores | NoRoom = support.sums(model, self.threads)
+            buffers: Buffers | Tile | Sums | Scores | NoRoom = expansion.sums(model, self.threads)
         elif isinstance(model, Perceptrons):
             buffers = perceptrons.scores(model, self.threads)
         elif isinstance(model, Budgeted):
             buffers = NoRoom(np.zeros(1))
         else:
-            buffers = features.buffers(model, self.every_kernel, self.precision)
+            buffers = random_features.buffers(model, self.every_kernel, self.precision)
         return Round(
             evaluate=np.zeros(N, dtype=np.int64),
             combine=np.zeros(N, dtype=np.int64),

@@ -1,4 +1,4 @@
-"""The compiler: with ``vector`` the only module that knows Numba.
+"""The compiler: with ``simd`` the only module that knows Numba.
 
 ``compiled`` marks a function of the streaming core. The machine code is kept
 on disk in a folder named after a hash of the package's compiled sources, the
@@ -41,7 +41,7 @@ FLAGS = {"contract", "nsz"}
 # each array at each step) and nothing can be allocated: that would not compile.
 _OPTIONS: dict[str, Any] = {"fastmath": FLAGS, "error_model": "numpy", "_nrt": False}
 
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parents[1]
 
 # Files and folders of which nothing is compiled, nor imported by what is; a new file is none of
 # them until it is named here. ``tests/test_sources.py`` looks whether this is so.

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.jit import compiled, implement, part
-from omkl.kernels import Kernel
-from omkl.weights import exp_nonpositive, log_one_minus_exp, log_one_plus
+from omkl.core.jit import compiled, implement, part
+from omkl.core.kernels import Kernel
+from omkl.core.weights import exp_nonpositive, log_one_minus_exp, log_one_plus
 
 LOG_2 = math.log(2.0)
 

@@ -13,9 +13,9 @@ and ``project`` (onto ||f_i|| <= R), so an algorithm is written once for all of 
 
 Perceptrons       exact; the support grows
 Budgeted          exact, but at most ``budget`` support vectors a classifier
-RandomFeatures    of ``omkl.features``; no support at all
+RandomFeatures    of ``random_features``; no support at all
 
-A projection scales one number. As in ``omkl.support``, sums over the rows that were
+A projection scales one number. As in ``expansion``, sums over the rows that were
 held when a tile of rounds began are computed ahead, many rounds at a time and on
 several threads. Tiles are aligned to the round, so neither blocks nor threads change a bit.
 """
@@ -30,9 +30,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.features import RandomFeatures, gradient_step
-from omkl.jit import compiled, dot, implement, part, power_of_two
-from omkl.support import (
+from omkl.core.jit import compiled, dot, implement, part, power_of_two
+from omkl.core.representations.expansion import (
     CAUCHY,
     CODES,
     GAUSSIAN,
@@ -46,10 +45,11 @@ from omkl.support import (
     sum_of,
     support,
 )
-from omkl.weights import exp_nonpositive
+from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.weights import exp_nonpositive
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 CHUNK = 2048  # rows whose distances are held at a time; a support has only some of them
 SMALLEST_SCALE = 1e-100  # below it a scale is moved into the coefficients
@@ -68,7 +68,7 @@ class Perceptrons(NamedTuple):
     n        (1,) int64, rows held; upto (1,) int64, those when this tile began
     pending  (1,) int64, 1 when column n has updated a classifier
     seen     (1,) int64, rounds
-    family, parameter, needs   as in ``omkl.support.Support``
+    family, parameter, needs   as in ``expansion.Support``
     """
 
     x: np.ndarray
