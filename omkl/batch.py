@@ -284,10 +284,11 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     signal.signal(signal.SIGTERM, give_up)
     os.environ.update(environment)
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
-        from omkl import comparators, results
+        from omkl import comparators
         from omkl.cli import Sweep
+        from omkl.runs import folder as run_folder
 
-        results.Syncing.in_background()
+        run_folder.Syncing.in_background()
         connection.send(READY)
         with comparators.one_thread_each():
             while True:
@@ -297,5 +298,5 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
                 except Exception as error:  # of the sweep's own files: jobs answer for themselves
                     answer = error
                 connection.send(answer)
-    results.Syncing.finish()
+    run_folder.Syncing.finish()
     os._exit(0)  # threads that still compute are not waited for

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.results import Run
+from omkl.runs.folder import Run
 
 PROBABILITY = 0.95  # at which the statements on random features are evaluated
 LARGEST_EPSILON = 2.0  # |z'z - kappa| never exceeds it: both lie in [-1, 1]

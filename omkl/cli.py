@@ -22,8 +22,8 @@ from omkl.cores import share_the_machine
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from omkl.results import Run
     from omkl.runner import Outcome
+    from omkl.runs.folder import Run
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -681,7 +681,7 @@ class Sweep:
 
     @staticmethod
     def record(place: Path, outcome: Outcome, text: str) -> None:
-        from omkl import results
+        from omkl.runs import folder as run_folder
 
         run = outcome.run
         facts = json.loads(place.read_text(encoding="utf-8"))
@@ -689,7 +689,7 @@ class Sweep:
         facts["folder"] = os.path.relpath(run.folder, place.parent)
         if outcome.status == "failed":  # its run folder may not exist, or hold an older result
             facts |= {"result": run.result, "config": run.config}
-        results.write_atomically(place, json.dumps(facts, indent=2), sync=False)
+        run_folder.write_atomically(place, json.dumps(facts, indent=2), sync=False)
 
     @classmethod
     def finish(cls, interrupted: bool = False) -> None:
@@ -774,7 +774,7 @@ def _facts(sweep: Path, but: Container[Path] = ()) -> list[tuple[dict[str, Any],
 
 def _jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
     """The runs of the jobs that ended, in the order of the jobs, and whether they are tracked."""
-    from omkl.results import Run
+    from omkl.runs.folder import Run
 
     for fact, path in _facts(sweep):
         if fact["status"] == "failed":
@@ -837,7 +837,7 @@ def report() -> None:
 def _report(arguments: Any) -> int:
     from rich.console import Console
 
-    from omkl.results import find
+    from omkl.runs.folder import find
 
     outputs: Path = arguments.outputs
     if arguments.command == "ui":

@@ -31,14 +31,15 @@ from typing import Any
 
 import numpy as np
 
-from omkl import peers, results, runner
+from omkl import peers, runner
 from omkl.classification import mistaken
 from omkl.comparators import ONLINE_LEARNER, one_thread_each
 from omkl.datasets import DataError, open_stream, open_streams
 from omkl.metrics import mean_and_deviation
 from omkl.report import console, style
 from omkl.report.text import csv_text, markdown_table
-from omkl.results import Run
+from omkl.runs import folder as run_folder
+from omkl.runs.folder import Run
 
 BEST = f"{ONLINE_LEARNER}, chosen in hindsight"
 CONSTANT = "most frequent class in hindsight"
@@ -104,8 +105,8 @@ def _command(path: Path, outputs: Path, page: Path | None, pool: Executor) -> in
     drawn = _draw(runs, folder, spec["name"], titles)
     text = _markdown(spec, lines, bounds, others, drawn)
     headings = ["row", "dataset", "error_rate", "std", "permutations", "seconds_a_permutation"]
-    results.write_atomically(folder / f"{spec['name']}.md", text)
-    results.write_atomically(folder / f"{spec['name']}.csv", csv_text([headings, *lines]))
+    run_folder.write_atomically(folder / f"{spec['name']}.md", text)
+    run_folder.write_atomically(folder / f"{spec['name']}.csv", csv_text([headings, *lines]))
     print(f"\n{text}\nthis call took {time.perf_counter() - started:.0f} s")
     print(f"tables   {folder}/{spec['name']}.md, {spec['name']}.csv")
     print(f"plots    {', '.join(path.name for path in drawn)}")
@@ -199,7 +200,7 @@ def _peer_of_seed(config: Mapping[str, Any], name: str, outputs: Path, seed: int
         "peer": name, "seed": seed, "stream": stream.provenance, "version": library.__version__,
         "source": Path(peers.__file__).read_text(encoding="utf-8"),
     }  # fmt: skip
-    path = outputs / "peers" / f"{name}-{stream.name}-{results.key_of(identity)}.json"
+    path = outputs / "peers" / f"{name}-{stream.name}-{run_folder.key_of(identity)}.json"
     if path.exists():
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
@@ -215,7 +216,7 @@ def _peer_of_seed(config: Mapping[str, Any], name: str, outputs: Path, seed: int
         "version": library.__version__,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    results.write_atomically(path, json.dumps(found, indent=1) + "\n")
+    run_folder.write_atomically(path, json.dumps(found, indent=1) + "\n")
     return found
 
 

@@ -21,10 +21,11 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import results, runner
+from omkl import runner
 from omkl.cli import conf_folder
 from omkl.datasets.stream import MissingFile
 from omkl.report import console, page, tables
+from omkl.runs import folder as run_folder
 
 
 def configuration(overrides: list[str]) -> dict[str, Any]:
@@ -88,7 +89,7 @@ class Cells:
         for number, overrides in enumerate(new, start=1):
             self.run(overrides, f"  [{number}/{len(new)}]")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        results.write_atomically(self.path, json.dumps(self.times, indent=2) + "\n")
+        run_folder.write_atomically(self.path, json.dumps(self.times, indent=2) + "\n")
         return sum(self.spent[tuple(job)] for job in jobs)
 
 
@@ -135,7 +136,7 @@ def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
     chosen = [tables.load_table(files[name]) for name in arguments.tables or known]
     for table in chosen:
         seconds[table.name] = cells.table(table)
-    runs = list(results.find(outputs))
+    runs = list(run_folder.find(outputs))
     print("\nseconds that the runs of each table took (tables share runs)")
     for table in chosen:
         tables.render(tables.fill(table, runs), tables.FORMATS, outputs / "tables")

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import omkl
-from omkl import algorithms, comparators, federated, labels, results, starting, tracking
+from omkl import algorithms, comparators, federated, labels, starting, tracking
 from omkl.core import hyperparameters, jit, kernels
 from omkl.core.protocol import Algorithm, Learner, Schedule, check_precision, draw_features
 from omkl.cores import cores, default_threads
@@ -35,7 +35,8 @@ from omkl.federated.job import FederatedJob
 from omkl.federated.job import compute as compute_federated
 from omkl.federated.job import prepare as prepare_federated
 from omkl.metrics import Recorder, label_cost, mean_and_deviation
-from omkl.results import Run
+from omkl.runs import folder as run_folder
+from omkl.runs.folder import Run
 
 Progress = Callable[[str, int, int | None, float | None], None]
 """progress(stage, done, total, running MSE): called between blocks."""
@@ -189,7 +190,7 @@ def _opened(config: Mapping[str, Any]) -> Stream:
     """The stream of a configuration; the jobs of one process read and prepare a file once."""
     dataset, settings, seed = config["dataset"], config["stream"], config["seed"]
     shuffle = seed if settings["order"] == "shuffled" else None
-    name = results.key_of({"dataset": dataset, "stream": settings, "shuffle": shuffle})
+    name = run_folder.key_of({"dataset": dataset, "stream": settings, "shuffle": shuffle})
     stamp = _file_stamp(dataset)
     if name in _streams and _streams[name][0] == stamp:
         return _streams[name][1]
@@ -296,7 +297,7 @@ def _parameters_of_all() -> frozenset[str]:
 
 def key_of(config: Mapping[str, Any]) -> str:
     """Eight hex digits naming the settings that can change a number."""
-    return results.key_of({**config, "dataset": _without_prose(config["dataset"])})
+    return run_folder.key_of({**config, "dataset": _without_prose(config["dataset"])})
 
 
 def _without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -367,7 +368,7 @@ def run(
             stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
             result = stamp | result
             with _staging(folder) as staging:
-                results.write_together(staging, _files(config, result, curves))
+                run_folder.write_together(staging, _files(config, result, curves))
                 if config["figures"]:
                     _draw(_with(staging, result=result, curves=curves), tracker, progress)
                 _replace(folder, staging)
@@ -380,9 +381,9 @@ def run(
             # Without a disk to write on, the failure is still returned.
             with contextlib.suppress(OSError):
                 folder.mkdir(parents=True, exist_ok=True)
-                text = results.config_text(_shown(config))
-                results.write_atomically(folder / "config.yaml", text)
-                results.write_result(folder, failed.result)
+                text = run_folder.config_text(_shown(config))
+                run_folder.write_atomically(folder / "config.yaml", text)
+                run_folder.write_result(folder, failed.result)
         return Outcome(failed, "failed", [])
 
 
@@ -841,7 +842,7 @@ def _cached(
     made = make()
     path.parent.mkdir(parents=True, exist_ok=True)
     # Half a file, after a power failure, is found to be none: no need to wait for the disk.
-    results.write_atomically(path, _npz(made), sync=False)
+    run_folder.write_atomically(path, _npz(made), sync=False)
     return made
 
 
@@ -858,7 +859,7 @@ def _comparator_key(job: Job | FederatedJob, what: str) -> str:
         "sources": _sources_digest(),
         "what": what,
     }
-    return results.key_of(identity)
+    return run_folder.key_of(identity)
 
 
 _memory: dict[str, dict[str, np.ndarray]] = {}
@@ -902,10 +903,10 @@ def _files(
     config: Mapping[str, Any], result: Mapping[str, Any], curves: Mapping[str, np.ndarray]
 ) -> dict[str, bytes | str]:
     return {
-        "config.yaml": results.config_text(_shown(config)),
+        "config.yaml": run_folder.config_text(_shown(config)),
         "curves.npz": _npz(curves),
         "results.parquet": _tidy(result),
-        "result.json": results.result_text(result),
+        "result.json": run_folder.result_text(result),
     }
 
 
@@ -920,7 +921,7 @@ def _tidy(result: Mapping[str, Any]) -> bytes:
         for name in ("key", "algorithm", "dataset", "kernels", "n_rounds", "n_kernels", "D")
     }
     columns |= {f"algorithm.{k}": [v] * n for k, v in result["params"].items()}
-    key = results.measure(result).key
+    key = run_folder.measure(result).key
     columns |= {
         "seed": list(result["seeds"]),
         key: list(result[key]),
@@ -987,7 +988,7 @@ CHANGE_NO_NUMBER = {
     "peers.py": "other libraries, kept under keys of their own",
     "report/": "tables and figures of finished runs",
     "reproduce.py": "starts jobs, whose configurations have keys",
-    "results.py": "reads and writes what was computed",
+    "runs/folder.py": "reads and writes what was computed",
     "searches.py": "starts searches, which write files of their own",
     "starting.py": "the order of imports",
     "tracking.py": "copies finished runs",
@@ -1005,7 +1006,7 @@ def _sources_digest() -> str:
 
 def numbers_stamp(provenance: Mapping[str, Any]) -> str:
     """Twelve hex digits naming the code and the data that a result comes from."""
-    text = _sources_digest() + results.key_of({"provenance": _without_prose(provenance)})
+    text = _sources_digest() + run_folder.key_of({"provenance": _without_prose(provenance)})
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -6,7 +6,7 @@ writes <grid>.json beside it:
     script     its name, search_graph.py
     options    {option: value} of the command line, where they are not the script's own
     code       twelve hex digits naming the code, see ``code_stamp``
-    commit     as in ``omkl.results``
+    commit     as in ``omkl.runs.folder``
     sha256     of the CSV file, so that a note is never taken for another file's
     written    ISO time, UTC
 
@@ -27,7 +27,7 @@ from typing import Any
 from omkl import runner
 from omkl.cli import conf_folder
 from omkl.core import jit
-from omkl.results import write_atomically
+from omkl.runs.folder import write_atomically
 
 SCRIPTS = ("search_graph.py", "search_active.py", "search_federated.py")
 _ELSEWHERE = ("outputs",)  # options that say where and not what

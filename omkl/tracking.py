@@ -1,6 +1,6 @@
 """The MLflow view of the run folders.
 
-The folders are the truth (``omkl.results``); this view can be deleted and made
+The folders are the truth (``omkl.runs.folder``); this view can be deleted and made
 again from them at any time (``rebuild``). It consists of ``mlflow.db`` (SQLite)
 and ``mlartifacts/`` (copies of the run folders' files) in the outputs folder.
 
@@ -41,7 +41,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from omkl.results import NEUTRAL, Run, find, measure
+from omkl.runs.folder import NEUTRAL, Run, find, measure
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

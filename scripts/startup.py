@@ -80,7 +80,8 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
     @functools.wraps(job)
     def timed_job(cfg: Any) -> None:
         clock.switch("imports")
-        from omkl import results, runner
+        from omkl import runner
+        from omkl.runs import folder as run_folder
 
         clock.switch("the rest")
         clock.timed(runner, "prepare", "data")
@@ -89,7 +90,7 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
         clock.timed(runner, "_regret", "comparators")
         clock.timed(runner, "_draw", "figures")
         clock.timed(runner, "_track", "tracking")
-        clock.timed(results, "write_together", "results")
+        clock.timed(run_folder, "write_together", "results")
         _noting_the_first_round(clock, runner)
         job(cfg)
 

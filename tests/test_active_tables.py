@@ -15,7 +15,7 @@ from omkl.core import hyperparameters, kernels
 from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, download, open_stream
 from omkl.report import figures, formats, paper_figures, tables
-from omkl.results import Run
+from omkl.runs.folder import Run
 
 TABLES = {n: conf_folder() / "table" / f"active_table{n}.yaml" for n in (2, 3)}
 PLANT = "+dataset.prepare.scale_inputs.shift=0"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from omkl import bounds, comparators
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import features_of
-from omkl.results import Run
+from omkl.runs.folder import Run
 
 SETTINGS = {
     "gf": {"eta": 0.01, "eta_e": 0.5, "lam": 1e-3, "M": 10, "J": 2, "freeze": 300},

@@ -12,7 +12,7 @@ from omkl import classification, comparison, peers
 from omkl.cli import conf_folder
 from omkl.datasets import catalogue, download
 from omkl.reproduce import command
-from omkl.results import find
+from omkl.runs.folder import find
 
 SPEC = {
     "name": "small",

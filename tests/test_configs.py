@@ -9,10 +9,11 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import federated, results, runner
+from omkl import federated, runner
 from omkl.cli import CommandLine, conf_folder
 from omkl.core import kernels
 from omkl.datasets import prepare
+from omkl.runs import folder as run_folder
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
 CHOICES = [(group, name) for group in GROUPS for name in CommandLine([]).groups()[group]]
@@ -57,7 +58,7 @@ def test_runs_in_miniature(name: str, tmp_path: Path):
     outcome = runner.run(config)
     assert outcome.status == "complete", outcome.run.result
     assert outcome.run.result["n_rounds"] == 60
-    assert 0 < outcome.run.result[f"{results.measure(outcome.run.result).key}_mean"] < 1
+    assert 0 < outcome.run.result[f"{run_folder.measure(outcome.run.result).key}_mean"] < 1
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -23,9 +23,10 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from omkl import cores, results
+from omkl import cores
 from omkl.batch import Composer
 from omkl.cli import EXTRAS, CommandLine, Sweep, UsageError, _facts, conf_folder
+from omkl.runs import folder as run_folder
 from tests.test_cli import (
     TINY,
     environment,
@@ -132,10 +133,10 @@ def test_yaml_files_are_put_together_once_for_each_set_of_choices(loader, tmp_pa
 )  # fmt: skip
 def test_config_files_are_as_omegaconf_reads_and_writes_them(value):
     config = {"value": value, "list": [value, value]}
-    text = results.config_text(config)
+    text = run_folder.config_text(config)
     assert OmegaConf.to_container(OmegaConf.create(text)) == config
-    assert results.read_config(text) == config
-    assert results.read_config(OmegaConf.to_yaml(OmegaConf.create(config))) == config
+    assert run_folder.read_config(text) == config
+    assert run_folder.read_config(OmegaConf.to_yaml(OmegaConf.create(config))) == config
 
 
 # --- the command line ---------------------------------------------------------------------------

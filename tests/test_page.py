@@ -14,7 +14,7 @@ import pytest
 from omkl import bounds
 from omkl.report import page, paper_figures, tables
 from omkl.reproduce import configuration
-from omkl.results import Run, find
+from omkl.runs.folder import Run, find
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = {

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from omkl.report import figures, formats, style, tables
-from omkl.results import Run
+from omkl.runs.folder import Run
 
 CONF = Path(__file__).parents[1] / "conf"
 JMLR = CONF / "table" / "jmlr_table1.yaml"

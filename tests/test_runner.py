@@ -16,9 +16,10 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import results, runner
+from omkl import runner
 from omkl.cli import conf_folder
-from omkl.results import Run
+from omkl.runs import folder as run_folder
+from omkl.runs.folder import Run
 
 ROWS = 80
 TINY = (
@@ -219,7 +220,7 @@ def test_what_only_describes_a_data_set_makes_no_other_run():
 def test_result_of_other_code_is_computed_anew(start):
     folder = start().run.folder
     result = json.loads((folder / "result.json").read_text())
-    results.write_result(folder, result | {"numbers": "0123456789ab"})
+    run_folder.write_result(folder, result | {"numbers": "0123456789ab"})
     outcome = start()
     assert outcome.status == "complete"
     assert "other code or data" in outcome.notes[0]
@@ -230,7 +231,7 @@ def test_what_is_not_finished_is_tried_again(start, broken):
     folder = start().run.folder
     if broken == "failed":
         failed = {"status": "failed", "error": {"type": "X", "message": "x", "traceback": None}}
-        results.write_result(folder, failed)
+        run_folder.write_result(folder, failed)
     elif broken == "cut":
         (folder / "result.json").write_text('{"status": "comp')
     elif broken == "power failure":
@@ -257,14 +258,14 @@ def test_plots_are_drawn_later_without_computing(start):
 def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name):
     folder = start().run.folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    write = results.write_together
+    write = run_folder.write_together
 
     def full(staging: Path, files: dict[str, bytes | str]) -> None:
         names = list(files)
         write(staging, {other: files[other] for other in names[: names.index(name)]})
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(results, "write_together", full)
+    monkeypatch.setattr(run_folder, "write_together", full)
     outcome = start("force=true")
     assert outcome.status == "failed"
     assert outcome.run.result["error"]["message"] == f"cannot use {folder}: No space left on device"

@@ -71,7 +71,7 @@ NOT_COMPILED = {
     "peers.py": "other libraries",
     "report/": "tables and figures",
     "reproduce.py": "starts jobs",
-    "results.py": "reads and writes run folders",
+    "runs/": "reads and writes run folders",
     "runner.py": "feeds learners, in Python",
     "searches.py": "starts searches",
     "starting.py": "the order of imports",

@@ -56,7 +56,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from omkl.federated.job import FederatedJob
 from omkl.federated.sides import ClientSide, Event, Reply, ServerSide, Told, play
-from omkl.results import write_atomically
+from omkl.runs.folder import write_atomically
 
 log = logging.getLogger(__name__)
 

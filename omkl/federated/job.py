@@ -1,6 +1,6 @@
 """A federated run: from a resolved configuration to the numbers of its run folder.
 
-What a federated run has besides what ``omkl.results`` lists (R seeds, K clients):
+What a federated run has besides what ``omkl.runs.folder`` lists (R seeds, K clients):
 
 ``result.json``
     federated      scheme, n_clients, rounds (of the longest stream), least_rounds (of the

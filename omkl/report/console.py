@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.report.style import name_of
-from omkl.results import ERROR_RATE, measure
+from omkl.runs.folder import ERROR_RATE, measure
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from omkl.results import Run
     from omkl.runner import Outcome
+    from omkl.runs.folder import Run
 
 
 def loss_text(result: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ from omkl.report.tables import (
     Table,
 )
 from omkl.report.text import csv_text, markdown_table, markdown_text
-from omkl.results import Run
+from omkl.runs.folder import Run
 
 WIDE = 6  # columns that fit beside each other
 PAPERS = {

@@ -21,7 +21,7 @@ from omkl.report import formats, style, tables
 from omkl.report.paper_figures import Drawn, active, arxiv_v1, federated, jmlr
 from omkl.report.tables import VARIANTS, Filled, Table
 from omkl.report.text import markdown_table, markdown_text
-from omkl.results import Run, find, write_atomically
+from omkl.runs.folder import Run, find, write_atomically
 
 TIMES = "tables/times.json"  # seconds of each run, by its key
 COUNTS = "counts.json"  # ``counts``, for whoever quotes them

@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 from omkl import bounds
 from omkl.report import figures, style
 from omkl.report.tables import Filled
-from omkl.results import Run, write_atomically
+from omkl.runs.folder import Run, write_atomically
 
 COMPARATOR = "ridge_features"
 

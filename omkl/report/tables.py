@@ -55,7 +55,7 @@ import numpy as np
 from omkl.metrics import mean_and_deviation
 from omkl.report import style
 from omkl.report.text import csv_text, markdown_table, markdown_text
-from omkl.results import MSE, Run, measure, write_atomically
+from omkl.runs.folder import MSE, Run, measure, write_atomically
 
 Row = dict[str, Any]
 
