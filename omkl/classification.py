@@ -138,8 +138,8 @@ def _bound(
     are the mistakes of each seed's best classifier, where classifiers are independent;
     ``updates`` the mean number of updates of all kernels.
     """
-    from omkl import mistake_bounds
     from omkl.runner import _cached
+    from omkl.theory import mistake_bounds
 
     regret, name = job.config["regret"], job.config["algorithm"]["name"]
     if not regret["mistake_bound"]:

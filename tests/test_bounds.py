@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omkl import bounds, comparators
+from omkl import comparators
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import features_of
 from omkl.runs.folder import Run
+from omkl.theory import regret_bounds as bounds
 
 SETTINGS = {
     "gf": {"eta": 0.01, "eta_e": 0.5, "lam": 1e-3, "M": 10, "J": 2, "freeze": 300},

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import bounds, mistake_bounds
+from omkl.theory import mistake_bounds
+from omkl.theory import regret_bounds as bounds
 
 ROOT = Path(__file__).parents[1]
 

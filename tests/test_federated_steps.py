@@ -23,7 +23,7 @@ from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
 from omkl.federated.checks import streams
 from omkl.federated.hindsight import ridge
 from omkl.federated.simulation import Federation
-from omkl.federated.theorems import theorem_1, theorem_2
+from omkl.theory.federated import theorem_1, theorem_2
 
 FIVE = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 10.0, 100.0))
 K, T, D, SEED = 3, 6, 2, 4

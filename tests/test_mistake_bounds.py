@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, mistake_bounds
+from omkl import algorithms, checks
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.mistake_bounds import THEOREMS, Minimum
+from omkl.theory import mistake_bounds
+from omkl.theory.mistake_bounds import THEOREMS, Minimum
 
 KERNELS = (
     Kernel("polynomial", 1.0), Kernel("polynomial", 3.0),

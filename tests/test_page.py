@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import bounds
 from omkl.report import page, paper_figures, tables
 from omkl.reproduce import configuration
 from omkl.runs.folder import Run, find
+from omkl.theory import regret_bounds as bounds
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = {

@@ -52,8 +52,8 @@ from omkl.federated import hindsight, protocol
 from omkl.federated.protocol import BYTES, FederatedAlgorithm
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
-from omkl.federated.theorems import theorem_1, theorem_2
 from omkl.metrics import Recorder, label_cost, mean_and_deviation
+from omkl.theory.federated import theorem_1, theorem_2
 
 Progress = Callable[[str, int, int | None, float | None], None]
 Make = Callable[[], dict[str, np.ndarray]]

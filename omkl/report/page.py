@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from omkl import bounds
 from omkl.metrics import mean_and_deviation
 from omkl.report import formats, style, tables
 from omkl.report.paper_figures import Drawn, active, arxiv_v1, federated, jmlr
 from omkl.report.tables import VARIANTS, Filled, Table
 from omkl.report.text import markdown_table, markdown_text
 from omkl.runs.folder import Run, find, write_atomically
+from omkl.theory import regret_bounds as bounds
 
 TIMES = "tables/times.json"  # seconds of each run, by its key
 COUNTS = "counts.json"  # ``counts``, for whoever quotes them

@@ -19,10 +19,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from omkl import bounds
 from omkl.report import figures, style
 from omkl.report.tables import Filled
 from omkl.runs.folder import Run, write_atomically
+from omkl.theory import regret_bounds as bounds
 
 COMPARATOR = "ridge_features"
 

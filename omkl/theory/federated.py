@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from omkl.bounds import gradient_bound
 from omkl.core.protocol import Schedule, at
+from omkl.theory.regret_bounds import gradient_bound
 
 
 def theorem_1(built: Any, n_kernels: int, t: np.ndarray) -> np.ndarray | None:
