@@ -106,7 +106,7 @@ class Batch:
     """The launcher: jobs are composed here and run by workers, in order as far as they are free."""
 
     def __init__(self, context: HydraContext, config: DictConfig, n_workers: int | None) -> None:
-        from omkl.cores import default_threads
+        from omkl.experiment.threads import default_threads
 
         # The sweeper composes every job, to find mistakes early: it shall be quick about it too.
         assert isinstance(context.config_loader, ConfigLoaderImpl)
@@ -247,7 +247,8 @@ class Workers:
         return worker.tasks.popleft(), answer
 
     def _bury(self, worker: Worker) -> tuple[cli.Task, tuple[str, bool]]:
-        from omkl import cli, runner
+        from omkl import cli
+        from omkl.experiment import run as runner
 
         worker.process.join()
         task = worker.tasks.popleft()
@@ -284,8 +285,8 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     signal.signal(signal.SIGTERM, give_up)
     os.environ.update(environment)
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
-        from omkl import comparators
         from omkl.cli import Sweep
+        from omkl.experiment import comparators
         from omkl.runs import folder as run_folder
 
         run_folder.Syncing.in_background()

@@ -17,12 +17,12 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl.cores import share_the_machine
+from omkl.experiment.threads import share_the_machine
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from omkl.runner import Outcome
+    from omkl.experiment.run import Outcome
     from omkl.runs.folder import Run
 
 EXIT_FAILED = 1
@@ -502,7 +502,7 @@ def job(cfg: DictConfig) -> None:
 
     hydra_config = HydraConfig.get()
     config = configuration(cfg, hydra_config.overrides.task)
-    from omkl import runner
+    from omkl.experiment import run as runner
     from omkl.report import console
 
     prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions
@@ -524,7 +524,7 @@ def job(cfg: DictConfig) -> None:
     task = Sweep.task(config, hydra_config.runtime.output_dir, hydra_config.job.num)
     if task is None:
         return
-    from omkl import comparators
+    from omkl.experiment import comparators
 
     with (
         comparators.one_thread_each() if elsewhere else contextlib.nullcontext(),
@@ -634,7 +634,7 @@ class Sweep:
     @classmethod
     def task(cls, config: dict[str, Any], sweep_folder: str, number: int) -> Task | None:
         """The job of this configuration; None, and told, if an earlier one has the same."""
-        from omkl import runner
+        from omkl.experiment import run as runner
 
         config = runner.fit_to_algorithm(config)
         label = f"{cls.label(number)}{config['algorithm']['name']} on {config['dataset']['name']}"
@@ -648,7 +648,7 @@ class Sweep:
     @staticmethod
     def work(task: Task, progress: Any = None) -> tuple[str, bool]:
         """Run a job: the text that tells how it ended, and whether it failed."""
-        from omkl import runner
+        from omkl.experiment import run as runner
 
         return Sweep.ended(task, runner.run(task.config, progress))
 
@@ -667,7 +667,7 @@ class Sweep:
     @staticmethod
     def claim(config: Mapping[str, Any], sweep_folder: str, number: int) -> Path | None:
         """A file for this job, or None if another job of the sweep has the same settings."""
-        from omkl import runner
+        from omkl.experiment import run as runner
 
         place = Path(sweep_folder) / "jobs" / f"{runner.folder_of(config).name}.json"
         place.parent.mkdir(parents=True, exist_ok=True)

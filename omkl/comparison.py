@@ -31,11 +31,12 @@ from typing import Any
 
 import numpy as np
 
-from omkl import peers, runner
-from omkl.classification import mistaken
-from omkl.comparators import ONLINE_LEARNER, one_thread_each
+from omkl import peers
 from omkl.datasets import DataError, open_stream, open_streams
-from omkl.metrics import mean_and_deviation
+from omkl.experiment import run as runner
+from omkl.experiment.classification import mistaken
+from omkl.experiment.comparators import ONLINE_LEARNER, one_thread_each
+from omkl.experiment.metrics import mean_and_deviation
 from omkl.report import console, style
 from omkl.report.text import csv_text, markdown_table
 from omkl.runs import folder as run_folder

@@ -21,9 +21,9 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import runner
 from omkl.cli import conf_folder
 from omkl.datasets.stream import MissingFile
+from omkl.experiment import run as runner
 from omkl.report import console, page, tables
 from omkl.runs import folder as run_folder
 

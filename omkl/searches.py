@@ -24,9 +24,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from omkl import runner
 from omkl.cli import conf_folder
 from omkl.core import jit
+from omkl.experiment import run as runner
 from omkl.runs.folder import write_atomically
 
 SCRIPTS = ("search_graph.py", "search_active.py", "search_federated.py")

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import federated, learners, limits, peers, report, scale, setting
 
-from omkl import runner
+from omkl.experiment import run as runner
 
 
 class Extent(NamedTuple):

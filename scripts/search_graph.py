@@ -47,7 +47,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import edges_of
 from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, open_stream
-from omkl.runner import default_threads
+from omkl.experiment.run import default_threads
 
 D = 50
 POWERS = (1.0, 0.5, -0.5, -1.0)

@@ -80,7 +80,7 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
     @functools.wraps(job)
     def timed_job(cfg: Any) -> None:
         clock.switch("imports")
-        from omkl import runner
+        from omkl.experiment import run as runner
         from omkl.runs import folder as run_folder
 
         clock.switch("the rest")

@@ -12,12 +12,13 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, reproduce, runner
+from omkl import algorithms, checks, reproduce
 from omkl.algorithms.omkl_aks import collection, measure
 from omkl.checks import DICTIONARY, Case, default_settings
 from omkl.core import protocol
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Learner, Schedule
+from omkl.experiment import run as runner
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
 P = len(FOUR)

@@ -190,7 +190,7 @@ def test_shifted_draw():
 
 
 def test_names_with_a_slash(tmp_path):
-    from omkl import runner
+    from omkl.experiment import run as runner
 
     assert "as_released/sfg" in algorithms.names() and "as_released" not in algorithms.names()
     assert algorithms.load("as_released/sfg").name == "as_released/sfg"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omkl import comparators
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import features_of
+from omkl.experiment import comparators
 from omkl.runs.folder import Run
 from omkl.theory import regret_bounds as bounds
 

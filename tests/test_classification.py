@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl import classification, runner
 from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, readers
+from omkl.experiment import classification
+from omkl.experiment import run as runner
 from omkl.reproduce import configuration
 
 RAW = {"limit": None, "scaling": "none", "order": "file"}

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from omkl import classification, comparison, peers
+from omkl import comparison, peers
 from omkl.cli import conf_folder
 from omkl.datasets import catalogue, download
+from omkl.experiment import classification
 from omkl.reproduce import command
 from omkl.runs.folder import find
 

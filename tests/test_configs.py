@@ -9,10 +9,11 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import federated, runner
+from omkl import federated
 from omkl.cli import CommandLine, conf_folder
 from omkl.core import kernels
 from omkl.datasets import prepare
+from omkl.experiment import run as runner
 from omkl.runs import folder as run_folder
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl import runner
 from omkl.core.protocol import draw_features
 from omkl.core.representations.random_features import features_of
 from omkl.datasets import DataError, catalogue, download, prepare
-from omkl.federated import job as federated_job
+from omkl.experiment import federation as federated_job
+from omkl.experiment import run as runner
 from omkl.federated.split import by_column, by_site, consecutive, deal
 from omkl.report import figures, tables
 from omkl.reproduce import configuration

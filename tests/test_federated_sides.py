@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from omkl import federated
-from omkl.federated import job as federated_job
+from omkl.experiment import federation as federated_job
 from omkl.federated.sides import ClientSide, ServerSide, play
 from omkl.reproduce import configuration
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import checks, labels, runner
+from omkl import checks, labels
 from omkl.checks import Case, default_settings
+from omkl.experiment import run as runner
 from omkl.reproduce import configuration
 
 ROWS = 40

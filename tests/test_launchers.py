@@ -23,9 +23,9 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from omkl import cores
 from omkl.batch import Composer
 from omkl.cli import EXTRAS, CommandLine, Sweep, UsageError, _facts, conf_folder
+from omkl.experiment import threads as cores
 from omkl.runs import folder as run_folder
 from tests.test_cli import (
     TINY,

@@ -16,8 +16,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import runner
 from omkl.cli import conf_folder
+from omkl.experiment import run as runner
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
 

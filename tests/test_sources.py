@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import omkl
-from omkl import runner
 from omkl.core import jit
+from omkl.experiment import run as runner
 
 MODULES = {
     ".".join(("omkl", *path.relative_to(jit.PACKAGE).with_suffix("").parts)).removesuffix(
@@ -115,10 +115,10 @@ def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
     """The second set is written out: another entry needs a reason as good as theirs."""
     digest = modules_of(jit.files_without(runner.CHANGE_NO_NUMBER))
     learners = {name for name in MODULES if ".algorithms" in name}
-    used = reached({"omkl.runner", "omkl.classification", *learners}, lazy=True)
+    used = reached({"omkl.experiment.run", "omkl.experiment.classification", *learners}, lazy=True)
     assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
     drawing = {name for name in used if name.startswith("omkl.report")}
-    names = {"cores", "federated", "runs.folder", "starting", "tracking"}
+    names = {"experiment.threads", "federated", "runs.folder", "starting", "tracking"}
     assert used - digest == drawing | {"omkl"} | {f"omkl.{name}" for name in names}
     assert set(jit.sources()) <= set(jit.files_without(runner.CHANGE_NO_NUMBER))
 
@@ -148,7 +148,7 @@ def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatc
         ):
             assert digests(edited)[0] != machine_code
             assert digests(edited)[1] != stamp
-        for edited in ("comparators.py", "federated/split.py", "datasets/readers.py"):
+        for edited in ("experiment/comparators.py", "federated/split.py", "datasets/readers.py"):
             assert digests(edited)[0] == machine_code and digests(edited)[1] != stamp
         assert digests("report/tables.py") == (machine_code, stamp)
     finally:

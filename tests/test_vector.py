@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, classification, runner
+from omkl import algorithms, checks
 from omkl.core import hyperparameters, jit
 from omkl.core.protocol import Learner
 from omkl.core.simd import (
@@ -24,6 +24,8 @@ from omkl.core.simd import (
     total,
 )
 from omkl.core.weights import exp_of_pack
+from omkl.experiment import classification
+from omkl.experiment import run as runner
 from omkl.reproduce import configuration
 
 

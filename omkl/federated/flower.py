@@ -54,7 +54,7 @@ from flwr.app import (
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from omkl.federated.job import FederatedJob
+from omkl.experiment.federation import FederatedJob
 from omkl.federated.sides import ClientSide, Event, Reply, ServerSide, Told, play
 from omkl.runs.folder import write_atomically
 
@@ -85,7 +85,7 @@ class Flown(NamedTuple):
 @functools.lru_cache(maxsize=2)
 def job_of(overrides: str) -> FederatedJob:
     """The federation that a line of omkl-run's overrides describes."""
-    from omkl import runner
+    from omkl.experiment import run as runner
     from omkl.reproduce import configuration
 
     job = runner.prepare(configuration(shlex.split(overrides)))

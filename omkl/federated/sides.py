@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.experiment.federation import FederatedJob
 from omkl.federated import protocol
-from omkl.federated.job import FederatedJob
 from omkl.federated.protocol import Message, compiled_for
 
 log = logging.getLogger(__name__)

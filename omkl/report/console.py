@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from omkl.runner import Outcome
+    from omkl.experiment.run import Outcome
     from omkl.runs.folder import Run
 
 

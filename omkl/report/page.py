@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from omkl.metrics import mean_and_deviation
+from omkl.experiment.metrics import mean_and_deviation
 from omkl.report import formats, style, tables
 from omkl.report.paper_figures import Drawn, active, arxiv_v1, federated, jmlr
 from omkl.report.tables import VARIANTS, Filled, Table
@@ -223,7 +223,7 @@ def _blocks(filled: Sequence[Filled], outputs: Path, folder: Path) -> list[Block
         known = [times[run.result["key"]] for run in done if run.result["key"] in times]
         if known:
             facts.append(("total time", f"{_duration(sum(known))} for {len(known)} runs"))
-        from omkl import runner
+        from omkl.experiment import run as runner
 
         facts.insert(0, ("commands", _commands(outputs / "search")))
         facts.insert(1, ("page", f"written at {formats.commit_text(runner.commit())}"))

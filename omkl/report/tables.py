@@ -52,7 +52,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.metrics import mean_and_deviation
+from omkl.experiment.metrics import mean_and_deviation
 from omkl.report import style
 from omkl.report.text import csv_text, markdown_table, markdown_text
 from omkl.runs.folder import MSE, Run, measure, write_atomically

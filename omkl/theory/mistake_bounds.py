@@ -36,8 +36,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.comparators import one_thread_each
 from omkl.core.kernels import Kernel
+from omkl.experiment.comparators import one_thread_each
 
 Array = np.ndarray
 THEOREMS = {

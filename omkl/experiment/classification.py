@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.comparators import one_thread_each
 from omkl.core.protocol import Learner
 from omkl.core.representations.perceptrons import Perceptrons
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import normalised
 from omkl.datasets import DataError
-from omkl.metrics import Recorder, mean_and_deviation
+from omkl.experiment.comparators import one_thread_each
+from omkl.experiment.metrics import Recorder, mean_and_deviation
 
 if TYPE_CHECKING:
-    from omkl.runner import Job, Progress
+    from omkl.experiment.run import Job, Progress
 
 # Their classifiers learn from their own mistakes alone: single kernel Perceptrons.
 INDEPENDENT = ("omkc_da_p1", "omkc_da_p2", "omkc_da_p1_doubling", "omkc_uniform")
@@ -51,7 +51,7 @@ def compute(
     job: Job, progress: Progress | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Stream every seed through its learner: the numbers of result.json and curves.npz."""
-    from omkl.runner import _threads, default_threads
+    from omkl.experiment.run import _threads, default_threads
 
     config, R = job.config, len(job.seeds)
     most_threads = config["threads"] or default_threads()
@@ -138,7 +138,7 @@ def _bound(
     are the mistakes of each seed's best classifier, where classifiers are independent;
     ``updates`` the mean number of updates of all kernels.
     """
-    from omkl.runner import _cached
+    from omkl.experiment.run import _cached
     from omkl.theory import mistake_bounds
 
     regret, name = job.config["regret"], job.config["algorithm"]["name"]

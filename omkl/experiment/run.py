@@ -25,16 +25,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import omkl
-from omkl import algorithms, comparators, federated, labels, starting, tracking
+from omkl import algorithms, federated, labels, starting, tracking
 from omkl.core import hyperparameters, jit, kernels
 from omkl.core.protocol import Algorithm, Learner, Schedule, check_precision, draw_features
-from omkl.cores import cores, default_threads
 from omkl.datasets import DataError, Stream, download, open_stream, open_streams
 from omkl.datasets.download import sha256_of
-from omkl.federated.job import FederatedJob
-from omkl.federated.job import compute as compute_federated
-from omkl.federated.job import prepare as prepare_federated
-from omkl.metrics import Recorder, label_cost, mean_and_deviation
+from omkl.experiment import comparators
+from omkl.experiment.federation import FederatedJob
+from omkl.experiment.federation import compute as compute_federated
+from omkl.experiment.federation import prepare as prepare_federated
+from omkl.experiment.metrics import Recorder, label_cost, mean_and_deviation
+from omkl.experiment.threads import cores, default_threads
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
 
@@ -355,7 +356,7 @@ def run(
             notes.append(f"{folder.name} was computed by other code or data: computed anew")
         with _writable(folder):
             tracker = _prepare_tracking(config)
-            from omkl import classification
+            from omkl.experiment import classification
 
             if isinstance(job, FederatedJob):
                 n_threads = config["threads"] or default_threads()
@@ -979,7 +980,7 @@ CHANGE_NO_NUMBER = {
     "checks.py": "the conformance suite",
     "cli.py": "composes configurations, which have keys",
     "comparison.py": "a table of runs; peers are kept under keys of their own",
-    "cores.py": "how many threads, and no number depends on that",
+    "experiment/threads.py": "how many threads, and no number depends on that",
     "datasets/command.py": "omkl-data",
     "federated/__init__.py": "a registry",
     "federated/checks.py": "the conformance suite",

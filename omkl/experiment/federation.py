@@ -44,15 +44,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import comparators, federated
+from omkl import federated
 from omkl.core import hyperparameters, kernels
 from omkl.core.protocol import Schedule, draw_features
 from omkl.core.weights import normalised
+from omkl.experiment import comparators
+from omkl.experiment.metrics import Recorder, label_cost, mean_and_deviation
 from omkl.federated import hindsight, protocol
 from omkl.federated.protocol import BYTES, FederatedAlgorithm
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
-from omkl.metrics import Recorder, label_cost, mean_and_deviation
 from omkl.theory.federated import theorem_1, theorem_2
 
 Progress = Callable[[str, int, int | None, float | None], None]
