@@ -43,7 +43,8 @@ from typing import Any
 import numpy as np
 from search_graph import dictionary, rows_of
 
-from omkl import algorithms, checks, searches
+from omkl import algorithms
+from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.hyperparameters import parse_schedule
 from omkl.core.kernels import Kernel
@@ -52,6 +53,7 @@ from omkl.core.representations.random_features import RandomFeatures
 from omkl.datasets import catalogue, open_stream
 from omkl.experiment.run import default_threads
 from omkl.report.tables import published_numbers
+from omkl.reproduction import searches
 
 D = 50
 DATASETS = ("twitter", "toms", "air_quality", "energy", "naval_decay")
@@ -134,7 +136,7 @@ def measured(
     X, y = rows(dataset, plant)
     algorithm = algorithms.load(name)
     own = {"eta": f"{step}/sqrt(T)", "eta_g": f"{weights}/sqrt(T)", "lam": lam}
-    given = checks.default_settings(name) | own
+    given = learners.default_settings(name) | own
     built = hyperparameters.build(algorithm.Params, given, len(y), {"N": len(some), "D": D})
     model = orthogonal(some, X.shape[1], seed) if frequencies == "orthogonal" else None
     with np.errstate(all="ignore"):

@@ -36,10 +36,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks, searches
+from omkl import algorithms
 from omkl.algorithms import sfg, sfg_r
 from omkl.algorithms.as_released import released_divergence
-from omkl.cli import conf_folder
+from omkl.checks import learners
+from omkl.commands.cli import conf_folder
 from omkl.core import hyperparameters, jit, kernels
 from omkl.core.divergence import Matrix, normalised, overlaps, ranks, sampled
 from omkl.core.graphs import graphs_by, similarity_graph
@@ -48,6 +49,7 @@ from omkl.core.node_sampler import edges_of
 from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, open_stream
 from omkl.experiment.run import default_threads
+from omkl.reproduction import searches
 
 D = 50
 POWERS = (1.0, 0.5, -0.5, -1.0)
@@ -112,7 +114,7 @@ def mse(
     """MSE x 10^3 of one seed of an algorithm on a graph (N, M) that is given."""
     X, y = rows_of(dataset)
     algorithm = algorithms.load(name)
-    given = checks.default_settings(name) | {"M": out.shape[1]} | dict(settings)
+    given = learners.default_settings(name) | {"M": out.shape[1]} | dict(settings)
     built = hyperparameters.build(algorithm.Params, given, len(y), {"N": len(some), "D": D})
 
     edges = edges_of(out)

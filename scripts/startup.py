@@ -73,7 +73,7 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
     """A whole ``omkl-run`` in this process, timed."""
     clock = Clock(since)
     clock.switch("command line")
-    from omkl import cli
+    from omkl.commands import cli
 
     job = cli.job
 

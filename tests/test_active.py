@@ -12,13 +12,15 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, reproduce
+from omkl import algorithms
 from omkl.algorithms.omkl_aks import collection, measure
-from omkl.checks import DICTIONARY, Case, default_settings
+from omkl.checks import learners
+from omkl.checks.learners import DICTIONARY, Case, default_settings
 from omkl.core import protocol
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Learner, Schedule
 from omkl.experiment import run as runner
+from omkl.reproduction import reproduce
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
 P = len(FOUR)
@@ -219,7 +221,7 @@ def test_subsets_are_as_frequent_as_those_of_the_letter(weights, gamma):
 
 @pytest.fixture(scope="module")
 def data():
-    return checks.stream(1500)
+    return learners.stream(1500)
 
 
 def case(name, seed=0, **changes):

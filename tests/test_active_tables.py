@@ -9,12 +9,14 @@ import pytest
 import search_active
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks
-from omkl.cli import conf_folder
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.commands.cli import conf_folder
 from omkl.core import hyperparameters, kernels
 from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.report import figures, formats, paper_figures, tables
+from omkl.report import figures, formats, tables
+from omkl.reproduction import paper_figures
 from omkl.runs.folder import Run
 
 TABLES = {n: conf_folder() / "table" / f"active_table{n}.yaml" for n in (2, 3)}
@@ -160,8 +162,8 @@ def test_figures_of_the_page_without_runs_are_none(tmp_path):
 
 def test_the_search_of_exact_rows_learns_as_the_algorithms_do():
     """Its eight rows at several steps at once; coefficients fade as those of OMKL-B."""
-    X, y = checks.stream(200)
-    some = checks.DICTIONARY[:2]
+    X, y = learners.stream(200)
+    some = learners.DICTIONARY[:2]
     settings = [("0.5/sqrt(t)", 0.0), ("1/sqrt(T)", 0.0), ("0.3", 0.1)]
     found = search_active.exact_errors(X, y, some, settings)
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks
+from omkl import algorithms
 from omkl.algorithms.as_released import released_divergence, shifted
+from omkl.checks import learners
 from omkl.core import hyperparameters, protocol
 from omkl.core.graphs import dissimilarity_graph, dominating_set
 from omkl.core.kernels import Kernel, dictionary
@@ -60,7 +61,7 @@ def learner(name, oracle, T=1503):
     model = blank(N, d, D)
     model.omega[:] = omega
     algorithm = algorithms.load(f"as_released/{name}")
-    settings = checks.default_settings(algorithm.name)
+    settings = learners.default_settings(algorithm.name)
     built = hyperparameters.build(algorithm.Params, settings, T, {"N": N, "D": D})
     return Learner(algorithm, built, kernels(), d, D, seed=0, model=model)
 
@@ -181,8 +182,8 @@ def test_linear_and_log_divergences_give_one_graph():
 def test_shifted_draw():
     assert [shifted(i, 4) for i in range(4)] == [1, 2, 3, 3]
     assert shifted(0, 1) == 0
-    ours = checks.Case("as_released/gf", checks.default_settings("as_released/gf"))
-    X, y = checks.stream()
+    ours = learners.Case("as_released/gf", learners.default_settings("as_released/gf"))
+    X, y = learners.stream()
     used = [ours.learner(seed=s) for s in range(3)]
     for one in used:
         one.partial_fit(X, y)

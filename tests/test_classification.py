@@ -11,7 +11,7 @@ import pytest
 from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, readers
 from omkl.experiment import classification
 from omkl.experiment import run as runner
-from omkl.reproduce import configuration
+from omkl.reproduction.reproduce import configuration
 
 RAW = {"limit": None, "scaling": "none", "order": "file"}
 

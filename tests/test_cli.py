@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl.cli import CommandLine, UsageError
+from omkl.commands.cli import CommandLine, UsageError
 
 OMKL_RUN = Path(sys.executable).with_name("omkl-run")
 TINY = ["kernels=gaussian17", "D=4", "seeds=2", "tracking=none", "figures=false"]

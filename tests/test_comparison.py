@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from omkl import comparison, peers
-from omkl.cli import conf_folder
+from omkl.benchmark import comparison, peers
+from omkl.commands.cli import conf_folder
 from omkl.datasets import catalogue, download
 from omkl.experiment import classification
-from omkl.reproduce import command
+from omkl.reproduction.reproduce import command
 from omkl.runs.folder import find
 
 SPEC = {

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omkl.datasets import DataError, catalogue, command, download, kept, open_stream, readers
+from omkl.commands import data
+from omkl.datasets import DataError, cache, catalogue, download, open_stream, readers
 
 WHOLE = {"limit": None, "scaling": "whole", "order": "file"}
 RUNNING = WHOLE | {"scaling": "running"}
@@ -498,21 +499,21 @@ def test_errors_of_synthetic_data(keys, message):
 
 def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(download, "project_root", lambda: tmp_path / "checkout")
-    assert command.main(["list"]) == 0
+    assert data.main(["list"]) == 0
     listed = capsys.readouterr().out
     assert all(name in listed for name in catalogue.entries())
     assert "not here (fetch)" in listed and "made on the fly" in listed
-    assert command.main(["describe", "naval"]) == 0
+    assert data.main(["describe", "naval"]) == 0
     described = capsys.readouterr().out
     for fact in ("11934 x 15", "lever_position", "de0ea69d", "CC BY 4.0", "Coraddu", "nowhere"):
         assert fact in described
-    assert command.main(["describe", "nval"]) == 2
+    assert data.main(["describe", "nval"]) == 2
     assert "Did you mean 'naval'?" in capsys.readouterr().err
-    assert command.main(["verify"]) == 0
+    assert data.main(["verify"]) == 0
     assert "no data file was found" in capsys.readouterr().out
     (tmp_path / "checkout/data/naval").mkdir(parents=True)
     write(tmp_path / "checkout/data/naval/data.txt", "not it\n")
-    assert command.main(["verify"]) == 1
+    assert data.main(["verify"]) == 1
     assert "expected sha256 de0ea69d" in capsys.readouterr().err
 
 
@@ -542,5 +543,5 @@ def test_prepared_data_are_kept_and_never_stale(tmp_path, monkeypatch):
     for path in (tmp_path / "data").glob("*.npz"):
         path.write_bytes(path.read_bytes()[:100])  # cut off by a full disk
     assert block() == first and len(reads) == 3
-    monkeypatch.setattr(kept, "MOST_BYTES", 0)
+    monkeypatch.setattr(cache, "MOST_BYTES", 0)
     assert block(title="x") == first and block(title="x") == first and len(reads) == 5

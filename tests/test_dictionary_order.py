@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks
+from omkl import algorithms
+from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Learner
@@ -25,7 +26,7 @@ def test_the_law_of_the_predictions_does_not_depend_on_the_order(name):
     X /= np.sqrt(8.0)
     algorithm = algorithms.load(name)
     built = hyperparameters.build(
-        algorithm.Params, checks.default_settings(name), len(y), {"N": 76, "D": 20}
+        algorithm.Params, learners.default_settings(name), len(y), {"N": 76, "D": 20}
     )
 
     def errors(dictionary):

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from omkl import federated
+from omkl.checks.federations import streams
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Schedule, draw_features
 from omkl.federated import protocol
-from omkl.federated.checks import streams
 from omkl.federated.simulation import Federation
 
 DICTIONARY = tuple(Kernel("gaussian", b) for b in (0.05, 0.3, 1.0, 2.0, 5.0, 20.0, 80.0))

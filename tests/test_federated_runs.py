@@ -13,7 +13,7 @@ from omkl.experiment import federation as federated_job
 from omkl.experiment import run as runner
 from omkl.federated.split import by_column, by_site, consecutive, deal
 from omkl.report import figures, tables
-from omkl.reproduce import configuration
+from omkl.reproduction.reproduce import configuration
 
 
 def outcome_of(tmp_path, *overrides):
@@ -326,7 +326,7 @@ def test_the_published_deviations_are_no_deviations():
 
 def test_recovered_regret_is_measured_above_ridge_in_hindsight(tmp_path):
     """The variant of a cell that has a metric of its own, and what else is asked of its run."""
-    from omkl.cli import conf_folder
+    from omkl.commands.cli import conf_folder
 
     table = tables.load_table(conf_folder() / "table" / "pof_table3.yaml")
     spec = table.specs[table.rows.index("vM-KOFL")][table.columns.index("Naval")]

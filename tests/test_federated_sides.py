@@ -7,8 +7,8 @@ import pytest
 
 from omkl import federated
 from omkl.experiment import federation as federated_job
-from omkl.federated.sides import ClientSide, ServerSide, play
-from omkl.reproduce import configuration
+from omkl.federated.parties import ClientSide, ServerSide, play
+from omkl.reproduction.reproduce import configuration
 
 ROUNDS, CLIENTS = 40, 4
 

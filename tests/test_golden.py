@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from omkl import algorithms
-from omkl.checks import Case, default_settings
+from omkl.checks.learners import Case, default_settings
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import normalised
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks
-from omkl.cli import conf_folder
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.commands.cli import conf_folder
 from omkl.core import hyperparameters, kernels
 from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, download, open_stream
@@ -37,7 +38,7 @@ def mse(name, dataset, dictionary):
     stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
     X, y = next(iter(stream.blocks(stream.n_rounds)))
     algorithm = algorithms.load(name)
-    settings = checks.default_settings(name)
+    settings = learners.default_settings(name)
     built = hyperparameters.build(
         algorithm.Params, settings, len(y), {"N": len(dictionary), "D": D}
     )

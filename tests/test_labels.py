@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import checks, labels
-from omkl.checks import Case, default_settings
+from omkl.checks import learners
+from omkl.checks.learners import Case, default_settings
+from omkl.datasets import label_sources
 from omkl.experiment import run as runner
-from omkl.reproduce import configuration
+from omkl.reproduction.reproduce import configuration
 
 ROWS = 40
 BASE = ("kernels=gaussian17", "D=4", "seeds=1", "tracking=none", "figures=false")
@@ -47,7 +48,7 @@ def kept(folder):
 
 def start(arguments, answers):
     """omkl-run as a process with lines on its standard input."""
-    command = [sys.executable, "-c", "from omkl.cli import run; run()", *arguments]
+    command = [sys.executable, "-c", "from omkl.commands.cli import run; run()", *arguments]
     text = "".join(f"{answer}\n" for answer in answers)
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
 
@@ -106,7 +107,7 @@ def test_a_file_and_a_function_give_what_the_prompt_gives(unlabelled, tmp_path):
 @pytest.mark.parametrize("name", ["raker", "amkl_aks", "omkr", "gf"])
 def test_the_learner_is_the_same_whoever_gives_labels(name):
     """Bit for bit, and the labels that it did not want are never asked for."""
-    X, y = checks.stream(200)
+    X, y = learners.stream(200)
     inside, outside = (Case(name, default_settings(name)).learner(T=200) for _ in range(2))
     trace = inside.partial_fit(X, y)
     calls = []
@@ -116,8 +117,8 @@ def test_the_learner_is_the_same_whoever_gives_labels(name):
         assert y_hat == trace.y_hat[row - 1]
         return y[row - 1]
 
-    first = labels.learn(outside, X[:120], label)
-    second = labels.learn(outside, X[120:], label, before=120)
+    first = label_sources.learn(outside, X[:120], label)
+    second = label_sources.learn(outside, X[120:], label, before=120)
     for n, parts in enumerate(zip(first.trace, second.trace, strict=True)):
         np.testing.assert_array_equal(np.concatenate(parts), trace[n])
     assert calls == (np.flatnonzero(trace.asked) + 1).tolist()

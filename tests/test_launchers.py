@@ -23,8 +23,8 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from omkl.batch import Composer
-from omkl.cli import EXTRAS, CommandLine, Sweep, UsageError, _facts, conf_folder
+from omkl.commands.batch_launcher import Composer
+from omkl.commands.cli import EXTRAS, CommandLine, Sweep, UsageError, _facts, conf_folder
 from omkl.experiment import threads as cores
 from omkl.runs import folder as run_folder
 from tests.test_cli import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omkl.checks import DICTIONARY, stream
+from omkl.checks.learners import DICTIONARY, stream
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import features_of, random_features
 from omkl.experiment import comparators, metrics

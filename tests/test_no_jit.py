@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from omkl import algorithms, federated
-from omkl.checks import DICTIONARY, Case, default_settings, stream
+from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
+from omkl.checks.learners import federations as federated_checks
 from omkl.core import jit, protocol
 from omkl.core.protocol import Learner, Schedule
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.federated import checks as federated_checks
 
 SCRIPT = """
 import json

@@ -11,7 +11,8 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks
+from omkl import algorithms
+from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Learner
@@ -30,7 +31,7 @@ N = len(KERNELS)
 
 def learner(name, kernels=KERNELS, d=3, seed=0, threads=1, **changes):
     algorithm = algorithms.load(name)
-    given = checks.default_settings(name) | changes
+    given = learners.default_settings(name) | changes
     built = hyperparameters.build(algorithm.Params, given, None, {"N": len(kernels)})
     return Learner(algorithm, built, kernels, d, 16, seed, threads=threads)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl.report import page, paper_figures, tables
-from omkl.reproduce import configuration
+from omkl.report import tables
+from omkl.reproduction import page, paper_figures
+from omkl.reproduction.reproduce import configuration
 from omkl.runs.folder import Run, find
 from omkl.theory import regret_bounds as bounds
 

@@ -1,6 +1,6 @@
 """Settings at which one algorithm becomes another or something known.
 
-One kernel and the complete graph are in ``omkl.checks``.
+One kernel and the complete graph are in ``omkl.checks.learners``.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl import checks
-from omkl.checks import DICTIONARY, Case, default_settings, stream
+from omkl.checks import learners
+from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
 from omkl.core import protocol
 from omkl.core.node_sampler import MEMBER, probability
 
@@ -37,7 +37,7 @@ def test_sfg_with_one_out_neighbour_sees_the_drawn_node_alone(data):
         assert ours.state.q[node] == probability(ours.state.trees, node, xi)
         return lambda: None
 
-    checks.play(ours, *data, spy)
+    learners.play(ours, *data, spy)
 
 
 @pytest.mark.parametrize("only_undominated", [False, True])
@@ -68,7 +68,7 @@ def test_gf_that_only_explores_ignores_its_weights(data):
         np.testing.assert_allclose(ours.state.p, 1 / ours.params.J, rtol=1e-11)
         return lambda: None
 
-    checks.play(ours, *data, spy)
+    learners.play(ours, *data, spy)
     assert np.ptp(ours.state.log_w) > 1.0
 
 

@@ -16,7 +16,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl.cli import conf_folder
+from omkl.commands.cli import conf_folder
 from omkl.experiment import run as runner
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omkl.checks import Case, default_settings
+from omkl.checks.learners import Case, default_settings
 from omkl.core import node_sampler
 from omkl.core.divergence import overlaps
 from omkl.core.graphs import dominating_set

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from omkl import reproduce, searches
-from omkl.report import page
+from omkl.reproduction import page, reproduce, searches
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from omkl import algorithms, checks, federated
+from omkl import algorithms, federated
+from omkl.checks import learners
+from omkl.checks.learners import federations as federated_checks
 from omkl.core import jit
-from omkl.federated import checks as federated_checks
 
 
 @pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled")
@@ -14,7 +15,7 @@ def test_every_type_has_a_name_of_its_own():
     """Numba's symbols carry the bare names of classes: two equal ones would clash."""
     kinds = set()
     for name in algorithms.names():
-        learner = checks.Case(name, checks.default_settings(name)).learner()
+        learner = learners.Case(name, learners.default_settings(name)).learner()
         kinds |= {type(learner.params), type(learner.state)}
     for name in federated.names():
         federation = federated_checks.Case(name).federation()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks
+from omkl import algorithms
+from omkl.checks import learners as checks
 from omkl.core import hyperparameters, jit
 from omkl.core.protocol import Learner
 from omkl.core.simd import (
@@ -26,7 +27,7 @@ from omkl.core.simd import (
 from omkl.core.weights import exp_of_pack
 from omkl.experiment import classification
 from omkl.experiment import run as runner
-from omkl.reproduce import configuration
+from omkl.reproduction.reproduce import configuration
 
 
 def axpy(a, x, y, n):

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets import download, kept
+from omkl.datasets import cache, download
 from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def open_stream(
                   before scaling; a shorter data set is streamed whole
         scaling   "whole" | "running" | "none", see ``omkl.datasets.stream``
         order     "file" | "shuffled"; only data held in memory can be shuffled
-        labels    "data"; anything else: labels come from outside, see ``omkl.labels``, and the
+        labels    "data"; anything else: labels come from outside, see ``label_sources``, and the
                   stream's y is NaN (an own file then needs no target)
     seed
         Of the shuffle; nothing else depends on it.
@@ -361,7 +361,7 @@ def _read_catalogued(cfg: Mapping[str, Any], name: str, in_memory: bool) -> _Hel
     found = download.obtain(cfg)
     if cfg.get("format") == "libsvm" and not in_memory:
         return _Held(readers.LibsvmTable(found.path, {**cfg, "labels": labels}), found)
-    prepared = kept.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found, labels))
+    prepared = cache.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found, labels))
     return _Held(readers.ArrayTable(*prepared), found)
 
 

@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import omkl
-from omkl import algorithms, federated, labels, starting, tracking
+from omkl import algorithms, federated, startup, tracking
 from omkl.core import hyperparameters, jit, kernels
 from omkl.core.protocol import Algorithm, Learner, Schedule, check_precision, draw_features
-from omkl.datasets import DataError, Stream, download, open_stream, open_streams
+from omkl.datasets import DataError, Stream, download, label_sources, open_stream, open_streams
 from omkl.datasets.download import sha256_of
 from omkl.experiment import comparators
 from omkl.experiment.federation import FederatedJob
@@ -81,7 +81,7 @@ class Job(NamedTuple):
     algorithm: Algorithm
     params: Any
     seeds: list[int]
-    label: labels.Label | None = None  # who is asked; None: the data
+    label: label_sources.Label | None = None  # who is asked; None: the data
     streams: list[Stream] = []  # noqa: RUF012
 
 
@@ -266,7 +266,7 @@ def _portable(config: Mapping[str, Any], stream: Stream) -> dict[str, Any]:
     if "path" in dataset:
         (file,) = stream.provenance["files"]
         dataset |= {"path": file["name"], "sha256": file["sha256"]}
-    if settings["labels"] not in labels.SOURCES:
+    if settings["labels"] not in label_sources.SOURCES:
         path = Path(settings["labels"])
         settings["labels"] = f"{path.name} sha256:{sha256_of(path)}"
     return {**config, "dataset": dataset, "stream": settings}
@@ -315,7 +315,7 @@ def folder_of(config: Mapping[str, Any]) -> Path:
 def run(
     config: Mapping[str, Any],
     progress: Progress | None = None,
-    label: labels.Label | None = None,
+    label: label_sources.Label | None = None,
 ) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised.
 
@@ -328,7 +328,7 @@ def run(
     """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     if label is not None:
-        stream = {**config["stream"], "labels": labels.CALLBACK}
+        stream = {**config["stream"], "labels": label_sources.CALLBACK}
         config = {**config, "stream": stream, "force": True}
     try:
         if progress:
@@ -388,34 +388,38 @@ def run(
         return Outcome(failed, "failed", [])
 
 
-def _label_source(config: Mapping[str, Any], label: labels.Label | None) -> labels.Label | None:
+def _label_source(
+    config: Mapping[str, Any], label: label_sources.Label | None
+) -> label_sources.Label | None:
     """Who gives labels, as far as it is known before the data are open; None: data or prompt."""
     given = config["stream"]["labels"]
     if not isinstance(given, str):
-        raise ValueError(f"stream.labels={given!r} is none of {', '.join(labels.SOURCES)}, FILE")
-    if given == labels.CALLBACK and label is None:
+        raise ValueError(
+            f"stream.labels={given!r} is none of {', '.join(label_sources.SOURCES)}, FILE"
+        )
+    if given == label_sources.CALLBACK and label is None:
         raise ValueError(
             "stream.labels=callback is a function in Python: runner.run(config, label=function)"
         )
-    if given in labels.SOURCES:
+    if given in label_sources.SOURCES:
         return label
     if not given.endswith(".csv"):
         raise ValueError(
-            f"stream.labels={given} is none of {', '.join(labels.SOURCES)}, and no CSV file with "
-            "the columns row and label"
+            f"stream.labels={given} is none of {', '.join(label_sources.SOURCES)}, and no CSV file "
+            "with the columns row and label"
         )
-    return labels.File(Path(given))
+    return label_sources.File(Path(given))
 
 
-def _with_labels(job: Job, source: labels.Label | None, folder: Path) -> Job:
+def _with_labels(job: Job, source: label_sources.Label | None, folder: Path) -> Job:
     """The job with its labels from outside kept in its folder as they come."""
     if job.stream.labelled:
         return job
     prompted = source is None
     if source is None:
         unit = job.stream.provenance["scaling"].get("max_norm", 1.0)
-        source = labels.Prompt(job.stream.inputs, unit)
-    kept = labels.Kept(folder / "labels.csv", source, resume=prompted)
+        source = label_sources.Prompt(job.stream.inputs, unit)
+    kept = label_sources.Kept(folder / "labels.csv", source, resume=prompted)
     return job._replace(label=kept)
 
 
@@ -539,7 +543,7 @@ def compute(
             if job.label is None:
                 told = list(pool.map(lambda r: one(r, X, y), range(len(learners))))  # noqa: B023
             else:
-                trace, y = labels.learn(learners[0], X, job.label, recorder.n_rounds)
+                trace, y = label_sources.learn(learners[0], X, job.label, recorder.n_rounds)
                 with np.errstate(over="ignore", invalid="ignore"):
                     unknown_is_0 = np.where(trace.asked, np.square(trace.y_hat - y), 0.0)
                 told = [(unknown_is_0, trace.asked)]
@@ -684,7 +688,7 @@ def _learners(job: Job) -> list[Learner]:
     d, D = job.stream.n_inputs, job.config["D"]
     n_threads = job.config["threads"] or default_threads() if job.algorithm.exact else 1
 
-    starting.load_numba()
+    startup.load_numba()
     wanted = job.algorithm.rows_before(job.params) if job.algorithm.rows_before else 0
     before = next(job.stream.blocks(wanted))[0] if wanted else None
 
@@ -976,22 +980,17 @@ def _track(
 # here. ``tests/test_sources.py`` looks which of them a job imports.
 CHANGE_NO_NUMBER = {
     "__init__.py": "the version",
-    "batch.py": "starts jobs, whose configurations have keys",
-    "checks.py": "the conformance suite",
-    "cli.py": "composes configurations, which have keys",
-    "comparison.py": "a table of runs; peers are kept under keys of their own",
+    "benchmark/": "other libraries, kept under keys of their own",
+    "checks/": "the conformance suite",
+    "commands/": "compose configurations, which have keys",
     "experiment/threads.py": "how many threads, and no number depends on that",
-    "datasets/command.py": "omkl-data",
     "federated/__init__.py": "a registry",
-    "federated/checks.py": "the conformance suite",
     "federated/flower.py": "deploys a federation; its results are no run folders",
-    "federated/sides.py": "as flower.py",
-    "peers.py": "other libraries, kept under keys of their own",
+    "federated/parties.py": "as flower.py",
+    "reproduction/": "starts jobs and fills published tables from their runs",
     "report/": "tables and figures of finished runs",
-    "reproduce.py": "starts jobs, whose configurations have keys",
     "runs/folder.py": "reads and writes what was computed",
-    "searches.py": "starts searches, which write files of their own",
-    "starting.py": "the order of imports",
+    "startup.py": "the order of imports",
     "tracking.py": "copies finished runs",
 }
 

@@ -55,7 +55,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from omkl.experiment.federation import FederatedJob
-from omkl.federated.sides import ClientSide, Event, Reply, ServerSide, Told, play
+from omkl.federated.parties import ClientSide, Event, Reply, ServerSide, Told, play
 from omkl.runs.folder import write_atomically
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Flown(NamedTuple):
 def job_of(overrides: str) -> FederatedJob:
     """The federation that a line of omkl-run's overrides describes."""
     from omkl.experiment import run as runner
-    from omkl.reproduce import configuration
+    from omkl.reproduction.reproduce import configuration
 
     job = runner.prepare(configuration(shlex.split(overrides)))
     if not isinstance(job, FederatedJob):
@@ -686,7 +686,7 @@ def difference(overrides: str, flown: Flown) -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
-    from omkl.cli import CommandLine
+    from omkl.commands.cli import CommandLine
 
     engine, words = (arguments[0], list(arguments[1:])) if arguments else ("", [])
     if engine not in (*ENGINES, "app"):

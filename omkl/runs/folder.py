@@ -25,7 +25,8 @@ MLflow view are all made from it.
                       largest squared error of a prediction and of a single evaluated
                       kernel, over rounds and seeds; largest norm of x
     mse_over          "all rounds", or "rounds with a label" where labels come from outside
-                      (``omkl.labels``) and no others are known; regret is skipped then
+                      (``omkl.datasets.label_sources``) and no others are known; regret is
+                      skipped then
     labels, labels_per_seed
                       labels asked for: mean over the seeds, list
     al_efficiency, al_efficiency_std

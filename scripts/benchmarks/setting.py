@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks
-from omkl.cli import conf_folder
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.commands.cli import conf_folder
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.protocol import Algorithm, Learner, draw_features
@@ -78,7 +79,7 @@ def case(
     """The settings of the algorithm's YAML; those that count kernels cut to N where N is small."""
     algorithm = algorithms.load(name)
     N = len(dictionary)
-    given = checks.default_settings(name) | changes
+    given = learners.default_settings(name) | changes
     for field in ("M", "rank"):
         if field in given:
             given[field] = min(given[field], N)

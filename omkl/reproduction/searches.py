@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from omkl.cli import conf_folder
+from omkl.commands.cli import conf_folder
 from omkl.core import jit
 from omkl.experiment import run as runner
 from omkl.runs.folder import write_atomically

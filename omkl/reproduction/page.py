@@ -17,9 +17,9 @@ from pathlib import Path
 
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.report import formats, style, tables
-from omkl.report.paper_figures import Drawn, active, arxiv_v1, federated, jmlr
 from omkl.report.tables import VARIANTS, Filled, Table
 from omkl.report.text import markdown_table, markdown_text
+from omkl.reproduction.paper_figures import Drawn, active, arxiv_v1, federated, jmlr
 from omkl.runs.folder import Run, find, write_atomically
 from omkl.theory import regret_bounds as bounds
 
@@ -547,7 +547,7 @@ def _mse(text: str) -> str:
 
 def _search_origin(path: Path) -> str:
     """By what a search's table was made, and whether by the code that writes this page."""
-    from omkl import searches
+    from omkl.reproduction import searches
 
     content = searches.read_note(path)
     if content is None:
@@ -560,7 +560,7 @@ def _search_origin(path: Path) -> str:
 
 def _commands(folder: Path) -> str:
     """What writes the page anew: the tables and the searches that it shows."""
-    from omkl import searches
+    from omkl.reproduction import searches
 
     notes = [searches.read_note(path) for path in sorted(folder.glob("*.csv"))]
     made = dict.fromkeys(searches.command_of(content) for content in notes if content)

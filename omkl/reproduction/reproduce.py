@@ -21,10 +21,11 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl.cli import conf_folder
+from omkl.commands.cli import conf_folder
 from omkl.datasets.stream import MissingFile
 from omkl.experiment import run as runner
-from omkl.report import console, page, tables
+from omkl.report import console, tables
+from omkl.reproduction import page
 from omkl.runs import folder as run_folder
 
 
@@ -124,7 +125,7 @@ def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
             names = ", ".join([*known, *comparisons])
             parser.error(f"there is no table {name}; there are: {names}")
     if asked := [name for name in arguments.tables if name in comparisons]:
-        from omkl import comparison
+        from omkl.benchmark import comparison
 
         folder, given_page = arguments.outputs, arguments.page
         codes = [comparison.command(comparisons[name], folder, given_page) for name in asked]

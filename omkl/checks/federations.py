@@ -1,4 +1,4 @@
-"""The conformance suite of federated learners; as ``omkl.checks`` for the others.
+"""The conformance suite of federated learners; as ``learners`` for the others.
 
 >>> from omkl.federated import checks
 >>> checks.run("pof_mkl")
@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import checks, federated
-from omkl.checks import DICTIONARY, FEATURES, INPUTS, SECTIONS, Skip
+from omkl import federated
+from omkl.checks import learners
+from omkl.checks.learners import DICTIONARY, FEATURES, INPUTS, SECTIONS, Skip
 from omkl.core import hyperparameters, jit
 from omkl.core.kernels import Kernel
 from omkl.federated import protocol
@@ -36,7 +37,7 @@ class Case:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.settings = checks.default_settings(name)
+        self.settings = learners.default_settings(name)
         self.algorithm = federated.load(name)
         self.module = sys.modules[self.algorithm.module]
 

@@ -32,7 +32,7 @@ EXIT_INTERRUPTED = 130
 
 def conf_folder() -> Path:
     """Where the YAML files are: in the package when installed, beside it in a checkout."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
 
 
@@ -96,7 +96,7 @@ def _run(arguments: Sequence[str]) -> int:
     import hydra
     from hydra.errors import HydraException
 
-    from omkl import starting
+    from omkl import startup
 
     try:
         line = CommandLine(arguments)
@@ -104,7 +104,7 @@ def _run(arguments: Sequence[str]) -> int:
         OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)
         folder = str(conf_folder())
         main = hydra.main(version_base="1.3", config_path=folder, config_name="config")(job)
-        once = starting.composing_once() if line.plain else contextlib.nullcontext()
+        once = startup.composing_once() if line.plain else contextlib.nullcontext()
         try:
             with once:
                 main()
@@ -790,7 +790,7 @@ def _jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
 
 def data() -> None:
     """``omkl-data list | describe NAME | fetch NAME... | verify``."""
-    from omkl.datasets.command import main
+    from omkl.commands.data import main
 
     sys.exit(main(sys.argv[1:]))
 
@@ -803,7 +803,7 @@ def report() -> None:
     import argparse
 
     if sys.argv[1:2] == ["run"]:
-        from omkl.reproduce import command as run_tables
+        from omkl.reproduction.reproduce import command as run_tables
 
         sys.exit(run_tables(sys.argv[2:]))
 
@@ -860,14 +860,16 @@ def _report(arguments: Any) -> int:
         tables.print_sweep(tables.sweep_table(complete), tables.failure_table(runs), Console())
         return 0
     if arguments.command == "figures":
-        from omkl.report import figures, paper_figures
+        from omkl.report import figures
+        from omkl.reproduction import paper_figures
 
         for r in runs:
             if r.complete:
                 figures.all_figures(r)
                 paper_figures.regret_bound(r)
         return 0
-    from omkl.report import page, tables
+    from omkl.report import tables
+    from omkl.reproduction import page
 
     if arguments.command == "page":
         files = sorted(

@@ -9,7 +9,7 @@ A file of conf/comparison
     algorithms       list of {algorithm, overrides}
     best_kernel_of   whose classifiers are single kernel Perceptrons: the best of them in
                      hindsight, a permutation at a time, is a row of its own
-    peers            names of ``omkl.peers.PEERS``
+    peers            names of ``omkl.benchmark.peers.PEERS``
     datasets         list of {dataset, label, overrides}
 
 Ours are runs like any other, in OUTPUTS/runs. What peers said is kept in OUTPUTS/peers, by
@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl import peers
+from omkl.benchmark import peers
 from omkl.datasets import DataError, open_stream, open_streams
 from omkl.experiment import run as runner
 from omkl.experiment.classification import mistaken
@@ -141,7 +141,7 @@ def _our_run(
 
 
 def _configuration(overrides: list[str], outputs: Path) -> dict[str, Any]:
-    from omkl.reproduce import configuration
+    from omkl.reproduction.reproduce import configuration
 
     latest = {text.partition("=")[0]: text for text in overrides}
     quiet = ["tracking=none", "figures=false", f"outputs={outputs}"]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from hydra.types import HydraContext
 
-    from omkl import cli
+    from omkl.commands import cli
 
 
 # --- composing ------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Batch:
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        from omkl import cli
+        from omkl.commands import cli
 
         Path(str(self.config.hydra.sweep.dir)).mkdir(parents=True, exist_ok=True)
         with contextlib.closing(
@@ -141,7 +141,7 @@ class Batch:
         ]
 
     def _tasks(self, jobs: Sequence[Sequence[str]], first: int) -> Iterator[cli.Task]:
-        from omkl import cli
+        from omkl.commands import cli
 
         folder = os.path.abspath(str(self.config.hydra.sweep.dir))
         for number, overrides in enumerate(jobs, start=first):
@@ -155,7 +155,7 @@ def _plain(
     config: DictConfig, overrides: Sequence[str], number: int, folder: str
 ) -> dict[str, Any]:
     """The job's own part of a configuration, resolved."""
-    from omkl import cli
+    from omkl.commands import cli
 
     with open_dict(config):
         hydra = config.pop("hydra")
@@ -247,7 +247,7 @@ class Workers:
         return worker.tasks.popleft(), answer
 
     def _bury(self, worker: Worker) -> tuple[cli.Task, tuple[str, bool]]:
-        from omkl import cli
+        from omkl.commands import cli
         from omkl.experiment import run as runner
 
         worker.process.join()
@@ -285,7 +285,7 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     signal.signal(signal.SIGTERM, give_up)
     os.environ.update(environment)
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
-        from omkl.cli import Sweep
+        from omkl.commands.cli import Sweep
         from omkl.experiment import comparators
         from omkl.runs import folder as run_folder
 
