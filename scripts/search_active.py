@@ -51,7 +51,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.protocol import Learner, draw_features
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.datasets import catalogue, open_stream
-from omkl.experiment.run import default_threads
+from omkl.experiment.threads import default_threads
 from omkl.report.tables import published_numbers
 from omkl.reproduction import searches
 

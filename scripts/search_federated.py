@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.experiment import federation as federated_job
-from omkl.experiment.run import default_threads
+from omkl.experiment.threads import default_threads
 from omkl.report.tables import published_numbers
 from omkl.reproduction import searches
 from omkl.reproduction.reproduce import configuration

@@ -48,7 +48,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import edges_of
 from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, open_stream
-from omkl.experiment.run import default_threads
+from omkl.experiment.threads import default_threads
 from omkl.reproduction import searches
 
 D = 50

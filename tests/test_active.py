@@ -19,6 +19,7 @@ from omkl.checks.learners import DICTIONARY, Case, default_settings
 from omkl.core import protocol
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Learner, Schedule
+from omkl.experiment import job as jobs
 from omkl.experiment import run as runner
 from omkl.reproduction import reproduce
 
@@ -299,7 +300,7 @@ def test_regret_15_is_counted_over_all_rounds_against_the_best_kernel_of_45(tmp_
     flat = ["algorithm=amkl", "algorithm.eta_c=0.1", f"regret.lam={lam}", f"dataset.rows={T}"]
     flat += ["kernels=gaussian17", f"D={D}", "seeds=1", "tracking=none", "figures=false"]
     config = reproduce.configuration([*flat, f"outputs={tmp_path}"])
-    outcome, job = runner.run(config), runner.prepare(config)
+    outcome, job = runner.run(config), jobs.prepare(config)
     x, y = next(iter(job.stream.blocks(T)))
     omega = protocol.draw_features(job.dictionary, x.shape[1], D, 0).omega
     best = (math.inf, 0.0)

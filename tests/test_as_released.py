@@ -191,7 +191,7 @@ def test_shifted_draw():
 
 
 def test_names_with_a_slash(tmp_path):
-    from omkl.experiment import run as runner
+    from omkl.runs import writing
 
     assert "as_released/sfg" in algorithms.names() and "as_released" not in algorithms.names()
     assert algorithms.load("as_released/sfg").name == "as_released/sfg"
@@ -202,6 +202,6 @@ def test_names_with_a_slash(tmp_path):
         "dataset": {"name": "airfoil"},
         "outputs": str(tmp_path),
     }
-    folder = runner.folder_of(config)
+    folder = writing.folder_of(config)
     assert folder.parent == tmp_path / "runs" / "airfoil"
     assert folder.name.startswith("as_released.raker-")

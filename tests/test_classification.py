@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, readers
-from omkl.experiment import classification
+from omkl.experiment import classification, settings
+from omkl.experiment import job as jobs
 from omkl.experiment import run as runner
 from omkl.reproduction.reproduce import configuration
 
@@ -164,7 +165,7 @@ def test_three_classes_are_each_against_the_rest(tmp_path):
         result = run(tmp_path, f"algorithm={algorithm}", *overrides).run.result
         assert result["status"] == "complete", result
         assert 3 < np.mean(result["mistakes"]) < 60, algorithm
-    job = runner.prepare(
+    job = jobs.prepare(
         configuration(["task=classification", "algorithm=omkc_da_p1", *overrides])
         | {"outputs": str(tmp_path)}
     )
@@ -235,10 +236,10 @@ def test_what_does_not_go_together_is_refused(tmp_path, overrides, message):
 def test_an_algorithm_for_classification_wants_such_data(tmp_path):
     config = configuration(["algorithm=omkc_da_p1", "dataset=airfoil", f"outputs={tmp_path}"])
     with pytest.raises(ValueError, match="omkc_da_p1 is an algorithm for classification"):
-        runner.prepare(config)
+        jobs.prepare(config)
 
 
 def test_what_may_be_either_is_what_the_algorithm_does():
     for algorithm, task in (("omkc_da_p1", "classification"), ("raker", "regression")):
         config = configuration([f"algorithm={algorithm}", "dataset=synthetic"])
-        assert runner.with_task(config)["dataset"]["task"] == task
+        assert settings.with_task(config)["dataset"]["task"] == task

@@ -14,6 +14,7 @@ from omkl.commands.cli import CommandLine, conf_folder
 from omkl.core import kernels
 from omkl.datasets import prepare
 from omkl.experiment import run as runner
+from omkl.experiment import settings
 from omkl.runs import folder as run_folder
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
@@ -51,7 +52,7 @@ def test_runs_in_miniature(name: str, tmp_path: Path):
     rows, federation = 60, ["federation=none"]
     if name in federated.names():
         rows, federation = 120, ["federation=iid", "clients=2"]
-    task = runner.task_of(configuration(f"algorithm={name}")["algorithm"]["name"])
+    task = settings.task_of(configuration(f"algorithm={name}")["algorithm"]["name"])
     config = configuration(
         f"algorithm={name}", f"dataset.rows={rows}", "kernels=gaussian17", "D=4", "seeds=2",
         "tracking=none", "figures=false", f"outputs={tmp_path}", f"task={task}", *federation,
@@ -66,7 +67,7 @@ def test_runs_in_miniature(name: str, tmp_path: Path):
 def test_yaml_states_every_parameter(name: str):
     """Only what the YAML states can be set on the command line and is shown by --help."""
     config = configuration(f"algorithm={name}")
-    fields = runner._parameters(config["algorithm"]["name"])
+    fields = settings._parameters(config["algorithm"]["name"])
     assert set(config["algorithm"]) - {"name"} == set(fields)
 
 

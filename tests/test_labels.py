@@ -14,6 +14,8 @@ import pytest
 from omkl.checks import learners
 from omkl.checks.learners import Case, default_settings
 from omkl.datasets import label_sources
+from omkl.experiment import job as jobs
+from omkl.experiment import regression
 from omkl.experiment import run as runner
 from omkl.reproduction.reproduce import configuration
 
@@ -181,9 +183,9 @@ def test_a_run_says_what_its_labels_cost(tmp_path):
     assert result["mse_over"] == "all rounds"
     assert result["mse_per_label"] == pytest.approx(result["mse_mean"] / 15)
     np.testing.assert_array_equal(curves["labels"], np.tile((curves["t"] + 3) // 4, (3, 1)))
-    job = runner.prepare(config)
+    job = jobs.prepare(config)
     X, y = next(iter(job.stream.blocks(60)))
-    trace = runner._learners(job)[1].partial_fit(X, y)
+    trace = regression._learners(job)[1].partial_fit(X, y)
     assert result["mse"][1] == pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-12)
 
     passive = runner.run(configuration([*BASE, "algorithm=raker", *more])).run.result

@@ -17,8 +17,12 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from omkl.commands.cli import conf_folder
+from omkl.experiment import job as jobs
+from omkl.experiment import regression, settings
+from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
 from omkl.runs import folder as run_folder
+from omkl.runs import provenance
 from omkl.runs.folder import Run
 
 ROWS = 80
@@ -195,7 +199,7 @@ def test_a_finished_run_is_found_and_computed_again_on_demand(start, tmp_path):
     assert again.status == "reused"
     assert again.run.folder == first.run.folder
     shutil.rmtree(tmp_path / "out" / "comparators")
-    runner._memory.clear()
+    regrets._memory.clear()
     forced = start("force=true", "threads=1", "block=7")
     assert forced.status == "complete"
     after = forced.run.result
@@ -214,7 +218,7 @@ def test_other_settings_make_another_run(start):
 def test_what_only_describes_a_data_set_makes_no_other_run():
     plain = configuration(*TINY)
     described = configuration(*TINY, "dataset.title=Another", "dataset.notes=none")
-    assert runner.key_of(plain) == runner.key_of(described)
+    assert provenance.key_of(plain) == provenance.key_of(described)
 
 
 def test_result_of_other_code_is_computed_anew(start):
@@ -285,7 +289,7 @@ def test_an_interruption_keeps_the_finished_run(start, tmp_path, moment):
 
     config = configuration(*TINY, f"outputs={tmp_path / 'out'}", "figures=true", "force=true")
     shutil.rmtree(tmp_path / "out" / "comparators")
-    runner._memory.clear()
+    regrets._memory.clear()
     with pytest.raises(KeyboardInterrupt):
         runner.run(config, interrupt)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -303,10 +307,10 @@ def test_outputs_that_cannot_be_written_are_told(start, tmp_path):
 
 
 def test_a_bug_is_written_down_with_its_traceback(start, monkeypatch):
-    def broken(job: runner.Job, progress: Any) -> None:
+    def broken(job: jobs.Job, progress: Any) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(runner, "compute", broken)
+    monkeypatch.setattr(regression, "compute", broken)
     run = Run(start().run.folder)
     assert run.result["status"] == "failed"
     assert "ZeroDivisionError: by zero" in run.result["error"]["traceback"]
@@ -368,7 +372,7 @@ def test_a_run_folder_tells_no_place(start, table, tmp_path):
 def test_parameters_of_other_algorithms_are_left_out_of_a_sweep():
     config = configuration(*TINY)
     config["algorithm"] = {"name": "raker", "eta": 0.1, "lam": 0.0, "M": 5, "foo": 1}
-    fitted = runner.fit_to_algorithm(config)["algorithm"]
+    fitted = settings.fit_to_algorithm(config)["algorithm"]
     assert fitted == {"name": "raker", "eta": 0.1, "lam": 0.0, "foo": 1}, "foo is nobody's"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import omkl
 from omkl.core import jit
-from omkl.experiment import run as runner
+from omkl.runs import provenance
 
 MODULES = {
     ".".join(("omkl", *path.relative_to(jit.PACKAGE).with_suffix("").parts)).removesuffix(
@@ -77,7 +77,7 @@ def decorated(path):
 
 
 def test_names_that_are_left_out_exist():
-    for left_out in (jit.NOT_COMPILED, runner.CHANGE_NO_NUMBER):
+    for left_out in (jit.NOT_COMPILED, provenance.CHANGE_NO_NUMBER):
         for name in left_out:
             place = jit.PACKAGE / name
             assert place.is_dir() if name.endswith("/") else place.is_file(), name
@@ -113,14 +113,14 @@ def test_every_compiled_function_is_in_a_source():
 
 def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
     """The second set is written out: another entry needs a reason as good as theirs."""
-    digest = modules_of(jit.files_without(runner.CHANGE_NO_NUMBER))
+    digest = modules_of(jit.files_without(provenance.CHANGE_NO_NUMBER))
     learners = {name for name in MODULES if ".algorithms" in name}
-    used = reached({"omkl.experiment.run", "omkl.experiment.classification", *learners}, lazy=True)
+    used = reached({"omkl.experiment.run", *learners}, lazy=True)
     assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
     drawing = {name for name in used if name.startswith("omkl.report")}
     names = {"experiment.threads", "federated", "runs.folder", "startup", "tracking"}
     assert used - digest == drawing | {"omkl"} | {f"omkl.{name}" for name in names}
-    assert set(jit.sources()) <= set(jit.files_without(runner.CHANGE_NO_NUMBER))
+    assert set(jit.sources()) <= set(jit.files_without(provenance.CHANGE_NO_NUMBER))
 
 
 def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatch):
@@ -135,8 +135,8 @@ def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatc
             with open(tmp_path / "omkl" / edited, "a", encoding="utf-8") as file:
                 file.write("# edited\n")
         jit.fingerprint.cache_clear()
-        runner._sources_digest.cache_clear()
-        return jit.fingerprint(), runner._sources_digest()
+        provenance.sources_digest.cache_clear()
+        return jit.fingerprint(), provenance.sources_digest()
 
     try:
         machine_code, stamp = digests(None)
@@ -153,4 +153,4 @@ def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatc
         assert digests("report/tables.py") == (machine_code, stamp)
     finally:
         jit.fingerprint.cache_clear()
-        runner._sources_digest.cache_clear()
+        provenance.sources_digest.cache_clear()

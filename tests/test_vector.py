@@ -25,8 +25,8 @@ from omkl.core.simd import (
     total,
 )
 from omkl.core.weights import exp_of_pack
-from omkl.experiment import classification
-from omkl.experiment import run as runner
+from omkl.experiment import classification, regression
+from omkl.experiment import job as jobs
 from omkl.reproduction.reproduce import configuration
 
 
@@ -159,9 +159,9 @@ def test_a_job_in_single_precision_is_computed_so_or_refused(tmp_path, algorithm
         given.append("dataset.labels=[-1,1]")
 
     def learner(precision):
-        job = runner.prepare(configuration([*given, f"precision={precision}"]))
+        job = jobs.prepare(configuration([*given, f"precision={precision}"]))
         learners = classification._learners(job, 0, 1) if job.stream.labels else None
-        return (learners or runner._learners(job))[0]
+        return (learners or regression._learners(job))[0]
 
     assert learner("float64").precision == "float64"
     if refused:

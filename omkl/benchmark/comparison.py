@@ -34,9 +34,11 @@ import numpy as np
 from omkl.benchmark import peers
 from omkl.datasets import DataError, open_stream, open_streams
 from omkl.experiment import run as runner
+from omkl.experiment import settings
 from omkl.experiment.classification import mistaken
 from omkl.experiment.comparators import ONLINE_LEARNER, one_thread_each
 from omkl.experiment.metrics import mean_and_deviation
+from omkl.experiment.threads import default_threads
 from omkl.report import console, style
 from omkl.report.text import csv_text, markdown_table
 from omkl.runs import folder as run_folder
@@ -55,7 +57,7 @@ def command(path: Path, outputs: Path, page: Path | None = None) -> int:
     """
     # Peers hold the interpreter's lock, so they run in processes; none is forked from threads.
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(runner.default_threads(), spawn) as pool:
+    with ProcessPoolExecutor(default_threads(), spawn) as pool:
         return _command(path, outputs, page, pool)
 
 
@@ -169,7 +171,7 @@ def _stream_configuration(
         f"dataset={described['dataset']}", f"algorithm={spec['algorithms'][0]['algorithm']}",
         *spec["overrides"], *described.get("overrides", ()),
     ]  # fmt: skip
-    return runner.with_task(_configuration(overrides, outputs))
+    return settings.with_task(_configuration(overrides, outputs))
 
 
 def _peer_line(

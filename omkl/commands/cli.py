@@ -503,10 +503,11 @@ def job(cfg: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     config = configuration(cfg, hydra_config.overrides.task)
     from omkl.experiment import run as runner
+    from omkl.experiment import settings
     from omkl.report import console
 
     prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions
-    classify = runner.task_in(config) == "classification"
+    classify = settings.task_in(config) == "classification"
     if hydra_config.mode != RunMode.MULTIRUN:
         label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
         with console.Bar(label, config["seeds"], not prompted, classify) as progress:
@@ -634,9 +635,9 @@ class Sweep:
     @classmethod
     def task(cls, config: dict[str, Any], sweep_folder: str, number: int) -> Task | None:
         """The job of this configuration; None, and told, if an earlier one has the same."""
-        from omkl.experiment import run as runner
+        from omkl.experiment import settings
 
-        config = runner.fit_to_algorithm(config)
+        config = settings.fit_to_algorithm(config)
         label = f"{cls.label(number)}{config['algorithm']['name']} on {config['dataset']['name']}"
         label += cls.settings(config)
         place = cls.claim(config, sweep_folder, number)
@@ -667,9 +668,9 @@ class Sweep:
     @staticmethod
     def claim(config: Mapping[str, Any], sweep_folder: str, number: int) -> Path | None:
         """A file for this job, or None if another job of the sweep has the same settings."""
-        from omkl.experiment import run as runner
+        from omkl.runs import writing
 
-        place = Path(sweep_folder) / "jobs" / f"{runner.folder_of(config).name}.json"
+        place = Path(sweep_folder) / "jobs" / f"{writing.folder_of(config).name}.json"
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open(place, "x", encoding="utf-8") as file:

@@ -24,7 +24,7 @@ from omkl.experiment.comparators import one_thread_each
 from omkl.experiment.metrics import Recorder, mean_and_deviation
 
 if TYPE_CHECKING:
-    from omkl.experiment.run import Job, Progress
+    from omkl.experiment.job import Job, Progress
 
 # Their classifiers learn from their own mistakes alone: single kernel Perceptrons.
 INDEPENDENT = ("omkc_da_p1", "omkc_da_p2", "omkc_da_p1_doubling", "omkc_uniform")
@@ -51,7 +51,7 @@ def compute(
     job: Job, progress: Progress | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Stream every seed through its learner: the numbers of result.json and curves.npz."""
-    from omkl.experiment.run import _threads, default_threads
+    from omkl.experiment.threads import default_threads, thread_pool
 
     config, R = job.config, len(job.seeds)
     most_threads = config["threads"] or default_threads()
@@ -59,12 +59,12 @@ def compute(
     each = max(1, most_threads // R) if job.algorithm.exact else 1
     if progress:
         progress("preparing", 0, None, None)
-    with _threads(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
+    with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
         pool.submit(_warm_up, job, each).result()
     total = None if job.stream.n_rounds is None else job.stream.n_rounds * R
     told = _Told(progress, total)
     clock = time.perf_counter()
-    with _threads(n_threads) as pool:
+    with thread_pool(n_threads) as pool:
         done = list(pool.map(lambda r: _one_seed(job, r, each, told.add), range(R)))
     elapsed = time.perf_counter() - clock
     T = done[0].recorder.n_rounds
@@ -138,7 +138,7 @@ def _bound(
     are the mistakes of each seed's best classifier, where classifiers are independent;
     ``updates`` the mean number of updates of all kernels.
     """
-    from omkl.experiment.run import _cached
+    from omkl.experiment.regret import load_or_compute
     from omkl.theory import mistake_bounds
 
     regret, name = job.config["regret"], job.config["algorithm"]["name"]
@@ -173,7 +173,7 @@ def _bound(
             "upper": np.array([m.upper for m in found]),
         }
 
-    minima = _cached(job, mistake_bounds.quantity(name, job.params), solve)
+    minima = load_or_compute(job, mistake_bounds.quantity(name, job.params), solve)
     values = [
         mistake_bounds.value(name, job.params, N, int(n), float(m))
         for n, m in zip(at, minima["lower"], strict=True)
@@ -194,7 +194,7 @@ def _bound(
             with one_thread_each():
                 return mistake_bounds.batch_error(job.dictionary, *rows(), R)._asdict()
 
-        batch = float(_cached(job, f"batch_error-{R}", solve_batch)["lower"])
+        batch = float(load_or_compute(job, f"batch_error-{R}", solve_batch)["lower"])
     for more in mistake_bounds.further(name, job.params, N, T, least, batch):
         told = {"name": more.name, "of": more.of, "value": _stated(more.value)}
         if more.of == "updates":

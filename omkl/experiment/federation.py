@@ -65,7 +65,7 @@ TURNS = 20_000  # client rounds between progress reports
 
 
 class FederatedJob(NamedTuple):
-    """As ``runner.Job``, with the streams of the clients."""
+    """As ``job.Job``, with the streams of the clients."""
 
     config: dict[str, Any]
     split: Split
@@ -111,7 +111,7 @@ def check_settings(config: Mapping[str, Any]) -> None:
 
 
 def prepare(config: Mapping[str, Any], parts: Split | None = None) -> FederatedJob:
-    """Check a configuration against the data, and build what it names; as ``runner.prepare``.
+    """Check a configuration against the data, and build what it names; as ``job.prepare``.
 
     ``parts`` are the clients' streams where they are known already.
     """

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 
 def cores() -> int:
@@ -27,3 +30,13 @@ def share_the_machine() -> None:
     """
     given = (os.environ.get(name, "") for name in ("SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS"))
     os.environ.setdefault("OMKL_THREADS", next((n for n in given if n.isdigit()), "1"))
+
+
+@contextlib.contextmanager
+def thread_pool(n: int) -> Iterator[ThreadPoolExecutor]:
+    """A pool that Ctrl-C leaves at once: what its threads still compute is not waited for."""
+    pool = ThreadPoolExecutor(n)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

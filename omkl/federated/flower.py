@@ -85,10 +85,10 @@ class Flown(NamedTuple):
 @functools.lru_cache(maxsize=2)
 def job_of(overrides: str) -> FederatedJob:
     """The federation that a line of omkl-run's overrides describes."""
-    from omkl.experiment import run as runner
+    from omkl.experiment import job as jobs
     from omkl.reproduction.reproduce import configuration
 
-    job = runner.prepare(configuration(shlex.split(overrides)))
+    job = jobs.prepare(configuration(shlex.split(overrides)))
     if not isinstance(job, FederatedJob):
         raise ValueError("no federation is asked for: add federation=iid clients=K")
     return job

@@ -203,7 +203,7 @@ def line_text(head: str, outcome: Outcome) -> str:
 class Bar:
     """A progress bar on a terminal, nothing elsewhere; it leaves no trace.
 
-    Entered, it gives the function that ``runner.run`` reports to, or None. Rounds
+    Entered, it gives the function that ``run`` reports to, or None. Rounds
     are those of the stream, their rate is summed over the seeds.
     """
 

@@ -223,10 +223,10 @@ def _blocks(filled: Sequence[Filled], outputs: Path, folder: Path) -> list[Block
         known = [times[run.result["key"]] for run in done if run.result["key"] in times]
         if known:
             facts.append(("total time", f"{_duration(sum(known))} for {len(known)} runs"))
-        from omkl.experiment import run as runner
+        from omkl.runs import provenance
 
         facts.insert(0, ("commands", _commands(outputs / "search")))
-        facts.insert(1, ("page", f"written at {formats.commit_text(runner.commit())}"))
+        facts.insert(1, ("page", f"written at {formats.commit_text(provenance.commit())}"))
         made = Text(formats.origin_text(done))
         blocks += [Heading("Made with"), made, Facts(tuple(facts))]
         settings = [(_label(t.table), formats.settings_text(t.table)) for t in filled]

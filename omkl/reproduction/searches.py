@@ -26,7 +26,7 @@ from typing import Any
 
 from omkl.commands.cli import conf_folder
 from omkl.core import jit
-from omkl.experiment import run as runner
+from omkl.runs import provenance
 from omkl.runs.folder import write_atomically
 
 SCRIPTS = ("search_graph.py", "search_active.py", "search_federated.py")
@@ -41,7 +41,7 @@ def code_stamp() -> str:
     What can change a number of a run, the files of conf that a run can be made of, the published
     numbers and the scripts.
     """
-    digest = hashlib.sha256(runner.numbers_stamp({}).encode())
+    digest = hashlib.sha256(provenance.numbers_stamp({}).encode())
     conf = conf_folder()
     files = [p for p in conf.glob("**/*.yaml") if p.relative_to(conf).parts[0] not in _NOT_SEARCHED]
     files.append(jit.PACKAGE / "report" / "published.csv")
@@ -65,7 +65,7 @@ def note(
             "script": Path(script).name,
             "options": chosen,
             "code": code_stamp(),
-            "commit": runner.commit(),
+            "commit": provenance.commit(),
             "sha256": _digest(path),
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -114,4 +114,4 @@ def _digest(path: Path) -> str:
 
 # Both are kept from now on: what is edited while a search goes on is not what searches.
 code_stamp()
-runner.commit()
+provenance.commit()
