@@ -155,7 +155,7 @@ def test_what_cannot_be_asked_is_said(unlabelled, tmp_path):
         return configuration(settings(path, tmp_path / "out", f"stream.labels={labels}"))
 
     assert "none of data, prompt, callback" in failure(config("phone"))
-    assert "runner.run(config, label=function)" in failure(config("callback"))
+    assert "omkl.experiment.run.run(config, label=function)" in failure(config("callback"))
     assert "cannot read the labels" in failure(config("nowhere.csv"))
     assert "say which column to predict" in failure(config("data"))
     wrong = failure(config("data"), label=lambda row, x, y_hat: float("inf"))
