@@ -40,7 +40,7 @@ from omkl import algorithms
 from omkl.algorithms import sfg, sfg_r
 from omkl.algorithms.as_released import released_divergence
 from omkl.checks import learners
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.core import hyperparameters, jit, kernels
 from omkl.core.divergence import Matrix, normalised, overlaps, ranks, sampled
 from omkl.core.graphs import graphs_by, similarity_graph

@@ -73,9 +73,9 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
     """A whole ``omkl-run`` in this process, timed."""
     clock = Clock(since)
     clock.switch("command line")
-    from omkl.commands import cli
+    from omkl.commands import run as run_command
 
-    job = cli.job
+    job = run_command.job
 
     @functools.wraps(job)
     def timed_job(cfg: Any) -> None:
@@ -95,10 +95,10 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
         _noting_the_first_round(clock, regression)
         job(cfg)
 
-    setattr(cli, "job", timed_job)  # noqa: B010
+    setattr(run_command, "job", timed_job)  # noqa: B010
     sys.argv = ["omkl-run", *arguments]
     try:
-        cli.run()
+        run_command.run()
     except SystemExit as end:
         if end.code:
             raise

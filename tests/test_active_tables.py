@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from omkl import algorithms
 from omkl.checks import learners
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.core import hyperparameters, kernels
 from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, download, open_stream

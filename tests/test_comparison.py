@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from omkl.benchmark import comparison, peers
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.datasets import catalogue, download
 from omkl.experiment import classification
 from omkl.reproduction.reproduce import command

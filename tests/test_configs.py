@@ -10,7 +10,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from omkl import federated
-from omkl.commands.cli import CommandLine, conf_folder
+from omkl.commands.command_line import CommandLine
+from omkl.conf import conf_folder
 from omkl.core import kernels
 from omkl.datasets import prepare
 from omkl.experiment import run as runner

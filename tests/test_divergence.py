@@ -12,7 +12,7 @@ import pytest
 from omegaconf import OmegaConf
 from scipy.integrate import quad
 
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.core.divergence import (
     Matrix,
     computed,

@@ -10,7 +10,7 @@ import pytest
 
 from omkl import algorithms
 from omkl.checks import learners
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.protocol import Learner

@@ -326,7 +326,7 @@ def test_the_published_deviations_are_no_deviations():
 
 def test_recovered_regret_is_measured_above_ridge_in_hindsight(tmp_path):
     """The variant of a cell that has a metric of its own, and what else is asked of its run."""
-    from omkl.commands.cli import conf_folder
+    from omkl.conf import conf_folder
 
     table = tables.load_table(conf_folder() / "table" / "pof_table3.yaml")
     spec = table.specs[table.rows.index("vM-KOFL")][table.columns.index("Naval")]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.core import graphs
 from omkl.core.divergence import log_divergence, overlaps
 from omkl.core.graphs import dissimilarity_graph, dominating_set, in_neighbours, similarity_graph

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.core import kernels
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.representations.random_features import features_of

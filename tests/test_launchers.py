@@ -24,7 +24,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from omkl.commands.batch_launcher import Composer
-from omkl.commands.cli import EXTRAS, CommandLine, Sweep, UsageError, _facts, conf_folder
+from omkl.commands.command_line import EXTRAS, CommandLine, UsageError
+from omkl.commands.sweep import Sweep, facts_of_jobs
+from omkl.conf import conf_folder
 from omkl.experiment import threads as cores
 from omkl.runs import folder as run_folder
 from tests.test_cli import (
@@ -197,7 +199,7 @@ def test_the_table_does_not_depend_on_who_is_first(tmp_path):
         config = {"algorithm": {"name": "gf"}, "dataset": {"name": "x"}, "outputs": "o"}
         place = Sweep.claim(config | {"D": number % 2}, str(tmp_path), number)
         assert (place is None) == (number == 1)
-    assert [fact["number"] for fact, _ in _facts(tmp_path)] == [1, 2]
+    assert [fact["number"] for fact, _ in facts_of_jobs(tmp_path)] == [1, 2]
 
 
 # --- batch --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from omkl import algorithms
 from omkl.algorithms.as_released import released_divergence
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.core import hyperparameters, kernels
 from omkl.core.graphs import dissimilarity_graph
 from omkl.core.protocol import Learner

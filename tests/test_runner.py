@@ -16,7 +16,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.experiment import job as jobs
 from omkl.experiment import regression, settings
 from omkl.experiment import regret as regrets

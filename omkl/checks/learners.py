@@ -109,7 +109,7 @@ def default_settings(name: str) -> dict[str, Any]:
     """The parameters in ``conf/algorithm/<name>.yaml``."""
     from omegaconf import OmegaConf
 
-    from omkl.commands.cli import conf_folder
+    from omkl.conf import conf_folder
 
     path = conf_folder() / "algorithm" / f"{name}.yaml"
     content = OmegaConf.to_container(OmegaConf.load(path))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from hydra.types import HydraContext
 
-    from omkl.commands import cli
+    from omkl.commands import sweep
 
 
 # --- composing ------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Batch:
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        from omkl.commands import cli
+        from omkl.commands import command_line
 
         Path(str(self.config.hydra.sweep.dir)).mkdir(parents=True, exist_ok=True)
         with contextlib.closing(
@@ -134,19 +134,19 @@ class Batch:
             for task, (text, failed) in ended:
                 print(text, flush=True)
                 if failed and task.config["fail_fast"]:
-                    raise SystemExit(cli.EXIT_FAILED)
+                    raise SystemExit(command_line.EXIT_FAILED)
         return [
             JobReturn(overrides=overrides, status=JobStatus.COMPLETED)
             for overrides in job_overrides
         ]
 
-    def _tasks(self, jobs: Sequence[Sequence[str]], first: int) -> Iterator[cli.Task]:
-        from omkl.commands import cli
+    def _tasks(self, jobs: Sequence[Sequence[str]], first: int) -> Iterator[sweep.Task]:
+        from omkl.commands import sweep
 
         folder = os.path.abspath(str(self.config.hydra.sweep.dir))
         for number, overrides in enumerate(jobs, start=first):
             config = self.composer.load_sweep_config(self.config, overrides)
-            task = cli.Sweep.task(_plain(config, overrides, number, folder), folder, number)
+            task = sweep.Sweep.task(_plain(config, overrides, number, folder), folder, number)
             if task is not None:
                 yield task
 
@@ -155,12 +155,12 @@ def _plain(
     config: DictConfig, overrides: Sequence[str], number: int, folder: str
 ) -> dict[str, Any]:
     """The job's own part of a configuration, resolved."""
-    from omkl.commands import cli
+    from omkl.commands import run as run_command
 
     with open_dict(config):
         hydra = config.pop("hydra")
     try:
-        return cli.configuration(config, overrides)
+        return run_command.configuration(config, overrides)
     except InterpolationResolutionError:  # something may name ${hydra:...}: as dear as in Hydra
         hydra.job.num, hydra.job.id = number, str(number)
         with read_write(hydra), open_dict(hydra):
@@ -169,7 +169,7 @@ def _plain(
         before = state.cfg
         state.set_config(OmegaConf.create({"hydra": hydra}))
         try:
-            return cli.configuration(config, overrides)
+            return run_command.configuration(config, overrides)
         finally:
             state.cfg = before
 
@@ -180,7 +180,7 @@ READY = None  # what a worker says first
 class Worker(NamedTuple):
     process: BaseProcess
     connection: Connection
-    tasks: deque[cli.Task]  # given to it and not yet answered, the first under way
+    tasks: deque[sweep.Task]  # given to it and not yet answered, the first under way
 
 
 class Workers:
@@ -206,7 +206,7 @@ class Workers:
         theirs.close()
         return Worker(process, ours, deque())
 
-    def run(self, tasks: Iterator[cli.Task]) -> Generator[tuple[cli.Task, tuple[str, bool]]]:
+    def run(self, tasks: Iterator[sweep.Task]) -> Generator[tuple[sweep.Task, tuple[str, bool]]]:
         """Yields each task and its answer, as they come. Closed early, it ends what runs."""
         finished = False
         try:
@@ -226,12 +226,12 @@ class Workers:
             if not finished:
                 self.end()
 
-    def _give(self, worker: Worker, task: cli.Task) -> None:
+    def _give(self, worker: Worker, task: sweep.Task) -> None:
         worker.tasks.append(task)
         with contextlib.suppress(OSError):  # dead: its answer tells
             worker.connection.send(task)
 
-    def _answer(self, worker: Worker) -> tuple[cli.Task, tuple[str, bool]] | None:
+    def _answer(self, worker: Worker) -> tuple[sweep.Task, tuple[str, bool]] | None:
         try:
             answer = worker.connection.recv()
         except (EOFError, OSError):
@@ -246,8 +246,8 @@ class Workers:
             raise answer
         return worker.tasks.popleft(), answer
 
-    def _bury(self, worker: Worker) -> tuple[cli.Task, tuple[str, bool]]:
-        from omkl.commands import cli
+    def _bury(self, worker: Worker) -> tuple[sweep.Task, tuple[str, bool]]:
+        from omkl.commands import sweep
         from omkl.experiment import run as runner
 
         worker.process.join()
@@ -261,7 +261,7 @@ class Workers:
         self._workers[self._workers.index(worker)] = new
         for left in worker.tasks:
             self._give(new, left)
-        return task, cli.Sweep.ended(task, outcome)
+        return task, sweep.Sweep.ended(task, outcome)
 
     def end(self, patience: float = 10.0) -> None:
         """End all workers; what one is at work on is given up and leaves nothing behind."""
@@ -285,7 +285,7 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     signal.signal(signal.SIGTERM, give_up)
     os.environ.update(environment)
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
-        from omkl.commands.cli import Sweep
+        from omkl.commands.sweep import Sweep
         from omkl.experiment import comparators
         from omkl.runs import folder as run_folder
 

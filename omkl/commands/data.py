@@ -208,3 +208,8 @@ def _or_dash(value: Any) -> str:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+def data() -> None:
+    """``omkl-data list | describe NAME | fetch NAME... | verify``."""
+    sys.exit(main(sys.argv[1:]))

@@ -51,6 +51,7 @@ NOT_COMPILED = {
     "checks/": "the conformance suite",
     "commands/": "compose configurations, which have keys",
     "experiment/": "feeds learners and federations, in Python",
+    "conf.py": "finds YAML files",
     "datasets/": "reads data, in Python",
     "federated/__init__.py": "a registry",
     "federated/flower.py": "carries replies, in Python",

@@ -686,7 +686,7 @@ def difference(overrides: str, flown: Flown) -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
-    from omkl.commands.cli import CommandLine
+    from omkl.commands.command_line import CommandLine
 
     engine, words = (arguments[0], list(arguments[1:])) if arguments else ("", [])
     if engine not in (*ENGINES, "app"):

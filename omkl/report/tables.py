@@ -951,7 +951,7 @@ def _algorithm_file(name: str) -> Mapping[str, Any]:
     """A file of conf/algorithm with those of its defaults list; empty where there is none."""
     from omegaconf import OmegaConf
 
-    from omkl.commands.cli import conf_folder
+    from omkl.conf import conf_folder
 
     path = conf_folder() / "algorithm" / f"{name}.yaml"
     if not path.is_file():

@@ -21,7 +21,7 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.datasets.stream import MissingFile
 from omkl.experiment import run as runner
 from omkl.report import console, tables

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.core import jit
 from omkl.runs import provenance
 from omkl.runs.folder import write_atomically

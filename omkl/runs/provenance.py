@@ -35,6 +35,7 @@ CHANGE_NO_NUMBER = {
     "benchmark/": "other libraries, kept under keys of their own",
     "checks/": "the conformance suite",
     "commands/": "compose configurations, which have keys",
+    "conf.py": "finds YAML files, whose contents have keys",
     "experiment/threads.py": "how many threads, and no number depends on that",
     "federated/__init__.py": "a registry",
     "federated/flower.py": "deploys a federation; its results are no run folders",

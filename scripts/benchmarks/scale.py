@@ -171,7 +171,7 @@ class Failed(RuntimeError):
 
 def omkl_run(*commands: Sequence[str], every: float = 0.2) -> list[Process]:
     """Start each command line, all at the same time, and wait for all."""
-    code = [sys.executable, "-c", "from omkl.commands.cli import run; run()"]
+    code = [sys.executable, "-c", "from omkl.commands.run import run; run()"]
     with tempfile.TemporaryDirectory(prefix="omkl-bench-") as folder:
         at_work = []
         for number, command in enumerate(commands):

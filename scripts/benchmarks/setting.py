@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from omkl import algorithms
 from omkl.checks import learners
-from omkl.commands.cli import conf_folder
+from omkl.conf import conf_folder
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.protocol import Algorithm, Learner, draw_features
