@@ -52,8 +52,8 @@ from omkl.core.protocol import Learner, draw_features
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.datasets import catalogue, open_stream
 from omkl.experiment.threads import default_threads
-from omkl.report.tables import published_numbers
 from omkl.reproduction import searches
+from omkl.reproduction.tables import published_numbers
 
 D = 50
 DATASETS = ("twitter", "toms", "air_quality", "energy", "naval_decay")

@@ -77,7 +77,7 @@ class Point(NamedTuple):
 
 def published(paper: str, names: Iterable[str]) -> list[Cell]:
     """MSE x 10^3 of the algorithms in the tables where M is given."""
-    path = jit.PACKAGE / "report" / "published.csv"
+    path = jit.PACKAGE / "reproduction" / "published.csv"
     with path.open() as file:
         rows = [r for r in csv.DictReader(file) if r["paper"] == paper and r["metric"] == "mse_e3"]
     cells = {

@@ -12,7 +12,8 @@ from omkl.datasets import DataError, catalogue, download, prepare
 from omkl.experiment import federation as federated_job
 from omkl.experiment import run as runner
 from omkl.federated.split import by_column, by_site, consecutive, deal
-from omkl.report import figures, tables
+from omkl.report import figures, sweep_table
+from omkl.reproduction import tables
 from omkl.reproduction.reproduce import configuration
 
 
@@ -187,7 +188,7 @@ def test_a_run(tmp_path):
     assert np.all(curves["client_regret"] <= regret["bound"])
     names = {"mse", "regret", "weights", "clients", "server"}
     assert {p.stem for p in figures.all_figures(run)} == names
-    (row,) = tables.sweep_table([run])
+    (row,) = sweep_table.sweep_table([run])
     assert row["regret"] == regret["mean"]
     again = outcome_of(tmp_path, "algorithm=pof_mkl", "algorithm.M=3", *SYNTHETIC)
     assert again.status == "reused"

@@ -66,10 +66,12 @@ def _report(arguments: Any) -> int:
     if not runs:
         raise ValueError(f"there are no runs in {outputs / 'runs'}; omkl-run makes some")
     if arguments.command == "show":
-        from omkl.report import tables
+        from omkl.report import sweep_table
 
         complete = [r for r in runs if r.complete]
-        tables.print_sweep(tables.sweep_table(complete), tables.failure_table(runs), Console())
+        sweep_table.print_sweep(
+            sweep_table.sweep_table(complete), sweep_table.failure_table(runs), Console()
+        )
         return 0
     if arguments.command == "figures":
         from omkl.report import figures
@@ -80,8 +82,8 @@ def _report(arguments: Any) -> int:
                 figures.all_figures(r)
                 paper_figures.regret_bound(r)
         return 0
-    from omkl.report import tables
-    from omkl.reproduction import page
+    from omkl.reproduction import filled as filling
+    from omkl.reproduction import matching, page, tables
 
     if arguments.command == "page":
         files = sorted(
@@ -90,8 +92,8 @@ def _report(arguments: Any) -> int:
         every = [tables.load_table(path) for path in files]
         print(page.build(every, outputs, arguments.to or outputs / "page", runs)[0])
         return 0
-    filled = tables.fill(tables.load_table(_table_path(arguments.name)), runs)
-    for path in tables.render(filled, tables.FORMATS, outputs / "tables"):
+    filled = matching.fill(tables.load_table(_table_path(arguments.name)), runs)
+    for path in filling.render(filled, filling.FORMATS, outputs / "tables"):
         print(path)
     return 0
 

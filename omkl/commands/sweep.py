@@ -171,7 +171,7 @@ class Sweep:
             cls.lines.finish()
         from rich.console import Console
 
-        from omkl.report import console, tables
+        from omkl.report import console, sweep_table
 
         jobs = list(_jobs_of(folder))
         runs = [run for run, _ in jobs]
@@ -180,10 +180,10 @@ class Sweep:
             return
         if len(finished) < len(runs):
             cls.failed = True
-        rows, failures = tables.sweep_table(finished), tables.failure_table(runs)
+        rows, failures = sweep_table.sweep_table(finished), sweep_table.failure_table(runs)
         print()
-        tables.print_sweep(rows, failures, Console())
-        tables.write_sweep(rows, failures, folder)
+        sweep_table.print_sweep(rows, failures, Console())
+        sweep_table.write_sweep(rows, failures, folder)
         print(f"\ntable    {folder}/")
         print("         table.md, table.csv")
         if cls.figures and not interrupted and len(finished) > 1:

@@ -16,10 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.report import formats, style, tables
-from omkl.report.tables import VARIANTS, Filled, Table
+from omkl.report import style
 from omkl.report.text import markdown_table, markdown_text
+from omkl.reproduction import filled as filling
+from omkl.reproduction import formats, matching, tables
+from omkl.reproduction.filled import Filled
 from omkl.reproduction.paper_figures import Drawn, active, arxiv_v1, federated, jmlr
+from omkl.reproduction.tables import VARIANTS, Table
 from omkl.runs.folder import Run, find, write_atomically
 from omkl.theory import regret_bounds as bounds
 
@@ -186,7 +189,7 @@ def build(
 ) -> list[Path]:
     """Write the page of these tables into ``folder``; index.html is the first path."""
     runs = list(find(outputs) if runs is None else runs)
-    filled = [tables.fill(table, runs) for table in specs]
+    filled = [matching.fill(table, runs) for table in specs]
     folder.mkdir(parents=True, exist_ok=True)
     blocks = _blocks(filled, outputs, folder)
     title = "Published and reproduced: online multi-kernel learning"
@@ -247,7 +250,7 @@ def _summary(filled: Sequence[Filled], times: Mapping[str, float]) -> list[Block
         seconds = [times[r.result["key"]] for r in table.runs if r.result["key"] in times]
         taken = f"{sum(seconds):.1f}" if seconds else ""
         body.append((_label(table.table), n, *texts, n_any, taken))
-    total = tables.counts(filled)
+    total = filling.counts(filled)
     written, released, recovered = map(formats.counts_text, total.verdicts.values())
     return [
         Text(
@@ -260,8 +263,8 @@ def _summary(filled: Sequence[Filled], times: Mapping[str, float]) -> list[Block
         ),
         *_by_paper(filled),
         Grid(heads, tuple(body), left=1, wordy=tuple(range(2, 2 + len(VARIANTS)))),
-        Text(f"{tables.RULES}."),
-        Text(f"{tables.RUN_TIME_RULE}. Tables share runs, each of which is done once."),
+        Text(f"{filling.RULES}."),
+        Text(f"{filling.RUN_TIME_RULE}. Tables share runs, each of which is done once."),
     ]
 
 
@@ -279,7 +282,7 @@ def _by_paper(filled: Sequence[Filled]) -> list[Block]:
     return [Grid(heads, tuple(body))]
 
 
-def counts(filled: Sequence[Filled]) -> dict[str, tables.Counts]:
+def counts(filled: Sequence[Filled]) -> dict[str, filling.Counts]:
     """The distinct published numbers of each paper, of both versions of one, and of all.
 
     Papers of whose tables none is given are left out; keys are names in print.
@@ -291,7 +294,7 @@ def counts(filled: Sequence[Filled]) -> dict[str, tables.Counts]:
     for name, papers in groups.items():
         members = [table for table in filled if table.table.paper in papers]
         if any(table.judged for table in members):
-            found[name] = tables.counts(members)
+            found[name] = filling.counts(members)
     return found
 
 

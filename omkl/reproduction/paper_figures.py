@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.report import figures, style
-from omkl.report.tables import Filled
+from omkl.reproduction.filled import Filled
 from omkl.runs.folder import Run, write_atomically
 from omkl.theory import regret_bounds as bounds
 

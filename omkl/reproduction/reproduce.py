@@ -24,8 +24,8 @@ from omegaconf import OmegaConf
 from omkl.conf import conf_folder
 from omkl.datasets.stream import MissingFile
 from omkl.experiment import run as runner
-from omkl.report import console, tables
-from omkl.reproduction import page
+from omkl.report import console
+from omkl.reproduction import filled, matching, page, tables
 from omkl.runs import folder as run_folder
 
 
@@ -84,7 +84,7 @@ class Cells:
 
     def table(self, table: tables.Table) -> float:
         """Run a table's jobs; the seconds that all of them took, shared ones included."""
-        jobs = tables.jobs(table)
+        jobs = matching.jobs(table)
         new = [job for job in jobs if tuple(job) not in self.done]
         print(f"{table.name}: {len(jobs)} runs, {len(jobs) - len(new)} of them done already")
         for number, overrides in enumerate(new, start=1):
@@ -140,13 +140,13 @@ def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
     runs = list(run_folder.find(outputs))
     print("\nseconds that the runs of each table took (tables share runs)")
     for table in chosen:
-        tables.render(tables.fill(table, runs), tables.FORMATS, outputs / "tables")
+        filled.render(matching.fill(table, runs), filled.FORMATS, outputs / "tables")
         print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
     print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
     searched = search(outputs) if search and not arguments.tables else 0
     everything = [tables.load_table(files[name]) for name in known]
     written = page.build(everything, outputs, arguments.page or outputs / "page", runs)
     print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
-    print(f"tables   {outputs / 'tables'}/ ({', '.join(tables.FORMATS)})")
+    print(f"tables   {outputs / 'tables'}/ ({', '.join(filled.FORMATS)})")
     print(f"page     {written[0]}")
     return searched if all(cells.done.values()) else 1

@@ -44,7 +44,7 @@ def code_stamp() -> str:
     digest = hashlib.sha256(provenance.numbers_stamp({}).encode())
     conf = conf_folder()
     files = [p for p in conf.glob("**/*.yaml") if p.relative_to(conf).parts[0] not in _NOT_SEARCHED]
-    files.append(jit.PACKAGE / "report" / "published.csv")
+    files.append(jit.PACKAGE / "reproduction" / "published.csv")
     files += (jit.PACKAGE.parent / "scripts").glob("search_*.py")
     for path in sorted(files):
         digest.update(path.name.encode() + path.read_bytes())

@@ -14,21 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omkl.report.tables import (
-    ABSENT,
-    METRICS,
-    RULES,
-    RUN_TIME_RULE,
-    VARIANTS,
-    VERDICTS,
-    WRITTEN,
-    Cell,
-    Entry,
-    Filled,
-    Footnote,
-    Table,
-)
 from omkl.report.text import csv_text, markdown_table, markdown_text
+from omkl.reproduction.filled import ABSENT, RULES, RUN_TIME_RULE, VERDICTS, Cell, Entry, Filled
+from omkl.reproduction.tables import METRICS, VARIANTS, WRITTEN, Footnote, Table
 from omkl.runs.folder import Run
 
 WIDE = 6  # columns that fit beside each other
