@@ -53,13 +53,13 @@ def _report(arguments: Any) -> int:
 
     outputs: Path = arguments.outputs
     if arguments.command == "ui":
-        from omkl import tracking
+        from omkl.tracking import ui as user_interface
 
-        return tracking.ui(outputs, port=arguments.port)
+        return user_interface.ui(outputs, port=arguments.port)
     if arguments.command == "rebuild-tracking":
-        from omkl import tracking
+        from omkl.tracking import view
 
-        n = tracking.rebuild(outputs)
+        n = view.rebuild(outputs)
         print(f"{n} runs are in {outputs / 'mlflow.db'} again.")
         return 0
     runs = list(find(outputs))

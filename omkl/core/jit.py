@@ -64,7 +64,7 @@ NOT_COMPILED = {
     "report/": "tables and figures",
     "runs/": "reads and writes run folders",
     "startup.py": "the order of imports",
-    "tracking.py": "the MLflow view",
+    "tracking/": "the MLflow view",
 }
 
 

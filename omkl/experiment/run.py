@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl import tracking
 from omkl.datasets import DataError, label_sources
 from omkl.experiment import regression
 from omkl.experiment.federation import FederatedJob
@@ -33,6 +32,7 @@ from omkl.runs.writing import (
     without_places,
     writable,
 )
+from omkl.tracking import database, view
 
 
 class Outcome(NamedTuple):
@@ -86,7 +86,7 @@ def run(
         if is_complete(earlier) and not config["force"]:
             if earlier.result.get("numbers") == numbers:
                 # An earlier start may have had tracking=none, or ended before tracking.
-                tracked = tracking.holds(folder, Path(config["outputs"]))
+                tracked = view.holds(folder, Path(config["outputs"]))
                 tracker = None if tracked else _prepare_tracking(config)
                 if config["figures"] and not (folder / "weights.png").exists():
                     _draw(earlier, tracker, progress)
@@ -216,7 +216,7 @@ def _prepare_tracking(config: Mapping[str, Any]) -> threading.Thread | None:
 
     def quietly() -> None:
         try:
-            tracking.prepare(Path(config["outputs"]))
+            view.prepare(Path(config["outputs"]))
         except Exception:  # log_run meets the same trouble and tells it
             return
 
@@ -239,8 +239,8 @@ def _track(
         progress("tracking", 0, None, None)
     thread.join()
     try:
-        tracking.log_run(folder, Path(config["outputs"]))
-    except tracking.TrackingError as error:
+        view.log_run(folder, Path(config["outputs"]))
+    except database.TrackingError as error:
         notes.append(str(error))
         return False
     return True

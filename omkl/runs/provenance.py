@@ -44,7 +44,7 @@ CHANGE_NO_NUMBER = {
     "report/": "tables and figures of finished runs",
     "runs/folder.py": "reads and writes what was computed",
     "startup.py": "the order of imports",
-    "tracking.py": "copies finished runs",
+    "tracking/": "copies finished runs",
 }
 
 
