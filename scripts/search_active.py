@@ -48,8 +48,9 @@ from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.hyperparameters import parse_schedule
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import Learner, draw_features
+from omkl.core.learner import Learner
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.seeding import draw_features
 from omkl.datasets import catalogue, open_stream
 from omkl.experiment.threads import default_threads
 from omkl.reproduction import searches

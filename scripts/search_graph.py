@@ -45,8 +45,8 @@ from omkl.core import hyperparameters, jit, kernels
 from omkl.core.divergence import Matrix, normalised, overlaps, ranks, sampled
 from omkl.core.graphs import graphs_by, similarity_graph
 from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
 from omkl.core.node_sampler import edges_of
-from omkl.core.protocol import Learner
 from omkl.datasets import catalogue, open_stream
 from omkl.experiment.threads import default_threads
 from omkl.reproduction import searches

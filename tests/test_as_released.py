@@ -15,11 +15,11 @@ import pytest
 from omkl import algorithms
 from omkl.algorithms.as_released import released_divergence, shifted
 from omkl.checks import learners
-from omkl.core import hyperparameters, protocol
+from omkl.core import hyperparameters, protocol, schedule
 from omkl.core.graphs import dissimilarity_graph, dominating_set
 from omkl.core.kernels import Kernel, dictionary
+from omkl.core.learner import Learner
 from omkl.core.node_sampler import probabilities
-from omkl.core.protocol import Learner
 from omkl.core.representations.random_features import blank
 from omkl.core.weights import normalised
 from omkl.datasets import catalogue, download, open_stream
@@ -138,7 +138,7 @@ def test_graph_learners(name, oracle, airfoil):
         assert state.node[0] == node[t - 1]
         S = np.sort(rnd.evaluate[: rnd.n[0]])
         np.testing.assert_array_equal(S, np.flatnonzero(selected[t - 1]))
-        ours_p = probabilities(state.trees, protocol.at(ours.params.xi, t), N)
+        ours_p = probabilities(state.trees, schedule.at(ours.params.xi, t), N)
         np.testing.assert_allclose(ours_p, here, rtol=0, atol=EXACT)
         np.testing.assert_allclose(state.q[S], q[t - 1][S], rtol=0, atol=EXACT)
 

@@ -9,7 +9,7 @@ from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import Learner
+from omkl.core.learner import Learner
 
 GAUSSIANS = tuple(Kernel("gaussian", 10.0 ** ((2 * i - 52) / 25)) for i in range(1, 52))
 LAPLACIANS = tuple(Kernel("laplacian", 10.0 ** ((i - 13) / 6)) for i in range(1, 26))

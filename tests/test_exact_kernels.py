@@ -13,7 +13,7 @@ from omkl.checks import learners
 from omkl.conf import conf_folder
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
-from omkl.core.protocol import Learner
+from omkl.core.learner import Learner
 from omkl.core.representations.expansion import CODES, TILE
 from omkl.datasets import DataError, open_stream
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.core.protocol import draw_features
 from omkl.core.representations.random_features import features_of
+from omkl.core.seeding import draw_features
 from omkl.datasets import DataError, catalogue, download, prepare
 from omkl.experiment import federation as federated_job
 from omkl.experiment import run as runner

@@ -15,7 +15,7 @@ from omkl import algorithms
 from omkl.checks import learners
 from omkl.conf import conf_folder
 from omkl.core import hyperparameters, kernels
-from omkl.core.protocol import Learner
+from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
 from omkl.reproduction import filled
 

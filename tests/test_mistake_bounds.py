@@ -11,7 +11,7 @@ from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import Learner
+from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
 from omkl.theory import mistake_bounds
 from omkl.theory.mistake_bounds import THEOREMS, Minimum

@@ -17,8 +17,9 @@ from omkl import algorithms, federated
 from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
 from omkl.checks.learners import federations as federated_checks
 from omkl.core import jit, protocol
-from omkl.core.protocol import Learner, Schedule
+from omkl.core.learner import Learner
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
 
 SCRIPT = """
 import json

@@ -15,7 +15,7 @@ from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import Learner
+from omkl.core.learner import Learner
 from omkl.core.representations.expansion import TILE
 
 KERNELS = (

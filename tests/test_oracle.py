@@ -14,11 +14,12 @@ import numba
 import numpy as np
 import pytest
 
-from omkl.core import jit, protocol
+from omkl.core import jit, protocol, schedule
+from omkl.core import learner as core_learner
 from omkl.core.graphs import dissimilarity_graph
 from omkl.core.kernels import dictionary
-from omkl.core.protocol import Schedule
 from omkl.core.representations import random_features
+from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised, weighted_mean
 from omkl.datasets import catalogue, download, open_stream
 
@@ -90,7 +91,7 @@ def update(params, state, t, y, rnd):
         i = rnd.evaluate[m]
         if state.updated[t - 1, i]:
             error = rnd.f[i] - y
-            step = protocol.at(params.eta, t) / state.q[t - 1, i]
+            step = schedule.at(params.eta, t) / state.q[t - 1, i]
             random_features.gradient_step(
                 state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
             )
@@ -136,7 +137,7 @@ def test_replaying_the_release_gives_its_predictions(
     algorithm = released._replace(init=lambda params, dictionary, model: state)
     monkeypatch.setattr(protocol, "run_block", run_block)
     params = Released(Schedule(0.1, -0.5), 1e-3)
-    learner = protocol.Learner(algorithm, params, kernels(), d, D, seed=0, model=model)
+    learner = core_learner.Learner(algorithm, params, kernels(), d, D, seed=0, model=model)
     y_hat = learner.partial_fit(*airfoil).y_hat
     np.testing.assert_allclose(y_hat, oracle[f"{name}_y_hat"], rtol=0, atol=1e-9)
     if name == "raker":

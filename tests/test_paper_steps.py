@@ -18,8 +18,9 @@ from scipy.stats import chisquare
 from omkl import algorithms
 from omkl.core import protocol
 from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
 from omkl.core.node_sampler import COUNT, MEMBER, cover_of, edges_of, probabilities, seen_of
-from omkl.core.protocol import Learner, Schedule
+from omkl.core.schedule import Schedule
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
 LAM = 0.3

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from omkl import algorithms
 from omkl.checks import learners
 from omkl.core.hyperparameters import build, parse_schedule
-from omkl.core.protocol import Schedule, at
+from omkl.core.schedule import Schedule, at
 
 SIZES = {"N": 76, "D": 50}
 

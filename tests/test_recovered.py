@@ -11,7 +11,7 @@ from omkl.algorithms.as_released import released_divergence
 from omkl.conf import conf_folder
 from omkl.core import hyperparameters, kernels
 from omkl.core.graphs import dissimilarity_graph
-from omkl.core.protocol import Learner
+from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
 
 

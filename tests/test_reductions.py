@@ -10,7 +10,7 @@ import pytest
 
 from omkl.checks import learners
 from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
-from omkl.core import protocol
+from omkl.core import protocol, schedule
 from omkl.core.node_sampler import MEMBER, probability
 
 N = len(DICTIONARY)
@@ -33,7 +33,7 @@ def test_sfg_with_one_out_neighbour_sees_the_drawn_node_alone(data):
     def spy(rnd):
         node = ours.state.node[0]
         assert rnd.n.tolist() == [1, 1] and rnd.evaluate[0] == rnd.combine[0] == node
-        xi = protocol.at(ours.params.xi, ours.t)
+        xi = schedule.at(ours.params.xi, ours.t)
         assert ours.state.q[node] == probability(ours.state.trees, node, xi)
         return lambda: None
 

@@ -8,7 +8,7 @@ import pytest
 from omkl import algorithms
 from omkl.checks import learners as checks
 from omkl.core import hyperparameters, jit
-from omkl.core.protocol import Learner
+from omkl.core.learner import Learner
 from omkl.core.simd import (
     LANES,
     WHOLE,

@@ -43,8 +43,9 @@ import numpy as np
 from omkl.algorithms.omkl_aks import learn
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
 from omkl.core.jit import part
-from omkl.core.protocol import Schedule, choose_all, register
+from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
 from omkl.core.weights import exp_nonpositive, weighted_mean
 
 if TYPE_CHECKING:

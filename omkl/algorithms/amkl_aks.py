@@ -33,8 +33,9 @@ from omkl.algorithms import omkl_aks
 from omkl.algorithms.amkl import update, wants_label
 from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
-from omkl.core.protocol import Schedule, register
+from omkl.core.protocol import register
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:

@@ -29,8 +29,9 @@ import numpy as np
 
 from omkl.algorithms.amkl import update
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
-from omkl.core.protocol import Schedule, choose_all, register
+from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:

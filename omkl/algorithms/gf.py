@@ -44,8 +44,9 @@ import numpy as np
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import part
 from omkl.core.node_sampler import forget
-from omkl.core.protocol import Schedule, at, choose, register
+from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.schedule import Schedule, at
 from omkl.core.weights import (
     draw,
     draw_by_sums,

@@ -43,8 +43,9 @@ import numpy as np
 
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
 from omkl.core.jit import part
-from omkl.core.protocol import Schedule, at, choose_all, register
+from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.schedule import Schedule, at
 from omkl.core.weights import draw, softmax, weighted_mean
 
 if TYPE_CHECKING:

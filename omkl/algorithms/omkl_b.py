@@ -33,8 +33,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
-from omkl.core.protocol import Schedule, at, choose_all, register
+from omkl.core.protocol import choose_all, register
 from omkl.core.representations.expansion import Support, append, on_budget
+from omkl.core.schedule import Schedule, at
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from omkl.algorithms import rbf
 from omkl.algorithms.rbf import init, predict, select, update
 from omkl.core.hyperparameters import COUNT
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import Schedule, register
+from omkl.core.protocol import register
+from omkl.core.schedule import Schedule
 
 
 class Params(NamedTuple):

@@ -22,8 +22,9 @@ import numpy as np
 
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import Schedule, at, choose_all, register
+from omkl.core.protocol import choose_all, register
 from omkl.core.representations.expansion import Support, append
+from omkl.core.schedule import Schedule, at
 
 
 class Params(NamedTuple):

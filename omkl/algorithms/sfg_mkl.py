@@ -43,8 +43,9 @@ from omkl.core.graphs import similarity_graph
 from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import edges_of
-from omkl.core.protocol import Schedule, register
+from omkl.core.protocol import register
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
 
 
 class Params(NamedTuple):

@@ -44,8 +44,9 @@ from omkl.core.divergence import ranked
 from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import follow
-from omkl.core.protocol import Schedule, at, register
+from omkl.core.protocol import register
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
 from omkl.core.weights import shares
 
 

@@ -64,8 +64,9 @@ from omkl.core.node_sampler import (
     seen_of,
     trees_of,
 )
-from omkl.core.protocol import Schedule, at, choose, register
+from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
 from omkl.core.weights import shares
 
 

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import algorithms
-from omkl.core import hyperparameters, jit, node_sampler, protocol
+from omkl.core import hyperparameters, jit, node_sampler, protocol, schedule
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import Algorithm, Learner
+from omkl.core.learner import Learner
+from omkl.core.protocol import Algorithm
 from omkl.core.representations.random_features import RandomFeatures, features_of
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
@@ -449,7 +450,7 @@ def check_one_kernel(case: Case) -> None:
     theta = np.zeros(z.shape[1])
     expected = np.empty(len(y))
     for s in range(len(y)):
-        eta = protocol.at(learner.params.eta, s + 1)
+        eta = schedule.at(learner.params.eta, s + 1)
         expected[s] = z[s] @ theta
         gradient = 2.0 * (expected[s] - y[s]) * z[s] + 2.0 * learner.params.lam * theta
         theta -= eta * gradient

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
-from omkl.core.protocol import Schedule
+from omkl.core.schedule import Schedule
 
 
 class Range(NamedTuple):

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.protocol import Learner, Trace
+from omkl.core.learner import Learner, Trace
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.datasets.stream import DataError
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.protocol import Learner
+from omkl.core.learner import Learner
 from omkl.core.representations.perceptrons import Perceptrons
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import normalised

@@ -46,7 +46,8 @@ import numpy as np
 
 from omkl import federated
 from omkl.core import hyperparameters, kernels
-from omkl.core.protocol import Schedule, draw_features
+from omkl.core.schedule import Schedule
+from omkl.core.seeding import draw_features
 from omkl.core.weights import normalised
 from omkl.experiment import comparators
 from omkl.experiment.metrics import Recorder, label_cost, mean_and_deviation

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from omkl import algorithms, federated
 from omkl.core import hyperparameters, kernels
-from omkl.core.protocol import Algorithm, check_precision
+from omkl.core.learner import check_precision
+from omkl.core.protocol import Algorithm
 from omkl.datasets import Stream, download, label_sources, open_stream, open_streams
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.federation import prepare as prepare_federated

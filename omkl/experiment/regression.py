@@ -10,7 +10,8 @@ import numpy as np
 
 from omkl import startup
 from omkl.core import hyperparameters
-from omkl.core.protocol import Learner, Schedule
+from omkl.core.learner import Learner
+from omkl.core.schedule import Schedule
 from omkl.datasets import DataError, label_sources
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.job import Job, Progress

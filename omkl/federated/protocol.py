@@ -471,7 +471,7 @@ class FederatedAlgorithm(NamedTuple):
 def _draw_features(
     params: Any, dictionary: Sequence[Kernel], d: int, D: int, seed: int, max_upload: int | None
 ) -> RandomFeatures:
-    from omkl.core.protocol import draw_features
+    from omkl.core.seeding import draw_features
 
     return draw_features(dictionary, d, D, seed)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.core.protocol import Schedule, at
+from omkl.core.schedule import Schedule, at
 from omkl.theory.regret_bounds import gradient_bound
 
 

@@ -461,8 +461,8 @@ def _dominating(run: Run) -> int | None:
     from omkl import algorithms
     from omkl.core import hyperparameters
     from omkl.core.kernels import Kernel
+    from omkl.core.learner import Learner
     from omkl.core.node_sampler import MEMBER
-    from omkl.core.protocol import Learner
 
     curves, result = run.curves, run.result
     pairs = zip(curves["kernel_family"], curves["kernel_bandwidth"], strict=True)

@@ -17,7 +17,7 @@ from omkl.algorithms import gf, raker, sfg, sfg_r
 from omkl.core import graphs
 from omkl.core.divergence import Overlaps, log_overlaps, ranks
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import Schedule
+from omkl.core.schedule import Schedule
 
 
 def rate(schedule: Schedule, t: int) -> float:

@@ -12,8 +12,10 @@ from omkl.checks import learners
 from omkl.conf import conf_folder
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
-from omkl.core.protocol import Algorithm, Learner, draw_features
+from omkl.core.learner import Learner
+from omkl.core.protocol import Algorithm
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.seeding import draw_features
 from omkl.datasets import catalogue, download, open_stream
 from omkl.datasets.readers import count_inputs
 

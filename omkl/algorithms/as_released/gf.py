@@ -34,8 +34,9 @@ from omkl.algorithms.as_released import learn, shifted
 from omkl.algorithms.gf import State, blank, choose_node, draw_graph, predict
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import part
-from omkl.core.protocol import Schedule, at, register
+from omkl.core.protocol import register
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

@@ -24,8 +24,9 @@ from omkl.algorithms import raker
 from omkl.algorithms.as_released import learn
 from omkl.algorithms.raker import State, predict, select
 from omkl.core.hyperparameters import NON_NEGATIVE
-from omkl.core.protocol import Schedule, at, register
+from omkl.core.protocol import register
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

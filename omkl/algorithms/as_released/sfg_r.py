@@ -49,8 +49,9 @@ from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import part
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import MASS, MEMBER, draw_node, follow
-from omkl.core.protocol import Schedule, at, register
+from omkl.core.protocol import register
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
 from omkl.core.weights import shares
 
 

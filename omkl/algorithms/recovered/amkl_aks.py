@@ -20,7 +20,8 @@ from omkl.algorithms.amkl import wants_label
 from omkl.algorithms.amkl_aks import init, select, update
 from omkl.algorithms.omkl_aks import BELOW_ONE
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
-from omkl.core.protocol import Schedule, register
+from omkl.core.protocol import register
+from omkl.core.schedule import Schedule
 from omkl.core.weights import weighted_mean
 
 

@@ -23,7 +23,8 @@ from typing import NamedTuple
 from omkl.algorithms.omkl_aks import learn
 from omkl.algorithms.raker import init, predict, select
 from omkl.core.hyperparameters import NON_NEGATIVE
-from omkl.core.protocol import Schedule, register
+from omkl.core.protocol import register
+from omkl.core.schedule import Schedule
 
 
 class Params(NamedTuple):

@@ -24,8 +24,9 @@ from omkl.algorithms.sfg_mkl import similar
 from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import draw_node, follow
-from omkl.core.protocol import Schedule, at, register
+from omkl.core.protocol import register
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
 
 
 class Params(NamedTuple):

@@ -40,8 +40,8 @@ import numpy as np
 
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.jit import part
-from omkl.core.protocol import Schedule, at
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.schedule import Schedule, at
 from omkl.core.weights import draw, softmax
 from omkl.federated.algorithms.vm_kofl import send_losses, weigh
 from omkl.federated.protocol import average, copy_row, evaluate, register

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.jit import part
-from omkl.core.protocol import Schedule, at
+from omkl.core.schedule import Schedule, at
 from omkl.federated.algorithms.vm_kofl import step_every
 from omkl.federated.protocol import average, choose_every, evaluate, register
 

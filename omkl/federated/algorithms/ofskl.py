@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import Schedule
+from omkl.core.schedule import Schedule
 from omkl.federated.algorithms.ofmkl_avg import aggregate, local, predict, select
 from omkl.federated.protocol import register
 

@@ -36,7 +36,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import COUNT
 from omkl.core.jit import part
-from omkl.core.protocol import Schedule, at
+from omkl.core.schedule import Schedule, at
 from omkl.core.simd import LANES, fma, load, pack, store, total
 from omkl.federated.protocol import average, choose_every, register
 

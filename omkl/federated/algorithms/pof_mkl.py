@@ -39,8 +39,8 @@ import numpy as np
 
 from omkl.core.hyperparameters import NON_NEGATIVE, UP_TO_N, Range
 from omkl.core.jit import part
-from omkl.core.protocol import Schedule, at
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
 from omkl.core.weights import mean_by_shares, softmax, weighted_mean
 from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
 

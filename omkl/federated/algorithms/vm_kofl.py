@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.jit import part
-from omkl.core.protocol import Schedule, at
+from omkl.core.schedule import Schedule, at
 from omkl.core.weights import mean_by_shares, softmax
 from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
 
