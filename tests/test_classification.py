@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, readers
+from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, own_files
 from omkl.experiment import classification, settings
 from omkl.experiment import job as jobs
 from omkl.experiment import run as runner
@@ -83,7 +83,7 @@ def libsvm(tmp_path, text=TEXT, **keys):
 def test_libsvm_text_is_read_in_blocks(tmp_path, monkeypatch):
     expected = [[0.5, 0, -2], [0, 0, 0], [0, 1e-3, 0], [7, 0, 4]]
     for size in (1, 2, 100):
-        monkeypatch.setattr(readers, "LIBSVM_ROWS", size)
+        monkeypatch.setattr(own_files, "LIBSVM_ROWS", size)
         X, y = rows(open_stream(libsvm(tmp_path), RAW))
         assert X.tolist() == expected and y.tolist() == [1, -1, 1, -1]
     X, _ = rows(open_stream(libsvm(tmp_path, inputs="1-5"), RAW))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from omkl.datasets import catalogue, download
-from omkl.datasets.readers import count_inputs
+from omkl.datasets.columns import count_inputs
 from omkl.datasets.stream import DataError
 
 EPILOG = """\

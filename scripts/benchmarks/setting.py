@@ -17,7 +17,7 @@ from omkl.core.protocol import Algorithm
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.seeding import draw_features
 from omkl.datasets import catalogue, download, open_stream
-from omkl.datasets.readers import count_inputs
+from omkl.datasets.columns import count_inputs
 
 D = 50  # random features a kernel
 SEED = 0
