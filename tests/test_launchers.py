@@ -362,9 +362,10 @@ def test_shortcuts_leave_libraries_as_they_are():
     code = """if True:
     import sys
     import numpy as np
-    from omkl import jit, starting
-    starting.load_numba()
-    starting.load_numba()
+    from omkl import startup
+    from omkl.core import jit
+    startup.load_numba()
+    startup.load_numba()
     assert "numba.np.arraymath" in sys.modules and "scipy.linalg" not in sys.modules
     import numba
     import scipy.linalg.cython_blas

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from omkl.algorithms.omkc_da_p1 import init, represent, select
 from omkl.core.hyperparameters import FRACTION, POSITIVE
 from omkl.core.protocol import register
-from omkl.core.representations.perceptrons import add, project
+from omkl.core.representations.classifiers import add, project
 from omkl.core.weights import weighted_mean
 
 

@@ -26,7 +26,8 @@ import numpy as np
 
 from omkl.core.hyperparameters import FRACTION
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.perceptrons import Perceptrons, add, perceptrons, vote
+from omkl.core.representations.classifiers import add, vote
+from omkl.core.representations.perceptrons import Perceptrons, perceptrons
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

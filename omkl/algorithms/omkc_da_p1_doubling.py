@@ -25,7 +25,7 @@ import numpy as np
 
 from omkl.algorithms.omkc_da_p1 import predict, represent, select
 from omkl.core.protocol import register
-from omkl.core.representations.perceptrons import add
+from omkl.core.representations.classifiers import add
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

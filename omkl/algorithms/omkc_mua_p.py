@@ -28,7 +28,7 @@ from omkl.algorithms.omkc_da_p1 import predict, represent
 from omkl.algorithms.omkc_sua_p import smooth
 from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.perceptrons import add
+from omkl.core.representations.classifiers import add
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

@@ -36,7 +36,7 @@ from omkl.algorithms.omkc_da_p1 import represent
 from omkl.algorithms.omkc_sua_p import select
 from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
 from omkl.core.protocol import register
-from omkl.core.representations.perceptrons import add, project
+from omkl.core.representations.classifiers import add, project
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:

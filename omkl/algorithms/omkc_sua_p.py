@@ -27,7 +27,7 @@ from omkl.algorithms.omkc_da_p1 import predict, represent
 from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
 from omkl.core.jit import part
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.perceptrons import add
+from omkl.core.representations.classifiers import add
 from omkl.core.weights import draw, softmax
 
 if TYPE_CHECKING:

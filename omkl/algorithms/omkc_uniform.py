@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from omkl.algorithms.omkc_da_p1 import init, predict, represent, select
 from omkl.core.protocol import register
-from omkl.core.representations.perceptrons import add
+from omkl.core.representations.classifiers import add
 
 
 class Params(NamedTuple):

@@ -10,8 +10,9 @@ import numpy as np
 from omkl.core.jit import tell_apart
 from omkl.core.protocol import Algorithm, Round, run_block_of
 from omkl.core.representations import expansion, perceptrons, random_features
+from omkl.core.representations.budgeted import Budgeted, NoRoom
 from omkl.core.representations.expansion import Sums, Support
-from omkl.core.representations.perceptrons import Budgeted, NoRoom, Perceptrons, Scores
+from omkl.core.representations.perceptrons import Perceptrons, Scores
 from omkl.core.representations.random_features import Buffers, Tile
 from omkl.core.seeding import draw_features
 

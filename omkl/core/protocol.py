@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, implement, part, uncached
-from omkl.core.representations import expansion, perceptrons, random_features
+from omkl.core.representations import budgeted, expansion, perceptrons, random_features
+from omkl.core.representations.budgeted import NoRoom
 from omkl.core.representations.expansion import Sums, Support
-from omkl.core.representations.perceptrons import NoRoom, Scores
+from omkl.core.representations.perceptrons import Scores
 from omkl.core.representations.random_features import Buffers, RandomFeatures, Tile
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _evaluate_perceptrons(buffers, model, X, row, rnd):
 
 
 def _evaluate_budgeted(buffers, model, X, row, rnd):
-    perceptrons.budgeted_outputs(model, X[row], rnd.f)
+    budgeted.budgeted_outputs(model, X[row], rnd.f)
 
 
 implement(evaluate_row, Scores, _evaluate_perceptrons)

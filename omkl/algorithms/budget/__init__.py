@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from omkl.core.protocol import Algorithm, register
-from omkl.core.representations.perceptrons import Budgeted, budgeted
+from omkl.core.representations.budgeted import Budgeted, budgeted
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
