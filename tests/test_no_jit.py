@@ -23,9 +23,10 @@ from omkl.core.schedule import Schedule
 
 SCRIPT = """
 import json
-from omkl import algorithms, federated, jit
-from omkl.checks import Case, default_settings
-from omkl.federated import checks
+from omkl import algorithms, federated
+from omkl.checks import federations
+from omkl.checks.learners import Case, default_settings
+from omkl.core import jit
 assert not jit.ENABLED
 out = {}
 for name in algorithms.names():
@@ -34,8 +35,8 @@ for name in algorithms.names():
     y_hat = learner.partial_fit(*case.stream()).y_hat
     out[name] = [y_hat.tolist(), learner.state.log_w.tolist(), learner.used.tolist()]
 for name in federated.names():
-    federation = checks.Case(name).federation()
-    y_hat = federation.partial_fit(*checks.streams(40)).y_hat
+    federation = federations.Case(name).federation()
+    y_hat = federation.partial_fit(*federations.streams(40)).y_hat
     out[name] = [y_hat.tolist(), federation.losses.tolist(), federation.sent.tolist()]
 print(json.dumps(out))
 """

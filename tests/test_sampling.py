@@ -84,7 +84,7 @@ def refined(state, rank, sign, only_undominated):
 @pytest.mark.parametrize(("name", "sign"), [("sfg_r", 1.0), ("sfg_mkl_r", -1.0)])
 def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, only_undominated):
     """Steps that are whole numbers: nodes tie, fall behind and come back into DS'_t."""
-    from omkl.algorithms.sfg_r import N_REFINED, REFINED
+    from omkl.core.refinement import N_REFINED, REFINED
 
     some = tuple(Kernel("gaussian", 10.0**b) for b in np.linspace(-2, 2, 30))
     some += tuple(Kernel("laplacian", 10.0**b) for b in np.linspace(-2, 2, 10))

@@ -1,7 +1,7 @@
 """The conformance suite of federated learners; as ``learners`` for the others.
 
->>> from omkl.federated import checks
->>> checks.run("pof_mkl")
+>>> from omkl.checks import federations
+>>> federations.run("pof_mkl")
 """
 
 from __future__ import annotations

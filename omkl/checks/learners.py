@@ -1,7 +1,7 @@
 """The conformance suite: what every algorithm passes.
 
->>> from omkl import checks
->>> checks.run("raker")
+>>> from omkl.checks import learners
+>>> learners.run("raker")
 
 ``cases(name)`` yields every check for an algorithm, so a test session can show
 them one by one. A module may declare ``EXPECTED_FAILURES = {check: reason}``;
