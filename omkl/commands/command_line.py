@@ -14,9 +14,7 @@ from typing import Any
 from omkl.conf import conf_folder
 
 EXIT_FAILED = 1
-
 EXIT_USAGE = 2
-
 EXIT_INTERRUPTED = 130
 
 

@@ -40,7 +40,6 @@ FLAGS = {"contract", "nsz"}
 # The caller owns every array, so that no reference is counted (an atomic instruction for
 # each array at each step) and nothing can be allocated: that would not compile.
 _OPTIONS: dict[str, Any] = {"fastmath": FLAGS, "error_model": "numpy", "_nrt": False}
-
 PACKAGE = Path(__file__).parents[1]
 
 # Files and folders of which nothing is compiled, nor imported by what is; a new file is none of
@@ -54,7 +53,7 @@ NOT_COMPILED = {
     "conf.py": "finds YAML files",
     "datasets/": "reads data, in Python",
     "federated/__init__.py": "a registry",
-    "federated/flower.py": "carries replies, in Python",
+    "federated/flower/": "carries replies, in Python",
     "federated/hindsight.py": "NumPy and SciPy",
     "federated/parties.py": "client and server of a deployment, in Python",
     "federated/simulation.py": "holds what the compiled rounds work on",

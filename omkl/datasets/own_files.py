@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 LIBSVM_ROWS = 4_096  # they become dense: 4,096 x 300 numbers are 10 MB
-
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".libsvm", ".svm")
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 CHUNK_ROWS = 65_536
-
 MISSING = ("error", "mean", "drop")
 
 

@@ -21,9 +21,7 @@ Progress = Callable[[str, int, int | None, float | None], None]
 """progress(stage, done, total, running MSE): called between blocks."""
 
 FEATURES = 50  # D of a learner without a federation
-
 UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open yet
-
 MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
 
 

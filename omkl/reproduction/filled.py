@@ -11,19 +11,12 @@ from omkl.reproduction.tables import VARIANTS, WRITTEN, Spec, Table
 from omkl.runs.folder import Run, write_atomically
 
 FORMATS = ("md", "csv", "tex", "html")
-
 ABSENT = "not in omkl yet"
-
 STANDARD_ERRORS = 2.0
-
 REPRODUCED_PERCENT = 3.0
-
 CLOSE_PERCENT = 15.0
-
 NO_DATA = "no data"
-
 VERDICTS = ("reproduced", "close", "differs", "scatters", "missing", NO_DATA, "failed")
-
 RULES = (
     f"reproduced: at most {REPRODUCED_PERCENT:g} % from the published number, or at most "
     f"{STANDARD_ERRORS:g} standard errors of the difference of both means, that is "

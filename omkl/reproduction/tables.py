@@ -53,7 +53,6 @@ from omkl.experiment.metrics import mean_and_deviation
 
 # Our variants of a published number, in the order of every table: key in conf/table, in print.
 WRITTEN = "algorithm"
-
 VARIANTS = {WRITTEN: "as written", "released": "as released", "recovered": "recovered"}
 
 

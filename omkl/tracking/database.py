@@ -27,11 +27,8 @@ LOCK_SECONDS = 60.0
 
 # Limits of MLflow's log_batch and of its columns.
 _METRICS_PER_BATCH = 1000
-
 _PARAMS_PER_BATCH = 100
-
 VIEW = "omkl"
-
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 
 

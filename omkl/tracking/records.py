@@ -19,13 +19,9 @@ import numpy as np
 from omkl.runs.folder import NEUTRAL, Run, measure
 
 CURVE_POINTS = 500
-
 _PARAM_LENGTH = 6000
-
 _TAG_LENGTH = 5000
-
 _KEY_LENGTH = 250
-
 _STATUS = {"complete": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
 

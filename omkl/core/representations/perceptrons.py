@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 
 CHUNK = 2048  # rows whose distances are held at a time; a support has only some of them
-
 SMALLEST_SCALE = 1e-100  # below it a scale is moved into the coefficients
 
 
