@@ -30,10 +30,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.conf import configuration
 from omkl.experiment import federation as federated_job
 from omkl.experiment.threads import default_threads
 from omkl.reproduction import searches
-from omkl.reproduction.reproduce import configuration
 from omkl.reproduction.tables import published_numbers
 
 ETAS = ("1/sqrt(T)", "2/sqrt(T)", "0.2")

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from omkl.conf import configuration
 from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, own_files
 from omkl.experiment import classification, settings
 from omkl.experiment import job as jobs
 from omkl.experiment import run as runner
-from omkl.reproduction.reproduce import configuration
 
 RAW = {"limit": None, "scaling": "none", "order": "file"}
 

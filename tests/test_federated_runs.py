@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from omkl.conf import configuration
 from omkl.core.representations.random_features import features_of
 from omkl.core.seeding import draw_features
 from omkl.datasets import DataError, catalogue, download, prepare
@@ -14,7 +15,6 @@ from omkl.experiment import run as runner
 from omkl.federated.split import by_column, by_site, consecutive, deal
 from omkl.report import figures, sweep_table
 from omkl.reproduction import tables
-from omkl.reproduction.reproduce import configuration
 
 
 def outcome_of(tmp_path, *overrides):

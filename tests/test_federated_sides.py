@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from omkl import federated
+from omkl.conf import configuration
 from omkl.experiment import federation as federated_job
 from omkl.federated.parties import ClientSide, ServerSide, play
-from omkl.reproduction.reproduce import configuration
 
 ROUNDS, CLIENTS = 40, 4
 

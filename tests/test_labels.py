@@ -13,11 +13,11 @@ import pytest
 
 from omkl.checks import learners
 from omkl.checks.learners import Case, default_settings
+from omkl.conf import configuration
 from omkl.datasets import label_sources
 from omkl.experiment import job as jobs
 from omkl.experiment import regression
 from omkl.experiment import run as runner
-from omkl.reproduction.reproduce import configuration
 
 ROWS = 40
 BASE = ("kernels=gaussian17", "D=4", "seeds=1", "tracking=none", "figures=false")

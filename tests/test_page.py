@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from omkl.conf import configuration
 from omkl.reproduction import matching, page, paper_figures, tables
-from omkl.reproduction.reproduce import configuration
 from omkl.runs.folder import Run, find
 from omkl.theory import regret_bounds as bounds
 

@@ -7,6 +7,7 @@ import pytest
 
 from omkl import algorithms
 from omkl.checks import learners as checks
+from omkl.conf import configuration
 from omkl.core import hyperparameters, jit
 from omkl.core.learner import Learner
 from omkl.core.simd import (
@@ -27,7 +28,6 @@ from omkl.core.simd import (
 from omkl.core.weights import exp_of_pack
 from omkl.experiment import classification, regression
 from omkl.experiment import job as jobs
-from omkl.reproduction.reproduce import configuration
 
 
 def axpy(a, x, y, n):

@@ -36,9 +36,9 @@ from omkl.datasets import DataError, open_stream, open_streams
 from omkl.experiment import run as runner
 from omkl.experiment import settings
 from omkl.experiment.classification import mistaken
-from omkl.experiment.comparators import ONLINE_LEARNER, one_thread_each
+from omkl.experiment.comparators import ONLINE_LEARNER
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.experiment.threads import default_threads
+from omkl.experiment.threads import default_threads, one_thread_each
 from omkl.report import console, style
 from omkl.report.text import csv_text, markdown_table
 from omkl.runs import folder as run_folder
@@ -143,7 +143,7 @@ def _our_run(
 
 
 def _configuration(overrides: list[str], outputs: Path) -> dict[str, Any]:
-    from omkl.reproduction.reproduce import configuration
+    from omkl.conf import configuration
 
     latest = {text.partition("=")[0]: text for text in overrides}
     quiet = ["tracking=none", "figures=false", f"outputs={outputs}"]

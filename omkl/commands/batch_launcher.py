@@ -286,12 +286,12 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
         from omkl.commands.sweep import Sweep
-        from omkl.experiment import comparators
+        from omkl.experiment.threads import one_thread_each
         from omkl.runs import folder as run_folder
 
         run_folder.Syncing.in_background()
         connection.send(READY)
-        with comparators.one_thread_each():
+        with one_thread_each():
             while True:
                 task = connection.recv()
                 try:

@@ -20,7 +20,7 @@ from omkl.commands.command_line import (
 )
 from omkl.commands.sweep import Sweep
 from omkl.conf import conf_folder
-from omkl.experiment.threads import share_the_machine
+from omkl.experiment.threads import one_thread_each, share_the_machine
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -155,10 +155,8 @@ def job(cfg: DictConfig) -> None:
     task = Sweep.task(config, hydra_config.runtime.output_dir, hydra_config.job.num)
     if task is None:
         return
-    from omkl.experiment import comparators
-
     with (
-        comparators.one_thread_each() if elsewhere else contextlib.nullcontext(),
+        one_thread_each() if elsewhere else contextlib.nullcontext(),
         console.Bar(task.label, config["seeds"], not (elsewhere or prompted), classify) as progress,
     ):
         text, failed = Sweep.work(task, progress)

@@ -40,6 +40,7 @@ FLAGS = {"contract", "nsz"}
 # The caller owns every array, so that no reference is counted (an atomic instruction for
 # each array at each step) and nothing can be allocated: that would not compile.
 _OPTIONS: dict[str, Any] = {"fastmath": FLAGS, "error_model": "numpy", "_nrt": False}
+
 PACKAGE = Path(__file__).parents[1]
 
 # Files and folders of which nothing is compiled, nor imported by what is; a new file is none of

@@ -20,8 +20,8 @@ from omkl.core.representations.perceptrons import Perceptrons
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import normalised
 from omkl.datasets import DataError
-from omkl.experiment.comparators import one_thread_each
 from omkl.experiment.metrics import Recorder, mean_and_deviation
+from omkl.experiment.threads import one_thread_each
 
 if TYPE_CHECKING:
     from omkl.experiment.job import Job, Progress

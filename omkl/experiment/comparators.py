@@ -9,26 +9,23 @@ lam T, the sum of the lam a round of the learners' loss, only shapes the fit.
 
 from __future__ import annotations
 
-import functools
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import features_of
-
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
+from omkl.experiment.threads import one_thread_each
 
 Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 RIDGE_FEATURES = "best kernel in hindsight (ridge regression on its random features)"
+
 KERNEL_RIDGE = "best kernel in hindsight (kernel ridge regression)"
+
 ONLINE_LEARNER = "best online kernel"
+
 TRUTH = "the noise-free target"
 
 
@@ -109,16 +106,3 @@ def kernel_ridge(
             if objective < best_objective:
                 best, best_objective, best_errors = i, objective, errors
     return best, best_errors
-
-
-def one_thread_each() -> AbstractContextManager[object]:
-    """Linear algebra on one thread a caller: our threads are over seeds and kernels."""
-    return _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
-
-
-@functools.cache
-def _libraries(scipy_too: bool) -> ThreadpoolController:
-    """The linear algebra that is loaded: NumPy's, and SciPy's own once it is imported."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

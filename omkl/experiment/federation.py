@@ -49,8 +49,8 @@ from omkl.core import hyperparameters, kernels
 from omkl.core.schedule import Schedule
 from omkl.core.seeding import draw_features
 from omkl.core.weights import normalised
-from omkl.experiment import comparators
 from omkl.experiment.metrics import Recorder, label_cost, mean_and_deviation
+from omkl.experiment.threads import one_thread_each
 from omkl.federated import hindsight, protocol
 from omkl.federated.protocol import BYTES, FederatedAlgorithm
 from omkl.federated.simulation import FederatedTrace, Federation
@@ -346,7 +346,7 @@ def _hindsight(
         return kept(what, functools.partial(make, seed))
 
     found = []
-    with comparators.one_thread_each(), threads(n_threads) as pool:
+    with one_thread_each(), threads(n_threads) as pool:
         for one in pool.map(find, job.seeds):
             found.append(one)
             if progress:

@@ -15,7 +15,7 @@ from omkl.experiment import comparators
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.job import Job, Progress
 from omkl.experiment.metrics import Recorder, mean_and_deviation
-from omkl.experiment.threads import default_threads, thread_pool
+from omkl.experiment.threads import default_threads, one_thread_each, thread_pool
 from omkl.runs import folder as run_folder
 from omkl.runs.provenance import sources_digest, without_prose
 from omkl.runs.writing import npz_bytes
@@ -109,7 +109,7 @@ def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray
         return load_or_compute(job, f"ridge_features-{seed}", fit)
 
     thetas, best = [], []
-    with comparators.one_thread_each(), thread_pool(n_threads) as pool:
+    with one_thread_each(), thread_pool(n_threads) as pool:
         for found in pool.map(find, job.seeds):
             thetas.append(found["theta"])
             best.append(int(found["best"]))

@@ -1,11 +1,18 @@
-"""How many cores a process may use, alone on the machine or beside others."""
+"""Cores and threads of a process, alone on the machine or beside others."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+from contextlib import AbstractContextManager
 
 
 def cores() -> int:
@@ -40,3 +47,16 @@ def thread_pool(n: int) -> Iterator[ThreadPoolExecutor]:
         yield pool
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def one_thread_each() -> AbstractContextManager[object]:
+    """Linear algebra on one thread a caller: our threads are over seeds and kernels."""
+    return _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _libraries(scipy_too: bool) -> ThreadpoolController:
+    """The linear algebra that is loaded: NumPy's, and SciPy's own once it is imported."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

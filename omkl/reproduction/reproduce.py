@@ -16,25 +16,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
-
-from omkl.conf import conf_folder
+from omkl.conf import conf_folder, configuration
 from omkl.datasets.stream import MissingFile
 from omkl.experiment import run as runner
 from omkl.report import console
 from omkl.reproduction import filled, matching, page, tables
 from omkl.runs import folder as run_folder
-
-
-def configuration(overrides: list[str]) -> dict[str, Any]:
-    """The resolved configuration of one cell."""
-    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
-        container = OmegaConf.to_container(compose("config", overrides), resolve=True)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}
 
 
 class Cells:

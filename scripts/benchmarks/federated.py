@@ -18,12 +18,12 @@ from benchmarks.setting import SEED, Rows
 from benchmarks.timing import Spread, deciles, interleaved, ratios, spread, times
 from omkl import federated
 from omkl.checks import learners
+from omkl.conf import configuration
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
 from omkl.federated import protocol
 from omkl.federated.protocol import FederatedAlgorithm
 from omkl.federated.simulation import Federation
-from omkl.reproduction.reproduce import configuration
 
 CLIENTS, ROUNDS, NUMPY_ROUNDS = 23, 100, 10
 BUDGET = 1000  # numbers a round

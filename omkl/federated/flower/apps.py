@@ -60,8 +60,8 @@ class Flown(NamedTuple):
 @functools.lru_cache(maxsize=2)
 def job_of(overrides: str) -> FederatedJob:
     """The federation that a line of omkl-run's overrides describes."""
+    from omkl.conf import configuration
     from omkl.experiment import job as jobs
-    from omkl.reproduction.reproduce import configuration
 
     job = jobs.prepare(configuration(shlex.split(overrides)))
     if not isinstance(job, FederatedJob):
