@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from omkl import algorithms, federated
+from omkl.checks import federations as federated_checks
 from omkl.checks import learners
-from omkl.checks.learners import federations as federated_checks
 from omkl.core import jit
 from omkl.core import protocol as engine
 from omkl.core.representations import random_features

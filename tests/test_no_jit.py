@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from omkl import algorithms, federated
+from omkl.checks import federations as federated_checks
 from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
-from omkl.checks.learners import federations as federated_checks
 from omkl.core import jit, protocol
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import RandomFeatures

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from omkl import algorithms, federated
+from omkl.checks import federations as federated_checks
 from omkl.checks import learners
-from omkl.checks.learners import federations as federated_checks
 from omkl.core import jit
 
 
