@@ -15,13 +15,13 @@ ConfigStore.instance().store(group="hydra/launcher", name="batch", node=CONFIG, 
 
 
 class BatchLauncher(Launcher):
-    """Hands everything to ``omkl.batch``, which is imported when a sweep begins."""
+    """Hands everything to ``batch_launcher``, which is imported when a sweep begins."""
 
     def __init__(self, workers: int | None) -> None:
         self.workers = workers
 
     def setup(self, *, hydra_context: Any, task_function: Any, config: Any) -> None:
-        from omkl.batch import Batch
+        from omkl.commands.batch_launcher import Batch
 
         self.batch = Batch(hydra_context, config, self.workers)
 

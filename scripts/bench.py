@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import federated, learners, limits, peers, report, scale, setting
 
-from omkl import runner
+from omkl.runs import provenance
 
 
 class Extent(NamedTuple):
@@ -75,10 +75,10 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
     start = time.perf_counter()
     rows = setting.rows(max(extent.rounds, learners.EXACT_ROUNDS))
     bench: dict[str, Any] = {
-        "machine": runner.machine(),
+        "machine": provenance.machine(),
         "caches": limits.caches(),
-        "versions": runner.versions(),
-        "commit": runner.commit(),
+        "versions": provenance.versions(),
+        "commit": provenance.commit(),
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "share_of_core": 1.0,  # until learners are measured
         "setting": {

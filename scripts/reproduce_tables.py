@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from omkl import searches
-from omkl.reproduce import command
+from omkl.reproduction import searches
+from omkl.reproduction.reproduce import command
 
 
 def search(outputs: Path) -> int:

@@ -43,14 +43,18 @@ from typing import Any
 import numpy as np
 from search_graph import dictionary, rows_of
 
-from omkl import algorithms, checks, params, searches
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.core import hyperparameters
+from omkl.core.hyperparameters import parse_schedule
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.seeding import draw_features
 from omkl.datasets import catalogue, open_stream
-from omkl.engine import Learner, draw_features
-from omkl.features import RandomFeatures
-from omkl.kernels import Kernel
-from omkl.params import parse_schedule
-from omkl.report.tables import published_numbers
-from omkl.runner import default_threads
+from omkl.experiment.threads import default_threads
+from omkl.reproduction import searches
+from omkl.reproduction.tables import published_numbers
 
 D = 50
 DATASETS = ("twitter", "toms", "air_quality", "energy", "naval_decay")
@@ -133,8 +137,8 @@ def measured(
     X, y = rows(dataset, plant)
     algorithm = algorithms.load(name)
     own = {"eta": f"{step}/sqrt(T)", "eta_g": f"{weights}/sqrt(T)", "lam": lam}
-    given = checks.default_settings(name) | own
-    built = params.build(algorithm.Params, given, len(y), {"N": len(some), "D": D})
+    given = learners.default_settings(name) | own
+    built = hyperparameters.build(algorithm.Params, given, len(y), {"N": len(some), "D": D})
     model = orthogonal(some, X.shape[1], seed) if frequencies == "orthogonal" else None
     with np.errstate(all="ignore"):
         trace = Learner(algorithm, built, some, X.shape[1], D, seed, model).partial_fit(X, y)

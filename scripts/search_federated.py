@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import searches
-from omkl.federated import job as federated_job
-from omkl.report.tables import published_numbers
-from omkl.reproduce import configuration
-from omkl.runner import default_threads
+from omkl.conf import configuration
+from omkl.experiment import federation as federated_job
+from omkl.experiment.threads import default_threads
+from omkl.reproduction import searches
+from omkl.reproduction.tables import published_numbers
 
 ETAS = ("1/sqrt(T)", "2/sqrt(T)", "0.2")
 ETAS_W = ("1/sqrt(T)", "0.1", "0.5", "1.0")

@@ -36,17 +36,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks, kernels, params, searches
+from omkl import algorithms
 from omkl.algorithms import sfg, sfg_r
 from omkl.algorithms.as_released import released_divergence
-from omkl.cli import conf_folder
+from omkl.checks import learners
+from omkl.conf import conf_folder
+from omkl.core import hyperparameters, jit, kernels
+from omkl.core.divergence import Matrix, normalised, overlaps, ranks, sampled
+from omkl.core.graphs import graphs_by, similarity_graph
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
+from omkl.core.node_sampler import edges_of
 from omkl.datasets import catalogue, open_stream
-from omkl.divergence import Matrix, normalised, overlaps, ranks, sampled
-from omkl.engine import Learner
-from omkl.graphs import graphs_by, similarity_graph
-from omkl.kernels import Kernel
-from omkl.runner import default_threads
-from omkl.sampling import edges_of
+from omkl.experiment.threads import default_threads
+from omkl.reproduction import searches
 
 D = 50
 POWERS = (1.0, 0.5, -0.5, -1.0)
@@ -74,7 +77,7 @@ class Point(NamedTuple):
 
 def published(paper: str, names: Iterable[str]) -> list[Cell]:
     """MSE x 10^3 of the algorithms in the tables where M is given."""
-    path = Path(kernels.__file__).parent / "report" / "published.csv"
+    path = jit.PACKAGE / "reproduction" / "published.csv"
     with path.open() as file:
         rows = [r for r in csv.DictReader(file) if r["paper"] == paper and r["metric"] == "mse_e3"]
     cells = {
@@ -111,8 +114,8 @@ def mse(
     """MSE x 10^3 of one seed of an algorithm on a graph (N, M) that is given."""
     X, y = rows_of(dataset)
     algorithm = algorithms.load(name)
-    given = checks.default_settings(name) | {"M": out.shape[1]} | dict(settings)
-    built = params.build(algorithm.Params, given, len(y), {"N": len(some), "D": D})
+    given = learners.default_settings(name) | {"M": out.shape[1]} | dict(settings)
+    built = hyperparameters.build(algorithm.Params, given, len(y), {"N": len(some), "D": D})
 
     edges = edges_of(out)
 

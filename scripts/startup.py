@@ -73,30 +73,32 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
     """A whole ``omkl-run`` in this process, timed."""
     clock = Clock(since)
     clock.switch("command line")
-    from omkl import cli
+    from omkl.commands import run as run_command
 
-    job = cli.job
+    job = run_command.job
 
     @functools.wraps(job)
     def timed_job(cfg: Any) -> None:
         clock.switch("imports")
-        from omkl import results, runner
+        from omkl.experiment import regression
+        from omkl.experiment import run as runner
+        from omkl.runs import folder as run_folder
 
         clock.switch("the rest")
         clock.timed(runner, "prepare", "data")
-        clock.timed(runner, "compute", "rounds")
-        clock.timed(runner, "_learners", "compiled code")
-        clock.timed(runner, "_regret", "comparators")
+        clock.timed(regression, "compute", "rounds")
+        clock.timed(regression, "_learners", "compiled code")
+        clock.timed(regression, "against_comparators", "comparators")
         clock.timed(runner, "_draw", "figures")
         clock.timed(runner, "_track", "tracking")
-        clock.timed(results, "write_together", "results")
-        _noting_the_first_round(clock, runner)
+        clock.timed(run_folder, "write_together", "results")
+        _noting_the_first_round(clock, regression)
         job(cfg)
 
-    setattr(cli, "job", timed_job)  # noqa: B010
+    setattr(run_command, "job", timed_job)  # noqa: B010
     sys.argv = ["omkl-run", *arguments]
     try:
-        cli.run()
+        run_command.run()
     except SystemExit as end:
         if end.code:
             raise
@@ -105,16 +107,16 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
     report.write_text(json.dumps(facts), encoding="utf-8")
 
 
-def _noting_the_first_round(clock: Clock, runner: Any) -> None:
+def _noting_the_first_round(clock: Clock, regression: Any) -> None:
     """``_learners`` runs in another thread while the main one waits; it ends with rounds."""
-    learners: Callable[..., Any] = runner._learners
+    learners: Callable[..., Any] = regression._learners
 
     def noted(job: Any) -> Any:
         made = learners(job)
         clock.first_round = time.perf_counter()
         return made
 
-    runner._learners = noted
+    regression._learners = noted
 
 
 def measure(arguments: Sequence[str] = DEFAULT, repeat: int = 3) -> dict[str, Any]:

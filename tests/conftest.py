@@ -21,7 +21,7 @@ def make_run_folder(
     failed: bool = False,
     params: dict | None = None,
 ) -> Path:
-    """A run folder in the format of ``omkl.results`` with invented numbers."""
+    """A run folder in the format of ``omkl.runs.folder`` with invented numbers."""
     rng = np.random.default_rng(abs(hash((algorithm, dataset))) % 2**32)
     folder = outputs / "runs" / dataset / f"{algorithm}-{key}"
     folder.mkdir(parents=True)

@@ -12,11 +12,16 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, engine, reproduce, runner
+from omkl import algorithms, conf
 from omkl.algorithms.omkl_aks import collection, measure
-from omkl.checks import DICTIONARY, Case, default_settings
-from omkl.engine import Learner, Schedule
-from omkl.kernels import Kernel
+from omkl.checks import learners
+from omkl.checks.learners import DICTIONARY, Case, default_settings
+from omkl.core import protocol, seeding
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
+from omkl.core.schedule import Schedule
+from omkl.experiment import job as jobs
+from omkl.experiment import run as runner
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
 P = len(FOUR)
@@ -80,13 +85,13 @@ def rounds(ours):
     """Yield (t, x, y, V, f, y_hat, asked); the learner learns when the loop goes on."""
     for t in range(1, len(X) + 1):
         rnd, state = ours._round, ours.state
-        engine.select(ours.params, state, t, ours.rng, rnd)
+        protocol.select(ours.params, state, t, ours.rng, rnd)
         assert sorted(rnd.evaluate[: rnd.n[0]]) == list(range(P))  # all learn
-        engine.evaluate(state.model, X[t - 1 : t], rnd)
-        y_hat, asked = engine.predict(ours.params, state, t, rnd)
+        protocol.evaluate(state.model, X[t - 1 : t], rnd)
+        y_hat, asked = protocol.predict(ours.params, state, t, rnd)
         V = rnd.combine[: rnd.n[1]].tolist()
         yield t, X[t - 1], Y[t - 1], V, rnd.f.copy(), y_hat, asked
-        engine.update(ours.params, state, t, Y[t - 1] if asked else np.nan, rnd)
+        protocol.update(ours.params, state, t, Y[t - 1] if asked else np.nan, rnd)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -158,16 +163,16 @@ def test_the_confidence_condition_can_hold_for_the_subset_and_not_for_all():
     """(33) takes the maximum over every kernel j, not over those of the subset alone."""
     ours = learner("amkl_aks")
     rnd, state = ours._round, ours.state
-    engine.select(ours.params, state, 1, ours.rng, rnd)
+    protocol.select(ours.params, state, 1, ours.rng, rnd)
     state.unlabelled[0] = 1
     rnd.combine[:2], rnd.n[1] = (0, 1), 2
     rnd.f[:] = [0.5, 0.5, 0.5, 0.5]
-    assert engine.predict(ours.params, state, 2, rnd) == (0.5, False)
+    assert protocol.predict(ours.params, state, 2, rnd) == (0.5, False)
     rnd.f[:] = [0.5, 0.5, 0.5, 1.5]  # p_0 + p_1 = 1/2, so the sum is 0.5 > 0.12
-    assert engine.predict(ours.params, state, 2, rnd) == (0.5, True)
+    assert protocol.predict(ours.params, state, 2, rnd) == (0.5, True)
     state.unlabelled[0] = 2  # = M
     rnd.f[:] = 0.5
-    assert engine.predict(ours.params, state, 2, rnd) == (0.5, True)
+    assert protocol.predict(ours.params, state, 2, rnd) == (0.5, True)
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 3])
@@ -198,7 +203,7 @@ def test_subsets_are_as_frequent_as_those_of_the_letter(weights, gamma):
     ours.state.log_w[:] = np.log(weights)
     drawn = []
     for _ in range(n):
-        engine.select(ours.params, ours.state, 5, ours.rng, ours._round)
+        protocol.select(ours.params, ours.state, 5, ours.rng, ours._round)
         drawn.append(frozenset(ours._round.combine[: ours._round.n[1]].tolist()))
     p = np.array(weights) / sum(weights)
     K, J, n_bins = measure(ours.state.log_w, ours.params.delta, gamma)
@@ -217,7 +222,7 @@ def test_subsets_are_as_frequent_as_those_of_the_letter(weights, gamma):
 
 @pytest.fixture(scope="module")
 def data():
-    return checks.stream(1500)
+    return learners.stream(1500)
 
 
 def case(name, seed=0, **changes):
@@ -294,10 +299,10 @@ def test_regret_15_is_counted_over_all_rounds_against_the_best_kernel_of_45(tmp_
     lam, T, D = 0.01, 300, 5
     flat = ["algorithm=amkl", "algorithm.eta_c=0.1", f"regret.lam={lam}", f"dataset.rows={T}"]
     flat += ["kernels=gaussian17", f"D={D}", "seeds=1", "tracking=none", "figures=false"]
-    config = reproduce.configuration([*flat, f"outputs={tmp_path}"])
-    outcome, job = runner.run(config), runner.prepare(config)
+    config = conf.configuration([*flat, f"outputs={tmp_path}"])
+    outcome, job = runner.run(config), jobs.prepare(config)
     x, y = next(iter(job.stream.blocks(T)))
-    omega = engine.draw_features(job.dictionary, x.shape[1], D, 0).omega
+    omega = seeding.draw_features(job.dictionary, x.shape[1], D, 0).omega
     best = (math.inf, 0.0)
     for i in range(len(omega)):
         angle = x @ omega[i]

@@ -9,12 +9,16 @@ import pytest
 import search_active
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks, kernels, params
-from omkl.cli import conf_folder
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.conf import conf_folder
+from omkl.core import hyperparameters, kernels
+from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.engine import Learner
-from omkl.report import figures, formats, paper_figures, tables
-from omkl.results import Run
+from omkl.report import figures
+from omkl.reproduction import filled as filling
+from omkl.reproduction import formats, matching, paper_figures, tables
+from omkl.runs.folder import Run
 
 TABLES = {n: conf_folder() / "table" / f"active_table{n}.yaml" for n in (2, 3)}
 PLANT = "+dataset.prepare.scale_inputs.shift=0"
@@ -36,7 +40,7 @@ def test_recovered_settings_of_a_row_and_of_a_column_add_up():
 
 def test_the_sweep_of_figure_2_is_among_the_jobs():
     table = tables.load_table(TABLES[3])
-    found = [job for job in tables.jobs(table) if "algorithm.M=5" in job]
+    found = [job for job in matching.jobs(table) if "algorithm.M=5" in job]
     assert len(found) == 2 * 8 + 6 and all(job[1] == "dataset=toms" for job in found)
     names = ("amkl", "recovered/amkl_aks", "amkl_random")
     assert {job[0] for job in found} == {f"algorithm={name}" for name in names}
@@ -53,7 +57,7 @@ def test_random_labels_stand_beside_the_published_rows_and_are_not_judged():
             recovered = "algorithm.lam=1e-3" in variant.overrides
             rates.setdefault((column, recovered), set()).add(rate)
     assert len(rates) == 6 * 2 and all(len(same) == 1 for same in rates.values())  # MSE and AL_eff
-    filled = tables.fill(table, [])
+    filled = matching.fill(table, [])
     cells = filled.cells[table.rows.index("Random labels (as AMKL-AKS)")]
     assert {cell.published for cell in cells} == {None}
     assert len(filled.entries()) == 4 * 12  # the published rows alone
@@ -69,22 +73,22 @@ def test_a_row_may_name_only_columns_that_there_are():
 
 def test_without_its_file_a_column_says_no_data(monkeypatch, tmp_path):
     monkeypatch.setattr(download, "data_folders", lambda: (tmp_path,))
-    tables._missing_file.cache_clear()
-    filled = tables.fill(tables.load_table(TABLES[3]), [])
+    matching._missing_file.cache_clear()
+    filled = matching.fill(tables.load_table(TABLES[3]), [])
     by_column = {cell.column: cell.written for cell in filled.cells[0]}
     assert by_column["Twitter (L)"].verdict == "no data"
     assert "twitter/Twitter.data" in by_column["Twitter (L)"].reason
     assert by_column["Plant"].verdict == "missing"  # an address leads to it
-    assert "no data" in tables.render(filled, ["md"], tmp_path)[0].read_text()
+    assert "no data" in filling.render(filled, ["md"], tmp_path)[0].read_text()
     path = tmp_path / "twitter" / "Twitter.data"
     path.parent.mkdir()
     path.touch()
-    tables._missing_file.cache_clear()
-    filled = tables.fill(tables.load_table(TABLES[3]), [])
+    matching._missing_file.cache_clear()
+    filled = matching.fill(tables.load_table(TABLES[3]), [])
     assert {cell.written.verdict for cell in filled.cells[0] if cell.column == "Twitter (L)"} == {
         "missing"
     }
-    tables._missing_file.cache_clear()
+    matching._missing_file.cache_clear()
 
 
 @pytest.fixture
@@ -153,20 +157,20 @@ def test_tradeoff_draws_random_labels_beside_those_that_were_chosen(queried, tmp
 
 
 def test_figures_of_the_page_without_runs_are_none(tmp_path):
-    filled = {path.stem: tables.fill(tables.load_table(path), []) for path in TABLES.values()}
+    filled = {path.stem: matching.fill(tables.load_table(path), []) for path in TABLES.values()}
     assert paper_figures.active(filled, tmp_path) == []
 
 
 def test_the_search_of_exact_rows_learns_as_the_algorithms_do():
     """Its eight rows at several steps at once; coefficients fade as those of OMKL-B."""
-    X, y = checks.stream(200)
-    some = checks.DICTIONARY[:2]
+    X, y = learners.stream(200)
+    some = learners.DICTIONARY[:2]
     settings = [("0.5/sqrt(t)", 0.0), ("1/sqrt(T)", 0.0), ("0.3", 0.1)]
     found = search_active.exact_errors(X, y, some, settings)
 
     def mse(name, dictionary, **own):
         algorithm = algorithms.load(name)
-        built = params.build(algorithm.Params, own, len(y), {"N": len(dictionary), "D": 1})
+        built = hyperparameters.build(algorithm.Params, own, len(y), {"N": len(dictionary), "D": 1})
         trace = Learner(algorithm, built, dictionary, X.shape[1], 1, 0).partial_fit(X, y)
         return pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-10)
 
@@ -188,17 +192,17 @@ def test_raker_at_recovered_settings_is_within_15_percent_of_table_2(dataset):
         pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
     table = tables.load_table(TABLES[2])
     (cell,) = [
-        (spec, tables._published(table, spec)[0])
+        (spec, tables.published_number(table, spec)[0])
         for spec in table.specs[table.rows.index("Raker")]
         if spec.dataset == dataset
     ]
     spec, published = cell
-    settings = dict(tables._settings(spec.variants["recovered"]))
+    settings = dict(matching._settings(spec.variants["recovered"]))
     some = kernels.dictionary(OmegaConf.load(conf_folder() / "kernels" / "gaussian17.yaml"))
     stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
     X, y = next(iter(stream.blocks(stream.n_rounds)))
     algorithm = algorithms.load(settings.pop("name"))
-    built = params.build(algorithm.Params, settings, len(y), {"N": len(some), "D": 50})
+    built = hyperparameters.build(algorithm.Params, settings, len(y), {"N": len(some), "D": 50})
     mse = []
     for seed in range(3):
         trace = Learner(algorithm, built, some, X.shape[1], 50, seed).partial_fit(X, y)

@@ -12,15 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, engine, params
+from omkl import algorithms
 from omkl.algorithms.as_released import released_divergence, shifted
+from omkl.checks import learners
+from omkl.core import hyperparameters, protocol, schedule
+from omkl.core.graphs import dissimilarity_graph, dominating_set
+from omkl.core.kernels import Kernel, dictionary
+from omkl.core.learner import Learner
+from omkl.core.node_sampler import probabilities
+from omkl.core.representations.random_features import blank
+from omkl.core.weights import normalised
 from omkl.datasets import catalogue, download, open_stream
-from omkl.engine import Learner
-from omkl.features import blank
-from omkl.graphs import dissimilarity_graph, dominating_set
-from omkl.kernels import Kernel, dictionary
-from omkl.sampling import probabilities
-from omkl.weights import normalised
 
 EXACT = 1e-9
 
@@ -59,8 +61,8 @@ def learner(name, oracle, T=1503):
     model = blank(N, d, D)
     model.omega[:] = omega
     algorithm = algorithms.load(f"as_released/{name}")
-    settings = checks.default_settings(algorithm.name)
-    built = params.build(algorithm.Params, settings, T, {"N": N, "D": D})
+    settings = learners.default_settings(algorithm.name)
+    built = hyperparameters.build(algorithm.Params, settings, T, {"N": N, "D": D})
     return Learner(algorithm, built, kernels(), d, D, seed=0, model=model)
 
 
@@ -70,9 +72,9 @@ def replay(ours, X, y, choose):
     rnd, state = ours._round, ours.state
     for s in range(len(y)):
         choose(s + 1, rnd)
-        engine.evaluate(state.model, X[s], rnd)
-        y_hat[s], _ = engine.predict(ours.params, state, s + 1, rnd)
-        engine.update(ours.params, state, s + 1, y[s], rnd)
+        protocol.evaluate(state.model, X[s], rnd)
+        y_hat[s], _ = protocol.predict(ours.params, state, s + 1, rnd)
+        protocol.update(ours.params, state, s + 1, y[s], rnd)
     return y_hat
 
 
@@ -106,7 +108,7 @@ def test_gf(oracle, airfoil):
     assert not selected[:, 0].any()
 
     def choose(t, rnd):
-        engine.select(ours.params, ours.state, t, ours.rng, rnd)  # weights and pi_ij
+        protocol.select(ours.params, ours.state, t, ours.rng, rnd)  # weights and pi_ij
         mine = p[t - 1] @ ours.state.drawn
         np.testing.assert_allclose(mine, q[t - 1], rtol=0, atol=EXACT)
         S = np.flatnonzero(selected[t - 1])
@@ -132,11 +134,11 @@ def test_graph_learners(name, oracle, airfoil):
         here = p[t - 1]
         before = max(node[t - 1] - 1, 0)  # the index that the loop shifts to the node
         drawing.u = here[:before].sum() + 0.5 * here[before]
-        engine.select(ours.params, state, t, drawing, rnd)
+        protocol.select(ours.params, state, t, drawing, rnd)
         assert state.node[0] == node[t - 1]
         S = np.sort(rnd.evaluate[: rnd.n[0]])
         np.testing.assert_array_equal(S, np.flatnonzero(selected[t - 1]))
-        ours_p = probabilities(state.trees, engine.at(ours.params.xi, t), N)
+        ours_p = probabilities(state.trees, schedule.at(ours.params.xi, t), N)
         np.testing.assert_allclose(ours_p, here, rtol=0, atol=EXACT)
         np.testing.assert_allclose(state.q[S], q[t - 1][S], rtol=0, atol=EXACT)
 
@@ -180,8 +182,8 @@ def test_linear_and_log_divergences_give_one_graph():
 def test_shifted_draw():
     assert [shifted(i, 4) for i in range(4)] == [1, 2, 3, 3]
     assert shifted(0, 1) == 0
-    ours = checks.Case("as_released/gf", checks.default_settings("as_released/gf"))
-    X, y = checks.stream()
+    ours = learners.Case("as_released/gf", learners.default_settings("as_released/gf"))
+    X, y = learners.stream()
     used = [ours.learner(seed=s) for s in range(3)]
     for one in used:
         one.partial_fit(X, y)
@@ -189,7 +191,7 @@ def test_shifted_draw():
 
 
 def test_names_with_a_slash(tmp_path):
-    from omkl import runner
+    from omkl.runs import writing
 
     assert "as_released/sfg" in algorithms.names() and "as_released" not in algorithms.names()
     assert algorithms.load("as_released/sfg").name == "as_released/sfg"
@@ -200,6 +202,6 @@ def test_names_with_a_slash(tmp_path):
         "dataset": {"name": "airfoil"},
         "outputs": str(tmp_path),
     }
-    folder = runner.folder_of(config)
+    folder = writing.folder_of(config)
     assert folder.parent == tmp_path / "runs" / "airfoil"
     assert folder.name.startswith("as_released.raker-")

@@ -12,8 +12,9 @@ from benchmarks import federated as federations
 from benchmarks import learners, limits, peers, peers_numpy, report, scale, setting
 from benchmarks.timing import deciles, interleaved, ratios
 
-from omkl import algorithms, checks, federated
-from omkl.federated.checks import streams
+from omkl import algorithms, federated
+from omkl.checks import learners as checks
+from omkl.checks.federations import streams
 
 ROUNDS = checks.ROUNDS  # past round 300, where graphs are kept
 CHANGES = {"M": 3, "rank": 2}

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omkl import bounds, comparators
-from omkl.features import features_of
-from omkl.kernels import Kernel
-from omkl.results import Run
+from omkl.core.kernels import Kernel
+from omkl.core.representations.random_features import features_of
+from omkl.experiment import comparators
+from omkl.runs.folder import Run
+from omkl.theory import regret_bounds as bounds
 
 SETTINGS = {
     "gf": {"eta": 0.01, "eta_e": 0.5, "lam": 1e-3, "M": 10, "J": 2, "freeze": 300},
@@ -200,7 +201,7 @@ def test_bound_of_a_run(invented):
 def test_an_unproved_bound_says_so_where_it_is_evaluated_and_drawn(invented):
     from matplotlib.figure import Figure
 
-    from omkl.report import paper_figures
+    from omkl.reproduction import paper_figures
 
     for name, settings, gap in (
         ("gf", {}, True), ("gf", {"M": 1}, False), ("sfg", {}, False), ("sfg_r", {}, True),

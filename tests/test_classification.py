@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl import classification, runner
-from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, readers
-from omkl.reproduce import configuration
+from omkl.conf import configuration
+from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, own_files
+from omkl.experiment import classification, settings
+from omkl.experiment import job as jobs
+from omkl.experiment import run as runner
 
 RAW = {"limit": None, "scaling": "none", "order": "file"}
 
@@ -81,7 +83,7 @@ def libsvm(tmp_path, text=TEXT, **keys):
 def test_libsvm_text_is_read_in_blocks(tmp_path, monkeypatch):
     expected = [[0.5, 0, -2], [0, 0, 0], [0, 1e-3, 0], [7, 0, 4]]
     for size in (1, 2, 100):
-        monkeypatch.setattr(readers, "LIBSVM_ROWS", size)
+        monkeypatch.setattr(own_files, "LIBSVM_ROWS", size)
         X, y = rows(open_stream(libsvm(tmp_path), RAW))
         assert X.tolist() == expected and y.tolist() == [1, -1, 1, -1]
     X, _ = rows(open_stream(libsvm(tmp_path, inputs="1-5"), RAW))
@@ -163,7 +165,7 @@ def test_three_classes_are_each_against_the_rest(tmp_path):
         result = run(tmp_path, f"algorithm={algorithm}", *overrides).run.result
         assert result["status"] == "complete", result
         assert 3 < np.mean(result["mistakes"]) < 60, algorithm
-    job = runner.prepare(
+    job = jobs.prepare(
         configuration(["task=classification", "algorithm=omkc_da_p1", *overrides])
         | {"outputs": str(tmp_path)}
     )
@@ -234,10 +236,10 @@ def test_what_does_not_go_together_is_refused(tmp_path, overrides, message):
 def test_an_algorithm_for_classification_wants_such_data(tmp_path):
     config = configuration(["algorithm=omkc_da_p1", "dataset=airfoil", f"outputs={tmp_path}"])
     with pytest.raises(ValueError, match="omkc_da_p1 is an algorithm for classification"):
-        runner.prepare(config)
+        jobs.prepare(config)
 
 
 def test_what_may_be_either_is_what_the_algorithm_does():
     for algorithm, task in (("omkc_da_p1", "classification"), ("raker", "regression")):
         config = configuration([f"algorithm={algorithm}", "dataset=synthetic"])
-        assert runner.with_task(config)["dataset"]["task"] == task
+        assert settings.with_task(config)["dataset"]["task"] == task

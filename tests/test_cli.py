@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl.cli import CommandLine, UsageError
+from omkl.commands.command_line import CommandLine, UsageError
 
 OMKL_RUN = Path(sys.executable).with_name("omkl-run")
 TINY = ["kernels=gaussian17", "D=4", "seeds=2", "tracking=none", "figures=false"]
@@ -205,7 +205,7 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
 def modules(folder: Path, *arguments: str) -> set[str]:
     """What ``omkl-run`` has imported when it ends."""
     code = (
-        "import sys\nfrom omkl import cli\n"
+        "import sys\nfrom omkl.commands import run as cli\n"
         "try:\n    cli.run()\nexcept SystemExit as end:\n    assert not end.code\n"
         "print('\\n' + ' '.join(sys.modules))"
     )

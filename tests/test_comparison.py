@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from omkl import classification, comparison, peers
-from omkl.cli import conf_folder
+from omkl.benchmark import comparison, peers
+from omkl.conf import conf_folder
 from omkl.datasets import catalogue, download
-from omkl.reproduce import command
-from omkl.results import find
+from omkl.experiment import classification
+from omkl.reproduction.reproduce import command
+from omkl.runs.folder import find
 
 SPEC = {
     "name": "small",

@@ -12,15 +12,19 @@ import re
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, engine, features, federated, jit
-from omkl.federated import checks as federated_checks
+from omkl import algorithms, federated
+from omkl.checks import federations as federated_checks
+from omkl.checks import learners
+from omkl.core import jit
+from omkl.core import protocol as engine
+from omkl.core.representations import random_features
 from omkl.federated import protocol
 
 pytestmark = pytest.mark.skipif(not jit.ENABLED, reason="NUMBA_DISABLE_JIT is set")
 
 
 def learner_of(name: str, **options):
-    return checks.Case(name, checks.default_settings(name)).learner(**options)
+    return learners.Case(name, learners.default_settings(name)).learner(**options)
 
 
 # --- one specialisation --------------------------------------------------------------------------
@@ -28,12 +32,12 @@ def learner_of(name: str, **options):
 
 @pytest.mark.parametrize("name", algorithms.names())
 def test_one_specialisation_serves_every_shape_block_and_layout(name):
-    X, y = checks.stream()
+    X, y = learners.stream()
     before = jit.n_specialisations(engine.run_block)
     learner_of(name).partial_fit(X, y)
     once = jit.n_specialisations(engine.run_block)
     assert once - before <= 1
-    learner = learner_of(name, seed=3, dictionary=checks.DICTIONARY[2:], d=2)
+    learner = learner_of(name, seed=3, dictionary=learners.DICTIONARY[2:], d=2)
     learner.partial_fit(X[:1, :2], y[:1])
     learner.partial_fit(X[1:200:3, 1:], y[1:200:3])  # strided
     learner.partial_fit(np.asfortranarray(X[:90, :2], dtype=np.float32), y[:90] > 0.5)
@@ -49,7 +53,7 @@ def test_one_specialisation_serves_every_federation(name):
     case.federation().partial_fit(X, y)
     once = jit.n_specialisations(protocol.run_rounds)
     assert once - before <= 1
-    federation = case.federation(seed=3, dictionary=checks.DICTIONARY[2:], d=2, K=3)
+    federation = case.federation(seed=3, dictionary=learners.DICTIONARY[2:], d=2, K=3)
     federation.partial_fit(X[:1, :3, :2], y[:1, :3])
     federation.partial_fit(X[1:90:3, ::2, 1:], y[1:90:3, ::2])  # strided
     federation.partial_fit(np.asfortranarray(X[:9, :3, :2], dtype=np.float32), y[:9, :3] > 0.5)
@@ -90,7 +94,7 @@ def test_the_count_sees_an_allocation(allocations):
 @pytest.mark.parametrize("name", algorithms.names())
 def test_a_round_allocates_nothing(name, allocations):
     """A block of forty rounds takes as much as one of a single round: handing over the arrays."""
-    X, y = checks.stream()
+    X, y = learners.stream()
     learner = learner_of(name)
     learner.partial_fit(X[:1], y[:1])
     one = allocations(lambda: learner.partial_fit(X[1:2], y[1:2]))
@@ -151,8 +155,8 @@ def generated(function, *arguments) -> tuple[str, str]:
 def arguments_by_name() -> dict:
     """An argument for each name that the inner loops give theirs."""
     D, d = 50, 15
-    kernels = checks.DICTIONARY
-    model = features.random_features(kernels, d, D, np.random.default_rng(0))
+    kernels = learners.DICTIONARY
+    model = random_features.random_features(kernels, d, D, np.random.default_rng(0))
     X = np.ones((4, d))
     return {
         "model": model,
@@ -162,7 +166,7 @@ def arguments_by_name() -> dict:
         "row": 0,
         "kernels": np.arange(len(kernels)),
         "n": 2,
-        "buffers": features.buffers(model),
+        "buffers": random_features.buffers(model),
         "f": np.zeros(len(kernels)),
         "sin": np.zeros(d),
         "cos": np.zeros(d),
@@ -180,7 +184,7 @@ LEAST = {"sincos": 15, "transform": 16, "outputs": 2, "gradient_step": 3}
 
 @pytest.mark.parametrize("name", LEAST)
 def test_inner_loops_are_vector_code(name, packed):
-    function = getattr(features, name)
+    function = getattr(random_features, name)
     known = arguments_by_name()
     llvm, assembly = generated(
         function, *(known[p] for p in inspect.signature(function).parameters)
@@ -191,7 +195,7 @@ def test_inner_loops_are_vector_code(name, packed):
 
 @pytest.mark.parametrize("name", ["raker", "sfg", "omkr"])
 def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
-    X, y = checks.stream()
+    X, y = learners.stream()
     learner = learner_of(name)
     learner._run_block = block = jit.uncached(engine.run_block)
     before = set(block.signatures)

@@ -9,9 +9,14 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import federated, kernels, results, runner
-from omkl.cli import CommandLine, conf_folder
+from omkl import federated
+from omkl.commands.command_line import CommandLine
+from omkl.conf import conf_folder
+from omkl.core import kernels
 from omkl.datasets import prepare
+from omkl.experiment import run as runner
+from omkl.experiment import settings
+from omkl.runs import folder as run_folder
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
 CHOICES = [(group, name) for group in GROUPS for name in CommandLine([]).groups()[group]]
@@ -48,7 +53,7 @@ def test_runs_in_miniature(name: str, tmp_path: Path):
     rows, federation = 60, ["federation=none"]
     if name in federated.names():
         rows, federation = 120, ["federation=iid", "clients=2"]
-    task = runner.task_of(configuration(f"algorithm={name}")["algorithm"]["name"])
+    task = settings.task_of(configuration(f"algorithm={name}")["algorithm"]["name"])
     config = configuration(
         f"algorithm={name}", f"dataset.rows={rows}", "kernels=gaussian17", "D=4", "seeds=2",
         "tracking=none", "figures=false", f"outputs={tmp_path}", f"task={task}", *federation,
@@ -56,14 +61,14 @@ def test_runs_in_miniature(name: str, tmp_path: Path):
     outcome = runner.run(config)
     assert outcome.status == "complete", outcome.run.result
     assert outcome.run.result["n_rounds"] == 60
-    assert 0 < outcome.run.result[f"{results.measure(outcome.run.result).key}_mean"] < 1
+    assert 0 < outcome.run.result[f"{run_folder.measure(outcome.run.result).key}_mean"] < 1
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_yaml_states_every_parameter(name: str):
     """Only what the YAML states can be set on the command line and is shown by --help."""
     config = configuration(f"algorithm={name}")
-    fields = runner._parameters(config["algorithm"]["name"])
+    fields = settings._parameters(config["algorithm"]["name"])
     assert set(config["algorithm"]) - {"name"} == set(fields)
 
 

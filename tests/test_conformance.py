@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from omkl import algorithms, checks
+from omkl import algorithms
+from omkl.checks import learners
 
-ALL = [(name, check) for name in algorithms.names() for check in checks.cases(name)]
+ALL = [(name, check) for name in algorithms.names() for check in learners.cases(name)]
 
 
 @pytest.mark.parametrize(("name", "check"), ALL, ids=[f"{n}:{c.name}" for n, c in ALL])
 def test_conformance(name, check):
-    case = checks.Case(name, checks.default_settings(name))
+    case = learners.Case(name, learners.default_settings(name))
     try:
         check.function(case)
-    except checks.Skip as reason:
+    except learners.Skip as reason:
         pytest.skip(str(reason))
     except AssertionError:
         if check.expected_failure is None:
@@ -25,4 +26,4 @@ def test_conformance(name, check):
 
 def test_a_field_is_explained_by_its_name_alone():
     symbols = "Symbols  eta    step size of OMKL"
-    assert checks.unexplained(("eta", "M", "et"), symbols) == ["M", "et"]
+    assert learners.unexplained(("eta", "M", "et"), symbols) == ["M", "et"]

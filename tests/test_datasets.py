@@ -16,7 +16,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omkl.datasets import DataError, catalogue, command, download, kept, open_stream, readers
+from omkl.commands import data
+from omkl.datasets import (
+    DataError,
+    cache,
+    catalogue,
+    columns,
+    download,
+    open_stream,
+    tables,
+    whole_files,
+)
 
 WHOLE = {"limit": None, "scaling": "whole", "order": "file"}
 RUNNING = WHOLE | {"scaling": "running"}
@@ -163,7 +173,7 @@ def test_every_entry_is_complete_and_composes_as_in_hydra(tmp_path):
             assert OmegaConf.to_container(composed) == entry
             assert entry["name"] == name
     for name in SHAPES:
-        assert (entries[name]["rows"], readers.count_inputs(entries[name]["inputs"])) == SHAPES[
+        assert (entries[name]["rows"], columns.count_inputs(entries[name]["inputs"])) == SHAPES[
             name
         ]
         assert len(entries[name]["sha256"]) == 64
@@ -194,7 +204,7 @@ def test_limit_comes_after_the_shuffle_and_before_the_scaling(small):
 
 
 def test_every_pass_starts_anew_and_no_size_changes_a_number(small, monkeypatch):
-    monkeypatch.setattr(readers, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(tables, "CHUNK_ROWS", 3)
     stream = open_stream(small, WHOLE)
     once = collect(stream, 100)
     for size in (1, 2, 3, 5, 8):
@@ -239,7 +249,7 @@ def test_running_scaling_uses_what_was_seen_so_far(tmp_path, rows, size, chunk):
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table({"a": table[:, 0], "b": table[:, 1], "y": table[:, 2]}), path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readers, "CHUNK_ROWS", chunk)
+        patch.setattr(tables, "CHUNK_ROWS", chunk)
         x, y = collect(open_stream(own(path, target="y"), RUNNING), size)
     x_naive, y_naive = running_row_by_row(table[:, :2], table[:, 2])
     np.testing.assert_allclose(x, x_naive, rtol=1e-14, atol=0)
@@ -308,7 +318,7 @@ def test_text_numbers_keep_every_digit(tmp_path):
 
 
 def test_blanks_are_refused_dropped_or_filled(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "CHUNK_ROWS", 2)
+    monkeypatch.setattr(tables, "CHUNK_ROWS", 2)
     path = write(tmp_path / "gaps.csv", "a,y\n1,10\n3,20\n,30\n8,40\n,50\n")
     cfg = own(path, target="y")
 
@@ -498,21 +508,21 @@ def test_errors_of_synthetic_data(keys, message):
 
 def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(download, "project_root", lambda: tmp_path / "checkout")
-    assert command.main(["list"]) == 0
+    assert data.main(["list"]) == 0
     listed = capsys.readouterr().out
     assert all(name in listed for name in catalogue.entries())
     assert "not here (fetch)" in listed and "made on the fly" in listed
-    assert command.main(["describe", "naval"]) == 0
+    assert data.main(["describe", "naval"]) == 0
     described = capsys.readouterr().out
     for fact in ("11934 x 15", "lever_position", "de0ea69d", "CC BY 4.0", "Coraddu", "nowhere"):
         assert fact in described
-    assert command.main(["describe", "nval"]) == 2
+    assert data.main(["describe", "nval"]) == 2
     assert "Did you mean 'naval'?" in capsys.readouterr().err
-    assert command.main(["verify"]) == 0
+    assert data.main(["verify"]) == 0
     assert "no data file was found" in capsys.readouterr().out
     (tmp_path / "checkout/data/naval").mkdir(parents=True)
     write(tmp_path / "checkout/data/naval/data.txt", "not it\n")
-    assert command.main(["verify"]) == 1
+    assert data.main(["verify"]) == 1
     assert "expected sha256 de0ea69d" in capsys.readouterr().err
 
 
@@ -523,13 +533,13 @@ def test_prepared_data_are_kept_and_never_stale(tmp_path, monkeypatch):
     """The second start reads no file of data; another file or entry is read."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     reads = []
-    read = readers.read_frame
+    read = whole_files.read_frame
 
     def counted(*arguments: Any) -> Any:
         reads.append(arguments)
         return read(*arguments)
 
-    monkeypatch.setattr(readers, "read_frame", counted)
+    monkeypatch.setattr(whole_files, "read_frame", counted)
     entry = catalogue.entry("airfoil")
 
     def block(**changed: Any) -> list:
@@ -542,5 +552,5 @@ def test_prepared_data_are_kept_and_never_stale(tmp_path, monkeypatch):
     for path in (tmp_path / "data").glob("*.npz"):
         path.write_bytes(path.read_bytes()[:100])  # cut off by a full disk
     assert block() == first and len(reads) == 3
-    monkeypatch.setattr(kept, "MOST_BYTES", 0)
+    monkeypatch.setattr(cache, "MOST_BYTES", 0)
     assert block(title="x") == first and block(title="x") == first and len(reads) == 5

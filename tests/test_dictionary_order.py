@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, params
-from omkl.engine import Learner
-from omkl.kernels import Kernel
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.core import hyperparameters
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
 
 GAUSSIANS = tuple(Kernel("gaussian", 10.0 ** ((2 * i - 52) / 25)) for i in range(1, 52))
 LAPLACIANS = tuple(Kernel("laplacian", 10.0 ** ((i - 13) / 6)) for i in range(1, 26))
@@ -23,8 +25,8 @@ def test_the_law_of_the_predictions_does_not_depend_on_the_order(name):
     y = 0.3 + 0.5 * X[:, 0] * X[:, 1]
     X /= np.sqrt(8.0)
     algorithm = algorithms.load(name)
-    built = params.build(
-        algorithm.Params, checks.default_settings(name), len(y), {"N": 76, "D": 20}
+    built = hyperparameters.build(
+        algorithm.Params, learners.default_settings(name), len(y), {"N": 76, "D": 20}
     )
 
     def errors(dictionary):

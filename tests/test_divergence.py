@@ -12,8 +12,8 @@ import pytest
 from omegaconf import OmegaConf
 from scipy.integrate import quad
 
-from omkl.cli import conf_folder
-from omkl.divergence import (
+from omkl.conf import conf_folder
+from omkl.core.divergence import (
     Matrix,
     computed,
     distance_rows,
@@ -25,8 +25,8 @@ from omkl.divergence import (
     ranks,
     sampled,
 )
-from omkl.graphs import dissimilarity_graph, one_pass_graphs, similarity_graph
-from omkl.kernels import FAMILIES, Kernel, dictionary
+from omkl.core.graphs import dissimilarity_graph, one_pass_graphs, similarity_graph
+from omkl.core.kernels import FAMILIES, Kernel, dictionary
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
 PUBLISHED = dictionary(

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from omkl.datasets import DataError, catalogue, command, download, open_stream
+from omkl.commands import data
+from omkl.datasets import DataError, catalogue, download, open_stream
 
 STREAM = {"limit": None, "scaling": "whole", "order": "file"}
 
@@ -154,14 +155,14 @@ def test_omkl_data_fetch(airfoil, publisher, tmp_path, monkeypatch, capsys):
     entry, content = airfoil
     monkeypatch.setattr(catalogue, "entry", lambda name: entry)
     publisher["body"] = zipped(content)
-    assert command.main(["fetch", "airfoil"]) == 0
+    assert data.main(["fetch", "airfoil"]) == 0
     assert "wrote" in capsys.readouterr().out
-    assert command.main(["fetch", "airfoil"]) == 0
+    assert data.main(["fetch", "airfoil"]) == 0
     assert "already there" in capsys.readouterr().out
     (tmp_path / "mine" / entry["file"]).write_bytes(content[:-1])
-    assert command.main(["fetch", "airfoil"]) == 1
+    assert data.main(["fetch", "airfoil"]) == 1
     assert "Delete it and run: omkl-data fetch airfoil" in capsys.readouterr().err
-    assert command.main(["verify", "airfoil"]) == 1
+    assert data.main(["verify", "airfoil"]) == 1
 
 
 def test_omkl_data_interrupted(publisher, monkeypatch, capsys):
@@ -169,5 +170,5 @@ def test_omkl_data_interrupted(publisher, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(download, "_download", interrupt)
-    assert command.main(["fetch", "airfoil"]) == 130
+    assert data.main(["fetch", "airfoil"]) == 130
     assert "interrupted" in capsys.readouterr().err

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import bounds, mistake_bounds
+from omkl.theory import mistake_bounds
+from omkl.theory import regret_bounds as bounds
 
 ROOT = Path(__file__).parents[1]
 
@@ -209,7 +210,7 @@ def test_the_squared_error_breaks_a5_and_the_order_of_lemma_6():
 
 def published(metric):
     """{(algorithm, M, data set): (value, deviation)} of the federated paper."""
-    with open(ROOT / "omkl/report/published.csv", encoding="utf-8", newline="") as file:
+    with open(ROOT / "omkl/reproduction/published.csv", encoding="utf-8", newline="") as file:
         rows = [r for r in csv.DictReader(file) if r["paper"] == "federated-pof"]
     return {
         (r["algorithm"], r["M"], r["dataset"]): (float(r["value"]), float(r["std"]))

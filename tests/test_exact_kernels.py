@@ -8,18 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, params
-from omkl.cli import conf_folder
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.conf import conf_folder
+from omkl.core import hyperparameters
+from omkl.core.kernels import Kernel, dictionary
+from omkl.core.learner import Learner
+from omkl.core.representations.expansion import CODES, TILE
 from omkl.datasets import DataError, open_stream
-from omkl.engine import Learner
-from omkl.kernels import Kernel, dictionary
-from omkl.support import CODES, TILE
 
 
 def learner(name, kernels, d, threads=1, **changes):
     algorithm = algorithms.load(name)
-    given = checks.default_settings(name) | changes
-    built = params.build(algorithm.Params, given, None, {"N": len(kernels)})
+    given = learners.default_settings(name) | changes
+    built = hyperparameters.build(algorithm.Params, given, None, {"N": len(kernels)})
     return Learner(algorithm, built, kernels, d, 1, seed=0, threads=threads)
 
 
@@ -38,7 +40,7 @@ def plain_omkr(kernels, X, y, beta=0.5):
 
 
 def test_omkr_is_its_box():
-    X, y = checks.stream(3 * TILE + 17)
+    X, y = learners.stream(3 * TILE + 17)
     kernels = tuple(Kernel(family, b) for family in CODES for b in (1.0, 2.0))
     y_hat = learner("omkr", kernels, 3).partial_fit(X, y).y_hat
     np.testing.assert_allclose(y_hat, plain_omkr(kernels, X, y), atol=1e-12)
@@ -62,7 +64,7 @@ def test_rbf_has_no_two_in_its_exponent():
 
 @pytest.mark.parametrize("cuts", [[1] * 5 + [TILE], [TILE - 1, 2], [TILE], [300], [7, 130, 1]])
 def test_blocks_and_threads_change_no_bit(cuts):
-    X, y = checks.stream(400)
+    X, y = learners.stream(400)
     kernels = (Kernel("gaussian", 0.1), Kernel("laplacian", 0.7))
     whole = learner("omkr", kernels, 3).partial_fit(X, y).y_hat
     cut = learner("omkr", kernels, 3, threads=3)
@@ -75,7 +77,7 @@ def test_blocks_and_threads_change_no_bit(cuts):
 
 
 def test_memory_is_linear_in_rounds_and_kernels():
-    X, y = checks.stream(2000)
+    X, y = learners.stream(2000)
     omkr = learner("omkr", (Kernel("gaussian", 1.0),) * 5, 3)
     omkr.partial_fit(X, y)
     held = omkr.state.model.x.nbytes + omkr.state.model.alpha.nbytes

@@ -1,19 +1,18 @@
-"""Every federated algorithm passes every check of ``omkl.federated.checks``."""
+"""Every federated algorithm passes every check of ``omkl.checks.federations``."""
 
 from __future__ import annotations
 
 import pytest
 
 from omkl import federated
-from omkl.checks import Skip
-from omkl.federated import checks
+from omkl.checks.learners import Skip, federations
 
-ALL = [(name, check) for name in federated.names() for check in checks.cases()]
+ALL = [(name, check) for name in federated.names() for check in federations.cases()]
 
 
 @pytest.mark.parametrize(("name", "check"), ALL, ids=[f"{n}:{c.name}" for n, c in ALL])
 def test_conformance(name, check):
     try:
-        check.function(checks.Case(name))
+        check.function(federations.Case(name))
     except Skip as reason:
         pytest.skip(str(reason))

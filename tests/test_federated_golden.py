@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from omkl import federated
-from omkl.federated.checks import Case, streams
+from omkl.checks.federations import Case, streams
 
 FOLDER = Path(__file__).parent / "golden_federated"
 ROUNDS = (2, 3, 10, 100, 200)

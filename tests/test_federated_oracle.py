@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from omkl import federated
-from omkl.engine import Schedule, draw_features
+from omkl.checks.federations import streams
+from omkl.core.kernels import Kernel
+from omkl.core.schedule import Schedule
+from omkl.core.seeding import draw_features
 from omkl.federated import protocol
-from omkl.federated.checks import streams
 from omkl.federated.simulation import Federation
-from omkl.kernels import Kernel
 
 DICTIONARY = tuple(Kernel("gaussian", b) for b in (0.05, 0.3, 1.0, 2.0, 5.0, 20.0, 80.0))
 T, K, D, SEED = 150, 5, 6, 3

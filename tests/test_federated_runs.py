@@ -6,14 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl import runner
+from omkl.conf import configuration
+from omkl.core.representations.random_features import features_of
+from omkl.core.seeding import draw_features
 from omkl.datasets import DataError, catalogue, download, prepare
-from omkl.engine import draw_features
-from omkl.features import features_of
-from omkl.federated import job as federated_job
+from omkl.experiment import federation as federated_job
+from omkl.experiment import run as runner
 from omkl.federated.split import by_column, by_site, consecutive, deal
-from omkl.report import figures, tables
-from omkl.reproduce import configuration
+from omkl.report import figures, sweep_table
+from omkl.reproduction import tables
 
 
 def outcome_of(tmp_path, *overrides):
@@ -187,7 +188,7 @@ def test_a_run(tmp_path):
     assert np.all(curves["client_regret"] <= regret["bound"])
     names = {"mse", "regret", "weights", "clients", "server"}
     assert {p.stem for p in figures.all_figures(run)} == names
-    (row,) = tables.sweep_table([run])
+    (row,) = sweep_table.sweep_table([run])
     assert row["regret"] == regret["mean"]
     again = outcome_of(tmp_path, "algorithm=pof_mkl", "algorithm.M=3", *SYNTHETIC)
     assert again.status == "reused"
@@ -326,7 +327,7 @@ def test_the_published_deviations_are_no_deviations():
 
 def test_recovered_regret_is_measured_above_ridge_in_hindsight(tmp_path):
     """The variant of a cell that has a metric of its own, and what else is asked of its run."""
-    from omkl.cli import conf_folder
+    from omkl.conf import conf_folder
 
     table = tables.load_table(conf_folder() / "table" / "pof_table3.yaml")
     spec = table.specs[table.rows.index("vM-KOFL")][table.columns.index("Naval")]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from omkl import federated
-from omkl.federated import job as federated_job
-from omkl.federated.sides import ClientSide, ServerSide, play
-from omkl.reproduce import configuration
+from omkl.conf import configuration
+from omkl.experiment import federation as federated_job
+from omkl.federated.parties import ClientSide, ServerSide, play
 
 ROUNDS, CLIENTS = 40, 4
 

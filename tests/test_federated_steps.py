@@ -13,17 +13,20 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, federated
-from omkl.engine import Learner, Schedule, draw_features
-from omkl.features import features_of
+from omkl import algorithms, federated
+from omkl.checks import learners
+from omkl.checks.federations import streams
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
+from omkl.core.representations.random_features import features_of
+from omkl.core.schedule import Schedule
+from omkl.core.seeding import draw_features
+from omkl.core.weights import normalised
 from omkl.federated import protocol
 from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
-from omkl.federated.checks import streams
 from omkl.federated.hindsight import ridge
 from omkl.federated.simulation import Federation
-from omkl.federated.theorems import theorem_1, theorem_2
-from omkl.kernels import Kernel
-from omkl.weights import normalised
+from omkl.theory.federated import theorem_1, theorem_2
 
 FIVE = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 10.0, 100.0))
 K, T, D, SEED = 3, 6, 2, 4
@@ -212,11 +215,11 @@ def test_one_client_with_all_kernels_is_the_central_learner():
     """K = 1, M = N, xi = 1: Raker, bit for bit."""
     step = Schedule(0.1, -0.5)
     pof, raker = federated.load("pof_mkl"), algorithms.load("raker")
-    N = len(checks.DICTIONARY)
+    N = len(learners.DICTIONARY)
     params = pof.Params(eta=step, eta_k=step, lam=1e-3, xi=1.0, M=N)
-    x, y = checks.stream()
-    alone = Federation(pof, params, checks.DICTIONARY, 3, 8, SEED, n_clients=1)
-    central = Learner(raker, raker.Params(step, 1e-3), checks.DICTIONARY, 3, 8, SEED)
+    x, y = learners.stream()
+    alone = Federation(pof, params, learners.DICTIONARY, 3, 8, SEED, n_clients=1)
+    central = Learner(raker, raker.Params(step, 1e-3), learners.DICTIONARY, 3, 8, SEED)
     y_hat = alone.partial_fit(x[:, None], y[:, None]).y_hat[:, 0]
     np.testing.assert_array_equal(y_hat, central.partial_fit(x, y).y_hat)
     np.testing.assert_array_equal(alone.server.model.theta, central.state.model.theta)
@@ -262,12 +265,12 @@ def test_features_from_the_budget(name, M, D_of_the_paper, numbers):
 @pytest.mark.parametrize(("seed", "M", "xi", "eta_k"), [(0, 1, 1.0, 0.05), (1, 2, 0.3, 5.0)])
 def test_theorem_1_is_never_broken(seed, M, xi, eta_k):
     """Every client's regret, at any time: (13), and the sharper line of its proof."""
-    n, clients, N = 300, 4, len(checks.DICTIONARY)
+    n, clients, N = 300, 4, len(learners.DICTIONARY)
     x, y = streams(n, clients, seed=seed)
     y = 0.5 * y  # steps are divided by small probabilities: predictions overshoot
     pof = federated.load("pof_mkl")
     params = pof.Params(Schedule(0.02, 0.0), Schedule(eta_k, 0.0), lam=1e-3, xi=xi, M=M)
-    federation = Federation(pof, params, checks.DICTIONARY, 3, 8, seed, clients)
+    federation = Federation(pof, params, learners.DICTIONARY, 3, 8, seed, clients)
     bound = theorem_1(params, N, np.arange(1, n + 1))
     squares = np.zeros(clients)  # sum over t of sum_i w_i L_i^2, which (13) bounds by t
     for t in range(n):
@@ -287,11 +290,11 @@ def test_theorem_2_is_never_broken(seed, eta, eta_k):
     x, y = streams(n, clients, seed=seed)
     y = 0.5 * y
     pof = federated.load("pof_mkl")
-    N = len(checks.DICTIONARY)
+    N = len(learners.DICTIONARY)
     steps = Schedule(eta, 0.0), Schedule(eta_k, 0.0)
     params = pof.Params(*steps, lam=lam, xi=1.0, M=N)
-    federation = Federation(pof, params, checks.DICTIONARY, 3, 8, seed, clients)
-    omega = draw_features(checks.DICTIONARY, 3, 8, seed).omega
+    federation = Federation(pof, params, learners.DICTIONARY, 3, 8, seed, clients)
+    omega = draw_features(learners.DICTIONARY, 3, 8, seed).omega
     everybody = np.full(clients, n)
     best = ridge(omega, x, y, everybody, lam, lam)
     norm = float(np.linalg.norm(best.theta))

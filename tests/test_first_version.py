@@ -10,10 +10,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl import algorithms, engine
-from omkl.engine import Learner, Schedule
-from omkl.kernels import Kernel
-from omkl.sampling import MEMBER, OUT, probabilities
+from omkl import algorithms
+from omkl.core import protocol
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
+from omkl.core.node_sampler import MEMBER, OUT, probabilities
+from omkl.core.schedule import Schedule
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
 # Nearest by (7) in one dimension: 0 - 1, 1 - 0, 2 - 1, 3 - 2; so (i, j) is an edge where
@@ -44,13 +46,13 @@ def steps(ours):
     """Yield (t, x, y, S_t, y_hat as the package gives it) with the round played."""
     for t, (x, y) in enumerate(zip(X, Y, strict=True), start=1):
         rnd, state = ours._round, ours.state
-        engine.select(ours.params, state, t, ours.rng, rnd)
+        protocol.select(ours.params, state, t, ours.rng, rnd)
         S = rnd.evaluate[: rnd.n[0]].tolist()
         assert S == rnd.combine[: rnd.n[1]].tolist()
-        engine.evaluate(state.model, np.array([x]), rnd)
-        y_hat, asked = engine.predict(ours.params, state, t, rnd)
+        protocol.evaluate(state.model, np.array([x]), rnd)
+        y_hat, asked = protocol.predict(ours.params, state, t, rnd)
         assert asked
-        engine.update(ours.params, state, t, y, rnd)
+        protocol.update(ours.params, state, t, y, rnd)
         yield t, x, y, S, y_hat
 
 

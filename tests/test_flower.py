@@ -13,7 +13,9 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install -e '.[f
 from flwr.app import Array, ArrayRecord, ConfigRecord
 
 from omkl import federated
-from omkl.federated import flower
+from omkl.federated import parties
+from omkl.federated.flower import __main__ as command
+from omkl.federated.flower import apps, deployment, in_process
 
 K, T = 4, 12
 LINE = (
@@ -26,11 +28,11 @@ POF = f"algorithm=pof_mkl algorithm.M=3 algorithm.xi=0.5 {LINE}"
 @pytest.mark.parametrize("name", federated.names())
 def test_the_grid_gives_the_simulation(name):
     line = POF if name == "pof_mkl" else f"algorithm={name} {LINE}"
-    flown = flower.run_on_grid(line)
+    flown = in_process.run_on_grid(line)
     assert flown.events == []
-    assert flower.difference(line, flown) <= 1e-12
-    federation = flower.job_of(line).federation(0)
-    split = flower.job_of(line).split
+    assert apps.difference(line, flown) <= 1e-12
+    federation = apps.job_of(line).federation(0)
+    split = apps.job_of(line).split
     regret = federation.partial_fit(split.X, split.y).regret
     np.testing.assert_allclose(flown.regret, regret, rtol=0, atol=1e-12)
     np.testing.assert_allclose(flown.theta, federation.server.model.theta, rtol=0, atol=1e-12)
@@ -44,10 +46,10 @@ def test_clients_of_unequal_length(tmp_path):
     (tmp_path / "own.csv").write_text("\n".join(lines) + "\n")
     line = f"algorithm=pof_mkl algorithm.M=3 dataset=file dataset.path={tmp_path / 'own.csv'}"
     line += " dataset.target=y dataset.client_column=who federation=column seeds=1"
-    flown = flower.run_on_grid(f"{line} kernels=gaussian17")
+    flown = in_process.run_on_grid(f"{line} kernels=gaussian17")
     assert flown.events == []
     assert np.isfinite(flown.y_hat).sum(axis=0).tolist() == [12, 3, 7]
-    assert flower.difference(f"{line} kernels=gaussian17", flown) <= 1e-12
+    assert apps.difference(f"{line} kernels=gaussian17", flown) <= 1e-12
 
 
 def change(reply, **arrays):
@@ -122,7 +124,7 @@ def test_rounds_go_on_without_a_bad_reply(how):
     def deliver(client, t, reply):
         return spoiled(how, reply) if (client, t) == (2, 5) else (0, reply)
 
-    flown = flower.run_on_grid(POF, deliver=deliver)
+    flown = in_process.run_on_grid(POF, deliver=deliver)
     assert [why for why in REASONS[how] if not any(why in e.reason for e in flown.events)] == []
     assert len(flown.events) == len(REASONS[how])
     assert all(e.client == 2 for e in flown.events)
@@ -130,7 +132,7 @@ def test_rounds_go_on_without_a_bad_reply(how):
     assert gone[4, 2] and gone.sum() == 1
     assert np.isfinite(flown.theta).all()
     # What it learned in round 5 it keeps: its own weights went on.
-    lost = flower.run_on_grid(POF, deliver=lambda c, t, r: None if (c, t) == (2, 5) else (0, r))
+    lost = in_process.run_on_grid(POF, deliver=lambda c, t, r: None if (c, t) == (2, 5) else (0, r))
     np.testing.assert_array_equal(flown.theta, lost.theta)
     np.testing.assert_array_equal(flown.y_hat, lost.y_hat)
 
@@ -142,30 +144,34 @@ def test_a_client_that_dies_and_comes_back(tmp_path):
     def alive(client, t):
         return client != 1 or t not in away
 
-    kept = flower.run_on_grid(POF, alive=alive, run_config={"omkl-keep": str(tmp_path / "kept")})
+    kept = in_process.run_on_grid(
+        POF, alive=alive, run_config={"omkl-keep": str(tmp_path / "kept")}
+    )
     assert [(e.t, e.client, e.reason) for e in kept.events] == [
         (t, 1, "no reply in time") for t in away
     ]
     assert np.isnan(kept.y_hat[3:6, 1]).all() and np.isnan(kept.y_hat).sum() == 3
-    forgot = flower.run_on_grid(POF, alive=alive)
+    forgot = in_process.run_on_grid(POF, alive=alive)
     assert kept.y_hat[6, 1] != forgot.y_hat[6, 1]  # without the disk it starts anew
     np.testing.assert_array_equal(kept.y_hat[:6], forgot.y_hat[:6])
 
 
 def test_what_another_run_kept_is_left_alone(tmp_path):
-    first, second = (flower.run_on_grid(POF, run_config={"omkl-keep": str(tmp_path)}) for _ in "12")
+    first, second = (
+        in_process.run_on_grid(POF, run_config={"omkl-keep": str(tmp_path)}) for _ in "12"
+    )
     for flown in (first, second):
-        assert flown.events == [] and flower.difference(POF, flown) <= 1e-12
+        assert flown.events == [] and apps.difference(POF, flown) <= 1e-12
     np.testing.assert_array_equal(first.y_hat, second.y_hat)
 
 
 def test_an_app_without_a_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert flower.main(["app", *POF.split(), "rounds=3"]) == 0
+    assert command.main(["app", *POF.split(), "rounds=3"]) == 0
     written = (tmp_path / "flower-app" / "pyproject.toml").read_text()
     assert "algorithm=pof_mkl" in written and "omkl-rounds = 3" in written
     assert capsys.readouterr().out == "flower-app/: flwr run flower-app\n"
-    assert flower.main(["app", "mine", *POF.split()]) == 0
+    assert command.main(["app", "mine", *POF.split()]) == 0
     assert (tmp_path / "mine" / "omkl_apps.py").exists()
 
 
@@ -174,27 +180,27 @@ def test_missing_replies_are_told(monkeypatch, capsys):
         def deliver(client, t, reply):
             return None if (client, t) in {(2, 1), (3, 12)} else (0, reply)
 
-        return flower.run_on_grid(overrides, n_rounds, deliver=deliver)
+        return in_process.run_on_grid(overrides, n_rounds, deliver=deliver)
 
-    monkeypatch.setitem(flower.ENGINES, "grid", lossy)
-    assert flower.main(["grid", *POF.split()]) == 0
+    monkeypatch.setitem(command.ENGINES, "grid", lossy)
+    assert command.main(["grid", *POF.split()]) == 0
     out = capsys.readouterr().out
     assert f"2 of {T * K} replies are missing" in out and "nan" not in out
-    flown = flower.run_on_grid(POF, deliver=lambda client, t, r: None)
-    assert np.isnan(flower.difference(POF, flown))
+    flown = in_process.run_on_grid(POF, deliver=lambda client, t, r: None)
+    assert np.isnan(apps.difference(POF, flown))
 
 
 def test_a_client_that_breaks(monkeypatch):
     """An error in a client is an event; the round goes on."""
-    turn = flower.ClientSide.turn
+    turn = parties.ClientSide.turn
 
     def out_of_power(side, told):
         if (side.client, told.t) == (2, 5):
             raise RuntimeError("out of power")
         return turn(side, told)
 
-    monkeypatch.setattr(flower.ClientSide, "turn", out_of_power)
-    flown = flower.run_on_grid(POF)
+    monkeypatch.setattr(parties.ClientSide, "turn", out_of_power)
+    flown = in_process.run_on_grid(POF)
     (event,) = flown.events
     assert (event.t, event.client) == (5, 2) and "out of power" in event.reason
     assert np.isnan(flown.y_hat).sum() == 1 and np.isfinite(flown.theta).all()
@@ -213,30 +219,30 @@ def test_a_client_that_breaks(monkeypatch):
     ],
 )
 def test_what_cannot_be_flown_is_told(words, message, capsys):
-    assert flower.main(words) in (1, 2)
+    assert command.main(words) in (1, 2)
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("default")
 def test_the_simulation_engine_gives_the_simulation():
-    flown = flower.run_on_simulation(POF, n_rounds=5)
+    flown = in_process.run_on_simulation(POF, n_rounds=5)
     assert flown.events == [] and len(flown.y_hat) == 5
-    assert flower.difference(POF, flown) <= 1e-12
+    assert apps.difference(POF, flown) <= 1e-12
 
 
 @pytest.mark.filterwarnings("default")
 def test_a_deployment_gives_the_simulation(tmp_path):
     """One server and four clients as processes of their own on this machine."""
-    flown = flower.run_deployed(POF, n_rounds=2, folder=tmp_path, seconds=400)
+    flown = deployment.run_deployed(POF, n_rounds=2, folder=tmp_path, seconds=400)
     assert flown.events == [] and flown.y_hat.shape == (2, K)
-    assert flower.difference(POF, flown) <= 1e-12
+    assert apps.difference(POF, flown) <= 1e-12
     assert len(list((tmp_path / "kept").glob("client-*.npz"))) == K
 
 
 @pytest.mark.filterwarnings("default")
 def test_a_client_of_a_deployment_is_killed_and_comes_back(tmp_path):
     """SIGKILL to a SuperNode: rounds go on, and it goes on from what it had on disk."""
-    with flower.deployment(POF, tmp_path) as deployed:
+    with deployment.deployment(POF, tmp_path) as deployed:
         deployed.run(n_rounds=8, timeout=20.0)
         wait_until(lambda: deployed.learned(1) >= 2)
         deployed.kill(1)
@@ -251,7 +257,7 @@ def test_a_client_of_a_deployment_is_killed_and_comes_back(tmp_path):
     assert {(e.t, e.client) for e in flown.events} >= {(t, 1) for t in rounds}
     assert {e.client for e in flown.events} <= {1, -1}  # -1: back, and not heard from yet
     # As in this process, with a client that is away in the same rounds.
-    same = flower.run_on_grid(
+    same = in_process.run_on_grid(
         POF,
         n_rounds=8,
         alive=lambda client, t: client != 1 or t not in rounds or t <= last,

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from omkl import algorithms
-from omkl.checks import Case, default_settings
-from omkl.features import RandomFeatures
-from omkl.weights import normalised
+from omkl.checks.learners import Case, default_settings
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.weights import normalised
 
 FOLDER = Path(__file__).parent / "golden"
 ROUNDS = (2, 3, 10, 100, 300, 301, 302, 350, 400)  # both sides of freeze and explore

@@ -10,16 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from omkl import graphs
-from omkl.cli import conf_folder
-from omkl.divergence import log_divergence, overlaps
-from omkl.graphs import (
-    dissimilarity_graph,
-    dominating_set,
-    in_neighbours,
-    similarity_graph,
-)
-from omkl.kernels import Kernel, dictionary
+from omkl.conf import conf_folder
+from omkl.core import graphs
+from omkl.core.divergence import log_divergence, overlaps
+from omkl.core.graphs import dissimilarity_graph, dominating_set, in_neighbours, similarity_graph
+from omkl.core.kernels import Kernel, dictionary
 
 DELTA = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
 

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks, kernels, params
-from omkl.cli import conf_folder
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.conf import conf_folder
+from omkl.core import hyperparameters, kernels
+from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.engine import Learner
-from omkl.report import tables
+from omkl.reproduction import filled
 
 RAKER = {"airfoil": 28.64, "bias": 12.70, "concrete": 35.22, "naval": 11.35}
 GF = {"airfoil": 25.73, "bias": 8.15, "concrete": 34.45, "naval": 5.11}
@@ -36,8 +38,10 @@ def mse(name, dataset, dictionary):
     stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
     X, y = next(iter(stream.blocks(stream.n_rounds)))
     algorithm = algorithms.load(name)
-    settings = checks.default_settings(name)
-    built = params.build(algorithm.Params, settings, len(y), {"N": len(dictionary), "D": D})
+    settings = learners.default_settings(name)
+    built = hyperparameters.build(
+        algorithm.Params, settings, len(y), {"N": len(dictionary), "D": D}
+    )
 
     def one(seed):
         learner = Learner(algorithm, built, dictionary, X.shape[1], D, seed)
@@ -55,4 +59,4 @@ def test_raker_is_within_three_percent_of_the_published_number(dataset, dictiona
 @pytest.mark.parametrize("dataset", GF)
 def test_gf_reproduces_the_published_number(dataset, dictionary):
     ours = mse("gf", dataset, dictionary)
-    assert tables.verdict(GF[dataset], ours.mean(), ours.std(ddof=1), R) == "reproduced"
+    assert filled.verdict(GF[dataset], ours.mean(), ours.std(ddof=1), R) == "reproduced"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from omkl import kernels
-from omkl.cli import conf_folder
-from omkl.features import features_of
-from omkl.kernels import Kernel, dictionary
+from omkl.conf import conf_folder
+from omkl.core import kernels
+from omkl.core.kernels import Kernel, dictionary
+from omkl.core.representations.random_features import features_of
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
 

@@ -11,9 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import checks, labels, runner
-from omkl.checks import Case, default_settings
-from omkl.reproduce import configuration
+from omkl.checks import learners
+from omkl.checks.learners import Case, default_settings
+from omkl.conf import configuration
+from omkl.datasets import label_sources
+from omkl.experiment import job as jobs
+from omkl.experiment import regression
+from omkl.experiment import run as runner
 
 ROWS = 40
 BASE = ("kernels=gaussian17", "D=4", "seeds=1", "tracking=none", "figures=false")
@@ -46,7 +50,7 @@ def kept(folder):
 
 def start(arguments, answers):
     """omkl-run as a process with lines on its standard input."""
-    command = [sys.executable, "-c", "from omkl.cli import run; run()", *arguments]
+    command = [sys.executable, "-c", "from omkl.commands.run import run; run()", *arguments]
     text = "".join(f"{answer}\n" for answer in answers)
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
 
@@ -105,7 +109,7 @@ def test_a_file_and_a_function_give_what_the_prompt_gives(unlabelled, tmp_path):
 @pytest.mark.parametrize("name", ["raker", "amkl_aks", "omkr", "gf"])
 def test_the_learner_is_the_same_whoever_gives_labels(name):
     """Bit for bit, and the labels that it did not want are never asked for."""
-    X, y = checks.stream(200)
+    X, y = learners.stream(200)
     inside, outside = (Case(name, default_settings(name)).learner(T=200) for _ in range(2))
     trace = inside.partial_fit(X, y)
     calls = []
@@ -115,8 +119,8 @@ def test_the_learner_is_the_same_whoever_gives_labels(name):
         assert y_hat == trace.y_hat[row - 1]
         return y[row - 1]
 
-    first = labels.learn(outside, X[:120], label)
-    second = labels.learn(outside, X[120:], label, before=120)
+    first = label_sources.learn(outside, X[:120], label)
+    second = label_sources.learn(outside, X[120:], label, before=120)
     for n, parts in enumerate(zip(first.trace, second.trace, strict=True)):
         np.testing.assert_array_equal(np.concatenate(parts), trace[n])
     assert calls == (np.flatnonzero(trace.asked) + 1).tolist()
@@ -151,7 +155,7 @@ def test_what_cannot_be_asked_is_said(unlabelled, tmp_path):
         return configuration(settings(path, tmp_path / "out", f"stream.labels={labels}"))
 
     assert "none of data, prompt, callback" in failure(config("phone"))
-    assert "runner.run(config, label=function)" in failure(config("callback"))
+    assert "omkl.experiment.run.run(config, label=function)" in failure(config("callback"))
     assert "cannot read the labels" in failure(config("nowhere.csv"))
     assert "say which column to predict" in failure(config("data"))
     wrong = failure(config("data"), label=lambda row, x, y_hat: float("inf"))
@@ -179,9 +183,9 @@ def test_a_run_says_what_its_labels_cost(tmp_path):
     assert result["mse_over"] == "all rounds"
     assert result["mse_per_label"] == pytest.approx(result["mse_mean"] / 15)
     np.testing.assert_array_equal(curves["labels"], np.tile((curves["t"] + 3) // 4, (3, 1)))
-    job = runner.prepare(config)
+    job = jobs.prepare(config)
     X, y = next(iter(job.stream.blocks(60)))
-    trace = runner._learners(job)[1].partial_fit(X, y)
+    trace = regression._learners(job)[1].partial_fit(X, y)
     assert result["mse"][1] == pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-12)
 
     passive = runner.run(configuration([*BASE, "algorithm=raker", *more])).run.result

@@ -23,9 +23,12 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from omkl import cores, results
-from omkl.batch import Composer
-from omkl.cli import EXTRAS, CommandLine, Sweep, UsageError, _facts, conf_folder
+from omkl.commands.batch_launcher import Composer
+from omkl.commands.command_line import EXTRAS, CommandLine, UsageError
+from omkl.commands.sweep import Sweep, facts_of_jobs
+from omkl.conf import conf_folder
+from omkl.experiment import threads as cores
+from omkl.runs import folder as run_folder
 from tests.test_cli import (
     TINY,
     environment,
@@ -132,10 +135,10 @@ def test_yaml_files_are_put_together_once_for_each_set_of_choices(loader, tmp_pa
 )  # fmt: skip
 def test_config_files_are_as_omegaconf_reads_and_writes_them(value):
     config = {"value": value, "list": [value, value]}
-    text = results.config_text(config)
+    text = run_folder.config_text(config)
     assert OmegaConf.to_container(OmegaConf.create(text)) == config
-    assert results.read_config(text) == config
-    assert results.read_config(OmegaConf.to_yaml(OmegaConf.create(config))) == config
+    assert run_folder.read_config(text) == config
+    assert run_folder.read_config(OmegaConf.to_yaml(OmegaConf.create(config))) == config
 
 
 # --- the command line ---------------------------------------------------------------------------
@@ -196,7 +199,7 @@ def test_the_table_does_not_depend_on_who_is_first(tmp_path):
         config = {"algorithm": {"name": "gf"}, "dataset": {"name": "x"}, "outputs": "o"}
         place = Sweep.claim(config | {"D": number % 2}, str(tmp_path), number)
         assert (place is None) == (number == 1)
-    assert [fact["number"] for fact, _ in _facts(tmp_path)] == [1, 2]
+    assert [fact["number"] for fact, _ in facts_of_jobs(tmp_path)] == [1, 2]
 
 
 # --- batch --------------------------------------------------------------------------------------
@@ -359,9 +362,10 @@ def test_shortcuts_leave_libraries_as_they_are():
     code = """if True:
     import sys
     import numpy as np
-    from omkl import jit, starting
-    starting.load_numba()
-    starting.load_numba()
+    from omkl import startup
+    from omkl.core import jit
+    startup.load_numba()
+    startup.load_numba()
     assert "numba.np.arraymath" in sys.modules and "scipy.linalg" not in sys.modules
     import numba
     import scipy.linalg.cython_blas

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omkl import comparators, metrics
-from omkl.checks import DICTIONARY, stream
-from omkl.comparators import kernel_ridge, ridge_features
-from omkl.features import features_of, random_features
-from omkl.kernels import Kernel
-from omkl.metrics import Recorder
+from omkl.checks.learners import DICTIONARY, stream
+from omkl.core.kernels import Kernel
+from omkl.core.representations.random_features import features_of, random_features
+from omkl.experiment import comparators, metrics
+from omkl.experiment.comparators import kernel_ridge, ridge_features
+from omkl.experiment.metrics import Recorder
 
 
 def record(errors, sizes):

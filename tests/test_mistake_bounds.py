@@ -7,11 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, mistake_bounds, params
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.core import hyperparameters
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.engine import Learner
-from omkl.kernels import Kernel
-from omkl.mistake_bounds import THEOREMS, Minimum
+from omkl.theory import mistake_bounds
+from omkl.theory.mistake_bounds import THEOREMS, Minimum
 
 KERNELS = (
     Kernel("polynomial", 1.0), Kernel("polynomial", 3.0),
@@ -33,8 +36,8 @@ def rows(name, n, seed):
 
 def learner(name, d, seed=0, kernels=KERNELS, **changes):
     algorithm = algorithms.load(name)
-    given = checks.default_settings(name) | changes
-    built = params.build(algorithm.Params, given, None, {"N": len(kernels)})
+    given = learners.default_settings(name) | changes
+    built = hyperparameters.build(algorithm.Params, given, None, {"N": len(kernels)})
     return Learner(algorithm, built, kernels, d, 1, seed)
 
 
@@ -139,7 +142,7 @@ def test_minima_in_closed_form():
 
 
 def test_ends_of_the_minimum_meet():
-    X, y = checks.stream(120)
+    X, y = learners.stream(120)
     y = np.where(y > 0.5, 1.0, -1.0)
     for kernel in KERNELS:
         found = mistake_bounds.margin_error(mistake_bounds.gram(kernel, X), y)
@@ -174,8 +177,8 @@ def test_right_hand_sides():
     assert set(sides) == set(THEOREMS)
     for name, expected in sides.items():
         fields = algorithms.load(name).Params._fields
-        given = checks.default_settings(name) | {k: v for k, v in letters.items() if k in fields}
-        built = params.build(algorithms.load(name).Params, given, None, {"N": m})
+        given = learners.default_settings(name) | {k: v for k, v in letters.items() if k in fields}
+        built = hyperparameters.build(algorithms.load(name).Params, given, None, {"N": m})
         assert mistake_bounds.value(name, built, m, T, g) == pytest.approx(expected, rel=1e-12)
     assert mistake_bounds.theorem8(N=m, g=g, beta=0.7, R=2.0) == math.inf
 
@@ -188,7 +191,7 @@ def test_theorem_1_the_two_optima_agree(R):
     corollary 9 and theorem 8.
     """
     kernels = (Kernel("polynomial", 1.0), Kernel("gaussian", 0.02))
-    X, y = checks.stream(60)
+    X, y = learners.stream(60)
     y = np.where(y > 0.5, 1.0, -1.0)
     y[::9] *= -1  # noise, so that both kernels are needed
     apart = mistake_bounds.combined_error(kernels, X, y, R)

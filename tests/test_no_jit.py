@@ -13,17 +13,20 @@ import numba
 import numpy as np
 import pytest
 
-from omkl import algorithms, engine, federated, jit
-from omkl.checks import DICTIONARY, Case, default_settings, stream
-from omkl.engine import Learner, Schedule
-from omkl.features import RandomFeatures
-from omkl.federated import checks as federated_checks
+from omkl import algorithms, federated
+from omkl.checks import federations as federated_checks
+from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
+from omkl.core import jit, protocol
+from omkl.core.learner import Learner
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
 
 SCRIPT = """
 import json
-from omkl import algorithms, federated, jit
-from omkl.checks import Case, default_settings
-from omkl.federated import checks
+from omkl import algorithms, federated
+from omkl.checks import federations
+from omkl.checks.learners import Case, default_settings
+from omkl.core import jit
 assert not jit.ENABLED
 out = {}
 for name in algorithms.names():
@@ -32,8 +35,8 @@ for name in algorithms.names():
     y_hat = learner.partial_fit(*case.stream()).y_hat
     out[name] = [y_hat.tolist(), learner.state.log_w.tolist(), learner.used.tolist()]
 for name in federated.names():
-    federation = checks.Case(name).federation()
-    y_hat = federation.partial_fit(*checks.streams(40)).y_hat
+    federation = federations.Case(name).federation()
+    y_hat = federation.partial_fit(*federations.streams(40)).y_hat
     out[name] = [y_hat.tolist(), federation.losses.tolist(), federation.sent.tolist()]
 print(json.dumps(out))
 """
@@ -87,7 +90,7 @@ def test_an_algorithm_with_the_fields_of_another_is_not_taken_for_it(monkeypatch
     def update(params, state, t, y, rnd):
         state.log_w[0] = t
 
-    namesake = engine.register(
+    namesake = protocol.register(
         "elsewhere.namesake",
         Params,
         lambda params, dictionary, model: State(model, np.zeros(len(dictionary))),
@@ -96,9 +99,9 @@ def test_an_algorithm_with_the_fields_of_another_is_not_taken_for_it(monkeypatch
         update=update,
     )
     # Compiled in memory: machine code for a class of the tests must not be kept on disk.
-    plain = getattr(engine.run_block, "py_func", engine.run_block)
+    plain = getattr(protocol.run_block, "py_func", protocol.run_block)
     in_memory = numba.njit(nogil=True, error_model="numpy", fastmath=jit.FLAGS)(plain)
-    monkeypatch.setattr(engine, "run_block", in_memory)
+    monkeypatch.setattr(protocol, "run_block", in_memory)
     X, y = stream()
     settings = {"eta": Schedule(0.1, 0.0), "lam": 1e-3}
     first = Learner(raker, raker.Params(**settings), DICTIONARY, 3, 8, seed=0)

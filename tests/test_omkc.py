@@ -11,10 +11,12 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, params
-from omkl.engine import Learner
-from omkl.kernels import Kernel
-from omkl.support import TILE
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.core import hyperparameters
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
+from omkl.core.representations.expansion import TILE
 
 KERNELS = (
     Kernel("polynomial", 1.0),
@@ -29,8 +31,8 @@ N = len(KERNELS)
 
 def learner(name, kernels=KERNELS, d=3, seed=0, threads=1, **changes):
     algorithm = algorithms.load(name)
-    given = checks.default_settings(name) | changes
-    built = params.build(algorithm.Params, given, None, {"N": len(kernels)})
+    given = learners.default_settings(name) | changes
+    built = hyperparameters.build(algorithm.Params, given, None, {"N": len(kernels)})
     return Learner(algorithm, built, kernels, d, 16, seed, threads=threads)
 
 

@@ -14,12 +14,14 @@ import numba
 import numpy as np
 import pytest
 
-from omkl import engine, features, jit
+from omkl.core import jit, protocol, schedule
+from omkl.core import learner as core_learner
+from omkl.core.graphs import dissimilarity_graph
+from omkl.core.kernels import dictionary
+from omkl.core.representations import random_features
+from omkl.core.schedule import Schedule
+from omkl.core.weights import normalised, weighted_mean
 from omkl.datasets import catalogue, download, open_stream
-from omkl.engine import Schedule
-from omkl.graphs import dissimilarity_graph
-from omkl.kernels import dictionary
-from omkl.weights import normalised, weighted_mean
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,7 @@ class Released(NamedTuple):
 
 
 class State(NamedTuple):
-    model: features.RandomFeatures
+    model: random_features.RandomFeatures
     log_w: np.ndarray  # (N,)
     updated: np.ndarray  # (T, N) bool
     predicting: np.ndarray  # (T, N) bool
@@ -89,8 +91,8 @@ def update(params, state, t, y, rnd):
         i = rnd.evaluate[m]
         if state.updated[t - 1, i]:
             error = rnd.f[i] - y
-            step = engine.at(params.eta, t) / state.q[t - 1, i]
-            features.gradient_step(
+            step = schedule.at(params.eta, t) / state.q[t - 1, i]
+            random_features.gradient_step(
                 state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
             )
             state.log_w[i] -= step * (error * error + params.lam * state.model.norm2[i])
@@ -98,7 +100,7 @@ def update(params, state, t, y, rnd):
 
 @pytest.fixture(scope="module")
 def released():
-    return engine.register(
+    return protocol.register(
         "released", Released, None, select=select, predict=predict, update=update
     )
 
@@ -106,7 +108,7 @@ def released():
 @pytest.fixture(scope="module")
 def run_block():
     """The engine's loop compiled in memory: machine code for a test must not be kept on disk."""
-    plain = getattr(engine.run_block, "py_func", engine.run_block)
+    plain = getattr(protocol.run_block, "py_func", protocol.run_block)
     return numba.njit(nogil=True, error_model="numpy", fastmath=jit.FLAGS)(plain)
 
 
@@ -129,13 +131,13 @@ def test_replaying_the_release_gives_its_predictions(
     np.testing.assert_allclose([k.bandwidth for k in kernels()], oracle["bandwidth"], rtol=1e-12)
     omega = np.ascontiguousarray(oracle["omega"].transpose(0, 2, 1))  # theirs: feature, input
     N, d, D = omega.shape
-    model = features.blank(N, d, D)
+    model = random_features.blank(N, d, D)
     model.omega[:] = omega
     state = State(model, np.zeros(N), *transcript(oracle, name))
     algorithm = released._replace(init=lambda params, dictionary, model: state)
-    monkeypatch.setattr(engine, "run_block", run_block)
+    monkeypatch.setattr(protocol, "run_block", run_block)
     params = Released(Schedule(0.1, -0.5), 1e-3)
-    learner = engine.Learner(algorithm, params, kernels(), d, D, seed=0, model=model)
+    learner = core_learner.Learner(algorithm, params, kernels(), d, D, seed=0, model=model)
     y_hat = learner.partial_fit(*airfoil).y_hat
     np.testing.assert_allclose(y_hat, oracle[f"{name}_y_hat"], rtol=0, atol=1e-9)
     if name == "raker":

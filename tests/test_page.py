@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import bounds
-from omkl.report import page, paper_figures, tables
-from omkl.reproduce import configuration
-from omkl.results import Run, find
+from omkl.conf import configuration
+from omkl.reproduction import matching, page, paper_figures, tables
+from omkl.runs.folder import Run, find
+from omkl.theory import regret_bounds as bounds
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = {
@@ -28,7 +28,7 @@ SETTINGS = {
 @pytest.fixture
 def specs(monkeypatch):
     present = [*SETTINGS, "as_released/gf", "as_released/sfg"]
-    monkeypatch.setattr(tables, "_exists", lambda name: name in present)
+    monkeypatch.setattr(matching, "_exists", lambda name: name in present)
     files = sorted((ROOT / "conf" / "table").glob("*.yaml"), key=lambda p: page.order_of(p.stem))
     return [tables.load_table(path) for path in files]
 
@@ -209,16 +209,16 @@ def test_every_cell_of_every_table_composes():
     found, expected = {}, {}
     for file in (ROOT / "conf" / "table").glob("*.yaml"):
         table = tables.load_table(file)
-        for job in tables.jobs(table):
+        for job in matching.jobs(table):
             found[tuple(job)] = None
         for spec in (spec for line in table.specs for spec in line):
             for variant in spec.variants.values():
                 key = (f"algorithm={variant.algorithm}", *variant.overrides)
-                expected[key] = tables._settings(variant)
+                expected[key] = matching._settings(variant)
         for sweep in table.sweeps:
             for variant in sweep.variants:
                 key = (f"algorithm={variant.algorithm}", *variant.overrides)
-                expected[key] = tables._settings(variant)
+                expected[key] = matching._settings(variant)
     typed = {job[0] for job in found}
     for name in ("sfg", "sfg_r", "sfg_mkl", "sfg_mkl_r", "gf_v1"):
         assert f"algorithm=recovered/{name}" in typed
@@ -231,5 +231,5 @@ def test_every_cell_of_every_table_composes():
         config = configuration(list(job))
         settings = expected[job[0], *job[2:-1]]  # without the data set and the seeds
         assert settings.keys() == config["algorithm"].keys()
-        assert all(tables._same(config["algorithm"][k], v) for k, v in settings.items())
+        assert all(matching._same(config["algorithm"][k], v) for k, v in settings.items())
         assert config["seeds"] in (1, 5, 20, 50)

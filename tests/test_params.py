@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omkl import algorithms, checks
-from omkl.engine import Schedule, at
-from omkl.params import build, parse_schedule
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.core.hyperparameters import build, parse_schedule
+from omkl.core.schedule import Schedule, at
 
 SIZES = {"N": 76, "D": 50}
 
@@ -63,7 +64,7 @@ def test_a_schedule_in_T_needs_the_length_of_the_stream():
 
 
 def built(name, horizon=100, sizes=SIZES, **changes):
-    settings = checks.default_settings(name) | changes
+    settings = learners.default_settings(name) | changes
     settings = {k: v for k, v in settings.items() if v is not None}
     return build(algorithms.load(name).Params, settings, horizon, sizes)
 

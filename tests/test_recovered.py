@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from omkl import algorithms, kernels, params
+from omkl import algorithms
 from omkl.algorithms.as_released import released_divergence
-from omkl.cli import conf_folder
+from omkl.conf import conf_folder
+from omkl.core import hyperparameters, kernels
+from omkl.core.graphs import dissimilarity_graph
+from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.engine import Learner
-from omkl.graphs import dissimilarity_graph
 
 
 def yaml(*path):
@@ -45,7 +46,7 @@ def test_published_number(name, dictionary, dataset, published):
     settings = yaml("algorithm", "recovered", f"{name}.yaml")
     some = kernels.dictionary(yaml("kernels", f"{dictionary}.yaml"))
     algorithm = algorithms.load(settings.pop("name"))
-    built = params.build(algorithm.Params, settings, len(y), {"N": len(some), "D": 50})
+    built = hyperparameters.build(algorithm.Params, settings, len(y), {"N": len(some), "D": 50})
     mse = []
     for seed in range(8):
         trace = Learner(algorithm, built, some, X.shape[1], 50, seed).partial_fit(X, y)

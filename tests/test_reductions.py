@@ -1,6 +1,6 @@
 """Settings at which one algorithm becomes another or something known.
 
-One kernel and the complete graph are in ``omkl.checks``.
+One kernel and the complete graph are in ``omkl.checks.learners``.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl import checks, engine
-from omkl.checks import DICTIONARY, Case, default_settings, stream
-from omkl.sampling import MEMBER, probability
+from omkl.checks import learners
+from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
+from omkl.core import protocol, schedule
+from omkl.core.node_sampler import MEMBER, probability
 
 N = len(DICTIONARY)
 
@@ -32,11 +33,11 @@ def test_sfg_with_one_out_neighbour_sees_the_drawn_node_alone(data):
     def spy(rnd):
         node = ours.state.node[0]
         assert rnd.n.tolist() == [1, 1] and rnd.evaluate[0] == rnd.combine[0] == node
-        xi = engine.at(ours.params.xi, ours.t)
+        xi = schedule.at(ours.params.xi, ours.t)
         assert ours.state.q[node] == probability(ours.state.trees, node, xi)
         return lambda: None
 
-    checks.play(ours, *data, spy)
+    learners.play(ours, *data, spy)
 
 
 @pytest.mark.parametrize("only_undominated", [False, True])
@@ -67,7 +68,7 @@ def test_gf_that_only_explores_ignores_its_weights(data):
         np.testing.assert_allclose(ours.state.p, 1 / ours.params.J, rtol=1e-11)
         return lambda: None
 
-    checks.play(ours, *data, spy)
+    learners.play(ours, *data, spy)
     assert np.ptp(ours.state.log_w) > 1.0
 
 
@@ -78,7 +79,7 @@ def test_gf_with_one_selective_node_weighs_without_bias(data):
     n = 5000
     weight = np.zeros((n, N))
     for k in range(n):
-        engine.select(ours.params, ours.state, 41, ours.rng, ours._round)
+        protocol.select(ours.params, ours.state, 41, ours.rng, ours._round)
         S = ours._round.evaluate[: ours._round.n[0]]
         weight[k, S] = 1 / ours.state.q[S]
     assert ours.state.p.tolist() == [1.0]

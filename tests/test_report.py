@@ -16,8 +16,10 @@ import pytest
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from omkl.report import figures, formats, style, tables
-from omkl.results import Run
+from omkl.report import figures, style, sweep_table
+from omkl.reproduction import filled as filling
+from omkl.reproduction import formats, matching, tables
+from omkl.runs.folder import Run
 
 CONF = Path(__file__).parents[1] / "conf"
 JMLR = CONF / "table" / "jmlr_table1.yaml"
@@ -175,7 +177,8 @@ def test_log_ticks_are_few_and_inside():
 def test_no_window_system_and_tables_without_matplotlib(run_folder_maker, tmp_path):
     code = """if True:
         import sys
-        import omkl.report.tables
+        import omkl.report.sweep_table
+        import omkl.reproduction.matching
         assert "matplotlib" not in sys.modules
         import matplotlib
         from omkl.report import figures
@@ -192,7 +195,7 @@ def test_no_window_system_and_tables_without_matplotlib(run_folder_maker, tmp_pa
 
 
 def test_sweep_table(sweep, tmp_path):
-    rows, failures = tables.sweep_table(sweep), tables.failure_table(sweep)
+    rows, failures = sweep_table.sweep_table(sweep), sweep_table.failure_table(sweep)
     assert [len(rows), len(failures)] == [12, 1]
     assert rows[0]["settings"] == {}
     assert [row["settings"]["M"] for row in rows[1:3]] == [5, 10]
@@ -205,7 +208,7 @@ def test_sweep_table(sweep, tmp_path):
 
     for width, regret in ((80, False), (120, True)):
         stream = StringIO()
-        tables.print_sweep(rows, failures, Console(file=stream, width=width))
+        sweep_table.print_sweep(rows, failures, Console(file=stream, width=width))
         text = stream.getvalue()
         assert "\x1b" not in text
         assert max(map(len, text.splitlines())) <= width
@@ -215,7 +218,7 @@ def test_sweep_table(sweep, tmp_path):
         assert ("regret against" in text) is regret
         assert "runs/naval/gf-deadbeef" in text
 
-    paths = tables.write_sweep(rows, failures, tmp_path / "t")
+    paths = sweep_table.write_sweep(rows, failures, tmp_path / "t")
     lines = list(csv.DictReader(StringIO(paths[0].read_text(encoding="utf-8"))))
     assert [float(line["mse"]) for line in lines[:12]] == [row["mse"] for row in rows]
     assert [lines[12][k] for k in ("M", "mse", "status")] == ["90", "", "failed"]
@@ -225,11 +228,11 @@ def test_sweep_table(sweep, tmp_path):
 
 
 def test_sweep_table_with_many_settings_fits_80_columns(sweep):
-    rows = tables.sweep_table(sweep)
+    rows = sweep_table.sweep_table(sweep)
     for row in rows:
         row["settings"] = {"eta": "0.1/sqrt(t)", "M": 5, "stream.scaling": "running"}
     stream = StringIO()
-    tables.print_sweep(rows, [], Console(file=stream, width=80))
+    sweep_table.print_sweep(rows, [], Console(file=stream, width=80))
     text = stream.getvalue()
     assert text.count("  stream.scaling=running ") == text.count(" ± ") == 12
     assert max(map(len, text.splitlines())) <= 80
@@ -237,12 +240,12 @@ def test_sweep_table_with_many_settings_fits_80_columns(sweep):
 
 def test_one_seed_has_no_spread_and_markup_is_text(run_folder_maker, tmp_path):
     run = change(run_folder_maker(tmp_path, n_seeds=1), title="[red]|x")
-    rows = tables.sweep_table([run])
+    rows = sweep_table.sweep_table([run])
     stream = StringIO()
-    tables.print_sweep(rows, [], Console(file=stream, width=80))
+    sweep_table.print_sweep(rows, [], Console(file=stream, width=80))
     assert "[red]|x" in stream.getvalue()
     assert "±" not in stream.getvalue()
-    markdown = tables.write_sweep(rows, [], tmp_path)[1].read_text(encoding="utf-8")
+    markdown = sweep_table.write_sweep(rows, [], tmp_path)[1].read_text(encoding="utf-8")
     assert r"\[red\]\|x" in markdown
 
 
@@ -272,29 +275,29 @@ def test_one_seed_has_no_spread_and_markup_is_text(run_folder_maker, tmp_path):
     ],
 )
 def test_verdict(ours, std, n_seeds, expected):
-    assert tables.verdict(100, ours, std, n_seeds) == expected
+    assert filling.verdict(100, ours, std, n_seeds) == expected
     small = None if std is None else std / 1000
-    assert tables.verdict(0.1, ours / 1000, small, n_seeds) == expected
+    assert filling.verdict(0.1, ours / 1000, small, n_seeds) == expected
 
 
 def test_the_margin_is_two_standard_errors_of_a_difference_of_two_means():
     rng = np.random.default_rng(0)
     means = rng.standard_normal((2, 20_000, 20)).mean(axis=2)
-    assert tables.margin(1.0, 20) == pytest.approx(2 * np.std(means[0] - means[1]), rel=0.02)
-    assert tables.margin(None, 20) is None
+    assert filling.margin(1.0, 20) == pytest.approx(2 * np.std(means[0] - means[1]), rel=0.02)
+    assert filling.margin(None, 20) is None
 
 
 @pytest.fixture
 def here(monkeypatch):
     """The learners that these tests take to be in omkl."""
     present = ["raker", "gf", "sfg", "sfg_r", "omkr", "as_released/gf", "as_released/sfg"]
-    monkeypatch.setattr(tables, "_exists", lambda name: name in present)
+    monkeypatch.setattr(matching, "_exists", lambda name: name in present)
     return present
 
 
 def test_jobs_of_the_jmlr_tables(here):
     table = tables.load_table(JMLR)
-    found = tables.jobs(table)
+    found = matching.jobs(table)
     assert len(found) == 32
     common = ["kernels=rbf51_lap25", "D=50", "stream.scaling=whole"]
     exact = ["kernels=rbf51_lap25_exact", *common[1:], "seeds=1"]
@@ -307,8 +310,8 @@ def test_jobs_of_the_jmlr_tables(here):
     assert ["algorithm=as_released/sfg", *found[-1][1:]] in found
     assert ["algorithm=recovered/sfg", *found[-1][1:]] in found
     # Table 2 is the run time of table 1, and both metrics of table 3 come from one run.
-    assert tables.jobs(tables.load_table(JMLR.with_name("jmlr_table2.yaml"))) == found
-    third = tables.jobs(tables.load_table(JMLR.with_name("jmlr_table3.yaml")))
+    assert matching.jobs(tables.load_table(JMLR.with_name("jmlr_table2.yaml"))) == found
+    third = matching.jobs(tables.load_table(JMLR.with_name("jmlr_table3.yaml")))
     assert len(third) == 4 * 5 * 2
     assert ["algorithm=gf", *found[-1][1:]] in third
 
@@ -362,7 +365,7 @@ def test_load_table_refuses_what_does_not_exist():
         "columns": [{"label": "Airfoil", "dataset": "airfoil"}],
         "rows": [row],
     }
-    filled = tables.fill(tables.load_table(spec), [])
+    filled = matching.fill(tables.load_table(spec), [])
     assert filled.cells[0][0].published == 24.95
     for wrong, message in [
         ({"colums": []}, "unknown colums"),
@@ -396,7 +399,7 @@ def test_later_settings_of_a_cell_count():
     first, second = tables.load_table(spec).specs[0]
     assert first.overrides == ("D=50", "kernels=b", "x=5")
     assert (first.seeds, second.seeds) == (1, 3)
-    cells = tables.fill(tables.load_table(spec), []).cells[0]
+    cells = matching.fill(tables.load_table(spec), []).cells[0]
     assert [cell.published for cell in cells] == [24.95, 1.53]
 
 
@@ -423,7 +426,7 @@ def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run, here):
     table = tables.load_table(JMLR)
 
     def cell(*runs):
-        return tables.fill(table, runs).cells[5][0]  # OMKL-GF on airfoil
+        return matching.fill(table, runs).cells[5][0]  # OMKL-GF on airfoil
 
     good = cell_run("gf", "airfoil", "0a", mse_mean=0.026, mse_std=0.0005)
     found = cell(good).written
@@ -462,17 +465,17 @@ def test_released_deterministic_and_absent_learners(cell_run, here):
     changes = {"algorithm": "as_released/gf", "params": settings_of("as_released/gf") | {"M": 10}}
     released = change(released.folder, **changes)
     exact = cell_run("omkr", "naval", "0a", n_seeds=3, kernels="rbf51_lap25_exact")
-    filled = tables.fill(table, [released, exact])
+    filled = matching.fill(table, [released, exact])
     both = filled.cells[5][0]
     assert both.written.verdict == "missing"
     assert both.entries["released"].verdict == "reproduced"
     assert filled.cells[0][3].written.verdict == "missing"  # three seeds where one is wanted
     change(exact.folder, deterministic=True)
-    filled = tables.fill(table, [Run(exact.folder)])
+    filled = matching.fill(table, [Run(exact.folder)])
     assert filled.cells[0][3].written.ours is not None
     assert [cell.written.reason for cell in filled.cells[2]] == ["not in omkl yet"] * 4  # POLY-2
     assert "released" not in filled.cells[2][0].entries  # nothing of POLY-2's was released
-    assert "poly" not in str(tables.jobs(table))
+    assert "poly" not in str(matching.jobs(table))
 
 
 def test_runs_of_one_module_with_other_settings_fill_other_variants(cell_run, here):
@@ -490,7 +493,7 @@ def test_runs_of_one_module_with_other_settings_fill_other_variants(cell_run, he
     assert len({json.dumps(r.result["params"]) for _, r in found}) == 2
 
     def filled(*runs):
-        cell = tables.fill(table, runs).cells[6][0]
+        cell = matching.fill(table, runs).cells[6][0]
         assert list(cell.entries) == list(tables.VARIANTS)
         return {name: entry.run for name, entry in cell.entries.items()}
 
@@ -505,14 +508,14 @@ def test_runs_of_one_module_with_other_settings_fill_other_variants(cell_run, he
     same = run("recovered/sfg", "0f", lam="1e-3", M="10", xi="0.1 / sqrt(t)", laplacian_power=".5")
     assert filled(same)["recovered"] is same
 
-    both = tables.fill(table, [released, recovered])
+    both = matching.fill(table, [released, recovered])
     assert [len(both.entries(name)) for name in tables.VARIANTS] == [32, 20, 8]
     assert both.counts("recovered")["missing"] == 3  # SFG-R's are absent here
     assert both.runs == [released, recovered]
 
 
 def test_a_variant_may_have_overrides_of_its_own(monkeypatch):
-    monkeypatch.setattr(tables, "_exists", lambda name: True)
+    monkeypatch.setattr(matching, "_exists", lambda name: True)
     table = tables.load_table(JMLR.with_name("arxiv_v1_table1.yaml"))
     spec = table.specs[table.rows.index("OMKL-GF")][0]
     assert list(spec.variants) == ["algorithm", "recovered"]
@@ -521,13 +524,13 @@ def test_a_variant_may_have_overrides_of_its_own(monkeypatch):
     assert recovered.algorithm == "recovered/gf_v1"
     assert set(recovered.overrides) - set(spec.overrides) == {"algorithm.freeze=302"}
     assert "algorithm.freeze=1000000" not in recovered.overrides
-    (job,) = (job for job in tables.jobs(table) if job[0] == "algorithm=recovered/gf_v1")
+    (job,) = (job for job in matching.jobs(table) if job[0] == "algorithm=recovered/gf_v1")
     assert "algorithm.freeze=302" in job
     # With these the file is run as it stands.
-    written = tables._algorithm_file("recovered/gf_v1")
-    settings = tables._settings(recovered)
+    written = matching._algorithm_file("recovered/gf_v1")
+    settings = matching._settings(recovered)
     assert settings.keys() == written.keys()
-    assert all(tables._same(settings[key], value) for key, value in written.items())
+    assert all(matching._same(settings[key], value) for key, value in written.items())
 
 
 def test_an_algorithm_file_may_build_on_another(tmp_path, monkeypatch):
@@ -535,13 +538,13 @@ def test_an_algorithm_file_may_build_on_another(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (tmp_path / "algorithm" / "a.yaml").write_text("name: a\nM: 5\nlam: 1e-3\n")
     (folder / "b.yaml").write_text("defaults: [a, _self_]\nM: 7\n")
-    monkeypatch.setattr("omkl.cli.conf_folder", lambda: tmp_path)
-    tables._algorithm_file.cache_clear()
+    monkeypatch.setattr("omkl.conf.conf_folder", lambda: tmp_path)
+    matching._algorithm_file.cache_clear()
     try:
-        assert tables._algorithm_file("recovered/b") == {"name": "a", "M": 7, "lam": 0.001}
-        assert tables._algorithm_file("c") == {}
+        assert matching._algorithm_file("recovered/b") == {"name": "a", "M": 7, "lam": 0.001}
+        assert matching._algorithm_file("c") == {}
     finally:
-        tables._algorithm_file.cache_clear()
+        matching._algorithm_file.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -558,19 +561,19 @@ def test_an_algorithm_file_may_build_on_another(tmp_path, monkeypatch):
     ],
 )
 def test_same_settings(found, wanted, same):
-    assert tables._same(found, wanted) is tables._same(wanted, found) is same
+    assert matching._same(found, wanted) is matching._same(wanted, found) is same
 
 
 def test_run_times_are_per_seed_and_get_no_verdict(cell_run, here, tmp_path):
     run = cell_run("gf", "airfoil", "0a", M=5, seconds_per_seed=[0.01, 0.02] * 10)
-    filled = tables.fill(tables.load_table(JMLR.with_name("jmlr_table3.yaml")), [run])
+    filled = matching.fill(tables.load_table(JMLR.with_name("jmlr_table3.yaml")), [run])
     cell = filled.cells[0][6]
     assert (cell.spec.metric, cell.spec.where) == ("runtime_s", {"M": 5})
     assert cell.written.verdict == "timed"
     assert cell.written.ours == pytest.approx(0.015)
     assert cell.written.ratio == pytest.approx(1.53 / 0.015)
     assert sum(filled.counts().values()) == 20  # the twenty errors alone
-    (path,) = tables.render(filled, ["md"], tmp_path)
+    (path,) = filling.render(filled, ["md"], tmp_path)
     text = path.read_text(encoding="utf-8")
     assert "0.015 ± 0.005<br>102 × faster" in text
     assert text.count("**MSE × 10⁻³**") == text.count("**run time, s**") == 1
@@ -604,7 +607,7 @@ def test_render(cell_run, here, tmp_path):
         cell_run("sfg_r", "bias", mse_mean=0.03, mse_std=None, commit="fff_1234+"),
         cell_run("sfg", "naval", failed=True, error={"type": "E", "message": "50% of <a_b>"}),
     ]
-    filled = tables.fill(tables.load_table(JMLR), runs)
+    filled = matching.fill(tables.load_table(JMLR), runs)
     assert filled.counts() == {
         "reproduced": 2,
         "close": 0,
@@ -615,8 +618,8 @@ def test_render(cell_run, here, tmp_path):
         "failed": 1,
     }
     folder = tmp_path / "out"
-    paths = tables.render(filled, tables.FORMATS, folder)
-    assert [path.name for path in paths] == [f"jmlr_table1.{f}" for f in tables.FORMATS]
+    paths = filling.render(filled, filling.FORMATS, folder)
+    assert [path.name for path in paths] == [f"jmlr_table1.{f}" for f in filling.FORMATS]
     text = {path.suffix[1:]: path.read_text(encoding="utf-8") for path in paths}
     page = Page()
     page.feed(text["html"])
@@ -662,7 +665,7 @@ def test_render(cell_run, here, tmp_path):
     ]
     assert str(tmp_path) not in "".join(text.values())
     with pytest.raises(ValueError, match="'pdf' is not one of md, csv, tex, html"):
-        tables.render(filled, ["pdf"], folder)
+        filling.render(filled, ["pdf"], folder)
 
 
 def test_a_number_that_stands_in_two_tables_counts_once(cell_run, here):
@@ -673,22 +676,22 @@ def test_a_number_that_stands_in_two_tables_counts_once(cell_run, here):
         cell_run("gf", "airfoil", "05", M=5, mse_mean=0.02495, mse_std=0.0005),
         cell_run("raker", "airfoil", mse_mean=0.0286, mse_std=0.03),
     ]
-    filled = [tables.fill(table, runs) for table in both]
+    filled = [matching.fill(table, runs) for table in both]
     assert [table.counts()["reproduced"] for table in filled] == [1, 2]
-    found = tables.counts(filled)
+    found = filling.counts(filled)
     assert (found.numbers, found.in_several) == (32 + 20 - 4, 4)
     assert found.verdicts["as written"]["reproduced"] == 2
     assert found.verdicts["as written"]["scatters"] == 1
     assert found.reproduced == (2, 2, 2)
-    assert tables.counts(filled[:1]).in_several == 0
+    assert filling.counts(filled[:1]).in_several == 0
 
 
 def test_the_distinct_published_numbers():
     """12 errors of the JMLR paper, 24 of Hong and Chae's and 28 of the federated stand twice."""
     specs = [tables.load_table(path) for path in JMLR.parent.glob("*.yaml")]
-    filled = [tables.fill(table, []) for table in specs]
+    filled = [matching.fill(table, []) for table in specs]
     found = {
-        paper: tables.counts(table for table in filled if table.table.paper == paper)
+        paper: filling.counts(table for table in filled if table.table.paper == paper)
         for paper in {table.paper for table in specs}
     }
     assert {paper: (counts.numbers, counts.in_several) for paper, counts in found.items()} == {
@@ -721,6 +724,6 @@ def test_the_origin_of_runs_in_one_sentence(cell_run):
 
 def test_render_without_a_single_run(here, tmp_path):
     for name in ("jmlr_table1", "jmlr_table2", "jmlr_table5", "arxiv_v1_table4"):
-        filled = tables.fill(tables.load_table(JMLR.with_name(f"{name}.yaml")), [])
-        for path in tables.render(filled, tables.FORMATS, tmp_path):
+        filled = matching.fill(tables.load_table(JMLR.with_name(f"{name}.yaml")), [])
+        for path in filling.render(filled, filling.FORMATS, tmp_path):
             assert "missing" in path.read_text(encoding="utf-8")

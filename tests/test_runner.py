@@ -16,9 +16,14 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from omkl import results, runner
-from omkl.cli import conf_folder
-from omkl.results import Run
+from omkl.conf import conf_folder
+from omkl.experiment import job as jobs
+from omkl.experiment import regression, settings
+from omkl.experiment import regret as regrets
+from omkl.experiment import run as runner
+from omkl.runs import folder as run_folder
+from omkl.runs import provenance
+from omkl.runs.folder import Run
 
 ROWS = 80
 TINY = (
@@ -194,7 +199,7 @@ def test_a_finished_run_is_found_and_computed_again_on_demand(start, tmp_path):
     assert again.status == "reused"
     assert again.run.folder == first.run.folder
     shutil.rmtree(tmp_path / "out" / "comparators")
-    runner._memory.clear()
+    regrets._memory.clear()
     forced = start("force=true", "threads=1", "block=7")
     assert forced.status == "complete"
     after = forced.run.result
@@ -213,13 +218,13 @@ def test_other_settings_make_another_run(start):
 def test_what_only_describes_a_data_set_makes_no_other_run():
     plain = configuration(*TINY)
     described = configuration(*TINY, "dataset.title=Another", "dataset.notes=none")
-    assert runner.key_of(plain) == runner.key_of(described)
+    assert provenance.key_of(plain) == provenance.key_of(described)
 
 
 def test_result_of_other_code_is_computed_anew(start):
     folder = start().run.folder
     result = json.loads((folder / "result.json").read_text())
-    results.write_result(folder, result | {"numbers": "0123456789ab"})
+    run_folder.write_result(folder, result | {"numbers": "0123456789ab"})
     outcome = start()
     assert outcome.status == "complete"
     assert "other code or data" in outcome.notes[0]
@@ -230,7 +235,7 @@ def test_what_is_not_finished_is_tried_again(start, broken):
     folder = start().run.folder
     if broken == "failed":
         failed = {"status": "failed", "error": {"type": "X", "message": "x", "traceback": None}}
-        results.write_result(folder, failed)
+        run_folder.write_result(folder, failed)
     elif broken == "cut":
         (folder / "result.json").write_text('{"status": "comp')
     elif broken == "power failure":
@@ -257,14 +262,14 @@ def test_plots_are_drawn_later_without_computing(start):
 def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name):
     folder = start().run.folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    write = results.write_together
+    write = run_folder.write_together
 
     def full(staging: Path, files: dict[str, bytes | str]) -> None:
         names = list(files)
         write(staging, {other: files[other] for other in names[: names.index(name)]})
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(results, "write_together", full)
+    monkeypatch.setattr(run_folder, "write_together", full)
     outcome = start("force=true")
     assert outcome.status == "failed"
     assert outcome.run.result["error"]["message"] == f"cannot use {folder}: No space left on device"
@@ -284,7 +289,7 @@ def test_an_interruption_keeps_the_finished_run(start, tmp_path, moment):
 
     config = configuration(*TINY, f"outputs={tmp_path / 'out'}", "figures=true", "force=true")
     shutil.rmtree(tmp_path / "out" / "comparators")
-    runner._memory.clear()
+    regrets._memory.clear()
     with pytest.raises(KeyboardInterrupt):
         runner.run(config, interrupt)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -302,10 +307,10 @@ def test_outputs_that_cannot_be_written_are_told(start, tmp_path):
 
 
 def test_a_bug_is_written_down_with_its_traceback(start, monkeypatch):
-    def broken(job: runner.Job, progress: Any) -> None:
+    def broken(job: jobs.Job, progress: Any) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(runner, "compute", broken)
+    monkeypatch.setattr(regression, "compute", broken)
     run = Run(start().run.folder)
     assert run.result["status"] == "failed"
     assert "ZeroDivisionError: by zero" in run.result["error"]["traceback"]
@@ -367,7 +372,7 @@ def test_a_run_folder_tells_no_place(start, table, tmp_path):
 def test_parameters_of_other_algorithms_are_left_out_of_a_sweep():
     config = configuration(*TINY)
     config["algorithm"] = {"name": "raker", "eta": 0.1, "lam": 0.0, "M": 5, "foo": 1}
-    fitted = runner.fit_to_algorithm(config)["algorithm"]
+    fitted = settings.fit_to_algorithm(config)["algorithm"]
     assert fitted == {"name": "raker", "eta": 0.1, "lam": 0.0, "foo": 1}, "foo is nobody's"
 
 

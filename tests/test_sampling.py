@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omkl import sampling
-from omkl.checks import Case, default_settings
-from omkl.divergence import overlaps
-from omkl.engine import select
-from omkl.graphs import dominating_set
-from omkl.kernels import Kernel
-from omkl.sampling import COVERS, MEMBER, OUT, cover_of, edges_of, enter, seen_of, trees_of
-from omkl.weights import normalised
+from omkl.checks.learners import Case, default_settings
+from omkl.core import node_sampler
+from omkl.core.divergence import overlaps
+from omkl.core.graphs import dominating_set
+from omkl.core.kernels import Kernel
+from omkl.core.node_sampler import COVERS, MEMBER, OUT, cover_of, edges_of, enter, seen_of, trees_of
+from omkl.core.protocol import select
+from omkl.core.weights import normalised
 
 
 def random_graph(rng, N, M):
@@ -40,15 +40,15 @@ def test_trees_follow_the_weights(N, seed, largest):
     np.testing.assert_array_equal(cover[COVERS], cover[MEMBER] @ adjacency)
     node, xi, q = 0, 0.01, np.zeros(N)
     for _ in range(60):
-        sampling.follow(edges, trees, seen, log_u, node)
+        node_sampler.follow(edges, trees, seen, log_u, node)
         p = (1 - xi) * normalised(log_u) + xi * share
-        np.testing.assert_allclose(sampling.probabilities(trees, xi, N), p, rtol=1e-13)
-        assert sampling.probability(trees, node, xi) == pytest.approx(p[node], rel=1e-13)
-        sampling.probabilities_seen(edges, trees, seen, cover, np.arange(N), N, xi, q)
+        np.testing.assert_allclose(node_sampler.probabilities(trees, xi, N), p, rtol=1e-13)
+        assert node_sampler.probability(trees, node, xi) == pytest.approx(p[node], rel=1e-13)
+        node_sampler.probabilities_seen(edges, trees, seen, cover, np.arange(N), N, xi, q)
         np.testing.assert_allclose(q, p @ adjacency, rtol=1e-13)
-        assert sampling.best_node(trees) == log_u.argmax()
+        assert node_sampler.best_node(trees) == log_u.argmax()
         v = rng.random()
-        node = sampling.draw_node(trees, xi, v)
+        node = node_sampler.draw_node(trees, xi, v)
         assert node == min(np.searchsorted(np.cumsum(p), v, side="right"), N - 1)
         node = rng.choice([node, int(log_u.argmax())])
         log_u[node] -= rng.uniform(0.0, largest)
@@ -59,9 +59,9 @@ def test_a_node_without_probability_is_never_drawn():
     edges = edges_of(np.arange(3)[:, None])
     trees, cover, seen = trees_of(edges), cover_of(edges), seen_of(edges)
     enter(edges, trees, cover, 0, 1)
-    sampling.follow(edges, trees, seen, np.array([0.0, -1e5, -1e5]), 0)
-    assert [sampling.draw_node(trees, 0.3, v) for v in (0.0, 0.5, 1.0 - 2**-53)] == [0, 0, 0]
-    np.testing.assert_array_equal(sampling.probabilities(trees, 0.3, 3), [1.0, 0.0, 0.0])
+    node_sampler.follow(edges, trees, seen, np.array([0.0, -1e5, -1e5]), 0)
+    assert [node_sampler.draw_node(trees, 0.3, v) for v in (0.0, 0.5, 1.0 - 2**-53)] == [0, 0, 0]
+    np.testing.assert_array_equal(node_sampler.probabilities(trees, 0.3, 3), [1.0, 0.0, 0.0])
 
 
 def refined(state, rank, sign, only_undominated):
@@ -84,7 +84,7 @@ def refined(state, rank, sign, only_undominated):
 @pytest.mark.parametrize(("name", "sign"), [("sfg_r", 1.0), ("sfg_mkl_r", -1.0)])
 def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, only_undominated):
     """Steps that are whole numbers: nodes tie, fall behind and come back into DS'_t."""
-    from omkl.algorithms.sfg_r import N_REFINED, REFINED
+    from omkl.core.refinement import N_REFINED, REFINED
 
     some = tuple(Kernel("gaussian", 10.0**b) for b in np.linspace(-2, 2, 30))
     some += tuple(Kernel("laplacian", 10.0**b) for b in np.linspace(-2, 2, 10))
@@ -103,7 +103,7 @@ def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, on
         added += counts.sum()
         if t == 100:  # every weight may change when it is said
             state.log_u[:] = -rng.integers(0, 5, size=len(some))
-            sampling.stale(state.trees)
+            node_sampler.stale(state.trees)
         else:
             state.log_u[state.node[0]] -= rng.integers(0, 3)
     assert added > 0

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from omkl import reproduce, searches
-from omkl.report import page
+from omkl.reproduction import page, reproduce, searches
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
@@ -89,7 +88,7 @@ def test_outdated_searches_are_run_before_the_page_is_made(written, tmp_path, mo
     monkeypatch.setattr(anew.subprocess, "run", ran)
     monkeypatch.setattr(reproduce.Cells, "table", lambda *_: 0.0)
     monkeypatch.setattr(page, "build", lambda *_: done.append("page") or [outputs])
-    monkeypatch.setattr(reproduce.tables, "render", lambda *_: [])
+    monkeypatch.setattr(reproduce.filled, "render", lambda *_: [])
     assert reproduce.command(["--outputs", str(outputs)], anew.search) == 0
     assert done == [*searches.SCRIPTS, "page"]
     done.clear()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl.divergence import overlaps, ranks
-from omkl.graphs import dominating_set, similarity_graph
-from omkl.kernels import Kernel
+from omkl.core.divergence import overlaps, ranks
+from omkl.core.graphs import dominating_set, similarity_graph
+from omkl.core.kernels import Kernel
 
 LINE = np.abs(np.subtract.outer([0.0, 1.0, 3.0, 7.0], [0.0, 1.0, 3.0, 7.0]))
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import omkl
-from omkl import jit, runner
+from omkl.core import jit
+from omkl.runs import provenance
 
 MODULES = {
     ".".join(("omkl", *path.relative_to(jit.PACKAGE).with_suffix("").parts)).removesuffix(
@@ -64,7 +65,10 @@ def decorated(path):
     """Names by which a file has the compiler at hand."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module in ("omkl.jit", "omkl.engine"):
+        if isinstance(node, ast.ImportFrom) and node.module in (
+            "omkl.core.jit",
+            "omkl.core.protocol",
+        ):
             names |= {name.name for name in node.names} & COMPILERS
         if isinstance(node, ast.ImportFrom | ast.Import):
             imported = getattr(node, "module", None) or node.names[0].name
@@ -73,7 +77,7 @@ def decorated(path):
 
 
 def test_names_that_are_left_out_exist():
-    for left_out in (jit.NOT_COMPILED, runner.CHANGE_NO_NUMBER):
+    for left_out in (jit.NOT_COMPILED, provenance.CHANGE_NO_NUMBER):
         for name in left_out:
             place = jit.PACKAGE / name
             assert place.is_dir() if name.endswith("/") else place.is_file(), name
@@ -83,7 +87,7 @@ def test_nothing_compiled_is_left_out():
     used = {p.relative_to(jit.PACKAGE).as_posix(): decorated(p) for p in MODULES.values()}
     sources = {path.relative_to(jit.PACKAGE).as_posix() for path in jit.sources()}
     assert not {place: names for place, names in used.items() if names and place not in sources}
-    assert used["engine.py"] and used["algorithms/raker.py"]  # it does find some
+    assert used["core/protocol.py"] and used["algorithms/raker.py"]  # it does find some
     # Compiled code may hold constants of any module that its own module imports.
     kept = modules_of(jit.sources())
     assert reached(kept, lazy=False) - kept <= {"omkl", "omkl.federated"}  # names alone
@@ -109,14 +113,14 @@ def test_every_compiled_function_is_in_a_source():
 
 def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
     """The second set is written out: another entry needs a reason as good as theirs."""
-    digest = modules_of(jit.files_without(runner.CHANGE_NO_NUMBER))
+    digest = modules_of(jit.files_without(provenance.CHANGE_NO_NUMBER))
     learners = {name for name in MODULES if ".algorithms" in name}
-    used = reached({"omkl.runner", "omkl.classification", *learners}, lazy=True)
-    assert "omkl.graphs" in used & digest and "omkl.engine" in digest
-    drawing = {name for name in used if name.startswith("omkl.report")}
-    names = {"cores", "federated", "results", "starting", "tracking"}
+    used = reached({"omkl.experiment.run", *learners}, lazy=True)
+    assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
+    drawing = {name for name in used if name.startswith(("omkl.report", "omkl.tracking"))}
+    names = {"experiment.threads", "federated", "runs.folder", "startup"}
     assert used - digest == drawing | {"omkl"} | {f"omkl.{name}" for name in names}
-    assert set(jit.sources()) <= set(jit.files_without(runner.CHANGE_NO_NUMBER))
+    assert set(jit.sources()) <= set(jit.files_without(provenance.CHANGE_NO_NUMBER))
 
 
 def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatch):
@@ -131,17 +135,22 @@ def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatc
             with open(tmp_path / "omkl" / edited, "a", encoding="utf-8") as file:
                 file.write("# edited\n")
         jit.fingerprint.cache_clear()
-        runner._sources_digest.cache_clear()
-        return jit.fingerprint(), runner._sources_digest()
+        provenance.sources_digest.cache_clear()
+        return jit.fingerprint(), provenance.sources_digest()
 
     try:
         machine_code, stamp = digests(None)
-        for edited in ("graphs.py", "params.py", "algorithms/sfg.py", "a_new_file.py"):
+        for edited in (
+            "core/graphs.py",
+            "core/hyperparameters.py",
+            "algorithms/sfg.py",
+            "a_new_file.py",
+        ):
             assert digests(edited)[0] != machine_code
             assert digests(edited)[1] != stamp
-        for edited in ("comparators.py", "federated/split.py", "datasets/readers.py"):
+        for edited in ("experiment/comparators.py", "federated/split.py", "datasets/tables.py"):
             assert digests(edited)[0] == machine_code and digests(edited)[1] != stamp
         assert digests("report/tables.py") == (machine_code, stamp)
     finally:
         jit.fingerprint.cache_clear()
-        runner._sources_digest.cache_clear()
+        provenance.sources_digest.cache_clear()

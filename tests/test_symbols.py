@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from omkl import algorithms, checks, federated, jit
-from omkl.federated import checks as federated_checks
+from omkl import algorithms, federated
+from omkl.checks import federations as federated_checks
+from omkl.checks import learners
+from omkl.core import jit
 
 
 @pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled")
@@ -13,7 +15,7 @@ def test_every_type_has_a_name_of_its_own():
     """Numba's symbols carry the bare names of classes: two equal ones would clash."""
     kinds = set()
     for name in algorithms.names():
-        learner = checks.Case(name, checks.default_settings(name)).learner()
+        learner = learners.Case(name, learners.default_settings(name)).learner()
         kinds |= {type(learner.params), type(learner.state)}
     for name in federated.names():
         federation = federated_checks.Case(name).federation()

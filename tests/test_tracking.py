@@ -19,15 +19,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import tracking
-from omkl.tracking import TrackingError
+from omkl.tracking import database as view_database
+from omkl.tracking import records, ui, view
+from omkl.tracking.database import TrackingError
 
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory):
     """A fresh MLflow database takes 2 s to make; the tests copy this one."""
     outputs = tmp_path_factory.mktemp("empty")
-    tracking.prepare(outputs)
+    view.prepare(outputs)
     return outputs / "mlflow.db"
 
 
@@ -45,13 +46,14 @@ def quick_creation(monkeypatch, empty_database):
 
     def create(database):
         shutil.copy(empty_database, database)
-        return tracking._client(database)
+        return view_database._client(database)
 
-    monkeypatch.setattr(tracking, "_create", create)
+    for place in (view_database, view):
+        monkeypatch.setattr(place, "create_database", create)
 
 
 def client(outputs):
-    return tracking._client(outputs / "mlflow.db")
+    return view_database._client(outputs / "mlflow.db")
 
 
 def free_port():
@@ -78,7 +80,7 @@ def test_content(outputs, run_folder_maker):
     folder = run_folder_maker(outputs, "sfg_r", n_rounds=3000, params={"eta": 0.1, "M": 10})
     (folder / "mse.png").write_bytes(b"png")
     (folder / ".result.json.1.tmp").write_bytes(b"half")
-    run_id = tracking.log_run(folder, outputs)
+    run_id = view.log_run(folder, outputs)
 
     result = json.loads((folder / "result.json").read_text())
     run = client(outputs).get_run(run_id)
@@ -131,7 +133,7 @@ def test_content(outputs, run_folder_maker):
 @pytest.mark.parametrize("n_rounds", [1, 2, 499, 500, 501, 3000])
 def test_curve_has_at_most_500_points_with_both_ends(outputs, run_folder_maker, n_rounds):
     folder = run_folder_maker(outputs, n_rounds=n_rounds, n_seeds=2)
-    run_id = tracking.log_run(folder, outputs)
+    run_id = view.log_run(folder, outputs)
     history = client(outputs).get_metric_history(run_id, "mse_curve")
     steps = [point.step for point in history]
     assert steps == sorted(set(steps))
@@ -146,19 +148,19 @@ def test_curve_has_at_most_500_points_with_both_ends(outputs, run_folder_maker, 
 @pytest.mark.parametrize("n_rounds", [501, 1000, 12_000, 1_000_000])
 def test_log_spacing(first, n_rounds):
     t = np.arange(first, first + n_rounds)
-    chosen = tracking._log_spaced(t, 500)
+    chosen = records._log_spaced(t, 500)
     assert chosen[0] == 0 and chosen[-1] == n_rounds - 1
     assert np.all(np.diff(chosen) > 0)
     assert 150 <= chosen.size <= 500
     # Every recorded set of rounds is handled, not only 1..T.
     sparse = np.unique(np.geomspace(1, n_rounds, 700).astype(int))
-    chosen = tracking._log_spaced(sparse, 100)
+    chosen = records._log_spaced(sparse, 100)
     assert chosen[0] == 0 and chosen[-1] == sparse.size - 1 and chosen.size <= 100
 
 
 def test_failed_run(outputs, run_folder_maker):
     folder = run_folder_maker(outputs, failed=True)
-    run = client(outputs).get_run(tracking.log_run(folder, outputs))
+    run = client(outputs).get_run(view.log_run(folder, outputs))
     assert run.info.status == "FAILED"
     assert run.data.tags["error"] == "ValueError: algorithm.M=90 is larger than N=76"
     assert run.data.tags["status"] == "failed"
@@ -168,7 +170,7 @@ def test_failed_run(outputs, run_folder_maker):
 def test_interrupted_run_and_one_seed(outputs, run_folder_maker):
     folder = run_folder_maker(outputs, n_seeds=1)
     change(folder, status="interrupted", mse_mean=None)
-    run = client(outputs).get_run(tracking.log_run(folder, outputs))
+    run = client(outputs).get_run(view.log_run(folder, outputs))
     assert run.info.status == "KILLED"
     assert "mse_std" not in run.data.metrics and "mse" not in run.data.metrics
 
@@ -180,7 +182,7 @@ def test_odd_configurations(outputs, run_folder_maker):
         "algorithm:\n" + wide + f"long: {'x' * 7000}\nlist: [1, {{a: 2}}]\nnone: null\n"
         "empty: {}\n'ä/b[c]': true\ntext: ''\nthreads: 4\noutputs: /somewhere\n"
     )
-    params = client(outputs).get_run(tracking.log_run(folder, outputs)).data.params
+    params = client(outputs).get_run(view.log_run(folder, outputs)).data.params
     assert params["algorithm.p149"] == "149"
     assert len(params["long"]) == 6000
     assert params["list"] == '[1, {"a": 2}]'
@@ -195,7 +197,7 @@ def test_infinite_values_are_left_out(outputs, run_folder_maker):
         curves = dict(archive)
     curves["mse"][:, 3:] = [np.inf, np.nan]
     np.savez_compressed(folder / "curves.npz", **curves)
-    run_id = tracking.log_run(folder, outputs)
+    run_id = view.log_run(folder, outputs)
     steps = [point.step for point in client(outputs).get_metric_history(run_id, "mse_curve")]
     assert steps == [1, 2, 3]
 
@@ -205,13 +207,13 @@ def test_infinite_values_are_left_out(outputs, run_folder_maker):
 
 def test_the_same_content_is_written_once_and_a_new_one_replaces_it(outputs, run_folder_maker):
     folder = run_folder_maker(outputs)
-    first = tracking.log_run(folder, outputs)
+    first = view.log_run(folder, outputs)
     size = (outputs / "mlflow.db").read_bytes()
-    assert tracking.log_run(folder, outputs) == first
+    assert view.log_run(folder, outputs) == first
     assert (outputs / "mlflow.db").read_bytes() == size
 
     change(folder, seconds=9.0)
-    second = tracking.log_run(folder, outputs)
+    second = view.log_run(folder, outputs)
     assert second != first
     assert [run.info.run_id for run in all_runs(outputs)] == [second]
     assert [path.name for path in (outputs / "mlartifacts" / "airfoil").iterdir()] == [second]
@@ -221,7 +223,7 @@ def test_a_copied_folder_is_a_run_of_its_own(outputs, run_folder_maker):
     folder = run_folder_maker(outputs)
     copy = shutil.copytree(folder, folder.with_name("copy"))
     change(copy, seconds=9.0)
-    ids = [tracking.log_run(path, outputs) for path in (folder, copy, folder)]
+    ids = [view.log_run(path, outputs) for path in (folder, copy, folder)]
     assert ids[0] == ids[2] != ids[1]
     assert len(all_runs(outputs)) == 2
 
@@ -235,9 +237,9 @@ def test_a_run_that_was_cut_short_is_replaced(outputs, run_folder_maker, monkeyp
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "copytree", full)
         with pytest.raises(TrackingError, match="No space left"):
-            tracking.log_run(folder, outputs)
+            view.log_run(folder, outputs)
     assert all_runs(outputs) == []
-    run_id = tracking.log_run(folder, outputs)
+    run_id = view.log_run(folder, outputs)
     assert [run.info.run_id for run in all_runs(outputs)] == [run_id]
 
 
@@ -247,7 +249,7 @@ def log_at_once(barrier, folders, outputs, said):
         os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     barrier.wait()
     for folder in folders:
-        tracking.log_run(folder, outputs)
+        view.log_run(folder, outputs)
 
 
 def test_four_processes_on_a_fresh_folder(tmp_path, run_folder_maker):
@@ -278,19 +280,19 @@ def test_four_processes_on_a_fresh_folder(tmp_path, run_folder_maker):
 
 def test_lock_names_the_file_and_gives_up(outputs, run_folder_maker, monkeypatch):
     folder = run_folder_maker(outputs)
-    monkeypatch.setattr(tracking, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(view_database, "LOCK_SECONDS", 0.1)
     with (
-        tracking._lock(outputs, ".mlflow.lock"),
+        view_database.locked(outputs, ".mlflow.lock"),
         pytest.raises(TrackingError, match=r"mlflow\.lock for 0\.1 s.*rebuild-tracking"),
     ):
-        tracking.log_run(folder, outputs)
+        view.log_run(folder, outputs)
 
 
 def test_prepare_in_a_thread(tmp_path, run_folder_maker, quick_creation):
     folder = run_folder_maker(tmp_path)
-    thread = threading.Thread(target=tracking.prepare, args=(tmp_path,), daemon=True)
+    thread = threading.Thread(target=view.prepare, args=(tmp_path,), daemon=True)
     thread.start()
-    tracking.log_run(folder, tmp_path)
+    view.log_run(folder, tmp_path)
     thread.join()
     assert len(all_runs(tmp_path)) == 1
 
@@ -300,13 +302,13 @@ def test_prepare_in_a_thread(tmp_path, run_folder_maker, quick_creation):
 
 def test_unreadable_folder(outputs, tmp_path):
     with pytest.raises(TrackingError, match="cannot read the run folder"):
-        tracking.log_run(tmp_path / "nowhere", outputs)
+        view.log_run(tmp_path / "nowhere", outputs)
 
 
 @pytest.mark.parametrize("damage", ["text", "half migrated", "page"])
 def test_corrupt_database(outputs, run_folder_maker, quick_creation, damage):
     folder = run_folder_maker(outputs)
-    tracking.log_run(folder, outputs)
+    view.log_run(folder, outputs)
     database = outputs / "mlflow.db"
     if damage == "text":
         database.write_text("this is no database, " * 1000)
@@ -326,9 +328,9 @@ def test_corrupt_database(outputs, run_folder_maker, quick_creation, damage):
     before = database.read_bytes()
     change(folder, seconds=2.0)
     with pytest.raises(TrackingError, match=r"mlflow\.db .*rebuild-tracking.*tracking=none"):
-        tracking.log_run(folder, outputs)
-    tracking.prepare(outputs)  # says nothing
-    assert tracking.rebuild(outputs) == 1
+        view.log_run(folder, outputs)
+    view.prepare(outputs)  # says nothing
+    assert view.rebuild(outputs) == 1
     assert (outputs / "mlflow.db.broken-1").read_bytes() == before
     assert len(all_runs(outputs)) == 1
 
@@ -342,24 +344,24 @@ def test_an_outdated_database_says_so(outputs, run_folder_maker, quick_creation)
     connection.close()
     folder = run_folder_maker(outputs)
     with pytest.raises(TrackingError, match=r"out-of-date.*rebuild-tracking"):
-        tracking.log_run(folder, outputs)
-    assert tracking.rebuild(outputs) == 1
+        view.log_run(folder, outputs)
+    assert view.rebuild(outputs) == 1
     assert not list(outputs.glob("*.broken*"))
 
 
 def test_paths_that_mlflow_cannot_take(tmp_path, run_folder_maker):
     folder = run_folder_maker(tmp_path / "50% off")
     with pytest.raises(TrackingError, match=r"contains \? or %"):
-        tracking.log_run(folder, tmp_path / "50% off")
+        view.log_run(folder, tmp_path / "50% off")
 
 
 def test_paths_that_mlflow_can_take(tmp_path, run_folder_maker, quick_creation):
     outputs = tmp_path / "my outputs #1 ä"
     folder = run_folder_maker(outputs)
-    run_id = tracking.log_run(folder, outputs)
+    run_id = view.log_run(folder, outputs)
     assert "curves.npz" in {item.path for item in client(outputs).list_artifacts(run_id)}
     assert (outputs / "mlartifacts" / "airfoil" / run_id).is_dir()
-    assert tracking._elsewhere(outputs) is None
+    assert view_database.elsewhere(outputs) is None
 
 
 # --- making it anew
@@ -368,18 +370,18 @@ def test_paths_that_mlflow_can_take(tmp_path, run_folder_maker, quick_creation):
 def test_rebuild_after_a_move(outputs, tmp_path, run_folder_maker, quick_creation):
     folders = [run_folder_maker(outputs, name) for name in ("raker", "gf")]
     folders.append(run_folder_maker(outputs, "sfg", dataset="naval", failed=True))
-    old = [tracking.log_run(folder, outputs) for folder in folders]
+    old = [view.log_run(folder, outputs) for folder in folders]
     moved = tmp_path / "elsewhere"
     outputs.rename(moved)
 
     folder = run_folder_maker(moved, "sfg")
     with pytest.raises(TrackingError, match="made for another place"):
-        tracking.log_run(folder, moved)
+        view.log_run(folder, moved)
     with pytest.raises(TrackingError, match="made for another place"):
-        tracking.ui(moved)
+        ui.ui(moved)
 
     seen = []
-    assert tracking.rebuild(moved, lambda *step: seen.append(step)) == 4
+    assert view.rebuild(moved, lambda *step: seen.append(step)) == 4
     assert [step[:2] for step in seen] == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert not outputs.exists()
     runs = all_runs(moved)
@@ -391,7 +393,7 @@ def test_rebuild_after_a_move(outputs, tmp_path, run_folder_maker, quick_creatio
         assert json.loads(Path(copy).read_text())["key"] == "00000000"
     kept = {path.name for path in (moved / "mlartifacts").glob("*/*")}
     assert kept == {run.info.run_id for run in runs}
-    assert tracking.log_run(folder, moved) in kept
+    assert view.log_run(folder, moved) in kept
 
 
 def test_rebuild_leaves_out_what_it_cannot_read(outputs, run_folder_maker, quick_creation):
@@ -400,10 +402,10 @@ def test_rebuild_leaves_out_what_it_cannot_read(outputs, run_folder_maker, quick
     (run_folder_maker(outputs, "sfg") / "curves.npz").write_bytes(b"no archive")
     (run_folder_maker(outputs, "sfg_r") / "config.yaml").write_text("a: [")
     problems = []
-    assert tracking.rebuild(outputs, lambda *step: problems.append(step[2:])) == 1
+    assert view.rebuild(outputs, lambda *step: problems.append(step[2:])) == 1
     assert {folder.name.split("-")[0] for folder, why in problems if why} == {"gf", "sfg", "sfg_r"}
     with pytest.warns(UserWarning, match="is left out") as caught:
-        tracking.rebuild(outputs)
+        view.rebuild(outputs)
     assert len(caught) == 3
 
 
@@ -412,21 +414,21 @@ def test_rebuild_takes_along_what_finishes_meanwhile(outputs, run_folder_maker, 
 
     def meanwhile(done, total, seen, problem):
         if seen == folder:
-            tracking.log_run(run_folder_maker(outputs, "gf"), outputs)
+            view.log_run(run_folder_maker(outputs, "gf"), outputs)
 
-    assert tracking.rebuild(outputs, meanwhile) == 2
+    assert view.rebuild(outputs, meanwhile) == 2
     assert {run.data.tags["algorithm"] for run in all_runs(outputs)} == {"raker", "gf"}
 
 
 def test_a_rebuild_that_fails_leaves_the_old_view(outputs, run_folder_maker, quick_creation):
-    first = tracking.log_run(run_folder_maker(outputs), outputs)
+    first = view.log_run(run_folder_maker(outputs), outputs)
     before = (outputs / "mlflow.db").read_bytes()
 
     def stop(*step):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tracking.rebuild(outputs, stop)
+        view.rebuild(outputs, stop)
     assert (outputs / "mlflow.db").read_bytes() == before
     assert [path.name for path in (outputs / "mlartifacts" / "airfoil").iterdir()] == [first]
     assert not list(outputs.glob(".mlflow-*.db"))
@@ -434,7 +436,7 @@ def test_a_rebuild_that_fails_leaves_the_old_view(outputs, run_folder_maker, qui
 
 def test_rebuild_of_nothing(tmp_path):
     with pytest.raises(TrackingError, match="no run folders"):
-        tracking.rebuild(tmp_path)
+        view.rebuild(tmp_path)
     assert not (tmp_path / "mlflow.db").exists()
 
 
@@ -443,7 +445,7 @@ def test_rebuild_of_nothing(tmp_path):
 
 def test_import_is_light():
     code = (
-        "import sys, omkl.tracking;"
+        "import sys, omkl.tracking.ui, omkl.tracking.view;"
         "print([name for name in ('mlflow', 'pandas', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -452,43 +454,43 @@ def test_import_is_light():
 
 def test_ui_with_nothing_to_show(tmp_path):
     with pytest.raises(TrackingError, match="nothing to show"):
-        tracking.ui(tmp_path)
+        ui.ui(tmp_path)
 
 
 def test_ui_on_a_port_in_use(outputs, run_folder_maker):
-    tracking.log_run(run_folder_maker(outputs), outputs)
+    view.log_run(run_folder_maker(outputs), outputs)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(TrackingError, match=rf"port {port} on 127\.0\.0\.1 is in use: choose"):
-            tracking.ui(outputs, port)
+            ui.ui(outputs, port)
 
 
 def test_ui_makes_the_view_first(tmp_path, run_folder_maker, quick_creation, monkeypatch, capsys):
     run_folder_maker(tmp_path)
     served = []
-    monkeypatch.setattr(tracking, "_serve", lambda *what: served.append(what) or 0)
+    monkeypatch.setattr(ui, "_serve", lambda *what: served.append(what) or 0)
     port = free_port()
-    assert tracking.ui(tmp_path, port) == 0
-    assert served == [(tracking.ui_command(tmp_path, port), tmp_path)]
+    assert ui.ui(tmp_path, port) == 0
+    assert served == [(ui.ui_command(tmp_path, port), tmp_path)]
     assert len(all_runs(tmp_path)) == 1
     address = f"http://127.0.0.1:{port}/#/experiments/1/runs"
     assert f"airfoil     1 run   {address}?workflowType=machine_learning" in capsys.readouterr().out
 
 
 def test_ui_serves_and_ends_with_all_children(outputs, run_folder_maker, tmp_path):
-    tracking.log_run(run_folder_maker(outputs), outputs)
+    view.log_run(run_folder_maker(outputs), outputs)
     port = free_port()
     # The group is written down where `ui` starts it.
     code = (
-        "import signal, subprocess, sys; from pathlib import Path; from omkl import tracking\n"
+        "import signal, subprocess, sys; from pathlib import Path; from omkl.tracking import ui\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Popen(subprocess.Popen):\n"
         "    def __init__(self, *a, **k):\n"
         "        super().__init__(*a, **k); Path(sys.argv[3]).write_text(str(self.pid))\n"
         "subprocess.Popen = Popen\n"
-        "sys.exit(tracking.ui(Path(sys.argv[1]), int(sys.argv[2])))\n"
+        "sys.exit(ui.ui(Path(sys.argv[1]), int(sys.argv[2])))\n"
     )
     note = tmp_path / "group"
     command = [sys.executable, "-c", code, str(outputs), str(port), str(note)]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl import algorithms, checks, classification, jit, params, runner
-from omkl.engine import Learner
-from omkl.reproduce import configuration
-from omkl.vector import (
+from omkl import algorithms
+from omkl.checks import learners as checks
+from omkl.conf import configuration
+from omkl.core import hyperparameters, jit
+from omkl.core.learner import Learner
+from omkl.core.simd import (
     LANES,
     WHOLE,
     at_least,
@@ -23,7 +25,9 @@ from omkl.vector import (
     times_power_of_two,
     total,
 )
-from omkl.weights import exp_of_pack
+from omkl.core.weights import exp_of_pack
+from omkl.experiment import classification, regression
+from omkl.experiment import job as jobs
 
 
 def axpy(a, x, y, n):
@@ -119,7 +123,9 @@ def test_a_narrow_pack_has_single_precision(build, dtype):
 def test_a_learner_with_float32_features_says_nearly_the_same():
     X, y = checks.stream()
     algorithm = algorithms.load("raker")
-    built = params.build(algorithm.Params, checks.default_settings("raker"), len(y), {"N": 3})
+    built = hyperparameters.build(
+        algorithm.Params, checks.default_settings("raker"), len(y), {"N": 3}
+    )
     double, single = (
         Learner(algorithm, built, checks.DICTIONARY, X.shape[1], 50, 0, precision=precision)
         for precision in ("float64", "float32")
@@ -153,9 +159,9 @@ def test_a_job_in_single_precision_is_computed_so_or_refused(tmp_path, algorithm
         given.append("dataset.labels=[-1,1]")
 
     def learner(precision):
-        job = runner.prepare(configuration([*given, f"precision={precision}"]))
+        job = jobs.prepare(configuration([*given, f"precision={precision}"]))
         learners = classification._learners(job, 0, 1) if job.stream.labels else None
-        return (learners or runner._learners(job))[0]
+        return (learners or regression._learners(job))[0]
 
     assert learner("float64").precision == "float64"
     if refused:
@@ -167,7 +173,7 @@ def test_a_job_in_single_precision_is_computed_so_or_refused(tmp_path, algorithm
 
 def test_precision_is_named_where_it_makes_no_sense():
     omkr = algorithms.load("omkr")
-    built = params.build(omkr.Params, checks.default_settings("omkr"), 10, {"N": 3})
+    built = hyperparameters.build(omkr.Params, checks.default_settings("omkr"), 10, {"N": 3})
     with pytest.raises(ValueError, match="omkr has exact kernels; leave it at float64"):
         Learner(omkr, built, checks.DICTIONARY, 3, 8, 0, precision="float32")
     with pytest.raises(ValueError, match="precision='half' is none of float64, float32"):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import chisquare
 
-from omkl import jit, weights
-from omkl.features import sincos
+from omkl.core import jit, weights
+from omkl.core.representations.random_features import sincos
 
 
 def every_exp(x, out):

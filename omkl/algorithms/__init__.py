@@ -11,7 +11,7 @@ import pkgutil
 import sys
 from collections.abc import Iterable, Iterator
 
-from omkl.engine import Algorithm
+from omkl.core.protocol import Algorithm
 
 
 def names() -> list[str]:

@@ -41,14 +41,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from omkl.algorithms.omkl_aks import learn
-from omkl.engine import Schedule, choose_all, register
-from omkl.features import RandomFeatures
-from omkl.jit import part
-from omkl.params import COUNT, NON_NEGATIVE
-from omkl.weights import exp_nonpositive, weighted_mean
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
+from omkl.core.jit import part
+from omkl.core.protocol import choose_all, register
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
+from omkl.core.weights import exp_nonpositive, weighted_mean
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

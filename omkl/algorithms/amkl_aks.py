@@ -32,13 +32,14 @@ import numpy as np
 from omkl.algorithms import omkl_aks
 from omkl.algorithms.amkl import update, wants_label
 from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset
-from omkl.engine import Schedule, register
-from omkl.features import RandomFeatures
-from omkl.params import COUNT, NON_NEGATIVE
-from omkl.weights import weighted_mean
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
+from omkl.core.protocol import register
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
+from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

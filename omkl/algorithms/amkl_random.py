@@ -28,13 +28,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from omkl.algorithms.amkl import update
-from omkl.engine import Schedule, choose_all, register
-from omkl.features import RandomFeatures
-from omkl.params import COUNT, NON_NEGATIVE, Range
-from omkl.weights import weighted_mean
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
+from omkl.core.protocol import choose_all, register
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
+from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

@@ -41,12 +41,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.engine import Schedule, at, choose, register
-from omkl.features import RandomFeatures, gradient_step
-from omkl.jit import part
-from omkl.params import COUNT, NON_NEGATIVE, RATE, UP_TO_N
-from omkl.sampling import forget
-from omkl.weights import (
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.jit import part
+from omkl.core.node_sampler import forget
+from omkl.core.protocol import choose, register
+from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.schedule import Schedule, at
+from omkl.core.weights import (
     draw,
     draw_by_sums,
     exp_nonpositive,
@@ -56,7 +57,7 @@ from omkl.weights import (
 )
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

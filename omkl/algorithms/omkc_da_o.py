@@ -21,10 +21,10 @@ import math
 from typing import NamedTuple
 
 from omkl.algorithms.omkc_da_p1 import init, represent, select
-from omkl.engine import register
-from omkl.params import FRACTION, POSITIVE
-from omkl.perceptrons import add, project
-from omkl.weights import weighted_mean
+from omkl.core.hyperparameters import FRACTION, POSITIVE
+from omkl.core.protocol import register
+from omkl.core.representations.classifiers import add, project
+from omkl.core.weights import weighted_mean
 
 
 class Params(NamedTuple):

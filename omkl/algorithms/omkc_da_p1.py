@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.engine import choose_all, register
-from omkl.params import FRACTION
-from omkl.perceptrons import Perceptrons, add, perceptrons, vote
+from omkl.core.hyperparameters import FRACTION
+from omkl.core.protocol import choose_all, register
+from omkl.core.representations.classifiers import add, vote
+from omkl.core.representations.perceptrons import Perceptrons, perceptrons
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.omkc_da_p1 import predict, represent, select
-from omkl.engine import register
-from omkl.perceptrons import add
+from omkl.core.protocol import register
+from omkl.core.representations.classifiers import add
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

@@ -20,9 +20,9 @@ import math
 from typing import NamedTuple
 
 from omkl.algorithms.omkc_da_p1 import init, predict, represent, select
-from omkl.engine import register
-from omkl.params import FRACTION, POSITIVE
-from omkl.perceptrons import add
+from omkl.core.hyperparameters import FRACTION, POSITIVE
+from omkl.core.protocol import register
+from omkl.core.representations.classifiers import add
 
 
 class Params(NamedTuple):

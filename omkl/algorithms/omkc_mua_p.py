@@ -26,12 +26,12 @@ import numpy as np
 
 from omkl.algorithms.omkc_da_p1 import predict, represent
 from omkl.algorithms.omkc_sua_p import smooth
-from omkl.engine import choose_all, register
-from omkl.params import FRACTION, UP_TO_ONE
-from omkl.perceptrons import add
+from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
+from omkl.core.protocol import choose_all, register
+from omkl.core.representations.classifiers import add
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

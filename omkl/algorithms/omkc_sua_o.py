@@ -34,13 +34,13 @@ import numpy as np
 from omkl.algorithms.omkc_da_o import predict
 from omkl.algorithms.omkc_da_p1 import represent
 from omkl.algorithms.omkc_sua_p import select
-from omkl.engine import register
-from omkl.params import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
-from omkl.perceptrons import add, project
-from omkl.weights import weighted_mean
+from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
+from omkl.core.protocol import register
+from omkl.core.representations.classifiers import add, project
+from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.omkc_da_p1 import predict, represent
-from omkl.engine import choose_all, register
-from omkl.jit import part
-from omkl.params import FRACTION, UP_TO_ONE
-from omkl.perceptrons import add
-from omkl.weights import draw, softmax
+from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
+from omkl.core.jit import part
+from omkl.core.protocol import choose_all, register
+from omkl.core.representations.classifiers import add
+from omkl.core.weights import draw, softmax
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

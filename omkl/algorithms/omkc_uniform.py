@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from omkl.algorithms.omkc_da_p1 import init, predict, represent, select
-from omkl.engine import register
-from omkl.perceptrons import add
+from omkl.core.protocol import register
+from omkl.core.representations.classifiers import add
 
 
 class Params(NamedTuple):

@@ -41,14 +41,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.engine import Schedule, at, choose_all, register
-from omkl.features import RandomFeatures, gradient_step
-from omkl.jit import part
-from omkl.params import COUNT, NON_NEGATIVE, Range
-from omkl.weights import draw, softmax, weighted_mean
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
+from omkl.core.jit import part
+from omkl.core.protocol import choose_all, register
+from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.schedule import Schedule, at
+from omkl.core.weights import draw, softmax, weighted_mean
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 BELOW_ONE = Annotated[float, Range(0.0, 1.0, open_high=True)]
 

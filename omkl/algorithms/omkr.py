@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.engine import Schedule, at, choose_all, register
-from omkl.params import Range
-from omkl.support import Support, append
-from omkl.weights import weighted_mean
+from omkl.core.hyperparameters import Range
+from omkl.core.protocol import choose_all, register
+from omkl.core.representations.expansion import Support, append
+from omkl.core.schedule import Schedule, at
+from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

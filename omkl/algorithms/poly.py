@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 from omkl.algorithms import rbf
 from omkl.algorithms.rbf import init, predict, select, update
-from omkl.engine import Schedule, register
-from omkl.kernels import Kernel
-from omkl.params import COUNT
+from omkl.core.hyperparameters import COUNT
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import register
+from omkl.core.schedule import Schedule
 
 
 class Params(NamedTuple):

@@ -26,13 +26,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.engine import Schedule, at, choose_all, register
-from omkl.features import RandomFeatures, gradient_step
-from omkl.params import NON_NEGATIVE
-from omkl.weights import weighted_mean
+from omkl.core.hyperparameters import NON_NEGATIVE
+from omkl.core.protocol import choose_all, register
+from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.schedule import Schedule, at
+from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

@@ -20,10 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.engine import Schedule, at, choose_all, register
-from omkl.kernels import Kernel
-from omkl.params import POSITIVE
-from omkl.support import Support, append
+from omkl.core.hyperparameters import POSITIVE
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import choose_all, register
+from omkl.core.representations.expansion import Support, append
+from omkl.core.schedule import Schedule, at
 
 
 class Params(NamedTuple):

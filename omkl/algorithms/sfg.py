@@ -53,15 +53,13 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl import divergence as divergences
-from omkl.divergence import LARGEST_MATRIX, Matrix, OverlapPieces
-from omkl.engine import Schedule, at, choose, register
-from omkl.features import RandomFeatures, gradient_step
-from omkl.graphs import dominating_set, graphs_by
-from omkl.jit import part
-from omkl.kernels import Kernel
-from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Choice, Range
-from omkl.sampling import (
+from omkl.core import divergence as divergences
+from omkl.core.divergence import LARGEST_MATRIX, Matrix, OverlapPieces
+from omkl.core.graphs import dominating_set, graphs_by
+from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Choice, Range
+from omkl.core.jit import part
+from omkl.core.kernels import Kernel
+from omkl.core.node_sampler import (
     OUT,
     best_node,
     cover_of,
@@ -75,7 +73,10 @@ from omkl.sampling import (
     seen_of,
     trees_of,
 )
-from omkl.weights import mean_by_shares, shares
+from omkl.core.protocol import choose, register
+from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.schedule import Schedule, at
+from omkl.core.weights import mean_by_shares, shares
 
 READINGS = Choice("farthest", "one_pass", "nearest")
 DIVERGENCES = Choice("integral", "normalised", "sample")
@@ -96,7 +97,7 @@ class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: np.ndarray  # (N,) nodes
-    edges: np.ndarray  # (3, N, M) the graph; these four as in omkl.sampling
+    edges: np.ndarray  # (3, N, M) the graph; these four as in omkl.core.node_sampler
     trees: np.ndarray  # (3, 2 P) sums over u and over DS
     cover: np.ndarray  # (2, N) DS
     seen: np.ndarray  # (2 N M,) sums over in-neighbours

@@ -38,13 +38,14 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from omkl.algorithms.sfg import State, on_graph, predict, select, update
-from omkl.divergence import overlaps
-from omkl.engine import Schedule, register
-from omkl.features import RandomFeatures
-from omkl.graphs import similarity_graph
-from omkl.kernels import Kernel
-from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.sampling import edges_of
+from omkl.core.divergence import overlaps
+from omkl.core.graphs import similarity_graph
+from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.core.kernels import Kernel
+from omkl.core.node_sampler import edges_of
+from omkl.core.protocol import register
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
 
 
 class Params(NamedTuple):

@@ -32,21 +32,16 @@ from typing import Annotated, NamedTuple
 
 from omkl.algorithms.sfg import choose_node
 from omkl.algorithms.sfg_mkl import similar
-from omkl.algorithms.sfg_r import (
-    State,
-    choose_neighbours,
-    on_graph,
-    predict,
-    refine,
-    update,
-)
-from omkl.divergence import ranked
-from omkl.engine import Schedule, at, register
-from omkl.features import RandomFeatures
-from omkl.kernels import Kernel
-from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.sampling import follow
-from omkl.weights import shares
+from omkl.algorithms.sfg_r import State, choose_neighbours, on_graph, predict, update
+from omkl.core.divergence import ranked
+from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.core.kernels import Kernel
+from omkl.core.node_sampler import follow
+from omkl.core.protocol import register
+from omkl.core.refinement import refine
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
+from omkl.core.weights import shares
 
 
 class Params(NamedTuple):

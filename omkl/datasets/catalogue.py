@@ -38,13 +38,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets import download, kept
+from omkl.datasets import cache, download
 from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from omkl.datasets.readers import Table
+    from omkl.datasets.tables import Table
 
 TASKS = ("regression", "classification")
 
@@ -72,7 +72,7 @@ def open_stream(
                   before scaling; a shorter data set is streamed whole
         scaling   "whole" | "running" | "none", see ``omkl.datasets.stream``
         order     "file" | "shuffled"; only data held in memory can be shuffled
-        labels    "data"; anything else: labels come from outside, see ``omkl.labels``, and the
+        labels    "data"; anything else: labels come from outside, see ``label_sources``, and the
                   stream's y is NaN (an own file then needs no target)
     seed
         Of the shuffle; nothing else depends on it.
@@ -157,11 +157,11 @@ def open_with_column(
 def _open_frame(
     cfg: Mapping[str, Any], name: str, limit: int | None, scaling: str, column: str | int | None
 ) -> tuple[Stream, np.ndarray | None]:
-    from omkl.datasets import readers
+    from omkl.datasets import own_files, tables
 
     labels = _labels(cfg, name)
     if "path" in cfg:
-        path, frame = readers.read_own(cfg)
+        path, frame = own_files.read_own(cfg)
         found = download.Found(path, download.sha256_of(path))
     else:
         found = download.obtain(cfg)
@@ -182,9 +182,9 @@ def _open_frame(
                 "it is. Set dataset.missing=drop, or correct the file."
             )
         told = told[:limit]
-    table = readers.ArrayTable(values, rows, columns)
+    table = tables.ArrayTable(values, rows, columns)
     stream = Stream(
-        readers.TableSource(table, found.path.name if "path" in cfg else name, missing, False),
+        tables.TableSource(table, found.path.name if "path" in cfg else name, missing, False),
         name=name,
         task=cfg.get("task", "regression"),
         scaling=scaling,
@@ -243,7 +243,8 @@ def _stream_options(cfg: Mapping[str, Any]) -> tuple[int | None, str, str]:
 def _open_own(
     cfg: Mapping[str, Any], name: str, limit: int | None, scaling: str, causal: bool
 ) -> Stream:
-    from omkl.datasets.readers import TableSource, open_own
+    from omkl.datasets.own_files import open_own
+    from omkl.datasets.tables import TableSource
 
     labels = _labels(cfg, name)
     path, table = open_own({**cfg, "labels": labels or None})
@@ -308,15 +309,15 @@ def _open_catalogued(
     labelled: bool,
     held: _Held | None = None,
 ) -> Stream:
-    from omkl.datasets import readers
+    from omkl.datasets import tables
 
     labels = _labels(cfg, name)
     table, found = held or _read_catalogued(cfg, name, in_memory=order == "shuffled")
     if order == "shuffled":
-        assert isinstance(table, readers.ArrayTable)
+        assert isinstance(table, tables.ArrayTable)
         table = table.in_order(np.random.default_rng(seed).permutation(len(table.values)))
     missing = cfg.get("missing", "error")
-    source: Source = readers.TableSource(table, name, missing, causal)
+    source: Source = tables.TableSource(table, name, missing, causal)
 
     def provenance() -> dict[str, Any]:
         order_of_rows = order if order == "file" else {"shuffled": seed}
@@ -354,25 +355,25 @@ def _provenance(
 
 def _read_catalogued(cfg: Mapping[str, Any], name: str, in_memory: bool) -> _Held:
     """The chosen columns of a catalogue entry's file; LIBSVM text stays there unless in_memory."""
-    from omkl.datasets import prepare, readers
+    from omkl.datasets import own_files, prepare, tables
 
     labels = _labels(cfg, name) or None
     prepare.check_steps(cfg.get("prepare") or {}, name)
     found = download.obtain(cfg)
     if cfg.get("format") == "libsvm" and not in_memory:
-        return _Held(readers.LibsvmTable(found.path, {**cfg, "labels": labels}), found)
-    prepared = kept.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found, labels))
-    return _Held(readers.ArrayTable(*prepared), found)
+        return _Held(own_files.LibsvmTable(found.path, {**cfg, "labels": labels}), found)
+    prepared = cache.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found, labels))
+    return _Held(tables.ArrayTable(*prepared), found)
 
 
 def _prepared(
     cfg: Mapping[str, Any], name: str, found: download.Found, labels: tuple[Any, ...] | None
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Values (n, d + 1) with the target last, their rows in the file (n,), and names."""
-    from omkl.datasets import readers
+    from omkl.datasets import own_files
 
     if cfg.get("format") == "libsvm":
-        sparse = readers.LibsvmTable(found.path, {**cfg, "labels": labels})
+        sparse = own_files.LibsvmTable(found.path, {**cfg, "labels": labels})
         pieces = list(sparse.raw())
         values = np.concatenate([piece[0] for piece in pieces])
         _require_rows(cfg, name, found, len(values))
@@ -383,11 +384,11 @@ def _prepared(
 
 def _prepared_frame(cfg: Mapping[str, Any], name: str, found: download.Found) -> pd.DataFrame:
     """A file of the catalogue after all steps of its preparation that do not scale."""
-    from omkl.datasets import prepare, readers
+    from omkl.datasets import prepare, whole_files
 
     steps = cfg.get("prepare") or {}
     prepare.check_steps(steps, name)
-    frame = readers.read_frame(found.path, cfg, steps.get("first_rows"))
+    frame = whole_files.read_frame(found.path, cfg, steps.get("first_rows"))
     frame = prepare.prepare_rows(frame, steps, name)
     _require_rows(cfg, name, found, len(frame))
     return frame
@@ -404,12 +405,13 @@ def _columns_of(
 
     Where no inputs are named, the column ``besides`` is none of them.
     """
-    from omkl.datasets import prepare, readers
+    from omkl.datasets import prepare, tables
+    from omkl.datasets.columns import choose_columns
 
-    numeric = readers.numeric_columns(frame)
+    numeric = tables.numeric_columns(frame)
     if besides is not None:
         numeric[_place(frame, besides, name)] = False
-    columns = readers.choose_columns(
+    columns = choose_columns(
         [str(column) for column in frame.columns],
         numeric,
         cfg.get("inputs"),
@@ -417,7 +419,7 @@ def _columns_of(
         name,
     )
     rows = frame.index.to_numpy() + 1
-    values = readers.frame_values(frame, columns, rows, name, labels)
+    values = tables.frame_values(frame, columns, rows, name, labels)
     return columns.names, rows, prepare.scale_values(values, cfg.get("prepare") or {})
 
 

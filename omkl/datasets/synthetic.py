@@ -98,7 +98,7 @@ class SyntheticSource:
         return rng.uniform(-1.0, 1.0, (n, self._n_inputs)) / math.sqrt(self._n_inputs)
 
     def _draw(self, number: int, kernel: Mapping[str, Any], key: str, n_centres: int) -> Expansion:
-        from omkl.kernels import FAMILIES
+        from omkl.core.kernels import FAMILIES
 
         family, bandwidth = str(kernel["family"]), float(kernel["bandwidth"])
         if family not in FAMILIES:
@@ -127,7 +127,7 @@ class SyntheticSource:
 
 def _normalised(f: Expansion, x: np.ndarray) -> np.ndarray:
     """(f(x) - low) / (high - low) of the rows of ``x`` (n, d): (n,)."""
-    from omkl.kernels import FAMILIES
+    from omkl.core.kernels import FAMILIES
 
     total = np.zeros(len(x))
     for centre, coefficient in zip(f.centres, f.coefficients, strict=True):

@@ -2,7 +2,7 @@
 
 ``protocol`` holds the steps of a round and the compiled loop, ``algorithms`` one file a
 learner, ``simulation`` a whole federation in one process, ``split`` how rows become clients,
-``sides`` server and client on their own, ``flower`` the same sides as Flower apps.
+``parties`` server and client on their own, ``flower`` the same sides as Flower apps.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.features import features_of
+from omkl.core.representations.random_features import features_of
 
 CLIENTS = "each client's best kernel in hindsight, ridge regression on its random features"
 SERVER = "the best function of all clients in hindsight (12), ridge regression on random features"

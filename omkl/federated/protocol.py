@@ -33,13 +33,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl import features
-from omkl.features import RandomFeatures, outputs, transform_ahead
-from omkl.jit import compiled, implement, part, tell_apart, uncached
-from omkl.vector import LANES, fma, load, pack, store, total
+from omkl.core.jit import compiled, implement, part, tell_apart, uncached
+from omkl.core.representations import random_features
+from omkl.core.representations.random_features import RandomFeatures, outputs, transform_ahead
+from omkl.core.simd import LANES, fma, load, pack, store, total
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 BYTES = 8  # of a float64 and of the index of a row
 MOST_FEATURES = 100  # the paper's limit of what a client can hold
@@ -471,7 +471,7 @@ class FederatedAlgorithm(NamedTuple):
 def _draw_features(
     params: Any, dictionary: Sequence[Kernel], d: int, D: int, seed: int, max_upload: int | None
 ) -> RandomFeatures:
-    from omkl.engine import draw_features
+    from omkl.core.seeding import draw_features
 
     return draw_features(dictionary, d, D, seed)
 
@@ -480,10 +480,10 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return dictionary
 
 
-def _tile(model: RandomFeatures) -> features.Buffers | features.Tile:
+def _tile(model: RandomFeatures) -> random_features.Buffers | random_features.Tile:
     """Room for the features of some clients, of more where frequencies are many."""
-    rows = features.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
-    return features.buffers(model, every_kernel=True, rows=rows)
+    rows = random_features.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
+    return random_features.buffers(model, every_kernel=True, rows=rows)
 
 
 def register(

@@ -11,7 +11,7 @@ from omkl.federated import protocol
 from omkl.federated.protocol import FederatedAlgorithm
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class FederatedTrace(NamedTuple):

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.report.style import name_of
-from omkl.results import ERROR_RATE, measure
+from omkl.runs.folder import ERROR_RATE, measure
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from omkl.results import Run
-    from omkl.runner import Outcome
+    from omkl.experiment.run import Outcome
+    from omkl.runs.folder import Run
 
 
 def loss_text(result: Mapping[str, Any]) -> str:
@@ -203,7 +203,7 @@ def line_text(head: str, outcome: Outcome) -> str:
 class Bar:
     """A progress bar on a terminal, nothing elsewhere; it leaves no trace.
 
-    Entered, it gives the function that ``runner.run`` reports to, or None. Rounds
+    Entered, it gives the function that ``run`` reports to, or None. Rounds
     are those of the stream, their rate is summed over the seeds.
     """
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from omkl.report import figures, style
-from omkl.results import Run
+from omkl.runs.folder import Run
 
 BOUND = "theorem 1"
 

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.report import style
-from omkl.results import ERROR_RATE, MSE, Measure, Run, measure
+from omkl.runs.folder import ERROR_RATE, MSE, Measure, Run, measure
 
 Array = np.ndarray
 

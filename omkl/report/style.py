@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl.results import NEUTRAL, Run, write_atomically
+from omkl.runs.folder import NEUTRAL, Run, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis

@@ -17,7 +17,8 @@ from benchmarks import setting
 from benchmarks.learners import ROUNDS, Row, _row, random_features
 from benchmarks.setting import Case, Rows
 from benchmarks.timing import times
-from omkl.perceptrons import Budgeted, Perceptrons
+from omkl.core.representations.budgeted import Budgeted
+from omkl.core.representations.perceptrons import Perceptrons
 
 CLASSIFIED_ROUNDS, BLOCK = 4000, 100
 

@@ -16,12 +16,14 @@ import numpy as np
 from benchmarks.peers_numpy import drawn, normalised, rate
 from benchmarks.setting import SEED, Rows
 from benchmarks.timing import Spread, deciles, interleaved, ratios, spread, times
-from omkl import checks, federated, kernels, params
+from omkl import federated
+from omkl.checks import learners
+from omkl.conf import configuration
+from omkl.core import hyperparameters, kernels
+from omkl.core.kernels import Kernel
 from omkl.federated import protocol
 from omkl.federated.protocol import FederatedAlgorithm
 from omkl.federated.simulation import Federation
-from omkl.kernels import Kernel
-from omkl.reproduce import configuration
 
 CLIENTS, ROUNDS, NUMPY_ROUNDS = 23, 100, 10
 BUDGET = 1000  # numbers a round
@@ -47,7 +49,7 @@ class Case(NamedTuple):
 def case(name: str, dictionary: tuple[Kernel, ...], d: int, budget: int = BUDGET) -> Case:
     algorithm = federated.load(name)
     sizes = {"N": len(dictionary), "D": protocol.MOST_FEATURES}
-    built = params.build(algorithm.Params, checks.default_settings(name), 500, sizes)
+    built = hyperparameters.build(algorithm.Params, learners.default_settings(name), 500, sizes)
     used = algorithm.kernels(built, dictionary)
     D = protocol.features_for(algorithm, built, len(used), budget) if used else 1
     return Case(algorithm, built, dictionary, d, D)

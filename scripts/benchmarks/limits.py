@@ -40,11 +40,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import times
-from omkl.comparators import one_thread_each
-from omkl.features import sincos
-from omkl.jit import compiled, reduction
-from omkl.vector import LANES, fma, load, store
-from omkl.weights import exp_of_pack
+from omkl.core.jit import compiled, reduction
+from omkl.core.representations.random_features import sincos
+from omkl.core.simd import LANES, fma, load, store
+from omkl.core.weights import exp_of_pack
+from omkl.experiment.threads import one_thread_each
 
 ALL, CHOSEN, EXACT = "all kernels", "chosen kernels", "exact kernels"
 FEDERATED = "a client's round"

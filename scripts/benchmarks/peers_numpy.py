@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from omkl import graphs
 from omkl.algorithms import gf, raker, sfg, sfg_r
-from omkl.divergence import Overlaps, log_overlaps, ranks
-from omkl.engine import Schedule
-from omkl.kernels import Kernel
+from omkl.core import graphs
+from omkl.core.divergence import Overlaps, log_overlaps, ranks
+from omkl.core.kernels import Kernel
+from omkl.core.schedule import Schedule
 
 
 def rate(schedule: Schedule, t: int) -> float:

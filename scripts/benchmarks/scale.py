@@ -23,7 +23,7 @@ from benchmarks import setting
 from benchmarks.setting import D
 from benchmarks.timing import times
 from omkl.datasets import catalogue, open_stream
-from omkl.runner import default_threads
+from omkl.experiment.threads import default_threads
 
 ALGORITHMS = ("raker", "gf", "sfg", "sfg_r")
 WARM_UP = 320  # rounds: past those in which graphs are drawn
@@ -171,7 +171,7 @@ class Failed(RuntimeError):
 
 def omkl_run(*commands: Sequence[str], every: float = 0.2) -> list[Process]:
     """Start each command line, all at the same time, and wait for all."""
-    code = [sys.executable, "-c", "from omkl.cli import run; run()"]
+    code = [sys.executable, "-c", "from omkl.commands.run import run; run()"]
     with tempfile.TemporaryDirectory(prefix="omkl-bench-") as folder:
         at_work = []
         for number, command in enumerate(commands):
@@ -328,7 +328,7 @@ GOAL_JOB_MS = 30.0
 
 def launcher() -> str | None:
     """The override that puts several settings into one process; None where there is none."""
-    return "launcher=batch" if importlib.util.find_spec("omkl.batch") else None
+    return "launcher=batch" if importlib.util.find_spec("omkl.commands.batch_launcher") else None
 
 
 def jobs(count: int, count_one_by_one: int) -> list[dict[str, Any]]:

@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from omegaconf import OmegaConf
 
-from omkl import algorithms, checks, params
-from omkl.cli import conf_folder
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.conf import conf_folder
+from omkl.core import hyperparameters
+from omkl.core.kernels import Kernel, dictionary
+from omkl.core.learner import Learner
+from omkl.core.protocol import Algorithm
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.seeding import draw_features
 from omkl.datasets import catalogue, download, open_stream
-from omkl.datasets.readers import count_inputs
-from omkl.engine import Algorithm, Learner, draw_features
-from omkl.features import RandomFeatures
-from omkl.kernels import Kernel, dictionary
+from omkl.datasets.columns import count_inputs
 
 D = 50  # random features a kernel
 SEED = 0
@@ -77,9 +81,9 @@ def case(
     """The settings of the algorithm's YAML; those that count kernels cut to N where N is small."""
     algorithm = algorithms.load(name)
     N = len(dictionary)
-    given = checks.default_settings(name) | changes
+    given = learners.default_settings(name) | changes
     for field in ("M", "rank"):
         if field in given:
             given[field] = min(given[field], N)
-    built = params.build(algorithm.Params, given, horizon, {"N": N, "D": D})
+    built = hyperparameters.build(algorithm.Params, given, horizon, {"N": N, "D": D})
     return Case(algorithm, built, dictionary, d, D)

@@ -14,18 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.divergence import (
-    LARGEST_MATRIX,
-    Matrix,
-    distance_rows,
-    distances_from,
-    distances_to,
-)
-from omkl.features import gradient_step
-from omkl.graphs import dissimilarity_graph
-from omkl.jit import implement, part
-from omkl.kernels import Kernel
-from omkl.sampling import edges_of
+from omkl.core.divergence import LARGEST_MATRIX, Matrix, distance_rows, distances_from, distances_to
+from omkl.core.graphs import dissimilarity_graph
+from omkl.core.jit import implement, part
+from omkl.core.kernels import Kernel
+from omkl.core.node_sampler import edges_of
+from omkl.core.representations.random_features import gradient_step
 
 
 @part

@@ -32,13 +32,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from omkl.algorithms.as_released import learn, shifted
 from omkl.algorithms.gf import State, blank, choose_node, draw_graph, predict
-from omkl.engine import Schedule, at, register
-from omkl.features import RandomFeatures
-from omkl.jit import part
-from omkl.params import COUNT, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.jit import part
+from omkl.core.protocol import register
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

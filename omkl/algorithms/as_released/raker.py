@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from omkl.algorithms import raker
 from omkl.algorithms.as_released import learn
 from omkl.algorithms.raker import State, predict, select
-from omkl.engine import Schedule, at, register
-from omkl.features import RandomFeatures
-from omkl.params import NON_NEGATIVE
+from omkl.core.hyperparameters import NON_NEGATIVE
+from omkl.core.protocol import register
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

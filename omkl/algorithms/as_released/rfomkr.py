@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from omkl.algorithms import rfomkr
 from omkl.algorithms.rfomkr import State, select, update
-from omkl.engine import Schedule, register
-from omkl.features import RandomFeatures
-from omkl.params import NON_NEGATIVE, Range
-from omkl.weights import exp_nonpositive
+from omkl.core.hyperparameters import NON_NEGATIVE, Range
+from omkl.core.protocol import register
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
+from omkl.core.weights import exp_nonpositive
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

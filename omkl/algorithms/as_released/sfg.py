@@ -36,12 +36,13 @@ from typing import Annotated, NamedTuple
 
 from omkl.algorithms.as_released import learn, released_graph, shifted
 from omkl.algorithms.sfg import State, choose_neighbours, on_graph, predict
-from omkl.engine import Schedule, at, register
-from omkl.features import RandomFeatures
-from omkl.kernels import Kernel
-from omkl.params import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.sampling import draw_node, follow, probability
-from omkl.weights import mean_by_shares
+from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.core.kernels import Kernel
+from omkl.core.node_sampler import draw_node, follow, probability
+from omkl.core.protocol import register
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
+from omkl.core.weights import mean_by_shares
 
 
 class Params(NamedTuple):

@@ -35,23 +35,16 @@ from typing import NamedTuple
 
 from omkl.algorithms.as_released import released_graph, shifted
 from omkl.algorithms.as_released.sfg import update
-from omkl.algorithms.sfg_r import (
-    CHANGED,
-    FOUND,
-    State,
-    choose_neighbours,
-    on_graph,
-    predict,
-    rank_largest,
-    rewire,
-)
-from omkl.engine import Schedule, at, register
-from omkl.features import RandomFeatures
-from omkl.jit import part
-from omkl.kernels import Kernel
-from omkl.params import COUNT, NON_NEGATIVE, RATE, UP_TO_N
-from omkl.sampling import MASS, MEMBER, draw_node, follow
-from omkl.weights import shares
+from omkl.algorithms.sfg_r import State, choose_neighbours, on_graph, predict
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.jit import part
+from omkl.core.kernels import Kernel
+from omkl.core.node_sampler import MASS, MEMBER, draw_node, follow
+from omkl.core.protocol import register
+from omkl.core.refinement import CHANGED, FOUND, rank_largest, rewire
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
+from omkl.core.weights import shares
 
 
 class Params(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from omkl.engine import Algorithm, register
-from omkl.perceptrons import Budgeted, budgeted
+from omkl.core.protocol import Algorithm, register
+from omkl.core.representations.budgeted import Budgeted, budgeted
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 def represent(params: Any, kernels: Sequence[Kernel], d: int) -> Budgeted:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from omkl.algorithms.budget import on_budget
 from omkl.algorithms.omkc_da_o import algorithm as exact
-from omkl.params import COUNT, FRACTION, POSITIVE
+from omkl.core.hyperparameters import COUNT, FRACTION, POSITIVE
 
 
 class Params(NamedTuple):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from omkl.algorithms.budget import on_budget
 from omkl.algorithms.omkc_da_p1 import algorithm as exact
-from omkl.params import COUNT, FRACTION
+from omkl.core.hyperparameters import COUNT, FRACTION
 
 
 class Params(NamedTuple):

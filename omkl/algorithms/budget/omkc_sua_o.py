@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from omkl.algorithms.budget import on_budget
 from omkl.algorithms.omkc_sua_o import algorithm as exact
-from omkl.params import COUNT, FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
+from omkl.core.hyperparameters import COUNT, FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
 
 
 class Params(NamedTuple):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from omkl.algorithms.budget import on_budget
 from omkl.algorithms.omkc_sua_p import algorithm as exact
-from omkl.params import COUNT, FRACTION, UP_TO_ONE
+from omkl.core.hyperparameters import COUNT, FRACTION, UP_TO_ONE
 
 
 class Params(NamedTuple):

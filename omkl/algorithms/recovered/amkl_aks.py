@@ -19,9 +19,10 @@ from typing import NamedTuple
 from omkl.algorithms.amkl import wants_label
 from omkl.algorithms.amkl_aks import init, select, update
 from omkl.algorithms.omkl_aks import BELOW_ONE
-from omkl.engine import Schedule, register
-from omkl.params import COUNT, NON_NEGATIVE
-from omkl.weights import weighted_mean
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
+from omkl.core.protocol import register
+from omkl.core.schedule import Schedule
+from omkl.core.weights import weighted_mean
 
 
 class Params(NamedTuple):

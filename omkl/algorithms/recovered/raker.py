@@ -22,8 +22,9 @@ from typing import NamedTuple
 
 from omkl.algorithms.omkl_aks import learn
 from omkl.algorithms.raker import init, predict, select
-from omkl.engine import Schedule, register
-from omkl.params import NON_NEGATIVE
+from omkl.core.hyperparameters import NON_NEGATIVE
+from omkl.core.protocol import register
+from omkl.core.schedule import Schedule
 
 
 class Params(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omkl.engine import Algorithm, register
+from omkl.core.protocol import Algorithm, register
 
 
 def on_random_features(module: str, Params: type, exact: Algorithm) -> Algorithm:

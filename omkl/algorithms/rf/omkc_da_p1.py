@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from omkl.algorithms.omkc_da_p1 import algorithm as exact
 from omkl.algorithms.rf import on_random_features
-from omkl.params import FRACTION
+from omkl.core.hyperparameters import FRACTION
 
 
 class Params(NamedTuple):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from omkl.algorithms.omkc_da_p2 import algorithm as exact
 from omkl.algorithms.rf import on_random_features
-from omkl.params import FRACTION, POSITIVE
+from omkl.core.hyperparameters import FRACTION, POSITIVE
 
 
 class Params(NamedTuple):

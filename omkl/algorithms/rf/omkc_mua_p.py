@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from omkl.algorithms.omkc_mua_p import algorithm as exact
 from omkl.algorithms.rf import on_random_features
-from omkl.params import FRACTION, UP_TO_ONE
+from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
 
 
 class Params(NamedTuple):

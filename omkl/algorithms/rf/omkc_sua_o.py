@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from omkl.algorithms.omkc_sua_o import algorithm as exact
 from omkl.algorithms.rf import on_random_features
-from omkl.params import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
+from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
 
 
 class Params(NamedTuple):

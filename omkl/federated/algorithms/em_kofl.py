@@ -38,16 +38,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.engine import Schedule, at
-from omkl.features import RandomFeatures, gradient_step
+from omkl.core.hyperparameters import NON_NEGATIVE
+from omkl.core.jit import part
+from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.schedule import Schedule, at
+from omkl.core.weights import draw, softmax
 from omkl.federated.algorithms.vm_kofl import send_losses, weigh
 from omkl.federated.protocol import average, copy_row, evaluate, register
-from omkl.jit import part
-from omkl.params import NON_NEGATIVE
-from omkl.weights import draw, softmax
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.engine import Schedule, at
+from omkl.core.hyperparameters import NON_NEGATIVE
+from omkl.core.jit import part
+from omkl.core.schedule import Schedule, at
 from omkl.federated.algorithms.vm_kofl import step_every
 from omkl.federated.protocol import average, choose_every, evaluate, register
-from omkl.jit import part
-from omkl.params import NON_NEGATIVE
 
 
 class Params(NamedTuple):

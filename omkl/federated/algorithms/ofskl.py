@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from omkl.engine import Schedule
+from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE
+from omkl.core.kernels import Kernel
+from omkl.core.schedule import Schedule
 from omkl.federated.algorithms.ofmkl_avg import aggregate, local, predict, select
 from omkl.federated.protocol import register
-from omkl.kernels import Kernel
-from omkl.params import NON_NEGATIVE, POSITIVE
 
 
 class Params(NamedTuple):

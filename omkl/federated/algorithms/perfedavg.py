@@ -34,14 +34,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.engine import Schedule, at
+from omkl.core.hyperparameters import COUNT
+from omkl.core.jit import part
+from omkl.core.schedule import Schedule, at
+from omkl.core.simd import LANES, fma, load, pack, store, total
 from omkl.federated.protocol import average, choose_every, register
-from omkl.jit import part
-from omkl.params import COUNT
-from omkl.vector import LANES, fma, load, pack, store, total
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 LIMIT = 1000
 

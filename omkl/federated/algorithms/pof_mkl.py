@@ -21,7 +21,7 @@ Cost     a client: O(N D d + N log N) time a round, O(N D d) memory, 2 M D numbe
          the server: O(K M D) time a round.
 Bound    theorem 1: each client's regret against its best kernel is at most
          ln N / eta_k + eta_k T / 2; losses in [0, 1]. Theorem 2: the server's regret against
-         the best function for all clients, see ``omkl.federated.theorems``.
+         the best function for all clients, see ``omkl.theory.federated``.
 Differs  from the paper: none. Where clients have streams of unequal length, which the paper
          does not speak of, K in (10) counts those that have a sample in the round. Readings:
          the bins are cut by the weights before this round's update, as (8) has it; of equal
@@ -37,15 +37,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.engine import Schedule, at
-from omkl.features import RandomFeatures
+from omkl.core.hyperparameters import NON_NEGATIVE, UP_TO_N, Range
+from omkl.core.jit import part
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule, at
+from omkl.core.weights import mean_by_shares, softmax, weighted_mean
 from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
-from omkl.jit import part
-from omkl.params import NON_NEGATIVE, UP_TO_N, Range
-from omkl.weights import mean_by_shares, softmax, weighted_mean
 
 if TYPE_CHECKING:
-    from omkl.kernels import Kernel
+    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):

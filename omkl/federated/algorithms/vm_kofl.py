@@ -28,11 +28,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.engine import Schedule, at
+from omkl.core.hyperparameters import NON_NEGATIVE
+from omkl.core.jit import part
+from omkl.core.schedule import Schedule, at
+from omkl.core.weights import mean_by_shares, softmax
 from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
-from omkl.jit import part
-from omkl.params import NON_NEGATIVE
-from omkl.weights import mean_by_shares, softmax
 
 
 class Params(NamedTuple):

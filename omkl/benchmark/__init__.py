@@ -1,0 +1,1 @@
+"""Our classifiers beside other libraries on the same rows."""

@@ -1,0 +1,316 @@
+"""A table of our classifiers and of others on the same permutations, error rates and bounds.
+
+A file of conf/comparison
+
+    name, title
+    seeds            permutations of our learners; peer_seeds: the first of them, for peers
+    overrides        Hydra overrides of all runs; an algorithm and a data set may have their own,
+                     and of two for one setting the later counts
+    algorithms       list of {algorithm, overrides}
+    best_kernel_of   whose classifiers are single kernel Perceptrons: the best of them in
+                     hindsight, a permutation at a time, is a row of its own
+    peers            names of ``omkl.benchmark.peers.PEERS``
+    datasets         list of {dataset, label, overrides}
+
+Ours are runs like any other, in OUTPUTS/runs. What peers said is kept in OUTPUTS/peers, by
+the rows and versions that it comes from. Where a run has a mistake bound there is a second
+table, the mistakes beside what the theorem allows, and both are drawn.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import multiprocessing
+import time
+from collections.abc import Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omkl.benchmark import peers
+from omkl.datasets import DataError, open_stream, open_streams
+from omkl.experiment import run as runner
+from omkl.experiment import settings
+from omkl.experiment.classification import mistaken
+from omkl.experiment.comparators import ONLINE_LEARNER
+from omkl.experiment.metrics import mean_and_deviation
+from omkl.experiment.threads import default_threads, one_thread_each
+from omkl.report import console, style
+from omkl.report.text import csv_text, markdown_table
+from omkl.runs import folder as run_folder
+from omkl.runs.folder import Run
+
+BEST = f"{ONLINE_LEARNER}, chosen in hindsight"
+CONSTANT = "most frequent class in hindsight"
+HINDSIGHT = (BEST, CONSTANT)
+Line = tuple[str, str, float, float | None, int, float]  # row, column, mean, std, seeds, seconds
+
+
+def command(path: Path, outputs: Path, page: Path | None = None) -> int:
+    """Run what a comparison needs and write its tables; 0 if every run succeeded.
+
+    They go to OUTPUTS/tables, or with their figures into the folder ``page``.
+    """
+    # Peers hold the interpreter's lock, so they run in processes; none is forked from threads.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(default_threads(), spawn) as pool:
+        return _command(path, outputs, page, pool)
+
+
+def _command(path: Path, outputs: Path, page: Path | None, pool: Executor) -> int:
+    from omegaconf import OmegaConf
+
+    spec: Any = OmegaConf.to_container(OmegaConf.load(path))
+    started = time.perf_counter()
+    lines: list[Line] = []
+    bounds: list[list[str]] = []
+    others: list[list[str]] = []
+    runs: list[Run] = []
+    failures = 0
+    for described in spec["datasets"]:
+        shown = described.get("label", described["dataset"])
+        try:
+            constant = _constant_line(spec, described, shown, outputs)
+        except DataError as error:
+            print(f"{shown}: left out: {error}", flush=True)
+            failures += 1
+            continue
+        for item in spec["algorithms"]:
+            run = _our_run(spec, described, item, outputs)
+            if run is None:
+                failures += 1
+                continue
+            runs.append(run)
+            name, result = style.name_of(run), run.result
+            seconds = float(np.mean(result["seconds_per_seed"]))
+            mean, std = result["error_rate_mean"], result["error_rate_std"]
+            lines.append((name, shown, mean, std, len(result["seeds"]), seconds))
+            if item["algorithm"] == spec.get("best_kernel_of"):
+                of_seeds = run.curves["updates"].min(axis=1) / result["n_rounds"]
+                lines.append((BEST, shown, *mean_and_deviation(of_seeds), len(of_seeds), seconds))
+            if (bound := result.get("bound")) and bound.get("value") is not None:
+                bounds.append(_bound_line(name, shown, result, bound))
+            others += _further_lines(name, shown, result)
+        lines.append(constant)
+        for name in spec["peers"]:
+            line = _peer_line(spec, described, shown, name, outputs, pool)
+            lines += [line] if line else []
+    if not lines:
+        print(f"{spec['name']}: no data set of it could be read, so there is no table")
+        return 1
+    folder = page or outputs / "tables"
+    folder.mkdir(parents=True, exist_ok=True)
+    titles = {d["dataset"]: d.get("label", d["dataset"]) for d in spec["datasets"]}
+    drawn = _draw(runs, folder, spec["name"], titles)
+    text = _markdown(spec, lines, bounds, others, drawn)
+    headings = ["row", "dataset", "error_rate", "std", "permutations", "seconds_a_permutation"]
+    run_folder.write_atomically(folder / f"{spec['name']}.md", text)
+    run_folder.write_atomically(folder / f"{spec['name']}.csv", csv_text([headings, *lines]))
+    print(f"\n{text}\nthis call took {time.perf_counter() - started:.0f} s")
+    print(f"tables   {folder}/{spec['name']}.md, {spec['name']}.csv")
+    print(f"plots    {', '.join(path.name for path in drawn)}")
+    return 1 if failures else 0
+
+
+def _draw(runs: list[Run], folder: Path, name: str, titles: Mapping[str, str]) -> list[Path]:
+    from omkl.report import figures
+
+    drawn = figures.summary(runs, folder, f"{name}_errors", ("png",), titles)
+    return drawn + figures.bounds(runs, folder, f"{name}_bounds", ("png",))
+
+
+def _our_run(
+    spec: Mapping[str, Any], described: Mapping[str, Any], item: Mapping[str, Any], outputs: Path
+) -> Run | None:
+    typed, dataset = item["algorithm"], described["dataset"]
+    common = [*spec["overrides"], *described.get("overrides", ()), *item.get("overrides", ())]
+    outcome = runner.run(
+        _configuration(
+            [f"algorithm={typed}", f"dataset={dataset}", f"seeds={spec['seeds']}", *common], outputs
+        )
+    )
+    result = outcome.run.result
+    if outcome.status == "failed":
+        print(f"{typed} on {dataset}: failed: {result['error']['message']}", flush=True)
+        return None
+    how = "reused" if outcome.status == "reused" else f"{result['seconds']:.1f} s"
+    print(f"{typed} on {dataset}: {console.loss_text(result)} ({how})", flush=True)
+    return outcome.run
+
+
+def _configuration(overrides: list[str], outputs: Path) -> dict[str, Any]:
+    from omkl.conf import configuration
+
+    latest = {text.partition("=")[0]: text for text in overrides}
+    quiet = ["tracking=none", "figures=false", f"outputs={outputs}"]
+    return configuration([*latest.values(), *quiet])
+
+
+def _constant_line(
+    spec: Mapping[str, Any], described: Mapping[str, Any], shown: str, outputs: Path
+) -> Line:
+    """Errors of always saying the class that is the most frequent in hindsight."""
+    config = _stream_configuration(spec, described, outputs)
+    rates = []
+    for stream in open_streams(config["dataset"], config["stream"], list(range(spec["seeds"]))):
+        y = np.concatenate([labels for _, labels in stream.blocks(1024)])
+        rates.append(min(np.mean(y > 0), np.mean(y < 0)))
+    mean, std = mean_and_deviation(np.array(rates))
+    return CONSTANT, shown, mean, std, len(rates), 0.0
+
+
+def _stream_configuration(
+    spec: Mapping[str, Any], described: Mapping[str, Any], outputs: Path
+) -> dict[str, Any]:
+    """What all runs on a data set have in common, the first learner standing for all."""
+    overrides = [
+        f"dataset={described['dataset']}", f"algorithm={spec['algorithms'][0]['algorithm']}",
+        *spec["overrides"], *described.get("overrides", ()),
+    ]  # fmt: skip
+    return settings.with_task(_configuration(overrides, outputs))
+
+
+def _peer_line(
+    spec: Mapping[str, Any],
+    described: Mapping[str, Any],
+    shown: str,
+    name: str,
+    outputs: Path,
+    pool: Executor,
+) -> Line | None:
+    dataset = described["dataset"]
+    if reason := peers.missing(name):
+        print(f"{name} on {dataset}: left out: {reason}", flush=True)
+        return None
+    config = _stream_configuration(spec, described, outputs)
+    task = functools.partial(_peer_of_seed, config, name, outputs)
+    found = list(pool.map(task, range(spec["peer_seeds"])))
+    mean, std = mean_and_deviation(np.array([f["mistakes"] / f["rounds"] for f in found]))
+    seconds = float(np.mean([f["seconds"] for f in found]))
+    spread = "" if std is None else f" ± {100 * std:.2f}"
+    print(f"{name} on {dataset}: errors {100 * mean:.2f}{spread} % ({seconds:.1f} s each)")
+    return peers.label(name), shown, mean, std, len(found), seconds
+
+
+def _peer_of_seed(config: Mapping[str, Any], name: str, outputs: Path, seed: int) -> dict[str, Any]:
+    stream = open_stream(config["dataset"], config["stream"], seed=seed)
+    library = importlib.import_module(peers.PEERS[name][1])
+    identity = {
+        "peer": name, "seed": seed, "stream": stream.provenance, "version": library.__version__,
+        "source": Path(peers.__file__).read_text(encoding="utf-8"),
+    }  # fmt: skip
+    path = outputs / "peers" / f"{name}-{stream.name}-{run_folder.key_of(identity)}.json"
+    if path.exists():
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+    blocks = list(stream.blocks(1024))
+    X, y = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+    before = time.perf_counter()
+    with one_thread_each():
+        y_hat = peers.PEERS[name][2](X, y, seed)
+    found = {
+        "mistakes": int(mistaken(y_hat[:, None], y).sum()),
+        "rounds": len(y),
+        "seconds": time.perf_counter() - before,
+        "version": library.__version__,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    run_folder.write_atomically(path, json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def _bound_line(name: str, shown: str, result: Mapping[str, Any], bound: Any) -> list[str]:
+    mistakes = result["mistakes"]
+    mean, std = mean_and_deviation(np.array(mistakes))
+    most = f"{mean:.1f} ± {std:.1f}, at most {max(mistakes)}" if std is not None else f"{mean:.0f}"
+    low, high = bound["minimum"]
+    by = f"{bound['theorem']}, unproved" if bound.get("unproved") else bound["theorem"]
+    return [
+        name, shown, str(result["n_rounds"]), most, by, f"{bound['value']:.1f}",
+        f"{low:.1f} to {high:.1f}",
+    ]  # fmt: skip
+
+
+def _further_lines(name: str, shown: str, result: Mapping[str, Any]) -> list[list[str]]:
+    """Corollaries, and bounds on the number of updates, of a run."""
+    found = []
+    for more in (result.get("bound") or {}).get("further", ()):
+        if more["value"] is None:
+            continue
+        if more["of"] == "updates":
+            measured = f"{more['measured']:.1f} updates"
+        elif "beta" in more:
+            measured = f"mistakes with beta = {more['beta']:.3f}, in hindsight"
+        else:
+            measured = f"{np.mean(result['mistakes']):.1f} mistakes"
+        found.append(
+            [name, shown, str(result["n_rounds"]), measured, more["name"], f"{more['value']:.1f}"]
+        )
+    return found
+
+
+def _markdown(
+    spec: Mapping[str, Any],
+    lines: list[Line],
+    bounds: list[list[str]],
+    others: list[list[str]],
+    drawn: list[Path],
+) -> str:
+    columns = list(dict.fromkeys(line[1] for line in lines))
+    rows = list(dict.fromkeys(line[0] for line in lines))
+    cells = {(line[0], line[1]): line for line in lines}
+    lowest = {
+        c: min(cells[r, c][2] for r in rows if (r, c) in cells and r not in HINDSIGHT)
+        for c in columns
+    }
+    body = []
+    for row in rows:
+        texts = [row]
+        for column in columns:
+            line = cells.get((row, column))
+            if line is None:
+                texts.append("")
+                continue
+            spread = "" if line[3] is None else f" ± {100 * line[3]:.2f}"
+            text = f"{100 * line[2]:.2f}{spread}"
+            best = line[2] == lowest[column] and row not in HINDSIGHT
+            texts.append(f"**{text}**" if best else text)
+        body.append(texts)
+    parts = [
+        f"# {spec['title']}", "",
+        f"From `omkl-report run {spec['name']}`. Errors in per cent of one pass, mean ± std over "
+        f"{spec['seeds']} permutations (peers: the first {spec['peer_seeds']}). Bold: the "
+        "lowest; what is chosen in hindsight, after each permutation, takes no part.",
+        "", markdown_table(["", *columns], body, left=1), "",
+    ]  # fmt: skip
+    if bounds:
+        headings = ["", "data set", "rounds", "mistakes", "by", "bound", "minimum in hindsight"]
+        below = sum(float(line[5]) < float(line[2]) for line in bounds)
+        parts += [
+            "Mistakes beside what the theorems allow, the means for those that draw. A bound says "
+            f"something only below the number of rounds: {below} of these {len(bounds)}. Theorems "
+            "5 and 10 are taken as stated, which is less than their proofs give: docs/errata.md.",
+            "",
+        ]  # fmt: skip
+        parts += [markdown_table(headings, bounds, left=2), ""]
+    if others:
+        headings = ["", "data set", "rounds", "of", "by", "at most"]
+        parts += [
+            "Corollaries, and what theorems 6 and 7 imply for the updates of all kernels. "
+            "Corollary 4 is about a beta that is known in hindsight; corollary 9 has the batch "
+            "problem (1) in place of the minimum of theorem 8: the same, says theorem 1.", "",
+            markdown_table(headings, others, left=2), "",
+        ]  # fmt: skip
+    seconds = [
+        [row, *(f"{cells[row, c][5]:.3g}" if (row, c) in cells else "" for c in columns)]
+        for row in rows
+        if row not in HINDSIGHT
+    ]
+    parts += ["Seconds a permutation on one thread, as many at a time as there are cores.", ""]
+    parts += [markdown_table(["", *columns], seconds, left=1), ""]
+    parts += [f"![{path.stem}]({path.name})\n" for path in drawn]
+    return "\n".join(parts)

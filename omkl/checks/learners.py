@@ -1,0 +1,585 @@
+"""The conformance suite: what every algorithm passes.
+
+>>> from omkl.checks import learners
+>>> learners.run("raker")
+
+``cases(name)`` yields every check for an algorithm, so a test session can show
+them one by one. A module may declare ``EXPECTED_FAILURES = {check: reason}``;
+a declared check that passes is a failure too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl import algorithms
+from omkl.core import hyperparameters, jit, node_sampler, protocol, schedule
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
+from omkl.core.protocol import Algorithm
+from omkl.core.representations.random_features import RandomFeatures, features_of
+
+SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
+DICTIONARY = tuple(
+    [Kernel("gaussian", b) for b in (0.05, 0.3, 1.0, 5.0)]
+    + [Kernel("laplacian", b) for b in (0.5, 3.0)]
+)
+WIDE = tuple(
+    Kernel(family, 10.0**b)
+    for family in ("gaussian", "laplacian")
+    for b in (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
+)
+INPUTS, FEATURES, ROUNDS = 3, 8, 400
+# With these every kernel is evaluated and predicts, and every label is asked for.
+FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0, "rate": 1.0}
+
+
+class Check(NamedTuple):
+    name: str
+    function: Callable[[Case], None]
+    expected_failure: str | None
+
+
+class Case:
+    """An algorithm with the settings of its YAML, cut to a small dictionary."""
+
+    def __init__(self, name: str, settings: dict[str, Any]) -> None:
+        self.name = name
+        self.settings = settings
+        self.algorithm: Algorithm = algorithms.load(name)
+        self.module = sys.modules[self.algorithm.module]
+
+    def params(self, N: int = len(DICTIONARY), T: int = ROUNDS, **changes: Any) -> Any:
+        """Params with every field that may not exceed N cut to half of it.
+
+        Changes of parameters that the algorithm lacks are left out.
+        """
+        given = dict(self.settings)
+        for field in ("M", "rank"):
+            if field in given:
+                given[field] = min(given[field], max(1, N // 2))
+        given |= {k: v for k, v in changes.items() if k in given}
+        return hyperparameters.build(self.algorithm.Params, given, T, {"N": N, "D": FEATURES})
+
+    @property
+    def classifies(self) -> bool:
+        return self.algorithm.task == "classification"
+
+    def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
+        """X (T, 3) and y (T,): the targets of ``stream``, or which side of 0.5 they are on."""
+        X, y = stream(T)
+        return X, np.where(y > 0.5, 1.0, -1.0) if self.classifies else y
+
+    def learner(
+        self,
+        seed: int = 0,
+        dictionary: tuple[Kernel, ...] = DICTIONARY,
+        d: int = INPUTS,
+        model: Any = None,
+        T: int = ROUNDS,
+        precision: str = "float64",
+        **changes: Any,
+    ) -> Learner:
+        built = self.params(len(dictionary), T, **changes)
+        return Learner(
+            self.algorithm, built, dictionary, d, FEATURES, seed, model, precision=precision
+        )
+
+
+class Skip(Exception):
+    """The check does not apply; the text says why."""
+
+
+def stream(T: int = ROUNDS, d: int = INPUTS, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """X (T, d) in the unit ball and y (T,) in [0, 1], a smooth function of x."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(T, d)) / np.sqrt(d)
+    y = 0.5 + 0.4 * np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, -1])
+    return X, y
+
+
+def default_settings(name: str) -> dict[str, Any]:
+    """The parameters in ``conf/algorithm/<name>.yaml``."""
+    from omegaconf import OmegaConf
+
+    from omkl.conf import conf_folder
+
+    path = conf_folder() / "algorithm" / f"{name}.yaml"
+    content = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(content, dict)
+    return {str(k): v for k, v in content.items() if k != "name"}
+
+
+# --- the checks ---------------------------------------------------------------------------------
+
+
+def check_interface(case: Case) -> None:
+    """Docstring sections, every parameter explained, YAML keys are the Params fields."""
+    text = inspect.getdoc(case.module) or ""
+    missing = [s for s in SECTIONS if not any(x.startswith(s) for x in text.splitlines())]
+    assert not missing, f"the docstring lacks {missing}"
+    symbols = text[text.index("\nSymbols") : text.index("\nCost")]
+    fields = case.algorithm.Params._fields  # type: ignore[attr-defined]
+    missing = unexplained(fields, symbols)
+    assert not missing, f"Symbols does not explain {missing}"
+    assert set(case.settings) == set(fields), "the YAML's keys are not the fields of Params"
+    state = case.learner().state
+    assert isinstance(state, tuple) and "model" in state._fields  # type: ignore[attr-defined]
+
+
+def unexplained(fields: Iterable[str], symbols: str) -> list[str]:
+    """The fields that are no word of the text: "M" is none of "OMKL"."""
+    words = set(re.findall(r"\w+", symbols))
+    return [field for field in fields if field not in words]
+
+
+def check_predict_is_pure(case: Case) -> None:
+    """``predict`` changes neither state nor round, and repeats itself."""
+    learner = case.learner()
+    X, y = case.stream()
+    learner.partial_fit(X[:50], y[:50])
+    rnd, t = learner._round, learner.t + 1
+    protocol.select(learner.params, learner.state, t, learner.rng, rnd)
+    protocol.evaluate(learner.state.model, X[50], rnd)
+    before = pickle.dumps((learner.state, rnd))
+    first = protocol.predict(learner.params, learner.state, t, rnd)
+    second = protocol.predict(learner.params, learner.state, t, rnd)
+    assert first == second
+    assert pickle.dumps((learner.state, rnd)) == before
+
+
+def check_every_kernel(case: Case) -> None:
+    """A learner that says so evaluates all kernels in their order, whatever it has seen."""
+    if case.algorithm.exact or case.algorithm.represent:
+        raise Skip("exact kernels: nothing is computed ahead by kernel")
+    X, y = case.stream()
+    learner = case.learner()
+    if not case.algorithm.every_kernel:
+        learner.partial_fit(X, y)
+        assert learner.used.min() < len(y), "register it with every_kernel=True"
+        return
+
+    def look(rnd: protocol.Round) -> Callable[[], None]:
+        np.testing.assert_array_equal(rnd.evaluate[: rnd.n[0]], np.arange(len(rnd.f)))
+        return lambda: None
+
+    play(learner, X, y, look)
+
+
+def check_precision(case: Case) -> None:
+    """Single precision is honoured by learners on random features and refused by the others."""
+    X, y = case.stream()
+    double = case.learner()
+    if not isinstance(double.state.model, RandomFeatures):
+        for precision in ("float32", "float16"):
+            try:
+                case.learner(precision=precision)
+            except ValueError as error:
+                assert f"precision={precision}" in str(error).replace("'", "")
+            else:
+                raise AssertionError(f"precision={precision} is accepted and ignored")
+        return
+    double.partial_fit(X[:50], y[:50])
+    model = double.state.model
+
+    def outputs(precision: str) -> np.ndarray:
+        rnd = case.learner(model=model, precision=precision)._round
+        rnd.n[0] = len(rnd.f)
+        rnd.evaluate[:] = np.arange(len(rnd.f))
+        protocol.evaluate(model, X[50], rnd)
+        return rnd.f.copy()
+
+    moved = np.abs(outputs("float32") - outputs("float64")).max()
+    assert 0.0 < moved < 1e-6, f"float32 moves an output by {moved}"
+
+
+def check_bounded_memory(case: Case) -> None:
+    """The state takes as much room after 1,000 rounds as after 10."""
+    X, y = case.stream(1000)
+    learner = case.learner(T=1000)
+    learner.partial_fit(X[:10], y[:10])
+    early = len(pickle.dumps(learner.state))
+    learner.partial_fit(X[10:], y[10:])
+    assert len(pickle.dumps(learner.state)) == early
+
+
+def check_no_second_compilation(case: Case) -> None:
+    """Another dictionary, dimension, seed or setting needs no new machine code."""
+    X, y = case.stream()
+    case.learner().partial_fit(X, y)
+    before = jit.n_specialisations(protocol.run_block)
+    case.learner(seed=3, lam=0.1).partial_fit(X[:7], y[:7])
+    case.learner(dictionary=DICTIONARY[:2], d=1).partial_fit(X[:, :1], y)
+    assert jit.n_specialisations(protocol.run_block) == before
+
+
+def check_pickle_and_resume(case: Case) -> None:
+    """Pickled in mid-stream and resumed: the same bits."""
+    X, y = case.stream()
+    whole = case.learner().partial_fit(X, y).y_hat
+    learner = case.learner()
+    head = learner.partial_fit(X[:333], y[:333]).y_hat
+    learner = pickle.loads(pickle.dumps(learner))
+    tail = learner.partial_fit(X[333:], y[333:]).y_hat
+    np.testing.assert_array_equal(np.concatenate([head, tail]), whole)
+
+
+def check_blocks(case: Case) -> None:
+    """Blocks of 1, 7 and T rounds: the same bits."""
+    X, y = case.stream()
+    whole = case.learner().partial_fit(X, y).y_hat
+    for size in (1, 7):
+        learner = case.learner()
+        parts = [
+            learner.partial_fit(X[s : s + size], y[s : s + size]).y_hat
+            for s in range(0, len(y), size)
+        ]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def check_threads(case: Case) -> None:
+    """Eight seeds on 8 threads and on 1: the same bits."""
+    X, y = case.stream()
+
+    def one(seed: int) -> np.ndarray:
+        return case.learner(seed).partial_fit(X, y).y_hat
+
+    alone = [one(seed) for seed in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for a, b in zip(alone, pool.map(one, range(8)), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def check_python_equals_compiled(case: Case) -> None:
+    """The three steps as plain Python: the same numbers to 1e-12."""
+    X, y = case.stream()
+    compiled = case.learner().partial_fit(X, y).y_hat
+    plain = play(case.learner(), X, y)
+    np.testing.assert_allclose(plain, compiled, rtol=0, atol=1e-12)
+
+
+def check_causality(case: Case) -> None:
+    """Other labels from round s on never change a prediction up to round s."""
+    X, y = case.stream()
+    first = case.learner().partial_fit(X, y).y_hat
+    for s in (0, 1, 57, 399):
+        other = y.copy()
+        other[s:] = -other[s:] if case.classifies else 1.0 - other[s:]
+        np.testing.assert_array_equal(
+            case.learner().partial_fit(X, other).y_hat[: s + 1], first[: s + 1]
+        )
+
+
+def check_honesty(case: Case) -> None:
+    """Kernels that were not selected, and labels not asked for, are really not used.
+
+    In every round the frequencies of all other kernels are NaN while the round
+    lasts, and their theta must come out of it as it went in.
+    """
+    if case.algorithm.exact or case.algorithm.represent:
+        raise Skip("evaluates all kernels: there are no others")
+    X, y = case.stream()
+    reference = play(case.learner(), X, y)
+    learner = case.learner()
+
+    def poison(rnd: protocol.Round) -> Callable[[], None]:
+        model = learner.state.model
+        others = np.ones(len(rnd.f), dtype=bool)
+        others[rnd.evaluate[: rnd.n[0]]] = False
+        omega, theta = model.omega[others].copy(), model.theta[others].copy()
+        model.omega[others] = np.nan
+
+        def restore() -> None:
+            assert np.all(np.isnan(rnd.f[others]))
+            np.testing.assert_array_equal(model.theta[others], theta)
+            model.omega[others] = omega
+
+        return restore
+
+    np.testing.assert_array_equal(play(learner, X, y, poison), reference)
+
+
+def check_labels_not_asked_for(case: Case) -> None:
+    """Labels that were not asked for may be anything: the same bits."""
+    X, y = case.stream()
+    first = case.learner().partial_fit(X, y)
+    if first.asked.all():
+        raise Skip("asks for every label")
+    other = np.where(first.asked, y, np.nan)
+    second = case.learner().partial_fit(X, other)
+    np.testing.assert_array_equal(second.y_hat, first.y_hat)
+    np.testing.assert_array_equal(second.asked, first.asked)
+
+
+def check_selection(case: Case) -> None:
+    """Selected kernels are distinct, in range, and those combined are among the evaluated."""
+    X, y = case.stream()
+    learner = case.learner()
+
+    def inspect_round(rnd: protocol.Round) -> Callable[[], None]:
+        chosen = rnd.evaluate[: rnd.n[0]].tolist()
+        combined = rnd.combine[: rnd.n[1]].tolist()
+        assert 1 <= len(combined) <= len(chosen) <= len(rnd.f)
+        assert len(set(chosen)) == len(chosen)
+        assert set(combined) <= set(chosen) <= set(range(len(rnd.f)))
+        return lambda: None
+
+    play(learner, X, y, inspect_round)
+
+
+def check_importance_weights(case: Case) -> None:
+    """1 / q_i is an unbiased weight: the mean of [i was evaluated] / q_i is 1."""
+    learner = case.learner()
+    if "q" not in learner.state._fields:
+        raise Skip("evaluates all kernels: there are no importance weights")
+    state, n, N = learner.state, 20_000, len(DICTIONARY)
+    for field in ("log_w", "log_u"):  # uneven, or a wrong share would not show
+        if field in state._fields:
+            getattr(state, field)[:] = -0.3 * np.arange(N)
+    if "trees" in state._fields:
+        node_sampler.stale(state.trees)
+    weight = np.zeros((n, N))
+    for k in range(n):
+        protocol.select(learner.params, state, 41, learner.rng, learner._round)
+        chosen = learner._round.evaluate[: learner._round.n[0]]
+        weight[k, chosen] = 1.0 / state.q[chosen]
+    error = np.abs(weight.mean(axis=0) - 1.0)
+    assert np.all(error < 5.0 * weight.std(axis=0) / np.sqrt(n) + 1e-9), error
+
+
+def check_extreme_losses(case: Case) -> None:
+    """100,000 rounds of labels that jump between 0 and 1 at random stay finite."""
+    rng = np.random.default_rng(5)
+    T = 5_000 if case.algorithm.exact else 100_000  # a growing support takes T^2 time
+    X = rng.uniform(-1.0, 1.0, size=(T, INPUTS)) / np.sqrt(INPUTS)
+    y = rng.integers(0, 2, size=T).astype(float)
+    if case.classifies:
+        y = 2.0 * y - 1.0
+    learner = case.learner(T=T)
+    y_hat = learner.partial_fit(X, y).y_hat
+    assert np.all(np.isfinite(y_hat))
+    assert all(np.all(np.isfinite(getattr(learner.state, f))) for f in ("log_w",))
+
+
+def check_degenerate(case: Case) -> None:
+    """One input, one kernel, one round, constant x, x = 0: finite predictions."""
+    X, y = case.stream()
+    one = (Kernel("gaussian", 1.0),)
+    for learner, inputs in (
+        (case.learner(d=1), X[:, :1]),
+        (case.learner(dictionary=one), X),
+        (case.learner(), np.ones_like(X) / 2.0),
+        (case.learner(), np.zeros_like(X)),
+    ):
+        assert np.all(np.isfinite(learner.partial_fit(inputs, y).y_hat))
+    first = case.learner().partial_fit(X[:1], y[:1]).y_hat
+    assert first.shape == (1,) and first[0] == 0.0  # nothing is known before the first label
+
+
+def check_permutation(case: Case) -> None:
+    """The order of the dictionary does not matter."""
+    X, y = case.stream()
+    order = np.array([3, 0, 5, 1, 4, 2])
+    if "drawn" in case.learner().state._fields:
+        raise Skip("draws who learns: another order is another draw")
+    reference = case.learner(**FULL)
+    y_hat = reference.partial_fit(X, y).y_hat
+    if reference.used.min() < len(y):
+        raise Skip("draws single kernels: another order is another draw")
+    shuffled = tuple(DICTIONARY[i] for i in order)
+    model = None
+    representation = case.algorithm.exact or case.algorithm.represent
+    if not representation:  # the same features, in the other order
+        fresh = case.learner(**FULL).state.model
+        model = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
+    other = case.learner(dictionary=shuffled, model=model, **FULL)
+    np.testing.assert_allclose(other.partial_fit(X, y).y_hat, y_hat, rtol=0, atol=1e-10)
+
+
+def check_permuted_graph(case: Case) -> None:
+    """With a feedback graph the order of the dictionary does not matter either.
+
+    Nothing is drawn: the node of the largest u is taken from the first round on, no two nodes
+    tie, and xi is too small for the dominating set, whose ties go to the smallest index, to count.
+    In 8 inputs the integrals of the kernels are 30 orders of magnitude apart.
+    """
+    if "explore" not in case.settings:
+        raise Skip("there is no graph, or it never stops drawing")
+    d, N = 8, len(WIDE)
+    X, y = stream(200, d)
+    order = np.random.default_rng(2).permutation(N)
+    settings: dict[str, Any] = {"explore": 0, "xi": 1e-13, "M": 4, "rank": 3}
+
+    def predictions(dictionary: tuple[Kernel, ...], model: Any, log_u: np.ndarray) -> np.ndarray:
+        learner = case.learner(dictionary=dictionary, d=d, model=model, **settings)
+        learner.state.log_u[:] = log_u
+        return learner.partial_fit(X, y).y_hat
+
+    fresh = case.learner(dictionary=WIDE, d=d, **settings).state.model
+    permuted = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
+    log_u = -1e-3 * np.arange(N)
+    first = predictions(WIDE, pickle.loads(pickle.dumps(fresh)), log_u)
+    second = predictions(tuple(WIDE[i] for i in order), permuted, log_u[order])
+    np.testing.assert_allclose(second, first, rtol=0, atol=1e-9)
+
+
+def check_one_kernel(case: Case) -> None:
+    """With one kernel every regressor is online gradient descent, every classifier a Perceptron."""
+    X, y = case.stream()
+    if case.classifies:
+        return _is_a_perceptron(case, X, y)
+    one = (Kernel("gaussian", 0.5),)
+    learner = case.learner(dictionary=one, **(FULL | {"M": 1}))
+    if case.algorithm.exact:
+        if tuple(case.algorithm.kernels(learner.params, one)) != one:
+            raise Skip("its only kernel is its own")
+        rbf = Case("rbf", {"eta": case.settings["eta"], "bandwidth": 2.0 * one[0].bandwidth})
+        expected = rbf.learner().partial_fit(X, y).y_hat
+        np.testing.assert_allclose(learner.partial_fit(X, y).y_hat, expected, rtol=0, atol=1e-12)
+        return
+    omega = learner.state.model.omega[0].copy()
+    z = features_of(omega, X)
+    theta = np.zeros(z.shape[1])
+    expected = np.empty(len(y))
+    for s in range(len(y)):
+        eta = schedule.at(learner.params.eta, s + 1)
+        expected[s] = z[s] @ theta
+        gradient = 2.0 * (expected[s] - y[s]) * z[s] + 2.0 * learner.params.lam * theta
+        theta -= eta * gradient
+    np.testing.assert_allclose(learner.partial_fit(X, y).y_hat, expected, rtol=0, atol=1e-11)
+
+
+def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
+    """The kernel Perceptron, by its Gram matrix; a norm that is not reached is no limit."""
+    one = (Kernel("gaussian", 0.5),)
+    learner = case.learner(dictionary=one, R=1e9, budget=len(y))
+    K = one[0].gram(X, X)
+    if isinstance(learner.state.model, RandomFeatures):
+        z = features_of(learner.state.model.omega[0].copy(), X)
+        K = z @ z.T
+    alpha, expected = np.zeros(len(y)), np.empty(len(y))
+    for s in range(len(y)):
+        expected[s] = np.sign(K[s] @ alpha)
+        alpha[s] = y[s] if y[s] * expected[s] <= 0.0 else 0.0
+    y_hat = learner.partial_fit(X, y).y_hat
+    np.testing.assert_array_equal(np.sign(y_hat), expected)
+    assert learner.state.updates[0] == np.count_nonzero(alpha)
+
+
+def check_draws(case: Case) -> None:
+    """Which classifiers may learn is drawn with the probabilities that the state states."""
+    learner = case.learner()
+    if not case.classifies or "drawn" not in learner.state._fields:
+        raise Skip("draws nobody")
+    state, n, N = learner.state, 20_000, len(DICTIONARY)
+    state.log_w[:] = -0.3 * np.arange(N)  # uneven, or a wrong share would not show
+    counts = np.zeros(N)
+    for _ in range(n):
+        protocol.select(learner.params, state, 41, learner.rng, learner._round)
+        if len(state.drawn) == 1:
+            counts[state.drawn[0]] += 1
+        else:
+            counts += state.drawn
+    error = np.abs(counts / n - state.p)
+    assert np.all(error < 5.0 * np.sqrt(state.p * (1.0 - state.p) / n) + 1e-12), error
+    q = np.exp(state.log_w) / np.exp(state.log_w).sum()
+    delta, floor = learner.params.delta, 1.0 / N if len(state.drawn) == 1 else 1.0
+    np.testing.assert_allclose(state.p, (1.0 - delta) * q + delta * floor, rtol=1e-12)
+
+
+def check_complete_graph(case: Case) -> None:
+    """Where every node sees every kernel and every label, a learner is the passive one, Raker."""
+    if case.algorithm.exact or case.classifies:
+        raise Skip("there is no graph")
+    X, y = case.stream()
+    learner = case.learner(**FULL)
+    y_hat = learner.partial_fit(X, y).y_hat
+    if learner.used.min() < len(y):
+        raise Skip("draws with replacement: no setting makes it evaluate every kernel")
+    raker = Case("raker", default_settings("raker") | {"lam": case.settings["lam"]})
+    np.testing.assert_allclose(
+        y_hat, raker.learner(eta=case.settings["eta"]).partial_fit(X, y).y_hat, atol=1e-10
+    )
+
+
+def check_learns(case: Case) -> None:
+    """On a realisable stream the last third is predicted much better than by the mean."""
+    X, y = case.stream(6000)
+    y_hat = case.learner(T=6000).partial_fit(X, y).y_hat
+    last = slice(4000, 6000)
+    if case.classifies:
+        rarer = min(np.mean(y[last] > 0.0), np.mean(y[last] < 0.0))
+        assert np.mean(y_hat[last] * y[last] <= 0.0) < 0.5 * rarer
+        return
+    assert np.mean((y_hat[last] - y[last]) ** 2) < 0.5 * np.var(y[last])
+
+
+def play(
+    learner: Learner,
+    X: np.ndarray,
+    y: np.ndarray,
+    spy: Callable[[protocol.Round], Callable[[], None]] | None = None,
+) -> np.ndarray:
+    """The engine's loop in plain Python; ``spy(round)`` is called after every selection.
+
+    What it returns is called when the round is over.
+    """
+    y_hat = np.empty(len(y))
+    for s in range(len(y)):
+        learner.t += 1
+        rnd = learner._round
+        learner.take_sums_ahead(X[s : s + 1])
+        parameters, state, t = learner.params, learner.state, learner.t
+        protocol.select(parameters, state, t, learner.rng, rnd)
+        after = spy(rnd) if spy else None
+        protocol.evaluate(state.model, X[s], rnd)
+        y_hat[s], asked = protocol.predict(parameters, state, t, rnd)
+        protocol.update(parameters, state, t, y[s] if asked else np.nan, rnd)
+        if after:
+            after()
+    return y_hat
+
+
+CHECKS: dict[str, Callable[[Case], None]] = {
+    name.removeprefix("check_"): function
+    for name, function in list(globals().items())
+    if name.startswith("check_")
+}
+
+
+def cases(name: str) -> Iterator[Check]:
+    """Every check for the algorithm of that name."""
+    module = sys.modules[algorithms.load(name).module]
+    declared: dict[str, str] = getattr(module, "EXPECTED_FAILURES", {})
+    unknown = set(declared) - set(CHECKS)
+    if unknown:
+        raise ValueError(f"{name} declares failures of checks that do not exist: {unknown}")
+    for check, function in CHECKS.items():
+        yield Check(check, function, declared.get(check))
+
+
+def run(name: str, settings: dict[str, Any] | None = None) -> None:
+    """All checks for one algorithm; AssertionError names the first that fails."""
+    case = Case(name, default_settings(name) if settings is None else settings)
+    for check in cases(name):
+        try:
+            check.function(case)
+        except Skip:
+            continue
+        except Exception as error:
+            if check.expected_failure is None:
+                raise AssertionError(f"{name} fails {check.name}: {error}") from error
+            continue
+        if check.expected_failure is not None:
+            raise AssertionError(f"{name} passes {check.name}, declared to fail")
+
+
+__all__ = ["CHECKS", "Case", "Check", "Skip", "cases", "default_settings", "play", "run"]

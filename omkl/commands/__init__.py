@@ -1,0 +1,1 @@
+"""The commands of the shell: they parse, call and print."""

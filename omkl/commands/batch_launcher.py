@@ -1,0 +1,303 @@
+"""``launcher=batch``: a sweep of many small jobs, composed cheaply, in a few processes.
+
+Hydra's basic launcher composes every job twice, at 60 to 150 ms each time. Here the
+YAML files are put together once for each set of choices (``algorithm=gf dataset=naval``)
+and the values (``algorithm.eta=0.1``) are set in a copy, by Hydra's own function. Jobs then go
+to worker processes that stay, so that imports, compiled code, data and comparators
+are there from the second job on. Each worker has one core, or ``threads`` of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing
+import os
+import pickle
+import signal
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf.errors import InterpolationResolutionError
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+    from hydra.types import HydraContext
+
+    from omkl.commands import sweep
+
+
+# --- composing ------------------------------------------------------------------------------------
+
+
+class Composer(ConfigLoaderImpl):
+    """Hydra's loader of configurations, with the same results for the jobs of one sweep."""
+
+    def __init__(self, loader: ConfigLoaderImpl) -> None:
+        self.__dict__.update(loader.__dict__)
+        self._bases: dict[tuple[str, ...], bytes] = {}
+        self._repository: Any = None
+
+    def load_sweep_config(
+        self, master_config: DictConfig, sweep_overrides: Sequence[str]
+    ) -> DictConfig:
+        """A job's configuration; equal to Hydra's, its errors too."""
+        overrides = [_parsed(text) for text in sweep_overrides]
+        config = self._composed(master_config, overrides)
+        hydra = config.hydra
+        hydra.overrides.task = list(sweep_overrides)
+        settings = hydra.job.config.override_dirname
+        hydra.job.override_dirname = get_overrides_dirname(
+            overrides=overrides,
+            kv_sep=settings.kv_sep,
+            item_sep=settings.item_sep,
+            exclude_keys=settings.exclude_keys,
+        )
+        return config
+
+    def _composed(self, master: DictConfig, overrides: Sequence[Override]) -> DictConfig:
+        self.validate_sweep_overrides_legal(
+            overrides=list(overrides), run_mode=RunMode.RUN, from_shell=True
+        )
+        choices: list[Override] = []
+        values: list[Override] = []
+        for override in overrides:
+            (choices if self._chooses(master, override) else values).append(override)
+        texts = tuple(str(o.input_line) for o in choices)
+        if texts not in self._bases:
+            self._bases[texts] = pickle.dumps(super().load_sweep_config(master, list(texts)))
+        config = pickle.loads(self._bases[texts])  # a sixth of the time of copy.deepcopy
+        ConfigLoaderImpl._apply_overrides_to_config(values, config)
+        OmegaConf.copy_cache(from_config=master, to_config=config)
+        return config
+
+    def _chooses(self, master: DictConfig, override: Override) -> bool:
+        """Whether an override has a say in which YAML files are taken (Hydra's own rule)."""
+        if self._repository is None:
+            given = OmegaConf.to_container(master.hydra.overrides.hydra)
+            assert isinstance(given, list)
+            _, self._repository = self._parse_overrides_and_create_caching_repo(
+                master.hydra.job.config_name, [str(text) for text in given]
+            )
+        key = override.key_or_group
+        return self._repository.group_exists(key) and not isinstance(override.value(), dict)
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(text: str) -> Override:
+    return OverridesParser.create().parse_override(text)
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+class Batch:
+    """The launcher: jobs are composed here and run by workers, in order as far as they are free."""
+
+    def __init__(self, context: HydraContext, config: DictConfig, n_workers: int | None) -> None:
+        from omkl.experiment.threads import default_threads
+
+        # The sweeper composes every job, to find mistakes early: it shall be quick about it too.
+        assert isinstance(context.config_loader, ConfigLoaderImpl)
+        context.config_loader = self.composer = Composer(context.config_loader)
+        self.config = config
+        threads = config.threads if isinstance(config.threads, int) else 1
+        most = max(1, default_threads() // max(1, threads))
+        if isinstance(n_workers, bool) or not isinstance(n_workers, int | None):
+            n_workers = 0
+        if n_workers is not None and n_workers < 1:
+            raise HydraException("launcher.workers is null or a whole number of at least 1")
+        environment = {str(k): str(v) for k, v in config.hydra.job.env_set.items()}
+        environment["OMKL_THREADS"] = str(threads)
+        self.workers = Workers(n_workers or most, environment)
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        from omkl.commands import command_line
+
+        Path(str(self.config.hydra.sweep.dir)).mkdir(parents=True, exist_ok=True)
+        with contextlib.closing(
+            self.workers.run(self._tasks(job_overrides, initial_job_idx))
+        ) as ended:
+            for task, (text, failed) in ended:
+                print(text, flush=True)
+                if failed and task.config["fail_fast"]:
+                    raise SystemExit(command_line.EXIT_FAILED)
+        return [
+            JobReturn(overrides=overrides, status=JobStatus.COMPLETED)
+            for overrides in job_overrides
+        ]
+
+    def _tasks(self, jobs: Sequence[Sequence[str]], first: int) -> Iterator[sweep.Task]:
+        from omkl.commands import sweep
+
+        folder = os.path.abspath(str(self.config.hydra.sweep.dir))
+        for number, overrides in enumerate(jobs, start=first):
+            config = self.composer.load_sweep_config(self.config, overrides)
+            task = sweep.Sweep.task(_plain(config, overrides, number, folder), folder, number)
+            if task is not None:
+                yield task
+
+
+def _plain(
+    config: DictConfig, overrides: Sequence[str], number: int, folder: str
+) -> dict[str, Any]:
+    """The job's own part of a configuration, resolved."""
+    from omkl.commands import run as run_command
+
+    with open_dict(config):
+        hydra = config.pop("hydra")
+    try:
+        return run_command.configuration(config, overrides)
+    except InterpolationResolutionError:  # something may name ${hydra:...}: as dear as in Hydra
+        hydra.job.num, hydra.job.id = number, str(number)
+        with read_write(hydra), open_dict(hydra):
+            hydra.runtime.output_dir = folder
+        state = HydraConfig.instance()
+        before = state.cfg
+        state.set_config(OmegaConf.create({"hydra": hydra}))
+        try:
+            return run_command.configuration(config, overrides)
+        finally:
+            state.cfg = before
+
+
+READY = None  # what a worker says first
+
+
+class Worker(NamedTuple):
+    process: BaseProcess
+    connection: Connection
+    tasks: deque[sweep.Task]  # given to it and not yet answered, the first under way
+
+
+class Workers:
+    """Processes that run tasks until they are told to end.
+
+    They are started when this is made, so that their imports do not have to be waited for.
+    A worker that dies fails its task alone; another takes its place.
+    """
+
+    _AHEAD = 2  # tasks that a worker holds, so that it never waits for the next
+
+    def __init__(self, n: int, environment: Mapping[str, str]) -> None:
+        self._environment = dict(environment)
+        self._ready: set[int | None] = set()
+        self._workers = [self._start() for _ in range(n)]
+
+    def _start(self) -> Worker:
+        # Not forked: a fork of a process with threads may hang (and NumPy has some).
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, self._environment), daemon=True)
+        process.start()
+        theirs.close()
+        return Worker(process, ours, deque())
+
+    def run(self, tasks: Iterator[sweep.Task]) -> Generator[tuple[sweep.Task, tuple[str, bool]]]:
+        """Yields each task and its answer, as they come. Closed early, it ends what runs."""
+        finished = False
+        try:
+            while True:
+                for worker in self._workers:
+                    while len(worker.tasks) < self._AHEAD and (task := next(tasks, None)):
+                        self._give(worker, task)
+                at_work = [worker for worker in self._workers if worker.tasks]
+                if not at_work:
+                    break
+                ready = wait([worker.connection for worker in at_work])
+                for worker in at_work:
+                    if worker.connection in ready and (answer := self._answer(worker)):
+                        yield answer
+            finished = True
+        finally:
+            if not finished:
+                self.end()
+
+    def _give(self, worker: Worker, task: sweep.Task) -> None:
+        worker.tasks.append(task)
+        with contextlib.suppress(OSError):  # dead: its answer tells
+            worker.connection.send(task)
+
+    def _answer(self, worker: Worker) -> tuple[sweep.Task, tuple[str, bool]] | None:
+        try:
+            answer = worker.connection.recv()
+        except (EOFError, OSError):
+            if worker.process.pid not in self._ready:
+                worker.process.join()
+                raise RuntimeError("a worker process could not start") from None
+            return self._bury(worker)
+        if answer is READY:
+            self._ready.add(worker.process.pid)
+            return None
+        if isinstance(answer, Exception):
+            raise answer
+        return worker.tasks.popleft(), answer
+
+    def _bury(self, worker: Worker) -> tuple[sweep.Task, tuple[str, bool]]:
+        from omkl.commands import sweep
+        from omkl.experiment import run as runner
+
+        worker.process.join()
+        task = worker.tasks.popleft()
+        code = worker.process.exitcode
+        how = f"by signal {-code}" if code and code < 0 else f"with status {code}"
+        outcome = runner.lost(
+            task.config, f"its process ended {how}; not enough memory is the usual reason"
+        )
+        new = self._start()
+        self._workers[self._workers.index(worker)] = new
+        for left in worker.tasks:
+            self._give(new, left)
+        return task, sweep.Sweep.ended(task, outcome)
+
+    def end(self, patience: float = 10.0) -> None:
+        """End all workers; what one is at work on is given up and leaves nothing behind."""
+        for worker in self._workers:
+            worker.connection.close()
+            if worker.tasks:
+                worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join(patience)
+            worker.process.kill()
+        self._workers = []
+
+
+def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
+    """A worker's life. Ctrl-C reaches all processes of a terminal, and only the first minds."""
+
+    def give_up(signum: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, give_up)
+    os.environ.update(environment)
+    with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
+        from omkl.commands.sweep import Sweep
+        from omkl.experiment.threads import one_thread_each
+        from omkl.runs import folder as run_folder
+
+        run_folder.Syncing.in_background()
+        connection.send(READY)
+        with one_thread_each():
+            while True:
+                task = connection.recv()
+                try:
+                    answer: Any = Sweep.work(task)
+                except Exception as error:  # of the sweep's own files: jobs answer for themselves
+                    answer = error
+                connection.send(answer)
+    run_folder.Syncing.finish()
+    os._exit(0)  # threads that still compute are not waited for

@@ -1,0 +1,375 @@
+"""The arguments of ``omkl-run``: what they name is looked up before Hydra sees them."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import os
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omkl.conf import conf_folder
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+class UsageError(ValueError):
+    """The command line names something that does not exist."""
+
+
+# Launchers of others: the package of each, and our extra that installs it.
+EXTRAS = {
+    "joblib": ("hydra_joblib_launcher", "sweep"),
+    "submitit_local": ("hydra_submitit_launcher", "slurm"),
+    "submitit_slurm": ("hydra_submitit_launcher", "slurm"),
+    "ray": ("hydra_ray_launcher", "ray"),
+}
+
+
+def _spelt_out(text: str) -> str:
+    """``launcher=batch launcher.workers=2`` is short for Hydra's group hydra/launcher."""
+    text = re.sub(r"^launcher(?==)", "hydra/launcher", text)
+    return re.sub(r"^(\+{0,2})launcher(?=\.)", r"\1hydra.launcher", text)
+
+
+def _installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(f"hydra_plugins.{package}") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+class CommandLine:
+    """The arguments of ``omkl-run``: what they name is looked up before Hydra sees them."""
+
+    _WITH_VALUE = (
+        "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp",
+        "--package", "-p", "--cfg", "-c", "--experimental-rerun",
+    )  # fmt: skip
+    _INFORMATION = ("--cfg", "-c", "--info", "-i", "--help", "-h")
+    _ANOTHER_MATTER = (
+        "--shell-completion", "-sc", "--hydra-help", "--version", "--experimental-rerun",
+        "--config-name", "-cn", "--config-path", "-cp",
+    )  # fmt: skip
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.arguments = list(arguments)
+        self.folders = [conf_folder()]
+        self.overrides: list[tuple[int, str]] = []
+        before = ""
+        for number, argument in enumerate(arguments):
+            flag, equals, value = argument.partition("=")
+            if before in self._WITH_VALUE:
+                flag, value = before, argument
+                before = ""
+            elif before in ("--info", "-i") and argument.replace("-", "").isalpha():
+                before = ""  # its value can be left out
+            elif not argument.startswith("-"):
+                self.overrides.append((number, argument))
+                continue
+            else:
+                before = "" if equals else flag
+            if flag in ("--config-dir", "-cd") and value:
+                self.folders.append(Path(value))
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but the YAML files of ``conf`` and these arguments sets anything."""
+        flags = {argument.partition("=")[0] for argument in self.arguments}
+        mode = any("hydra.mode" in argument for argument in self.arguments)
+        return not mode and not flags & {*self._ANOTHER_MATTER} and len(self.folders) == 1
+
+    def checked(self) -> list[str]:
+        """The command line for Hydra. Raises UsageError that lists what exists, and the nearest.
+
+        A parameter that only some of the swept algorithms have is marked ``++``, so
+        that Hydra lets it pass for the others, which run without it.
+        """
+        flags = {argument.partition("=")[0] for argument in self.arguments}
+        if not self.overrides or flags.intersection(self._ANOTHER_MATTER):
+            return self.arguments
+        rewritten = list(self.arguments)
+        parsed = []
+        for number, text in self.overrides:
+            text, override = parse_override(_spelt_out(text))
+            rewritten[number] = text
+            parsed.append((number, text, override))
+            if override.key_or_group == "hydra.searchpath":
+                given = override.value()
+                paths = given if isinstance(given, list) else [given]
+                self.folders += [
+                    Path(str(path).removeprefix("file://"))
+                    for path in paths
+                    if not str(path).startswith("pkg://")
+                ]
+        groups = self.groups()
+        chosen = _defaults(self.folders[0])
+        sweeping = bool(flags & {"-m", "--multirun"})
+        if sweeping and (shown := flags.intersection(self._INFORMATION)):
+            raise UsageError(f"{shown.pop()} is about one run: leave -m out")
+        for _, text, override in parsed:
+            key = override.key_or_group
+            if override.is_delete() and not key.startswith("hydra"):
+                raise UsageError(f"{text}: nothing can be taken out of a run")
+            if key in chosen and not override.is_delete():
+                chosen[key] = values_of(override, groups[key])
+            sweeping = sweeping or (key == "hydra.mode" and str(override.value()) == "MULTIRUN")
+        for _, text, override in parsed:
+            if override.is_sweep_override() and not sweeping:
+                raise UsageError(f"{text} names several values: add -m to run them one by one")
+        rewritten += self._launched(parsed, sweeping)
+        for group, names in chosen.items():
+            for name in names:
+                if name not in groups[group]:
+                    raise UsageError(unknown_name(f"{group}={name}", name, groups[group]))
+                if "name" not in self.fields(group, name):
+                    raise UsageError(f"{group}/{name}.yaml has no key 'name'")
+        others = any(o.key_or_group in groups.keys() - chosen.keys() for _, _, o in parsed)
+        for number, text, override in parsed:
+            key = override.key_or_group
+            if key in groups or key.startswith(("hydra.", "hydra/")) or override.package:
+                continue
+            group, dot, field = key.partition(".")
+            if group in chosen and dot and others:
+                continue  # another group may choose the algorithm: Hydra and the runner judge
+            if group in chosen and dot:
+                rewritten[number] = self._parameter(text, override, group, field, chosen[group])
+            else:
+                self._setting(text, override, chosen)
+        # Hydra wants its own options first.
+        places = [number for number, _, _ in parsed]
+        n = len(self.arguments)
+        options = [text for number, text in enumerate(rewritten[:n]) if number not in places]
+        return [*options, *(rewritten[number] for number in places), *rewritten[n:]]
+
+    def _launched(self, parsed: Sequence[tuple[int, str, Any]], sweeping: bool) -> list[str]:
+        """Look up the launcher; what else it sets, unless that is set already."""
+        chosen = [o.value() for _, _, o in parsed if o.key_or_group == "hydra/launcher"]
+        launcher = str(chosen[-1]) if chosen else "basic"
+        known = ["basic", "batch", *EXTRAS]
+        if launcher not in known and difflib.get_close_matches(launcher, known):
+            raise UsageError(unknown_name(f"launcher={launcher}", launcher, known))
+        if launcher not in known[1:]:
+            return []  # Hydra knows it, or says what there is
+        if not sweeping:
+            raise UsageError(f"launcher={launcher} runs the jobs of a sweep: add -m")
+        if launcher == "batch":
+            given = {override.key_or_group for _, _, override in parsed}
+            quick = {"figures": "false", "tracking": "none"}
+            added = [f"{key}={value}" for key, value in quick.items() if key not in given]
+            if added:
+                print(
+                    f"launcher=batch sets {' '.join(added)}. Later: omkl-report figures, "
+                    "omkl-report rebuild-tracking."
+                )
+            return added
+        package, extra = EXTRAS[launcher]
+        if not _installed(package):
+            raise UsageError(
+                f"launcher={launcher} is not installed: in the checkout, "
+                f"pip install -e '.[{extra}]'"
+            )
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
+        return []
+
+    def _parameter(
+        self, text: str, override: Any, group: str, field: str, names: Sequence[str]
+    ) -> str:
+        """An override of one key of an algorithm, a data set or a dictionary."""
+        have = {name: _flat(self.fields(group, name)) for name in names}
+        # What lies below a list or a number of the YAML is not ours to judge.
+        below = [
+            f for fields in have.values() for f, v in fields.items() if not isinstance(v, dict)
+        ]
+        if any(field.startswith(f"{f}.") for f in below):
+            return text
+        without = [name for name in names if field not in have[name]]
+        if not without:
+            section = have[names[0]][field]
+            if isinstance(section, dict) and not isinstance(override.value(), dict):
+                raise UsageError(_made_of(text, f"{group}.{field}", section))
+            return text
+        elsewhere = [n for n in self.groups()[group] if field in _flat(self.fields(group, n))]
+        if len(without) == len(names):
+            if group == "dataset" and elsewhere and override.type.name != "CHANGE":
+                return text
+            known = list(dict.fromkeys(f"{group}.{f}" for fields in have.values() for f in fields))
+            if not elsewhere:
+                where = f" with {', '.join(names)}"
+                raise UsageError(unknown_name(f"{group}.{field}", f"{group}.{field}", known, where))
+            raise UsageError(
+                f"{', '.join(names)} has no {group}.{field} (but {', '.join(elsewhere)}). "
+                f"There are: {', '.join(known)}."
+            )
+        if group != "algorithm":
+            raise UsageError(f"{', '.join(without)} has no {group}.{field}")
+        print(f"{', '.join(without)} has no {group}.{field} and runs without it.")
+        return text if text.startswith("+") else "++" + text
+
+    def _setting(self, text: str, override: Any, chosen: Mapping[str, Sequence[str]]) -> None:
+        """An override outside the groups."""
+        key = override.key_or_group
+        known = _settings(self.folders[0])
+        if key in known:
+            if isinstance(known[key], dict):
+                raise UsageError(_made_of(text, key, known[key]))
+            if key == "outputs" and {"", "null"}.intersection(values_of(override, [])):
+                raise UsageError(f"{text}: outputs is the folder that results go to")
+            return
+        flat = [name for name, value in known.items() if not isinstance(value, dict)]
+        fields = [
+            f"{g}.{f}" for g, names in chosen.items() for n in names for f in self.fields(g, n)
+        ]
+        raise UsageError(unknown_name(key, key, [*chosen, *flat], hidden=fields))
+
+    def groups(self) -> dict[str, list[str]]:
+        """Names to choose from, by group."""
+        found: dict[str, list[str]] = {}
+        for folder in self.folders:
+            if not folder.is_dir():
+                raise UsageError(f"there is no folder {folder} (--config-dir)")
+            for path in sorted(folder.glob("*/**/*.yaml")):
+                group, _, name = path.relative_to(folder).with_suffix("").as_posix().partition("/")
+                names = found.setdefault(group, [])
+                if name not in names:
+                    names.append(name)
+        found.pop("table", None)  # for omkl-report
+        found.pop("comparison", None)
+        return {k: sorted(v, key=lambda name: ("/" in name, name)) for k, v in found.items()}
+
+    def fields(self, group: str, name: str) -> dict[str, Any]:
+        """Keys of a group's YAML and their values, with those of the YAML that it builds upon."""
+        for folder in self.folders:  # Hydra takes the first as well
+            path = folder / group / f"{name}.yaml"
+            if path.exists():
+                content = _load_yaml(path)
+                merged: dict[str, Any] = {}
+                for base in content.pop("defaults", []):
+                    if isinstance(base, str) and base != "_self_":
+                        merged |= self.fields(group, base)
+                return merged | content
+        return {}
+
+    def help(self) -> str:
+        """The part of ``--help`` that depends on the YAML files."""
+        groups = self.groups()
+        lines = ["Choices (group=name)"]
+        for group, names in groups.items():
+            lines += _hanging(group, ", ".join(names))
+        lines += ["", "Parameters of each algorithm (algorithm.KEY=value) and their defaults"]
+        for name in groups["algorithm"]:
+            fields = {k: v for k, v in self.fields("algorithm", name).items() if k != "name"}
+            lines += _hanging(name, ", ".join(f"{k}={_plain(v)}" for k, v in fields.items()))
+        lines += ["", "Settings (key=value) and their defaults"]
+        text = (self.folders[0] / "config.yaml").read_text(encoding="utf-8")
+        between = text.partition("\n\n")[2].partition("\nhydra:")[0]
+        return "\n".join(lines + textwrap.indent(between.strip(), "  ").splitlines())
+
+
+def _hanging(head: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, 79, initial_indent=f"  {head:9} ", subsequent_indent=" " * 12, break_long_words=False
+    )
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """An override as Hydra reads it; schedules such as 0.1/sqrt(t) need no quotes of their own."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    if "=" not in text and not text.startswith("~"):
+        raise UsageError(f"{text!r} is no setting; write key=value, as in algorithm=gf")
+    parser = OverridesParser.create()
+    try:
+        return text, parser.parse_override(text)
+    except HydraException as error:
+        reason = str(error).splitlines()[0].partition(" expecting")[0]
+    key, _, value = text.partition("=")
+    pieces = value.split(",")
+    if all(_is_schedule(piece) for piece in pieces):
+        quoted = ",".join(f'"{piece}"' for piece in pieces)
+        return f"{key}={quoted}", parser.parse_override(f"{key}={quoted}")
+    raise UsageError(
+        f"cannot read {text!r} ({reason}). Text with brackets, commas or colons goes in quotes "
+        f"of its own, inside those of the shell: '{key}=\"{value}\"'"
+    )
+
+
+def _is_schedule(text: str) -> bool:
+    from omkl.core.hyperparameters import parse_schedule
+
+    try:
+        parse_schedule(text, horizon=1)
+    except ValueError:
+        return False
+    return True
+
+
+def values_of(override: Any, names: Sequence[str]) -> list[str]:
+    """The values of an override, one or those of a sweep; a glob stands for some of ``names``."""
+    value = override.value()
+    if hasattr(value, "filter"):
+        return list(value.filter(list(names)))
+    if override.is_sweep_override():
+        return [str(getattr(v, "text", v)) for v in override.sweep_iterator()]
+    return ["null" if value is None else str(value)]
+
+
+def _load_yaml(path: Path) -> dict[str, Any]:
+    import yaml
+    from omegaconf import OmegaConf
+
+    try:
+        container = OmegaConf.to_container(OmegaConf.load(path))
+    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+    return {str(k): v for k, v in container.items()} if isinstance(container, dict) else {}
+
+
+def _defaults(folder: Path) -> dict[str, list[str]]:
+    """What config.yaml chooses in each of its groups."""
+    items = _load_yaml(folder / "config.yaml")["defaults"]
+    pairs = [pair for item in items if isinstance(item, dict) for pair in item.items()]
+    return {group: [name] for group, name in pairs if not group.startswith("override ")}
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """The settings of config.yaml, flat."""
+    content = _load_yaml(folder / "config.yaml")
+    return _flat({k: v for k, v in content.items() if k not in ("hydra", "defaults")})
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """All keys of nested mappings with their dotted names, those of mappings as well."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat[f"{prefix}{key}"] = value
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+    return flat
+
+
+def _made_of(text: str, key: str, section: Mapping[str, Any]) -> str:
+    inner = ", ".join(f"{key}.{name}" for name in section)
+    return f"{text}: {key} is made of {inner}; set one of these"
+
+
+def unknown_name(
+    shown: str, name: str, known: Sequence[str], where: str = "", hidden: Sequence[str] = ()
+) -> str:
+    """That there is no ``shown``, what is like it (of known and hidden), and what there is."""
+    everything = [*known, *hidden]
+    near = difflib.get_close_matches(name, everything, n=1, cutoff=0.5)
+    # The last word may be right where the group is wrong: "M" for "algorithm.M".
+    near = [k for k in everything if k.rpartition(".")[2] == name.rpartition(".")[2]][:1] or near
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"there is no {shown}{where}.{hint} There are: {', '.join(known)}."

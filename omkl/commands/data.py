@@ -1,0 +1,215 @@
+"""``omkl-data``: what data sets there are, where they lie, and how to get them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from omkl.datasets import catalogue, download
+from omkl.datasets.columns import count_inputs
+from omkl.datasets.stream import DataError
+
+EPILOG = """\
+Files are looked for in OMKL_DATA_DIR (when set), in data/ of the project and in shared/data
+beside it; downloads go to the first of these.
+  OMKL_UCI_URL=URL   a mirror in place of https://archive.ics.uci.edu
+  OMKL_OFFLINE=1     forbid downloads
+
+exit status: 0 all well, 1 something is missing or damaged, 2 wrong usage
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``omkl-data`` with ``argv`` (without the program's name); returns the exit status."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    try:
+        names = getattr(arguments, "names", [])
+        chosen = {name: catalogue.entry(name) for name in names} or catalogue.entries()
+        return int(arguments.act(chosen))
+    except KeyError as error:
+        print(f"omkl-data: {error.args[0]}", file=sys.stderr)
+        return 2
+    except DataError as error:
+        print(f"omkl-data: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("omkl-data: interrupted; nothing half-written was left", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="omkl-data",
+        description="Data sets of omkl: list, describe, fetch, verify.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    listing = commands.add_parser("list", help="all data sets and where their files are")
+    listing.set_defaults(act=_list)
+    describing = commands.add_parser("describe", help="everything about one or more data sets")
+    describing.add_argument("names", nargs="+", metavar="NAME")
+    describing.set_defaults(act=_describe)
+    fetching = commands.add_parser("fetch", help="download the files of data sets")
+    fetching.add_argument("names", nargs="+", metavar="NAME")
+    fetching.set_defaults(act=_fetch)
+    verifying = commands.add_parser(
+        "verify", help="compare the sha256 of every file that is found (or of the named ones)"
+    )
+    verifying.add_argument("names", nargs="*", metavar="NAME")
+    verifying.set_defaults(act=_verify)
+    return parser
+
+
+def _list(entries: Mapping[str, Mapping[str, Any]]) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("name", "rows", "inputs", "target", "where", "licence"):
+        justify: Literal["left", "right"] = "right" if title in ("rows", "inputs") else "left"
+        table.add_column(
+            title,
+            justify=justify,
+            overflow="fold",
+            no_wrap=title == "name",
+            min_width=len("not here (fetch)") if title == "where" else None,
+        )
+    for name, entry in entries.items():
+        table.add_row(
+            name,
+            _or_dash(entry.get("rows")),
+            _or_dash(_n_inputs(entry)),
+            _or_dash(entry.get("target")),
+            _where(entry),
+            _or_dash(entry.get("licence")),
+        )
+    Console().print(table)
+    return 0
+
+
+def _describe(entries: Mapping[str, Mapping[str, Any]]) -> int:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    for number, (name, entry) in enumerate(entries.items()):
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        facts = {"name": name, "title": entry.get("title")}
+        if "file" in entry:
+            facts |= _file_facts(entry)
+        else:
+            facts |= {
+                key: "null" if value is None else value
+                for key, value in entry.items()
+                if key not in facts
+            }
+        facts["notes"] = facts.pop("notes", None)
+        for key, value in facts.items():
+            if value is not None:
+                table.add_row(key, Text(str(value)))
+        if number:
+            Console().print()
+        Console().print(table)
+    return 0
+
+
+def _file_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
+    path = download.locate(entry["file"])
+    steps = [f"{step} {value}" for step, value in (entry.get("prepare") or {}).items()]
+    if entry.get("missing", "error") != "error":
+        steps.append(f"blanks: {entry['missing']}")
+    return {
+        "rows x inputs": f"{_or_dash(entry.get('rows'))} x {_or_dash(_n_inputs(entry))}",
+        "inputs": entry.get("inputs") or "all other numeric columns",
+        "target": entry.get("target"),
+        "preparation": "; ".join(steps) or "none",
+        "file": entry["file"],
+        "found": "nowhere" if path is None else path,
+        "sha256": entry.get("sha256") or "not known",
+        "UCI": entry.get("uci"),
+        "address": download.address(entry),
+        "to get it": f"omkl-data fetch {entry['name']}"
+        if download.downloadable(entry)
+        else entry.get("by_hand"),
+        "licence": entry.get("licence"),
+        "citation": entry.get("citation"),
+        "notes": entry.get("notes"),
+    }
+
+
+def _fetch(entries: Mapping[str, Mapping[str, Any]]) -> int:
+    status = 0
+    for name, entry in entries.items():
+        if "file" not in entry:
+            print(f"{name}: needs no download")
+            continue
+        try:
+            path = download.locate(entry["file"])
+            if path is not None:
+                download.verified(path, entry)
+                print(f"{name}: already there, {path}")
+            else:
+                if download.downloadable(entry):
+                    print(f"{name}: downloading {download.address(entry)}", flush=True)
+                print(f"{name}: wrote {download.fetch(entry).path}")
+        except DataError as error:
+            print(f"omkl-data: {error}", file=sys.stderr)
+            status = 1
+    return status
+
+
+def _verify(entries: Mapping[str, Mapping[str, Any]]) -> int:
+    status = 0
+    seen: set[Path] = set()
+    for name, entry in entries.items():
+        path = download.locate(entry["file"]) if "file" in entry else None
+        if path is None or path in seen:
+            continue
+        seen.add(path)
+        try:
+            found = download.verified(path, entry)
+            judgement = "ok" if entry.get("sha256") else "sha256 not known,"
+            print(f"{judgement} {found.sha256[:12]} {path}")
+        except DataError as error:
+            print(f"omkl-data: {error}", file=sys.stderr)
+            status = 1
+        except OSError as error:
+            print(f"omkl-data: {name}: cannot read {path}: {error.strerror}", file=sys.stderr)
+            status = 1
+    if not seen:
+        print("no data file was found: see omkl-data list")
+    return status
+
+
+def _where(entry: Mapping[str, Any]) -> str:
+    if "file" not in entry:
+        return "your file" if "path" in entry else "made on the fly"
+    path = download.locate(entry["file"])
+    if path is not None:
+        return os.path.relpath(str(path).removesuffix(entry["file"]))
+    return "not here (fetch)" if download.downloadable(entry) else "not here (by hand)"
+
+
+def _n_inputs(entry: Mapping[str, Any]) -> int | None:
+    return entry["inputs"] if "n_centres" in entry else count_inputs(entry.get("inputs"))
+
+
+def _or_dash(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
+
+def data() -> None:
+    """``omkl-data list | describe NAME | fetch NAME... | verify``."""
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,180 @@
+"""``omkl-run``: one job, or with ``-m`` a sweep."""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omkl.commands.command_line import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    CommandLine,
+    UsageError,
+)
+from omkl.commands.sweep import Sweep
+from omkl.conf import conf_folder
+from omkl.experiment.threads import one_thread_each, share_the_machine
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+def run() -> None:
+    """``omkl-run``: one job, or with ``-m`` a sweep."""
+    sys.unraisablehook = _insisting_on_interrupts(sys.unraisablehook)
+    for stream in (sys.stdout, sys.stderr):  # a terminal may lack letters such as ±
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        try:
+            code = _run(sys.argv[1:])
+        except Exception as error:
+            if _was_interrupted(error):
+                raise KeyboardInterrupt from error
+            raise
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        with contextlib.suppress(KeyboardInterrupt):
+            Sweep.finish(interrupted=True)
+        print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
+        sys.stdout.flush()
+        # Threads may be in the middle of a long computation: nothing waits for them.
+        os._exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:  # as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_FAILED
+    sys.exit(code)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether a library has made another error of a Ctrl-C."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _insisting_on_interrupts(otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A Ctrl-C that lands in a callback from C code is lost there: send it again."""
+
+    def hook(unraisable: Any) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            threading.Timer(0.05, _thread.interrupt_main).start()
+        else:
+            otherwise(unraisable)
+
+    return hook
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    own_trace = "HYDRA_FULL_ERROR" in os.environ
+    # Hydra then raises its errors instead of printing them, some of them with tracebacks.
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    import hydra
+    from hydra.errors import HydraException
+
+    from omkl import startup
+
+    try:
+        line = CommandLine(arguments)
+        sys.argv[1:] = line.checked()
+        OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)
+        folder = str(conf_folder())
+        main = hydra.main(version_base="1.3", config_path=folder, config_name="config")(job)
+        once = startup.composing_once() if line.plain else contextlib.nullcontext()
+        try:
+            with once:
+                main()
+        except (Exception, SystemExit):
+            Sweep.finish()
+            raise
+        Sweep.finish()
+    except UsageError as error:
+        print(f"omkl-run: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except (HydraException, OmegaConfBaseException) as error:
+        if own_trace or _was_interrupted(error):
+            raise
+        cause = error.__cause__
+        more = f"\n{cause}" if isinstance(cause, OmegaConfBaseException) else ""
+        print(f"omkl-run: {str(error).strip()}{more}", file=sys.stderr)
+        return EXIT_USAGE
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if own_trace or error.filename is None:
+            raise
+        print(f"omkl-run: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
+        return EXIT_FAILED
+    except SystemExit as error:  # Hydra's own options, and fail_fast
+        return error.code if isinstance(error.code, int) else EXIT_FAILED
+    return EXIT_FAILED if Sweep.failed else _exit_code
+
+
+_exit_code = 0
+
+
+def job(cfg: DictConfig) -> None:
+    """One job of a run or a sweep, called by Hydra."""
+    global _exit_code
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    hydra_config = HydraConfig.get()
+    config = configuration(cfg, hydra_config.overrides.task)
+    from omkl.experiment import run as runner
+    from omkl.experiment import settings
+    from omkl.report import console
+
+    prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions
+    classify = settings.task_in(config) == "classification"
+    if hydra_config.mode != RunMode.MULTIRUN:
+        label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
+        with console.Bar(label, config["seeds"], not prompted, classify) as progress:
+            outcome = runner.run(config, progress)
+        console.print_outcome(outcome, Path(config["outputs"]))
+        _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
+        return
+    # A launcher may run jobs in other processes, whose bars would write over each other.
+    elsewhere = Sweep.folder is None
+    if elsewhere:
+        share_the_machine()
+        Sweep.recall(Path(hydra_config.sweep.dir))
+        if config["fail_fast"] and Sweep.has_failed(Path(hydra_config.sweep.dir)):
+            return
+    task = Sweep.task(config, hydra_config.runtime.output_dir, hydra_config.job.num)
+    if task is None:
+        return
+    with (
+        one_thread_each() if elsewhere else contextlib.nullcontext(),
+        console.Bar(task.label, config["seeds"], not (elsewhere or prompted), classify) as progress,
+    ):
+        text, failed = Sweep.work(task, progress)
+    if elsewhere:  # Lines tells it
+        return
+    print(text, flush=True)
+    if failed and config["fail_fast"]:
+        raise SystemExit(EXIT_FAILED)
+
+
+def configuration(cfg: DictConfig, given: Sequence[str]) -> dict[str, Any]:
+    """What a job is made of, from Hydra's configuration and the overrides of the job."""
+    from omegaconf import OmegaConf
+
+    container = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(container, dict)
+    config = {str(k): v for k, v in container.items()}
+    keys = [text.lstrip("+").partition("=")[0] for text in given]
+    if any(key.startswith("kernels.") for key in keys) and "kernels.name" not in keys:
+        config["kernels"]["name"] = "own"
+    return config

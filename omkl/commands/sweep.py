@@ -1,0 +1,254 @@
+"""A sweep: its jobs, their files, and the table that it ends with."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import threading
+from collections.abc import Container, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omkl.commands.command_line import EXTRAS, parse_override, values_of
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from omkl.experiment.run import Outcome
+    from omkl.runs.folder import Run
+
+
+class Task(NamedTuple):
+    """A job of a sweep: how it is called, what it is made of, and its file in the sweep."""
+
+    label: str
+    config: dict[str, Any]
+    place: Path
+
+
+class Sweep:
+    """What happens around a sweep, which ends with one table of all jobs and failures.
+
+    Each job leaves a file of its own in the sweep's folder, so the table is the
+    same under every launcher that shares the file system.
+    """
+
+    folder: Path | None = None
+    outputs = Path()
+    figures = True
+    n_jobs: int | None = None
+    swept: tuple[str, ...] = ()
+    lines: Lines | None = None
+    failed = False
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Called by Hydra, before any job and in this process."""
+        Sweep.folder = Path(config.hydra.sweep.dir)
+        Sweep.outputs = Path(config.outputs)
+        Sweep.figures = config.figures is True
+        texts = [*config.hydra.overrides.task]
+        if params := config.hydra.sweeper.get("params"):
+            texts = [*(f"{key}={value}" for key, value in params.items()), *texts]
+        counts: dict[str, int | None] = {}
+        for text in texts:  # the last of each key counts
+            override = parse_override(text)[1]
+            counts.pop(override.key_or_group, None)
+            if override.is_sweep_override():
+                values = override.value()
+                known = not hasattr(values, "filter") and override.is_discrete_sweep()
+                counts[override.key_or_group] = len(values_of(override, [])) if known else None
+        Sweep.swept = tuple(counts)
+        each = [n for n in counts.values() if n is not None]
+        Sweep.n_jobs = math.prod(each) if len(each) == len(counts) else None
+        with contextlib.suppress(OSError):  # the sweeper meets the same and tells it
+            Sweep.folder.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({"n_jobs": Sweep.n_jobs, "swept": Sweep.swept})
+            (Sweep.folder / "sweep.json").write_text(text, encoding="utf-8")
+        if config.hydra.runtime.choices.get("hydra/launcher") in EXTRAS:
+            Sweep.lines = Lines(Sweep.folder)
+
+    @classmethod
+    def recall(cls, folder: Path) -> None:
+        """In the process of a job: what the process that began the sweep has found."""
+        with contextlib.suppress(OSError, ValueError):
+            facts = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
+            cls.n_jobs, cls.swept = facts["n_jobs"], tuple(facts["swept"])
+
+    def __getattr__(self, name: str) -> Any:
+        """Hydra's other occasions pass without notice."""
+        if name.startswith("on_"):
+            return lambda *args, **kwargs: None
+        raise AttributeError(name)
+
+    @classmethod
+    def label(cls, number: int) -> str:
+        if cls.n_jobs is None:
+            return f"[{number + 1}] "
+        return f"[{number + 1:{len(str(cls.n_jobs))}}/{cls.n_jobs}] "
+
+    @classmethod
+    def settings(cls, config: Mapping[str, Any]) -> str:
+        """What is swept and is neither algorithm nor data set."""
+        pairs = []
+        for key in cls.swept:
+            value: Any = config
+            for part in key.split("."):
+                value = value.get(part) if isinstance(value, Mapping) else None
+            if key not in ("algorithm", "dataset") and value is not None:
+                value = value["name"] if isinstance(value, Mapping) and "name" in value else value
+                pairs.append(f"{key.removeprefix('algorithm.')}={value}")
+        return f" ({', '.join(pairs)})" if pairs else ""
+
+    @classmethod
+    def task(cls, config: dict[str, Any], sweep_folder: str, number: int) -> Task | None:
+        """The job of this configuration; None, and told, if an earlier one has the same."""
+        from omkl.experiment import settings
+
+        config = settings.fit_to_algorithm(config)
+        label = f"{cls.label(number)}{config['algorithm']['name']} on {config['dataset']['name']}"
+        label += cls.settings(config)
+        place = cls.claim(config, sweep_folder, number)
+        if place is None:
+            print(f"{label}: the same as an earlier job", flush=True)
+            return None
+        return Task(label, config, place)
+
+    @staticmethod
+    def work(task: Task, progress: Any = None) -> tuple[str, bool]:
+        """Run a job: the text that tells how it ended, and whether it failed."""
+        from omkl.experiment import run as runner
+
+        return Sweep.ended(task, runner.run(task.config, progress))
+
+    @staticmethod
+    def ended(task: Task, outcome: Outcome) -> tuple[str, bool]:
+        from omkl.report import console
+
+        text = console.line_text(task.label, outcome)
+        Sweep.record(task.place, outcome, text)
+        return text, outcome.status == "failed"
+
+    @staticmethod
+    def has_failed(folder: Path) -> bool:
+        return any(fact["status"] == "failed" for fact, _ in facts_of_jobs(folder))
+
+    @staticmethod
+    def claim(config: Mapping[str, Any], sweep_folder: str, number: int) -> Path | None:
+        """A file for this job, or None if another job of the sweep has the same settings."""
+        from omkl.runs import writing
+
+        place = Path(sweep_folder) / "jobs" / f"{writing.folder_of(config).name}.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(place, "x", encoding="utf-8") as file:
+                json.dump({"number": number, "status": "begun"}, file)
+        except FileExistsError:
+            place.with_suffix(f".{number}").touch()  # the first of them has its place in the table
+            return None
+        return place
+
+    @staticmethod
+    def record(place: Path, outcome: Outcome, text: str) -> None:
+        from omkl.runs import folder as run_folder
+
+        run = outcome.run
+        facts = json.loads(place.read_text(encoding="utf-8"))
+        facts |= {"status": outcome.status, "tracked": outcome.tracked, "text": text}
+        facts["folder"] = os.path.relpath(run.folder, place.parent)
+        if outcome.status == "failed":  # its run folder may not exist, or hold an older result
+            facts |= {"result": run.result, "config": run.config}
+        run_folder.write_atomically(place, json.dumps(facts, indent=2), sync=False)
+
+    @classmethod
+    def finish(cls, interrupted: bool = False) -> None:
+        """Print and write the table, unless there was no sweep; draw the plots."""
+        folder, cls.folder = cls.folder, None
+        if folder is None:
+            return
+        if cls.lines is not None:
+            cls.lines.finish()
+        from rich.console import Console
+
+        from omkl.report import console, sweep_table
+
+        jobs = list(_jobs_of(folder))
+        runs = [run for run, _ in jobs]
+        finished = [run for run in runs if run.complete]
+        if not runs:
+            return
+        if len(finished) < len(runs):
+            cls.failed = True
+        rows, failures = sweep_table.sweep_table(finished), sweep_table.failure_table(runs)
+        print()
+        sweep_table.print_sweep(rows, failures, Console())
+        sweep_table.write_sweep(rows, failures, folder)
+        print(f"\ntable    {folder}/")
+        print("         table.md, table.csv")
+        if cls.figures and not interrupted and len(finished) > 1:
+            from omkl.report import figures
+
+            drawn = figures.comparison(finished, folder)
+            if any(map(figures.saved_labels, finished)):
+                drawn += figures.comparison(finished, folder, "labels", against="labels")
+            drawn += figures.summary(finished, folder) + figures.tradeoff(finished, folder)
+            names = ", ".join(path.name for path in drawn if path.suffix == ".png")
+            print(f"plots    {names} (each as .pdf too)")
+        if any(tracked for _, tracked in jobs):
+            print(console.tracked_text(cls.outputs))
+
+
+class Lines:
+    """Tells the jobs of other processes as they end, from the files that they leave."""
+
+    def __init__(self, sweep: Path) -> None:
+        self.sweep = sweep
+        self.told: set[Path] = set()
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+        self.thread.start()
+
+    def _watch(self) -> None:
+        while not self.over.wait(0.5):
+            self._tell()
+
+    def _tell(self) -> None:
+        for fact, path in facts_of_jobs(self.sweep, self.told):
+            if "text" in fact:
+                self.told.add(path)
+                print(fact["text"], flush=True)
+
+    def finish(self) -> None:
+        self.over.set()
+        self.thread.join()
+        self._tell()
+
+
+def facts_of_jobs(sweep: Path, but: Container[Path] = ()) -> list[tuple[dict[str, Any], Path]]:
+    """What the jobs of a sweep have left, in the order of the jobs."""
+    facts = []
+    others: dict[str, int] = {}
+    for path in sweep.glob("jobs/*"):
+        number = path.suffix.removeprefix(".")
+        if number.isdigit():  # a job with the settings of another
+            others[path.stem] = min(int(number), others.get(path.stem, int(number)))
+        elif path.suffix == ".json" and path not in but:
+            with contextlib.suppress(ValueError):  # just being written
+                facts.append((json.loads(path.read_text(encoding="utf-8")), path))
+    for fact, path in facts:
+        fact["number"] = min(fact["number"], others.get(path.stem, fact["number"]))
+    return sorted(facts, key=lambda pair: pair[0]["number"])
+
+
+def _jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
+    """The runs of the jobs that ended, in the order of the jobs, and whether they are tracked."""
+    from omkl.runs.folder import Run
+
+    for fact, path in facts_of_jobs(sweep):
+        if fact["status"] == "failed":
+            run = Run(path.relative_to(sweep))  # where the traceback is, seen from the table
+            run.__dict__.update(result=fact["result"], config=fact["config"])
+            yield run, False
+        elif fact["status"] != "begun":
+            yield Run(Path(os.path.normpath(path.parent / fact["folder"]))), fact["tracked"]

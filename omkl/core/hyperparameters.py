@@ -1,0 +1,175 @@
+"""Hyper-parameters: from the keys of a YAML file to an algorithm's ``Params``.
+
+The YAML's keys are the fields of ``Params``; a field's annotation says what it
+may hold. So a misspelt key, a wrong type and a value out of range are refused
+before anything runs, and no schema is written twice.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, get_type_hints
+
+from omkl.core.schedule import Schedule
+
+
+class Range(NamedTuple):
+    """Bounds of a number; the letters N (kernels), D (features) and J stand for their values."""
+
+    low: float | str
+    high: float | str = math.inf
+    open_low: bool = False
+    open_high: bool = False
+
+
+class Choice(tuple[str, ...]):
+    """Words of which a setting is one; ``Params`` holds its place among them, an int."""
+
+    def __new__(cls, *words: str) -> Choice:
+        return super().__new__(cls, words)
+
+
+POSITIVE = Annotated[float, Range(0.0, open_low=True)]
+NON_NEGATIVE = Annotated[float, Range(0.0)]
+COUNT = Annotated[int, Range(1)]
+UP_TO_N = Annotated[int, Range(1, "N")]
+FRACTION = Annotated[float, Range(0.0, 1.0, open_low=True, open_high=True)]
+UP_TO_ONE = Annotated[float, Range(0.0, 1.0, open_low=True)]
+# NaN stands for the text "theorem": the value that the paper's theorem asks for.
+STEP_OF_THEOREM = Annotated[float, Range(0.0, open_low=True), "theorem"]
+RATE = Annotated[Schedule, Range(0.0, 1.0, open_low=True, open_high=True)]
+
+_UNSIGNED = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = rf"[-+]?{_UNSIGNED}"
+_SCHEDULE = re.compile(
+    rf"^\s*(?P<scale>{_NUMBER})\s*"
+    r"(?:/\s*(?:(?P<root>sqrt)\(\s*(?P<v1>[tT])\s*\)|(?P<v2>[tT])(?:\s*(?:\^|\*\*)\s*(?P<power>"
+    rf"{_UNSIGNED}))?))?\s*$"  # no sign: a rate that grows with t would leave its range
+)
+
+
+def parse_schedule(text: Any, horizon: int | None) -> Schedule:
+    """A schedule from a number, "0.1/sqrt(t)", "1/sqrt(T)", "2/t" or "0.5/t^0.25".
+
+    t is the round, T the horizon. ValueError when the text is no schedule, or
+    names T where the length of the stream is not known.
+    """
+    if isinstance(text, bool) or not isinstance(text, int | float | str):
+        raise ValueError(f"{text!r} is no schedule; write a number, 0.1/sqrt(t) or 1/sqrt(T)")
+    if not isinstance(text, str):
+        return Schedule(float(text), 0.0)
+    match = _SCHEDULE.match(text)
+    if not match:
+        raise ValueError(
+            f"{text!r} is no schedule; write a number, a/sqrt(t), a/sqrt(T), a/t or a/t^0.25"
+        )
+    scale = float(match["scale"])
+    variable = match["v1"] or match["v2"]
+    if variable is None:
+        return Schedule(scale, 0.0)
+    power = -0.5 if match["root"] else -float(match["power"] or 1.0)
+    if variable == "t":
+        return Schedule(scale, power)
+    if horizon is None:
+        raise ValueError(
+            f"{text!r} needs the number of rounds T, and the length of this stream is not known; "
+            "set stream.limit, or write the schedule in t"
+        )
+    return Schedule(scale * float(horizon) ** power, 0.0)
+
+
+def build(
+    Params: type,
+    given: Mapping[str, Any],
+    horizon: int | None,
+    sizes: Mapping[str, int],
+    where: str = "algorithm",
+) -> Any:
+    """``Params(**given)`` after checking every key, type and range.
+
+    sizes maps the letters that ranges may name (N, D) to their values. Raises
+    ValueError naming the key, what it may be, and the nearest key to a misspelt one.
+    """
+    hints = get_type_hints(Params, include_extras=True)
+    names = [name for name in Params._fields]  # type: ignore[attr-defined]
+    for key in given:
+        if key not in names:
+            near = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)
+            hint = f" Did you mean {where}.{near[0]}?" if near else ""
+            raise ValueError(f"there is no {where}.{key}.{hint} There are: {', '.join(names)}.")
+    defaults = getattr(Params, "_field_defaults", {})
+    missing = [name for name in names if name not in given and name not in defaults]
+    if missing:
+        raise ValueError(f"{where}.{missing[0]} is missing")
+    values = {
+        name: _convert(f"{where}.{name}", given[name], hints[name], horizon, sizes)
+        for name in names
+        if name in given
+    }
+    return Params(**values)
+
+
+def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mapping[str, int]) -> Any:
+    bounds: Range | None = None
+    if hasattr(hint, "__metadata__"):
+        if isinstance(value, str) and value in hint.__metadata__:
+            return math.nan
+        choice = next((m for m in hint.__metadata__ if isinstance(m, Choice)), None)
+        if choice is not None:
+            return _chosen(key, value, choice)
+        bounds = next((m for m in hint.__metadata__ if isinstance(m, Range)), None)
+        hint = hint.__origin__
+    if hint is Schedule:
+        try:
+            schedule = parse_schedule(value, horizon)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from None
+        if not (schedule.scale > 0.0 and math.isfinite(schedule.scale)):
+            raise ValueError(f"{key}={value}: a step size or rate is positive and finite")
+        _check_range(key, value, schedule.scale, bounds, sizes)
+        return schedule
+    if hint is bool:
+        if not isinstance(value, bool):
+            raise ValueError(f"{key}={value!r} is not true or false")
+        return value
+    if hint is int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{key}={value!r} is not a whole number")
+    elif hint is float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{key}={value!r} is not a number")
+        value = float(value)
+        if not math.isfinite(value):
+            raise ValueError(f"{key}={value} is not finite")
+    else:
+        raise TypeError(f"{key}: a field cannot be annotated {hint!r}")
+    _check_range(key, value, value, bounds, sizes)
+    return value
+
+
+def _chosen(key: str, value: Any, choice: Choice) -> int:
+    if value in choice:
+        return choice.index(value)
+    near = difflib.get_close_matches(str(value), choice, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise ValueError(f"{key}={value!r} is none of {', '.join(choice)}.{hint}")
+
+
+def _check_range(
+    key: str, shown: Any, value: float, bounds: Range | None, sizes: Mapping[str, int]
+) -> None:
+    if bounds is None:
+        return
+    low = sizes[bounds.low] if isinstance(bounds.low, str) else bounds.low
+    high = sizes[bounds.high] if isinstance(bounds.high, str) else bounds.high
+    too_low = value <= low if bounds.open_low else value < low
+    too_high = value >= high if bounds.open_high else value > high
+    if too_low or too_high:
+        name_low = f"{bounds.low}={low}" if isinstance(bounds.low, str) else f"{low:g}"
+        name_high = f"{bounds.high}={high}" if isinstance(bounds.high, str) else f"{high:g}"
+        left = "(" if bounds.open_low else "["
+        right = ")" if bounds.open_high or high == math.inf else "]"
+        raise ValueError(f"{key}={shown} lies outside {left}{name_low}, {name_high}{right}")

@@ -1,0 +1,217 @@
+"""Nodes of a feedback graph drawn by weight, in O(log N) a round.
+
+In a round a single node changes its weight u. Sums over all nodes, and over the
+in-neighbours of a kernel, are therefore kept in binary trees: one path to the root is
+added up anew, always from the two numbers below, so that no rounding error piles up however
+many rounds there are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from omkl.core.graphs import in_neighbours
+from omkl.core.jit import part
+from omkl.core.weights import exp_nonpositive
+
+# The largest u may fall this far below the scale before all weights are taken anew: a weight
+# as small as exp(-708) times the largest counts as 0 then, as small as exp(-644) never does.
+MOST_FALL = 64.0
+
+
+# Each of the arrays below is several of equal length, a row each.
+OUT, FIRST, LEAF = 0, 1, 2  # rows of the edges
+MASS, TOP, COUNT = 0, 1, 2  # rows of the trees
+MEMBER, COVERS = 0, 1  # rows of the cover
+
+
+def edges_of(out: np.ndarray) -> np.ndarray:
+    """The graph with out-neighbours ``out`` (N, M), for learners to share: edges (3, N, M).
+
+    edges[OUT, i, m]    end of the m-th edge of node i; the first is the node itself
+    edges[FIRST, i, m]  where the tree of sums of that end begins
+    edges[LEAF, i, m]   the edge's leaf in it
+    """
+    N, M = out.shape
+    start, _ = in_neighbours(out)
+    target = out.ravel()
+    order = np.argsort(target, kind="stable")
+    leaf = np.empty(N * M, dtype=np.int64)
+    leaf[order] = np.arange(N * M) - start[target[order]] + np.diff(start)[target[order]]
+    return np.stack([out, 2 * start[out], leaf.reshape(N, M)])
+
+
+def trees_of(edges: np.ndarray) -> np.ndarray:
+    """Trees (3, 2 P) of all N nodes, P the power of two from N on; the set is empty.
+
+    The root is at 1, the children of k are at 2 k and 2 k + 1, node i is at P + i.
+
+    trees[MASS]   sums of exp(log_u - scale); the scale at 0
+    trees[TOP]    largest log_u; at 0 whether the trees follow log_u, 1 or 0
+    trees[COUNT]  how many nodes of the set
+    """
+    N = edges.shape[1]
+    trees = np.zeros((3, 2 << (N - 1).bit_length()))
+    trees[TOP, 1:] = -np.inf
+    return trees
+
+
+def cover_of(edges: np.ndarray) -> np.ndarray:
+    """The empty set of nodes: cover (2, N).
+
+    cover[MEMBER, i]  1 if node i is in the set, or 0
+    cover[COVERS, i]  how many of the in-neighbours of kernel i are in it
+    """
+    return np.zeros((2, edges.shape[1]), dtype=np.int64)
+
+
+def seen_of(edges: np.ndarray) -> np.ndarray:
+    """For every kernel the tree of MASS over its in-neighbours, (2 N M,); at 0 how many those are.
+
+    Of n leaves the first is at n: the tree need not be full.
+    """
+    seen = np.zeros(2 * edges.shape[1] * edges.shape[2])
+    np.add.at(seen, edges[FIRST], 1.0)
+    return seen
+
+
+def stale(trees: np.ndarray) -> None:
+    """Say that log_u was written by hand: the trees are made anew in the next round."""
+    trees[TOP, 0] = 0.0
+
+
+@part
+def is_fresh(trees):
+    """Whether the trees follow log_u, but for the node of the last round."""
+    return trees[TOP, 0] == 1.0
+
+
+@part
+def follow(edges, trees, seen, log_u, node):
+    """Bring the trees up to date: log_u changed at ``node`` alone, if they are fresh."""
+    mass, top = trees[MASS], trees[TOP]
+    if top[0] == 1.0:
+        u = exp_nonpositive(log_u[node] - mass[0])
+        k = mass.shape[0] // 2 + node
+        mass[k] = u
+        top[k] = log_u[node]
+        while k > 1:
+            k >>= 1
+            mass[k] = mass[2 * k] + mass[2 * k + 1]
+            top[k] = max(top[2 * k], top[2 * k + 1])
+        for m in range(edges.shape[2]):
+            first = edges[FIRST, node, m]
+            k = edges[LEAF, node, m]
+            seen[first + k] = u
+            while k > 1:
+                k >>= 1
+                seen[first + k] = seen[first + 2 * k] + seen[first + 2 * k + 1]
+    if top[0] != 1.0 or top[1] < mass[0] - MOST_FALL:
+        begin(mass, top, log_u)
+        begin_seen(edges, seen, mass)
+
+
+@part
+def begin(mass, top, log_u):
+    """All weights anew, the largest as 1."""
+    N = log_u.shape[0]
+    P = mass.shape[0] // 2
+    for i in range(N):
+        top[P + i] = log_u[i]
+    for k in range(P - 1, 0, -1):
+        top[k] = max(top[2 * k], top[2 * k + 1])
+    for i in range(N):
+        mass[P + i] = exp_nonpositive(log_u[i] - top[1])
+    for k in range(P - 1, 0, -1):
+        mass[k] = mass[2 * k] + mass[2 * k + 1]
+    mass[0] = top[1]
+    top[0] = 1.0
+
+
+@part
+def begin_seen(edges, seen, mass):
+    """All sums over in-neighbours anew."""
+    P = mass.shape[0] // 2
+    for i in range(edges.shape[1]):
+        for m in range(edges.shape[2]):
+            seen[edges[FIRST, i, m] + edges[LEAF, i, m]] = mass[P + i]
+    for i in range(edges.shape[1]):
+        first = edges[FIRST, i, 0]
+        for k in range(int(seen[first]) - 1, 0, -1):
+            seen[first + k] = seen[first + 2 * k] + seen[first + 2 * k + 1]
+
+
+@part
+def enter(edges, trees, cover, i, change):
+    """Node i enters the set (change = 1) or leaves it (-1)."""
+    cover[MEMBER, i] += change
+    k = trees.shape[1] // 2 + i
+    while k > 0:
+        trees[COUNT, k] += change
+        k >>= 1
+    for m in range(edges.shape[2]):
+        cover[COVERS, edges[OUT, i, m]] += change
+
+
+@part
+def probability(trees, i, xi):
+    """p of node i."""
+    k = trees.shape[1] // 2 + i
+    share = trees[COUNT, k] / trees[COUNT, 1]
+    return (1.0 - xi) * (trees[MASS, k] / trees[MASS, 1]) + xi * share
+
+
+@part
+def probabilities_seen(edges, trees, seen, cover, kernels, n, xi, q):
+    """q[i] = sum of p over the in-neighbours of kernel i, for the first ``n`` of ``kernels``."""
+    total, size = trees[MASS, 1], trees[COUNT, 1]
+    for m in range(n):
+        i = kernels[m]
+        mass = seen[edges[FIRST, i, 0] + 1]
+        q[i] = (1.0 - xi) * (mass / total) + xi * (cover[COVERS, i] / size)
+
+
+@part
+def draw_node(trees, xi, v):
+    """Node drawn from p by one uniform number v in [0, 1): the first whose running sum exceeds v.
+
+    Where rounding leaves the sum of p below v it is the last node with a positive p.
+    """
+    per_mass, per_count = (1.0 - xi) / trees[MASS, 1], xi / trees[COUNT, 1]
+    P = trees.shape[1] // 2
+    k = 1
+    while k < P:
+        k *= 2
+        left = per_mass * trees[MASS, k] + per_count * trees[COUNT, k]
+        if not v < left and (trees[MASS, k + 1] > 0.0 or trees[COUNT, k + 1] > 0.0):
+            v -= left
+            k += 1
+    return k - P
+
+
+@part
+def best_node(trees):
+    """The smallest index of the largest log_u."""
+    P = trees.shape[1] // 2
+    k = 1
+    while k < P:
+        k *= 2
+        if trees[TOP, k + 1] > trees[TOP, k]:
+            k += 1
+    return k - P
+
+
+@part
+def forget(q, evaluate, n):
+    """NaN for the q of the last round's kernels."""
+    if n == 0:  # the round is new, the state need not be
+        q[:] = np.nan
+    for m in range(n):
+        q[evaluate[m]] = np.nan
+
+
+def probabilities(trees: np.ndarray, xi: float, N: int) -> np.ndarray:
+    """p of all nodes, (N,)."""
+    P = trees.shape[1] // 2
+    mass, count = trees[MASS], trees[COUNT]
+    return (1.0 - xi) * mass[P : P + N] / mass[1] + xi * count[P : P + N] / count[1]

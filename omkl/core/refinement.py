@@ -1,0 +1,306 @@
+"""Refining a graph in every round: which nodes change, and their new edges."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from omkl.core.divergence import distances_from, distances_to
+from omkl.core.jit import part
+from omkl.core.node_sampler import COUNT, COVERS, MEMBER, OUT, enter, is_fresh
+
+# Rows of the links: the nodes of DS'_t in rising order, as many as there are; the d_i of node i
+# outside DS'_t, -1 inside; of how many nodes a node is the d_i; the node d_i whose edge to i was
+# added, -1 where none was; edges added at a node; nodes that enter or leave DS'_t, and nodes that
+# need a d_i, for as long as that takes; how many candidates for d_i are known; 1 if
+# they are all there are in DS'_t.
+MEMBERS, PARTNER, N_PARTNER, REFINED, N_REFINED, CHANGED, OTHERS, N_NEAR, WHOLE = range(9)
+
+FOUND, SPARE = range(2)
+
+CANDIDATES = 32  # for each d_i: so often its node may leave DS'_t before all are compared anew
+
+
+@part
+def rank_largest(values, best):
+    """The k-th largest of values (N,), k the length of best, which is filled in falling order."""
+    best[:] = -np.inf
+    k = best.shape[0]
+    for i in range(values.shape[0]):
+        v = values[i]
+        if v > best[k - 1]:
+            j = k - 1
+            while j > 0 and best[j - 1] < v:
+                best[j] = best[j - 1]
+                j -= 1
+            best[j] = v
+    return best[k - 1]
+
+
+@part
+def refine(params, state, sign):
+    """DS'_t, and the edges (d_i, i) that make it a dominating set.
+
+    d_i is the node of DS'_t with the largest divergence from i for sign = 1, the
+    smallest for sign = -1. Only the node of the last round has another u now: while it
+    stays above the bar, or was below it before, DS'_t and its edges are what they were.
+    """
+    n = nodes_that_changed(
+        state.node[0],
+        state.log_u,
+        state.cover[MEMBER],
+        state.trees[COUNT, 1],
+        is_fresh(state.trees),
+        state.best,
+        state.links[CHANGED],
+    )
+    if n > 0:
+        rewire(state, n, sign, params.only_undominated, False)
+
+
+@part
+def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
+    """Nodes that enter or leave DS'_t: how many, listed in ``changed``."""
+    N, last = log_u.shape[0], best.shape[0] - 1
+    n = 0
+    if not fresh:
+        bar = rank_largest(log_u, best)
+        for i in range(N):
+            if (log_u[i] >= bar) != (member[i] == 1):
+                changed[n] = i
+                n += 1
+        return n
+    if member[node] == 0 or log_u[node] >= best[last]:
+        return n
+    if size > best.shape[0]:  # nodes tie for the last rank: enough of them are left
+        changed[0] = node
+        return 1
+    # The best of those outside, or the node itself, takes its rank.
+    bar = log_u[node]
+    for i in range(N):
+        if member[i] == 0 and log_u[i] > bar:
+            bar = log_u[i]
+    best[last] = bar
+    for i in range(N):
+        if member[i] == 0 and log_u[i] == bar:
+            changed[n] = i
+            n += 1
+    if bar > log_u[node]:
+        changed[n] = node
+        n += 1
+    return n
+
+
+@part
+def rewire(state, n, sign, only_undominated, everyone):
+    """The first ``n`` of the changed enter or leave DS'_t: every d_i and the edges that follow.
+
+    everyone: the nodes of DS'_t have a d_i too.
+    """
+    edges, trees, cover, links = state.edges, state.trees, state.cover, state.links
+    scan = everyone or trees[COUNT, 1] == 0.0
+    for k in range(n):
+        i = links[CHANGED, k]
+        leaves = cover[MEMBER, i] == 1
+        scan = scan or (leaves and links[N_PARTNER, i] > 0)
+        enter(edges, trees, cover, i, -1 if leaves else 1)
+    list_members(cover, links)
+    connect(state, list_unconnected(cover, links, n, scan, everyone), sign, only_undominated)
+    # Those that entered may be a better d_i, and need none.
+    n_others = -1
+    for k in range(n):
+        i = links[CHANGED, k]
+        if cover[MEMBER, i] == 1:
+            if n_others < 0:
+                n_others = list_outside(cover, links, everyone)
+            if not everyone:
+                set_partner(links, i, -1)
+                links[N_NEAR, i] = 0  # it hears of no more candidates
+                set_edge(edges, cover, links, i, only_undominated)
+            offer(state, i, n_others, sign, only_undominated)
+    if only_undominated:  # whom they reach has changed
+        for k in range(n):
+            for m in range(edges.shape[2]):
+                set_edge(edges, cover, links, edges[OUT, links[CHANGED, k], m], True)
+
+
+@part
+def list_members(cover, links):
+    """DS'_t in rising order."""
+    size = 0
+    for i in range(cover.shape[1]):
+        if cover[MEMBER, i] == 1:
+            links[MEMBERS, size] = i
+            size += 1
+
+
+@part
+def list_unconnected(cover, links, n, scan, everyone):
+    """Those that lost their d_i, or left DS'_t and have none yet: how many, listed in OTHERS."""
+    n_others = 0
+    if not scan:
+        for k in range(n):
+            if cover[MEMBER, links[CHANGED, k]] == 0:
+                links[OTHERS, n_others] = links[CHANGED, k]
+                n_others += 1
+        return n_others
+    for i in range(cover.shape[1]):
+        if everyone or cover[MEMBER, i] == 0:
+            partner = links[PARTNER, i]
+            if partner < 0 or cover[MEMBER, partner] == 0:
+                links[OTHERS, n_others] = i
+                n_others += 1
+    return n_others
+
+
+@part
+def list_outside(cover, links, everyone):
+    """Those that have a d_i: how many, listed in OTHERS."""
+    n_others = 0
+    for i in range(cover.shape[1]):
+        if everyone or cover[MEMBER, i] == 0:
+            links[OTHERS, n_others] = i
+            n_others += 1
+    return n_others
+
+
+@part
+def connect(state, n, sign, only_undominated):
+    """d_i of the first ``n`` of the others, (45), whose d_i has left DS'_t."""
+    edges, cover, links, room = state.edges, state.cover, state.links, state.room
+    near, distance = state.near, state.distance
+    size = int(state.trees[COUNT, 1])
+    left = 0
+    for k in range(n):
+        i = links[OTHERS, k]
+        j = next_candidate(cover, links, near[i], distance[i], i)
+        set_partner(links, i, j)
+        if j < 0:
+            links[OTHERS, left] = i
+            links[WHOLE, i] = 0 if size < n else 1
+            left += 1
+        else:
+            set_edge(edges, cover, links, i, only_undominated)
+    if size < n:  # few candidates, many nodes: the best for each is enough
+        for m in range(size):
+            j = links[MEMBERS, m]
+            distances_to(state.divergence, j, links[OTHERS], left, room[FOUND], room[SPARE])
+            keep_best(links[OTHERS], left, room[FOUND], sign, j, m == 0, near, distance)
+        for k in range(left):
+            i = links[OTHERS, k]
+            links[N_NEAR, i] = 1
+            set_partner(links, i, near[i, 0])
+            set_edge(edges, cover, links, i, only_undominated)
+        return
+    for k in range(left):
+        i = links[OTHERS, k]
+        distances_from(state.divergence, i, links[MEMBERS], size, room[FOUND], room[SPARE])
+        for m in range(size):
+            v = sign * room[FOUND, m]
+            if m < near.shape[1] or v > distance[i, near.shape[1] - 1]:
+                insert(links, near[i], distance[i], i, links[MEMBERS, m], v)
+            else:
+                links[WHOLE, i] = 0
+        set_partner(links, i, near[i, 0])
+        set_edge(edges, cover, links, i, only_undominated)
+
+
+@part
+def keep_best(others, n, found, sign, j, first, near, distance):
+    """Node j becomes the best so far of those among ``others`` that it suits best."""
+    for k in range(n):
+        i = others[k]
+        v = sign * found[k]
+        if first or v > distance[i, 0]:
+            near[i, 0] = j
+            distance[i, 0] = v
+
+
+@part
+def next_candidate(cover, links, near, distance, i):
+    """The best of the candidates of node i that is in DS'_t, now the first; -1 for none."""
+    n = links[N_NEAR, i]
+    gone = 0
+    while gone < n and cover[MEMBER, near[gone]] == 0:
+        gone += 1
+    if gone > 0:
+        for k in range(gone, n):
+            near[k - gone] = near[k]
+            distance[k - gone] = distance[k]
+        links[N_NEAR, i] = n - gone
+    return near[0] if n > gone else -1
+
+
+@part
+def insert(links, near, distance, i, j, v):
+    """Node j becomes a candidate of node i, in the order of distance (ties: of index).
+
+    Where there is no room the worst is dropped. From then on nobody worse than the last may
+    be let in, for one of those dropped could be better.
+    """
+    n, K = links[N_NEAR, i], near.shape[0]
+    for k in range(n):
+        if near[k] == j:  # it was in DS'_t before
+            return
+    k = n
+    while k > 0 and (v > distance[k - 1] or (v == distance[k - 1] and j < near[k - 1])):
+        k -= 1
+    if k == K or (k == n and links[WHOLE, i] == 0):
+        links[WHOLE, i] = 0
+        return
+    if n == K:
+        links[WHOLE, i] = 0
+        n -= 1
+    for m in range(n, k, -1):
+        near[m] = near[m - 1]
+        distance[m] = distance[m - 1]
+    near[k] = j
+    distance[k] = v
+    links[N_NEAR, i] = n + 1
+
+
+@part
+def offer(state, j, n, sign, only_undominated):
+    """Node j becomes a candidate of those among the first ``n`` of the others, or their d_i."""
+    edges, cover, links, room = state.edges, state.cover, state.links, state.room
+    near, distance = state.near, state.distance
+    distances_to(state.divergence, j, links[OTHERS], n, room[FOUND], room[SPARE])
+    for k in range(n):
+        i = links[OTHERS, k]
+        v = sign * room[FOUND, k]
+        if links[WHOLE, i] == 0 and v < distance[i, links[N_NEAR, i] - 1]:
+            continue
+        insert(links, near[i], distance[i], i, j, v)
+        first = next_candidate(cover, links, near[i], distance[i], i)
+        if first != links[PARTNER, i]:
+            set_partner(links, i, first)
+            set_edge(edges, cover, links, i, only_undominated)
+
+
+@part
+def set_partner(links, i, j):
+    """d_i = j, or none for j = -1."""
+    before = links[PARTNER, i]
+    if before >= 0:
+        links[N_PARTNER, before] -= 1
+    if j >= 0:
+        links[N_PARTNER, j] += 1
+    links[PARTNER, i] = j
+
+
+@part
+def set_edge(edges, cover, links, i, only_undominated):
+    """The edge (d_i, i), unless it is there, or not needed."""
+    j = links[PARTNER, i]
+    if only_undominated and cover[COVERS, i] > 0:
+        j = -1
+    if j >= 0:
+        for m in range(edges.shape[2]):
+            if edges[OUT, j, m] == i:
+                j = -1
+                break
+    before = links[REFINED, i]
+    if before >= 0:
+        links[N_REFINED, before] -= 1
+    if j >= 0:
+        links[N_REFINED, j] += 1
+    links[REFINED, i] = j

@@ -1,0 +1,53 @@
+"""What an algorithm does to a kernel classifier, whatever it is made of: vote, add, project."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from omkl.core.jit import implement, part
+from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.weights import exp_nonpositive
+
+
+@part
+def vote(log_w, f):
+    """q . sign(f) with weights q that sum to 1 and are proportional to exp(log_w); sign(0) = 0."""
+    top = log_w[0]
+    for i in range(1, log_w.shape[0]):
+        top = max(top, log_w[i])
+    total, score = 0.0, 0.0
+    for i in range(log_w.shape[0]):
+        w = exp_nonpositive(log_w[i] - top)
+        total += w
+        if f[i] > 0.0:
+            score += w
+        elif f[i] < 0.0:
+            score -= w
+    return score / total
+
+
+@functools.singledispatch
+def add(model, i, c, f, buffers):
+    """f_i <- f_i + c kappa_i(x_t, .), where f = f_i(x_t) before."""
+    raise TypeError(f"no representation is registered for {type(model)}")
+
+
+@functools.singledispatch
+def project(model, i, R, buffers):
+    """f_i <- f_i / max(1, ||f_i|| / R)."""
+    raise TypeError(f"no representation is registered for {type(model)}")
+
+
+def _add_to_features(model, i, c, f, buffers):
+    gradient_step(model, i, i, buffers, -c, 1.0)
+
+
+def _project_features(model, i, R, buffers):
+    if model.norm2[i] > R * R:
+        gradient_step(model, i, i, buffers, 0.0, R / math.sqrt(model.norm2[i]))
+
+
+implement(add, RandomFeatures, _add_to_features)
+
+implement(project, RandomFeatures, _project_features)

@@ -1,0 +1,414 @@
+"""Exact kernels: learners that are a growing expansion over all rows seen.
+
+    f_i(x) = sum over s < t of alpha[i, s] kappa_i(x, x_s)
+
+The curse of dimensionality: round t costs O(t (d + N)), and a stream of T
+rounds keeps O(T (N + d)) numbers. Distances and inner products to the support
+are computed once a row and shared by all kernels.
+
+Rows are summed in tiles of ``TILE`` rounds, aligned to the round and not to
+the blocks in which they arrive: when a row arrives, the part of its sums over
+the support of finished tiles is computed ahead, many rows at a time and on
+several threads; the rest, fewer than ``TILE`` terms, follows in its round. So
+any split into blocks, and any number of threads, gives the same bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from omkl.core.jit import compiled, part
+from omkl.core.simd import LANES, fma, gather, load, pack, store, total
+from omkl.core.weights import exp_of_pack
+
+if TYPE_CHECKING:
+    from omkl.core.kernels import Kernel
+
+TILE = 64  # rounds whose far sums are computed together
+CHUNK = 256  # support rows whose distances are held at a time
+
+GAUSSIAN, LAPLACIAN, POLYNOMIAL, CAUCHY = 0, 1, 2, 3
+CODES = {
+    "gaussian": GAUSSIAN, "laplacian": LAPLACIAN, "polynomial": POLYNOMIAL, "cauchy": CAUCHY,
+}  # fmt: skip
+
+
+class Support(NamedTuple):
+    """The expansion of N kernels over the rows seen so far.
+
+    x       (d, capacity) the rows, inputs first so that a pass over rows is contiguous
+    alpha   (N, capacity) coefficients
+    n       (1,) int64, rows held
+    budget  (1,) int64, rows held at most; 0 for no limit
+    family  (N,) int64 codes; parameter (N,) what multiplies distances, or the degree
+    needs   (4,) bool, the families that occur
+    """
+
+    x: np.ndarray
+    alpha: np.ndarray
+    n: np.ndarray
+    budget: np.ndarray
+    family: np.ndarray
+    parameter: np.ndarray
+    needs: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.alpha)
+
+
+class Sums(NamedTuple):
+    """Room for one tile of rounds.
+
+    far    (TILE, N) sums over the support of finished tiles
+    rows   (threads, 4, CHUNK) squared and absolute distances, inner products; of one Cauchy
+           kernel, which shares none of them, its values
+    upto   (1,) int64, how many support rows the far sums cover
+    next   (1,) int64, the row of ``far`` that the next round needs
+    """
+
+    far: np.ndarray
+    rows: np.ndarray
+    upto: np.ndarray
+    next: np.ndarray
+
+
+def support(kernels: Sequence[Kernel], d: int, capacity: int) -> Support:
+    """An empty expansion with room for ``capacity`` rows; ValueError for a family it lacks."""
+    for kernel in kernels:
+        if kernel.family not in CODES:
+            raise ValueError(
+                f"exact-kernel learners have no {kernel.family} kernels; they have: "
+                f"{', '.join(CODES)}. Choose another dictionary (kernels=rbf51_lap25)."
+            )
+    family = np.array([CODES[k.family] for k in kernels], dtype=np.int64)
+    parameter = np.array([_parameter(k) for k in kernels])
+    needs = np.zeros(len(CODES), dtype=np.bool_)
+    needs[family] = True
+    capacity = max(capacity, TILE)
+    return Support(
+        x=np.zeros((d, capacity)),
+        alpha=np.zeros((len(kernels), capacity)),
+        n=np.zeros(1, dtype=np.int64),
+        budget=np.zeros(1, dtype=np.int64),
+        family=family,
+        parameter=parameter,
+        needs=needs,
+    )
+
+
+def _parameter(kernel: Kernel) -> float:
+    match kernel.family:
+        case "gaussian":
+            return -0.5 / kernel.bandwidth
+        case "laplacian":
+            return -1.0 / kernel.bandwidth
+        case "cauchy":
+            return 1.0 / kernel.bandwidth
+    return kernel.bandwidth  # a polynomial's degree
+
+
+def sums(model: Support, n_threads: int) -> Sums:
+    """Empty room for the sums of a model's rounds."""
+    return Sums(
+        far=np.zeros((TILE, len(model.alpha))),
+        rows=np.zeros((n_threads, len(CODES), CHUNK)),
+        upto=np.zeros(1, dtype=np.int64),
+        next=np.zeros(1, dtype=np.int64),
+    )
+
+
+def on_budget(model: Support, most: int) -> Support:
+    """An empty expansion that will hold ``most`` rows, with room for them and the current one.
+
+    Its coefficients change after they were written, so no sums are taken ahead.
+    """
+    d, N = len(model.x), len(model.alpha)
+    x, alpha = np.zeros((d, most + 1)), np.zeros((N, most + 1))
+    return model._replace(x=x, alpha=alpha, budget=np.array([most], dtype=np.int64))
+
+
+def with_room(model: Support, n_rows: int) -> Support:
+    """The same expansion with room for ``n_rows`` rows; grows by doubling, but for a budget."""
+    capacity = model.x.shape[1]
+    if n_rows <= capacity or model.budget[0]:
+        return model
+    more = max(n_rows, 2 * capacity) - capacity
+    return model._replace(
+        x=np.ascontiguousarray(np.pad(model.x, ((0, 0), (0, more)))),
+        alpha=np.ascontiguousarray(np.pad(model.alpha, ((0, 0), (0, more)))),
+    )
+
+
+@part
+def _squared(a, b):
+    return (a - b) * (a - b)
+
+
+@part
+def _absolute(a, b):
+    return abs(a - b)
+
+
+@part
+def _product(a, b):
+    return a * b
+
+
+def _accumulator(term):
+    """A pass over support rows that adds term(x_k, x_sk) over the inputs k, four at a time."""
+
+    @part
+    def add_four(x, rows, k, start, row, s, n):
+        """row[s : s + n] += the terms of up to four inputs from the k-th on, n <= 8."""
+        d, stride = rows.shape
+        first = k * stride + start + s
+        kept = term(x[k], load(rows, first, n))
+        if k + 1 < d:
+            kept = kept + term(x[k + 1], load(rows, first + stride, n))
+        if k + 2 < d:
+            kept = kept + term(x[k + 2], load(rows, first + 2 * stride, n))
+        if k + 3 < d:
+            kept = kept + term(x[k + 3], load(rows, first + 3 * stride, n))
+        if k > 0:
+            kept = kept + load(row, s, n)
+        store(row, s, kept, n)
+
+    @part
+    def accumulate(x, rows, start, n, row):
+        whole = n - n % LANES
+        for k in range(0, rows.shape[0], 4):
+            for s in range(0, whole, LANES):
+                add_four(x, rows, k, start, row, s, LANES)
+            if whole < n:
+                add_four(x, rows, k, start, row, whole, n - whole)
+
+    return accumulate
+
+
+_add_squared, _add_absolute, _add_product = map(_accumulator, (_squared, _absolute, _product))
+
+
+@part
+def _cauchy_of_eight(c, x, rows, start, row, s, n):
+    d, stride = rows.shape
+    kept = pack(1.0)
+    for k in range(d):
+        scaled = (load(rows, k * stride + start + s, n) - x[k]) * c
+        kept = kept * fma(scaled, scaled, pack(1.0))
+    store(row, s, pack(1.0) / kept, n)
+
+
+@part
+def cauchy_values(c, x, rows, start, n, row):
+    """row[:n] = the Cauchy kernel of bandwidth 1 / c of x (d,) and n of rows (d, capacity)."""
+    whole = n - n % LANES
+    for s in range(0, whole, LANES):
+        _cauchy_of_eight(c, x, rows, start, row, s, LANES)
+    if whole < n:
+        _cauchy_of_eight(c, x, rows, start, row, whole, n - whole)
+
+
+@part
+def add_distances(model, rows, x, start, n, row):
+    """Squared and absolute distances and inner products of x (d,) to n of rows (d, capacity)."""
+    if model.needs[GAUSSIAN]:
+        _add_squared(x, rows, start, n, row[GAUSSIAN])
+    if model.needs[LAPLACIAN]:
+        _add_absolute(x, rows, start, n, row[LAPLACIAN])
+    if model.needs[POLYNOMIAL]:
+        _add_product(x, rows, start, n, row[POLYNOMIAL])
+
+
+@part
+def add_distance(family, parameter, rows, x, n, row):
+    """What ``sum_of`` needs of a family, of x (d,) and n of rows (d, capacity), in its place."""
+    if family == GAUSSIAN:
+        _add_squared(x, rows, 0, n, row[GAUSSIAN])
+    elif family == LAPLACIAN:
+        _add_absolute(x, rows, 0, n, row[LAPLACIAN])
+    elif family == POLYNOMIAL:
+        _add_product(x, rows, 0, n, row[POLYNOMIAL])
+    else:
+        cauchy_values(parameter, x, rows, 0, n, row[CAUCHY])
+
+
+@part
+def _distances(model, x, start, n, row):
+    """Those of x (d,) to n rows of its own support."""
+    add_distances(model, model.x, x, start, n, row)
+
+
+@part
+def exponential_sum(c, distance, alpha, n):
+    """Sum of alpha exp(c distance) over n terms, c <= 0."""
+    whole = n - n % LANES
+    kept = pack(0.0)
+    for s in range(0, whole, LANES):
+        kept = fma(load(alpha, s), exp_of_pack(load(distance, s) * c), kept)
+    if whole < n:
+        some = n - whole
+        kept = fma(load(alpha, whole, some), exp_of_pack(load(distance, whole, some) * c), kept)
+    return total(kept)
+
+
+@part
+def _power(degree, base):
+    power = base
+    for _ in range(degree - 1):
+        power = power * base
+    return power
+
+
+@part
+def polynomial_sum(degree, product, alpha, n):
+    """Sum of alpha product^degree over n terms."""
+    whole = n - n % LANES
+    kept = pack(0.0)
+    for s in range(0, whole, LANES):
+        kept = fma(load(alpha, s), _power(degree, load(product, s)), kept)
+    if whole < n:
+        some = n - whole
+        kept = fma(load(alpha, whole, some), _power(degree, load(product, whole, some)), kept)
+    return total(kept)
+
+
+@part
+def sum_of(family, parameter, row, alpha, n):
+    """Sum of alpha kappa over n terms, whose distances or values are in ``row``."""
+    if family == POLYNOMIAL:
+        return polynomial_sum(int(parameter), row, alpha, n)
+    if family == CAUCHY:
+        return polynomial_sum(1, row, alpha, n)
+    return exponential_sum(parameter, row, alpha, n)
+
+
+@part
+def _gathered_exponentials(c, row, members, base, alpha, s, n, kept):
+    distance = gather(row, members, s, base, n)
+    return fma(load(alpha, s, n), exp_of_pack(distance * c), kept)
+
+
+@part
+def _gathered_powers(degree, row, members, base, alpha, s, n, kept):
+    return fma(load(alpha, s, n), _power(degree, gather(row, members, s, base, n)), kept)
+
+
+@part
+def gathered_sum_of(family, parameter, row, members, base, alpha, n):
+    """``sum_of`` over the entries members - base (n,) of the row, to the same bits."""
+    whole = n - n % LANES
+    kept = pack(0.0)
+    if family in (POLYNOMIAL, CAUCHY):
+        degree = int(parameter) if family == POLYNOMIAL else 1
+        for s in range(0, whole, LANES):
+            kept = _gathered_powers(degree, row, members, base, alpha, s, LANES, kept)
+        if whole < n:
+            kept = _gathered_powers(degree, row, members, base, alpha, whole, n - whole, kept)
+    else:
+        for s in range(0, whole, LANES):
+            kept = _gathered_exponentials(parameter, row, members, base, alpha, s, LANES, kept)
+        if whole < n:
+            kept = _gathered_exponentials(
+                parameter, row, members, base, alpha, whole, n - whole, kept
+            )
+    return total(kept)
+
+
+@part
+def _add_sums(model, x, start, n, row, f):
+    """f (N,) += the sums over support rows start .. start + n, whose distances are in row."""
+    for i in range(f.shape[0]):
+        family, parameter = model.family[i], model.parameter[i]
+        if family == CAUCHY:
+            cauchy_values(parameter, x, model.x, start, n, row[CAUCHY])
+        alpha = model.alpha[i, start : start + n]
+        f[i] += sum_of(family, parameter, row[family], alpha, n)
+
+
+@compiled
+def far_sums(model, upto, X, first, last, far, row):
+    """far[r] (N,) = the sums of row X[r] over support rows 0 .. upto, for r in first .. last.
+
+    Chunk by chunk over the support, so that coefficients are read once for all rows.
+    """
+    for r in range(first, last):
+        for i in range(far.shape[1]):
+            far[r, i] = 0.0
+    for start in range(0, upto, CHUNK):
+        n = min(CHUNK, upto - start)
+        for r in range(first, last):
+            _distances(model, X[r], start, n, row)
+            _add_sums(model, X[r], start, n, row, far[r])
+
+
+@part
+def outputs(model, x, buffers, f):
+    """f_i(x) (N,), of which the sums over finished tiles are in the buffers; x takes its place."""
+    n = model.n[0]
+    upto = buffers.upto[0]
+    for k in range(x.shape[0]):
+        model.x[k, n] = x[k]
+    row = buffers.rows[0]
+    for i in range(f.shape[0]):
+        f[i] = buffers.far[buffers.next[0], i]
+    for start in range(upto, n, CHUNK):
+        some = min(CHUNK, n - start)
+        _distances(model, x, start, some, row)
+        _add_sums(model, x, start, some, row, f)
+    buffers.next[0] += 1
+
+
+@part
+def append(model):
+    """The row of this round joins the support; its coefficients alpha[:, n] are written.
+
+    On a full budget it takes the place of the oldest.
+    """
+    n = model.n[0]
+    budget = model.budget[0]
+    if budget == 0 or n < budget:
+        model.n[0] += 1
+        return
+    for s in range(n):  # the oldest is the first
+        for k in range(model.x.shape[0]):
+            model.x[k, s] = model.x[k, s + 1]
+        for i in range(model.alpha.shape[0]):
+            model.alpha[i, s] = model.alpha[i, s + 1]
+
+
+def ahead(model: Support, buffers: Sums, X: np.ndarray, pool: ThreadPoolExecutor | None) -> None:
+    """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
+    held = 0 if model.budget[0] else int(model.n[0])
+    upto = held - held % TILE
+    buffers.upto[0], buffers.next[0] = upto, 0
+    n_parts = min(len(buffers.rows), len(X)) if pool and upto else 1
+    edges = np.linspace(0, len(X), n_parts + 1).astype(int)
+    tasks = [
+        (model, upto, X, edges[k], edges[k + 1], buffers.far, buffers.rows[k])
+        for k in range(n_parts)
+    ]
+    if pool and n_parts > 1:
+        list(pool.map(lambda task: far_sums(*task), tasks))
+    else:
+        far_sums(*tasks[0])
+
+
+def rows_of_tile(model: Support) -> int:
+    """How many rows fit into the current tile."""
+    return TILE if model.budget[0] else TILE - int(model.n[0]) % TILE
+
+
+@contextlib.contextmanager
+def threads(n: int) -> Iterator[ThreadPoolExecutor | None]:
+    """A pool of n threads, or none for one."""
+    if n == 1:
+        yield None
+        return
+    with ThreadPoolExecutor(n) as pool:
+        yield pool

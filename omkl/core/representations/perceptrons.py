@@ -1,0 +1,308 @@
+"""Kernel classifiers: N signed expansions, each over the rows that it was updated with.
+
+    f_i(x) = scale_i * sum over the support S_i of alpha[i, s] kappa_i(x, x_s)
+
+Most rounds update no classifier or few, so every classifier has a support of its
+own and the rows are kept once for all of them. Kernels are normalised, kappa(x, x')
+/ sqrt(kappa(x, x) kappa(x', x')): so kappa(x, x) = 1, but for a polynomial at x = 0,
+where it is 0. Gaussian and Laplacian kernels are so already; a polynomial becomes the
+power of a cosine.
+
+Three representations have the same two operations, ``add`` (f_i <- f_i + c kappa_i(x_t, .))
+and ``project`` (onto ||f_i|| <= R), so an algorithm is written once for all of them:
+
+Perceptrons       exact; the support grows
+Budgeted          exact, but at most ``budget`` support vectors a classifier
+RandomFeatures    of ``random_features``; no support at all
+
+A projection scales one number. As in ``expansion``, sums over the rows that were
+held when a tile of rounds began are computed ahead, many rounds at a time and on
+several threads. Tiles are aligned to the round, so neither blocks nor threads change a bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from omkl.core.jit import compiled, dot, implement, part, power_of_two
+from omkl.core.representations.classifiers import add, project
+from omkl.core.representations.expansion import (
+    CAUCHY,
+    CODES,
+    POLYNOMIAL,
+    TILE,
+    add_distances,
+    cauchy_values,
+    gathered_sum_of,
+    sum_of,
+    support,
+)
+
+if TYPE_CHECKING:
+    from omkl.core.kernels import Kernel
+
+
+CHUNK = 2048  # rows whose distances are held at a time; a support has only some of them
+SMALLEST_SCALE = 1e-100  # below it a scale is moved into the coefficients
+
+
+class Perceptrons(NamedTuple):
+    """N exact kernel classifiers on d inputs.
+
+    x        (d, capacity) rows that updated a classifier, inputs first; column n is the
+             row of the current round
+    inverse  (capacity,) 1 / ||x_s||, 0 for x_s = 0
+    members  (N, capacity) int64, the supports: ascending columns of x
+    alpha    (N, capacity) signed coefficients
+    size     (N,) int64, support vectors; near (N,) int64, those when this tile began
+    scale    (N,) factor of all coefficients; norm2 (N,) ||f_i||^2
+    n        (1,) int64, rows held; upto (1,) int64, those when this tile began
+    pending  (1,) int64, 1 when column n has updated a classifier
+    seen     (1,) int64, rounds
+    family, parameter, needs   as in ``expansion.Support``
+    """
+
+    x: np.ndarray
+    inverse: np.ndarray
+    members: np.ndarray
+    alpha: np.ndarray
+    size: np.ndarray
+    near: np.ndarray
+    scale: np.ndarray
+    norm2: np.ndarray
+    n: np.ndarray
+    upto: np.ndarray
+    pending: np.ndarray
+    seen: np.ndarray
+    family: np.ndarray
+    parameter: np.ndarray
+    needs: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.alpha)
+
+
+class Scores(NamedTuple):
+    """Room for one tile of rounds.
+
+    far   (TILE, N) sums over the rows that were held when the tile began, without scale
+    rows  (threads, 4, CHUNK) squared and absolute distances, cosines; of one Cauchy kernel its
+          values
+    cut   (threads, N, 2) int64, the part of each support that lies in a chunk
+    next  (1,) int64, the row of ``far`` that the next round needs
+    """
+
+    far: np.ndarray
+    rows: np.ndarray
+    cut: np.ndarray
+    next: np.ndarray
+
+
+def perceptrons(kernels: Sequence[Kernel], d: int, capacity: int = TILE) -> Perceptrons:
+    """Classifiers that are 0, with room for ``capacity`` rows; ValueError for a family it lacks."""
+    N = len(kernels)
+    like = support(kernels, d, capacity)
+    capacity = like.x.shape[1]
+    return Perceptrons(
+        x=like.x,
+        inverse=np.zeros(capacity),
+        members=np.zeros((N, capacity), dtype=np.int64),
+        alpha=like.alpha,
+        size=np.zeros(N, dtype=np.int64),
+        near=np.zeros(N, dtype=np.int64),
+        scale=np.ones(N),
+        norm2=np.zeros(N),
+        n=np.zeros(1, dtype=np.int64),
+        upto=np.zeros(1, dtype=np.int64),
+        pending=np.zeros(1, dtype=np.int64),
+        seen=np.zeros(1, dtype=np.int64),
+        family=like.family,
+        parameter=like.parameter,
+        needs=like.needs,
+    )
+
+
+def scores(model: Perceptrons, n_threads: int) -> Scores:
+    """Empty room for the sums of a model's rounds."""
+    N = model.n_kernels
+    return Scores(
+        far=np.zeros((TILE, N)),
+        rows=np.zeros((n_threads, len(CODES), CHUNK)),
+        cut=np.zeros((n_threads, N, 2), dtype=np.int64),
+        next=np.zeros(1, dtype=np.int64),
+    )
+
+
+def with_room(model: Perceptrons, n_rows: int) -> Perceptrons:
+    """The same classifiers with room for ``n_rows`` more rows; grows by doubling."""
+    capacity = model.x.shape[1]
+    needed = int(model.n[0]) + 1 + n_rows  # the current round's column as well
+    if needed <= capacity:
+        return model
+    more = max(needed, 2 * capacity) - capacity
+
+    def wider(array: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, more)]))
+
+    grown = {name: wider(getattr(model, name)) for name in ("x", "inverse", "members", "alpha")}
+    return model._replace(**grown)
+
+
+@part
+def inverse_norm(x):
+    norm2 = dot(x, x)
+    return 1.0 / math.sqrt(norm2) if norm2 > 0.0 else 0.0
+
+
+@part
+def _first_at_least(index, size, column):
+    """How many of the ascending index[:size] lie below ``column``."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        if index[middle] < column:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
+def _row_of_distances(model, x, inverse, start, n, row):
+    """Distances and cosines of x (d,), of norm 1 / inverse, to the rows start .. start + n."""
+    add_distances(model, model.x, x, start, n, row)
+    if model.needs[POLYNOMIAL]:
+        for s in range(n):
+            row[POLYNOMIAL, s] *= inverse * model.inverse[start + s]
+
+
+@part
+def _sum_at(model, i, first, last, x, start, row):
+    """The sum of x over entries first .. last of support i; row begins at column ``start``."""
+    n = last - first
+    if n == 0:
+        return 0.0
+    members, alpha = model.members[i, first:last], model.alpha[i, first:last]
+    family, parameter = model.family[i], model.parameter[i]
+    low, held = members[0] - start, members[n - 1] - members[0] + 1
+    if family == CAUCHY:
+        cauchy_values(parameter, x, model.x, members[0], held, row[CAUCHY, low:])
+    values = row[family]
+    if held == n:  # they ascend: no row between them is missing
+        return sum_of(family, parameter, values[low:], alpha, n)
+    return gathered_sum_of(family, parameter, values, members, start, alpha, n)
+
+
+@compiled
+def far_sums(model, X, first, last, far, row, cut):
+    """far[r] (N,) = the sums of row X[r] over the rows before the tile, for r in first .. last."""
+    N = far.shape[1]
+    upto = model.upto[0]
+    for r in range(first, last):
+        for i in range(N):
+            far[r, i] = 0.0
+    for start in range(0, upto, CHUNK):
+        n = min(CHUNK, upto - start)
+        for i in range(N):
+            cut[i, 0] = _first_at_least(model.members[i], model.near[i], start)
+            cut[i, 1] = _first_at_least(model.members[i], model.near[i], start + n)
+        for r in range(first, last):
+            _row_of_distances(model, X[r], inverse_norm(X[r]), start, n, row)
+            for i in range(N):
+                if cut[i, 1] > cut[i, 0]:
+                    far[r, i] += _sum_at(model, i, cut[i, 0], cut[i, 1], X[r], start, row)
+
+
+@part
+def outputs(model, x, buffers, f):
+    """f_i(x) (N,) of the next round; x waits for an update in the first free column."""
+    _commit(model)
+    n, upto = model.n[0], model.upto[0]
+    inverse = inverse_norm(x)
+    model.inverse[n] = inverse
+    for k in range(x.shape[0]):
+        model.x[k, n] = x[k]
+    row = buffers.rows[0]
+    if n > upto:
+        _row_of_distances(model, x, inverse, upto, n - upto, row)
+    for i in range(f.shape[0]):
+        total = buffers.far[buffers.next[0], i]
+        if model.size[i] > model.near[i]:
+            total += _sum_at(model, i, model.near[i], model.size[i], x, upto, row)
+        f[i] = model.scale[i] * total
+    buffers.next[0] += 1
+    model.seen[0] += 1
+
+
+@part
+def _commit(model):
+    """The row of the last round stays if it has updated a classifier."""
+    model.n[0] += model.pending[0]
+    model.pending[0] = 0
+
+
+def ahead(
+    model: Perceptrons, buffers: Scores, X: np.ndarray, pool: ThreadPoolExecutor | None
+) -> None:
+    """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
+    if model.seen[0] % TILE == 0:
+        _commit(model)
+        model.upto[0] = model.n[0]
+        model.near[:] = model.size
+    buffers.next[0] = 0
+    n_parts = min(len(buffers.rows), len(X)) if pool and model.upto[0] else 1
+    edges = np.linspace(0, len(X), n_parts + 1).astype(int)
+
+    def task(k: int) -> None:
+        far_sums(model, X, edges[k], edges[k + 1], buffers.far, buffers.rows[k], buffers.cut[k])
+
+    if pool and n_parts > 1:
+        list(pool.map(task, range(n_parts)))
+    else:
+        task(0)
+
+
+def rows_of_tile(model: Perceptrons) -> int:
+    """How many rows fit into the current tile."""
+    return TILE - int(model.seen[0]) % TILE
+
+
+@part
+def own_value(model, i, inverse):
+    """kappa_i(x, x) of a normalised kernel."""
+    return 0.0 if model.family[i] == POLYNOMIAL and inverse == 0.0 else 1.0
+
+
+def _add_to_perceptron(model, i, c, f, buffers):
+    n, s = model.n[0], model.size[i]
+    model.members[i, s] = n
+    model.alpha[i, s] = c / model.scale[i]
+    model.size[i] += 1
+    model.pending[0] = 1
+    model.norm2[i] += c * (2.0 * f + c * own_value(model, i, model.inverse[n]))
+
+
+def _project_perceptron(model, i, R, buffers):
+    if model.norm2[i] <= R * R:
+        return
+    model.scale[i] *= R / math.sqrt(model.norm2[i])
+    model.norm2[i] = R * R
+    if model.scale[i] < SMALLEST_SCALE:
+        # By a power of two: the sums taken ahead then keep every bit.
+        factor = power_of_two(np.floor(math.log2(model.scale[i])))
+        model.scale[i] /= factor
+        for s in range(model.size[i]):
+            model.alpha[i, s] *= factor
+        for r in range(buffers.next[0], buffers.far.shape[0]):
+            buffers.far[r, i] *= factor
+
+
+implement(add, Perceptrons, _add_to_perceptron)
+
+implement(project, Perceptrons, _project_perceptron)

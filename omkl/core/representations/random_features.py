@@ -1,0 +1,465 @@
+"""Random Fourier features and the linear learners on top of them.
+
+A shift-invariant kernel is the mean of cos(omega'(x - x')) over its spectral
+distribution, so with D frequencies
+
+    z(x) = [sin(omega_1'x) .. sin(omega_D'x)  cos(omega_1'x) .. cos(omega_D'x)] / sqrt(D)
+
+has z(x)'z(x') close to kappa(x, x'), and f(x) = theta'z(x) replaces a growing
+kernel expansion (Rahimi and Recht, NIPS 2007).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from omkl.core.jit import compiled, implement, part
+from omkl.core.simd import LANES, WHOLE, clip, flip_where_odd, fma, load, narrow, pack, store, total
+
+if TYPE_CHECKING:
+    from omkl.core.kernels import Kernel
+
+
+class RandomFeatures(NamedTuple):
+    """One linear learner for each kernel of a dictionary of N, in d dimensions.
+
+    padded  (N, d, W) frequencies, the feature index last; W is D in whole packs, zeros behind
+    theta   (N, 2 D) coefficients: sines first, then cosines
+    norm2   (N,) squared Euclidean norm of each row of theta
+    """
+
+    padded: np.ndarray
+    theta: np.ndarray
+    norm2: np.ndarray
+
+    @property
+    def omega(self) -> np.ndarray:
+        """The frequencies (N, d, D): a view, writes go through."""
+        return self.padded[:, :, : self.theta.shape[1] // 2]
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.theta)
+
+
+def blank(N: int, d: int, D: int) -> RandomFeatures:
+    """Learners whose frequencies and coefficients are zero."""
+    padded = _aligned((N, d, -(-D // LANES) * LANES))
+    return RandomFeatures(padded, _aligned((N, 2 * D)), np.zeros(N))
+
+
+def random_features(
+    dictionary: Sequence[Kernel], d: int, D: int, rng: np.random.Generator
+) -> RandomFeatures:
+    """Fresh learners: frequencies drawn kernel by kernel, coefficients zero."""
+    model = blank(len(dictionary), d, D)
+    for i, kernel in enumerate(dictionary):
+        model.omega[i] = kernel.frequencies(rng, D, d).T
+    return model
+
+
+def _aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
+    """Zeros that begin at a cache line: a pack that straddles two is read twice."""
+    room = np.zeros(math.prod(shape) + 64, dtype)
+    first = -room.ctypes.data % 64 // room.itemsize
+    return room[first : first + math.prod(shape)].reshape(shape)
+
+
+# Half-period reduction x = k pi + r, then sin x = (-1)^k sin r. PI_HIGH has 27 bits, so
+# k * PI_HIGH is exact for |k| < 2^26 (with fused multiply-add, for every k that is exact).
+PI_HIGH = float.fromhex("0x1.921fb50000000p+1")
+PI_LOW = 3.178650954710656e-08
+HALF_PI = 0.5 * math.pi
+PER_PI = 1.0 / math.pi
+# Minimax on [-pi/2, pi/2]: sin r = r + r v S(v) to 1.1e-16, cos r = 1 + v C(v) to 4e-18, v = r^2.
+S1, S2 = -0.1666666666666581, 0.00833333333326288
+S3, S4 = -0.00019841269820094226, 2.7557316077005476e-06
+S5, S6, S7 = -2.5051851496783252e-08, 1.6047301189356057e-10, -7.364646371464744e-13
+C1, C2 = -0.49999999999999983, 0.04166666666666437
+C3, C4 = -0.0013888888888785652, 2.480158727914876e-05
+C5, C6 = -2.755731652520198e-07, 2.087656773969985e-09
+C7, C8 = -1.1463039334831913e-11, 4.610293800524976e-14
+# The same in single precision, to 5e-9 and 2e-10.
+SHORT_S1, SHORT_S2 = np.float32(-0.16666657096596063), np.float32(0.008333017293095804)
+SHORT_S3, SHORT_S4 = np.float32(-0.00019806615287903617), np.float32(2.6000549256722136e-06)
+SHORT_C1, SHORT_C2 = np.float32(-0.4999999954955776), np.float32(0.04166664072806868)
+SHORT_C3, SHORT_C4 = np.float32(-0.001388840350765532), np.float32(2.476188619216889e-05)
+SHORT_C5 = np.float32(-2.6077104038124777e-07)
+ONE = np.float32(1.0)
+
+
+@part
+def _sincos(x):
+    """Sine and cosine of a pack."""
+    shifted = fma(x, PER_PI, WHOLE)
+    k = shifted - WHOLE
+    # Beyond 2^51 neighbouring floats are further apart than a period; clip keeps the
+    # result in range there.
+    r = clip(fma(k, -PI_LOW, fma(k, -PI_HIGH, x)), HALF_PI)
+    v = r * r
+    s = fma(v, fma(v, fma(v, S7, S6), S5), S4)
+    s = fma(v, fma(v, fma(v, s, S3), S2), S1)
+    c = fma(v, fma(v, fma(v, fma(v, C8, C7), C6), C5), C4)
+    c = fma(v, fma(v, fma(v, c, C3), C2), C1)
+    return (
+        flip_where_odd(fma(r * v, s, r), shifted),
+        flip_where_odd(fma(v, c, 1.0), shifted),
+    )
+
+
+@part
+def _sincos_in_single_precision(x):
+    """The same, computed in single precision once the half-periods are taken off."""
+    shifted = fma(x, PER_PI, WHOLE)
+    k = shifted - WHOLE
+    r = narrow(clip(fma(k, -PI_LOW, fma(k, -PI_HIGH, x)), HALF_PI))
+    v = r * r
+    s = fma(v, fma(v, fma(v, SHORT_S4, SHORT_S3), SHORT_S2), SHORT_S1)
+    c = fma(v, fma(v, fma(v, fma(v, SHORT_C5, SHORT_C4), SHORT_C3), SHORT_C2), SHORT_C1)
+    return (
+        flip_where_odd(fma(r * v, s, r), shifted),
+        flip_where_odd(fma(v, c, ONE), shifted),
+    )
+
+
+@part
+def _sincos_of_first(n, x, sin, cos, start):
+    """The first n of x; the results from ``start`` on."""
+    j = 0
+    while j + LANES <= n:
+        s, c = _sincos(load(x, j))
+        store(sin, start + j, s)
+        store(cos, start + j, c)
+        j += LANES
+    if j < n:
+        s, c = _sincos(load(x, j, n - j))
+        store(sin, start + j, s, n - j)
+        store(cos, start + j, c, n - j)
+
+
+class Double(NamedTuple):
+    """Sines and cosines of a round, or of a tile of rounds: not yet divided by sqrt(D)."""
+
+    sin: np.ndarray
+    cos: np.ndarray
+
+
+class Single(NamedTuple):
+    """As ``Double`` in single precision."""
+
+    sin: np.ndarray
+    cos: np.ndarray
+
+
+@functools.singledispatch
+def fill(waves, n, angle, start):
+    """Sine and cosine of the first n angles, from ``start`` on."""
+    raise TypeError(f"no trigonometry is registered for {type(waves)}")
+
+
+def _fill_double(waves, n, angle, start):
+    _sincos_of_first(n, angle, waves.sin, waves.cos, start)
+
+
+def _fill_single(waves, n, angle, start):
+    for j in range(0, n, LANES):
+        k = min(LANES, n - j)
+        s, c = _sincos_in_single_precision(load(angle, j, k))
+        store(waves.sin, start + j, s, k)
+        store(waves.cos, start + j, c, k)
+
+
+implement(fill, Double, _fill_double)
+implement(fill, Single, _fill_single)
+
+
+@compiled
+def sincos(x, sin, cos):
+    """Write sine and cosine of each x, all (n,) float64, C-contiguous.
+
+    Branch-free vector code: absolute error below 4e-16 for |x| <= 1e4 and below 1e-13
+    for |x| <= 1e6.
+    """
+    _sincos_of_first(x.shape[0], x, sin, cos, 0)
+
+
+class Buffers(NamedTuple):
+    """Room for the features of one round, for learners that choose kernels.
+
+    angle   (N D,)
+    waves   sines and cosines, (N D,) each
+    place   (2,) int64: the features of the evaluated kernel number m begin at
+            m place[0] + place[1]; here m D
+    """
+
+    angle: np.ndarray
+    waves: Double | Single
+    place: np.ndarray
+
+
+class Tile(NamedTuple):
+    """Room for the features of several rows, for learners that evaluate every kernel.
+
+    Their arguments are a small matrix product for a tile of rows, so that the
+    frequencies are read once for all of them.
+
+    angle   (ROWS D,)
+    waves   sines and cosines, (N rows D,) each: kernel by kernel, row by row
+    place   (2,) as in ``Buffers``: rows D and the present row's part of that
+    """
+
+    angle: np.ndarray
+    waves: Double | Single
+    place: np.ndarray
+
+
+ROWS = 4  # of a tile, whose arguments are computed at once
+
+
+def buffers(
+    model: RandomFeatures,
+    every_kernel: bool = False,
+    precision: str = "float64",
+    rows: int = ROWS,
+) -> Buffers | Tile:
+    """Empty room for the features of a model's rounds; ``rows`` of a tile are a choice of speed."""
+    N, _, D = model.omega.shape
+    n = N * D * (rows if every_kernel else 1)
+    single = precision == "float32"
+    waves = (Single if single else Double)(_aligned((n,), precision), _aligned((n,), precision))
+    place = np.array([D, 0])
+    if every_kernel:
+        return Tile(_aligned((ROWS * D,)), waves, place)
+    return Buffers(_aligned((N * D,)), waves, place)
+
+
+@part
+def _arguments(padded, D, i, X, row, angle, start):
+    """angle[start : start + D] = omega_i X[row], the sum over inputs in their order."""
+    d = padded.shape[1]
+    W = padded.shape[2]
+    j = 0
+    while j + 4 * LANES <= W:
+        w = i * d * W + j
+        u = X[row, 0]
+        a0 = load(padded, w) * u
+        a1 = load(padded, w + LANES) * u
+        a2 = load(padded, w + 2 * LANES) * u
+        a3 = load(padded, w + 3 * LANES) * u
+        for k in range(1, d):
+            w += W
+            u = X[row, k]
+            a0 = fma(load(padded, w), u, a0)
+            a1 = fma(load(padded, w + LANES), u, a1)
+            a2 = fma(load(padded, w + 2 * LANES), u, a2)
+            a3 = fma(load(padded, w + 3 * LANES), u, a3)
+        store(angle, start + j, a0)
+        store(angle, start + j + LANES, a1)
+        store(angle, start + j + 2 * LANES, a2)
+        store(angle, start + j + 3 * LANES, a3, min(LANES, D - j - 3 * LANES))
+        j += 4 * LANES
+    while j + 2 * LANES <= W:
+        w = i * d * W + j
+        u = X[row, 0]
+        a0 = load(padded, w) * u
+        a1 = load(padded, w + LANES) * u
+        for k in range(1, d):
+            w += W
+            u = X[row, k]
+            a0 = fma(load(padded, w), u, a0)
+            a1 = fma(load(padded, w + LANES), u, a1)
+        store(angle, start + j, a0)
+        store(angle, start + j + LANES, a1, min(LANES, D - j - LANES))
+        j += 2 * LANES
+    if j < W:
+        w = i * d * W + j
+        a0 = load(padded, w) * X[row, 0]
+        for k in range(1, d):
+            w += W
+            a0 = fma(load(padded, w), X[row, k], a0)
+        store(angle, start + j, a0, min(LANES, D - j))
+
+
+@part
+def _arguments_of_four(padded, D, i, X, row, angle):
+    """The same numbers for rows row .. row + 3 at once, written one after the other."""
+    d = padded.shape[1]
+    W = padded.shape[2]
+    j = 0
+    while j + 2 * LANES <= W:
+        w = i * d * W + j
+        v0 = load(padded, w)
+        v1 = load(padded, w + LANES)
+        u = X[row, 0]
+        a0 = v0 * u
+        a1 = v1 * u
+        u = X[row + 1, 0]
+        b0 = v0 * u
+        b1 = v1 * u
+        u = X[row + 2, 0]
+        c0 = v0 * u
+        c1 = v1 * u
+        u = X[row + 3, 0]
+        e0 = v0 * u
+        e1 = v1 * u
+        for k in range(1, d):
+            w += W
+            v0 = load(padded, w)
+            v1 = load(padded, w + LANES)
+            u = X[row, k]
+            a0 = fma(v0, u, a0)
+            a1 = fma(v1, u, a1)
+            u = X[row + 1, k]
+            b0 = fma(v0, u, b0)
+            b1 = fma(v1, u, b1)
+            u = X[row + 2, k]
+            c0 = fma(v0, u, c0)
+            c1 = fma(v1, u, c1)
+            u = X[row + 3, k]
+            e0 = fma(v0, u, e0)
+            e1 = fma(v1, u, e1)
+        n = min(LANES, D - j - LANES)
+        store(angle, j, a0)
+        store(angle, j + LANES, a1, n)
+        store(angle, D + j, b0)
+        store(angle, D + j + LANES, b1, n)
+        store(angle, 2 * D + j, c0)
+        store(angle, 2 * D + j + LANES, c1, n)
+        store(angle, 3 * D + j, e0)
+        store(angle, 3 * D + j + LANES, e1, n)
+        j += 2 * LANES
+    if j < W:
+        w = i * d * W + j
+        v0 = load(padded, w)
+        a0 = v0 * X[row, 0]
+        b0 = v0 * X[row + 1, 0]
+        c0 = v0 * X[row + 2, 0]
+        e0 = v0 * X[row + 3, 0]
+        for k in range(1, d):
+            w += W
+            v0 = load(padded, w)
+            a0 = fma(v0, X[row, k], a0)
+            b0 = fma(v0, X[row + 1, k], b0)
+            c0 = fma(v0, X[row + 2, k], c0)
+            e0 = fma(v0, X[row + 3, k], e0)
+        n = min(LANES, D - j)
+        store(angle, j, a0, n)
+        store(angle, D + j, b0, n)
+        store(angle, 2 * D + j, c0, n)
+        store(angle, 3 * D + j, e0, n)
+
+
+@part
+def transform(model, X, row, kernels, n, buffers):
+    """Fill the buffers with the features of the first ``n`` of ``kernels`` at X[row]."""
+    D = model.theta.shape[1] // 2
+    for m in range(n):
+        _arguments(model.padded, D, kernels[m], X, row, buffers.angle, m * D)
+    fill(buffers.waves, n * D, buffers.angle, 0)
+
+
+@part
+def transform_ahead(model, X, row, tile):
+    """Bring the tile to X[row]: one row further, or filled anew where it is used up.
+
+    The rows of X are visited in their order. Kernel by kernel: its frequencies stay near
+    while all rows of the tile need them.
+    """
+    D = model.theta.shape[1] // 2
+    if row > 0 and tile.place[1] + D < tile.place[0]:
+        tile.place[1] += D
+        return
+    N = model.padded.shape[0]
+    rows = min(tile.waves.sin.shape[0] // (N * D), X.shape[0] - row)
+    for i in range(N):
+        r = 0
+        while r + ROWS <= rows:
+            _arguments_of_four(model.padded, D, i, X, row + r, tile.angle)
+            fill(tile.waves, ROWS * D, tile.angle, (i * rows + r) * D)
+            r += ROWS
+        if r < rows:
+            for s in range(r, rows):
+                _arguments(model.padded, D, i, X, row + s, tile.angle, (s - r) * D)
+            fill(tile.waves, (rows - r) * D, tile.angle, (i * rows + r) * D)
+    tile.place[0] = rows * D
+    tile.place[1] = 0
+
+
+@part
+def outputs(model, kernels, n, buffers, f):
+    """f[i] = theta_i'z_i for the first ``n`` of ``kernels``; the rest of f is left alone."""
+    D = model.theta.shape[1] // 2
+    theta = model.theta
+    waves = buffers.waves
+    scale = 1.0 / math.sqrt(D)
+    for m in range(n):
+        i = kernels[m]
+        z = m * buffers.place[0] + buffers.place[1]
+        w = 2 * D * i
+        a = pack(0.0)
+        b = pack(0.0)
+        j = 0
+        while j + LANES <= D:
+            a = fma(load(theta, w + j), load(waves.sin, z + j), a)
+            b = fma(load(theta, w + D + j), load(waves.cos, z + j), b)
+            j += LANES
+        if j < D:
+            k = D - j
+            a = fma(load(theta, w + j, k), load(waves.sin, z + j, k), a)
+            b = fma(load(theta, w + D + j, k), load(waves.cos, z + j, k), b)
+        f[i] = scale * total(a + b)
+
+
+@part
+def gradient_step(model, i, m, buffers, step, shrink):
+    """theta_i <- shrink theta_i - step z_i, where kernel i is number m of the evaluated ones."""
+    D = model.theta.shape[1] // 2
+    theta = model.theta
+    waves = buffers.waves
+    scaled = pack(-step / math.sqrt(D))
+    z = m * buffers.place[0] + buffers.place[1]
+    w = 2 * D * i
+    a = pack(0.0)
+    b = pack(0.0)
+    j = 0
+    while j + LANES <= D:
+        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
+        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
+        store(theta, w + j, s)
+        store(theta, w + D + j, c)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        j += LANES
+    if j < D:
+        k = D - j
+        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
+        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
+        store(theta, w + j, s, k)
+        store(theta, w + D + j, c, k)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+    model.norm2[i] = total(a + b)
+
+
+@compiled
+def _fill(angle, z):
+    D = angle.shape[1]
+    scale = 1.0 / math.sqrt(D)
+    for row in range(angle.shape[0]):
+        for j in range(0, D, LANES):
+            n = min(LANES, D - j)
+            s, c = _sincos(load(angle, row * D + j, n))
+            store(z, 2 * row * D + j, s * scale, n)
+            store(z, 2 * row * D + D + j, c * scale, n)
+
+
+def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """z(x) of one kernel for a block: omega (d, D), X (n, d) -> (n, 2 D), divided by sqrt(D)."""
+    z = np.empty((len(X), 2 * omega.shape[1]))
+    _fill(np.ascontiguousarray(X @ omega), z)
+    return z

@@ -1,0 +1,230 @@
+"""Exponential weights in the log domain, sums of logarithms, and drawing an index.
+
+Weights are always kept as ``log_w``: a million rounds of multiplying by
+exp(-eta loss) underflow, a million subtractions do not.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from omkl.core.jit import part, power_of_two
+from omkl.core.simd import WHOLE, at_least, times_power_of_two
+
+LOG2E = 1.4426950408889634
+LN2_HIGH = 6.93145751953125e-1
+LN2_LOW = 1.42860682030941723212e-6
+ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+
+
+@part
+def _exp_tail(r):
+    """(exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2."""
+    p = 1.0 / 87178291200.0
+    p = 1.0 / 6227020800.0 + r * p
+    p = 1.0 / 479001600.0 + r * p
+    p = 1.0 / 39916800.0 + r * p
+    p = 1.0 / 3628800.0 + r * p
+    p = 1.0 / 362880.0 + r * p
+    p = 1.0 / 40320.0 + r * p
+    p = 1.0 / 5040.0 + r * p
+    p = 1.0 / 720.0 + r * p
+    p = 1.0 / 120.0 + r * p
+    p = 1.0 / 24.0 + r * p
+    p = 1.0 / 6.0 + r * p
+    return 0.5 + r * p
+
+
+@part
+def exp_nonpositive(x):
+    """exp(x) for x <= 0 to 3e-16 relative, branch-free; 0 below -708, NaN for NaN."""
+    y = x if x > -709.0 else -709.0  # also for NaN, which has no whole k
+    k = np.floor(y * LOG2E + 0.5)
+    r = (y - k * LN2_HIGH) - k * LN2_LOW
+    p = 1.0 + r * (1.0 + r * _exp_tail(r))
+    return 0.0 if x < -708.0 else p * power_of_two(k) + (x - x)  # 0, or NaN for NaN
+
+
+@part
+def exp_of_pack(x):
+    """exp of eight numbers <= 0 as ``exp_nonpositive``; NaN for NaN."""
+    y = at_least(x, -709.0)
+    k = y * LOG2E + WHOLE
+    whole = k - WHOLE
+    r = (y - whole * LN2_HIGH) - whole * LN2_LOW
+    return times_power_of_two(1.0 + r * (1.0 + r * _exp_tail(r)), k) + (x - x)
+
+
+@part
+def _log(k, f):
+    """log(2^k (1 + f)) for sqrt(1/2) <= 1 + f < sqrt(2), by the series of the area tangent."""
+    s = f / (2.0 + f)
+    z = s * s
+    series = 1.531383769920937332e-01 + z * 1.479819860511658591e-01
+    series = 2.222219843214978396e-01 + z * (1.818357216161805012e-01 + z * series)
+    series = 3.999999999940941908e-01 + z * (2.857142874366239149e-01 + z * series)
+    series = z * (6.666666666666735130e-01 + z * series)
+    half = 0.5 * f * f
+    return k * LN2_HIGH + (f - (half - (s * (half + series) + k * LN2_LOW)))
+
+
+@part
+def log_one_plus(w):
+    """log(1 + w) for w in [0, 1] to 4e-16 relative, branch-free."""
+    k = np.floor(w + 0.585786437626905)  # 1 where 1 + w exceeds sqrt(2)
+    return _log(k, (w - k) * (1.0 - 0.5 * k))
+
+
+@part
+def log_one_minus_exp(x):
+    """log(1 - exp(x)) for x <= 0 to 4e-16 (relative where below -1), branch-free; -inf for 0."""
+    y = x if x > -709.0 else -709.0
+    k = np.floor(y * LOG2E + 0.5)
+    r = (y - k * LN2_HIGH) - k * LN2_LOW
+    p = _exp_tail(r)
+    power = power_of_two(k)
+    v = (1.0 - power) - power * (r + r * r * p)  # in [0, 1], without cancellation for k = 0
+    bits = np.float64(v).view(np.int64)
+    e = (bits - ROOT_HALF_BITS) >> 52
+    m = np.int64(bits - (e << 52)).view(np.float64)
+    result = _log(np.float64(e), m - 1.0)
+    result = 0.0 if x < -708.0 else result + (x - x)
+    return result if x != 0.0 else -np.inf
+
+
+@part
+def add_logs(total, more, room):
+    """total <- log(exp(total) + exp(more)), both (n,), -inf allowed; ``room`` (n,) is written.
+
+    In two passes: as one, the code is too long to be inlined and turned into vector code.
+    """
+    for j in range(total.shape[0]):
+        x, y = total[j], more[j]
+        low = x if x < y else y
+        total[j] = y if x < y else x
+        room[j] = exp_nonpositive(low - total[j]) if low > -np.inf else 0.0
+    for j in range(total.shape[0]):
+        total[j] += log_one_plus(room[j])
+
+
+@part
+def softmax(log_w, w):
+    """Write weights w (N,) that sum to 1 and are proportional to exp(log_w); return log sum exp."""
+    top = log_w[0]
+    for i in range(1, log_w.shape[0]):
+        top = log_w[i] if log_w[i] > top else top
+    total = 0.0
+    for i in range(log_w.shape[0]):
+        w[i] = exp_nonpositive(log_w[i] - top)
+    for i in range(log_w.shape[0]):
+        total += w[i]
+    inverse = 1.0 / total
+    for i in range(log_w.shape[0]):
+        w[i] *= inverse
+    return top + math.log(total)
+
+
+@part
+def weighted_mean(log_w, f, kernels, n):
+    """Mean of f over the first ``n`` of ``kernels``, weighted by exp(log_w)."""
+    top = log_w[kernels[0]]
+    for m in range(1, n):
+        top = max(top, log_w[kernels[m]])
+    total = 0.0
+    mean = 0.0
+    for m in range(n):
+        i = kernels[m]
+        w = exp_nonpositive(log_w[i] - top)
+        total += w
+        mean += w * f[i]
+    return mean / total
+
+
+@part
+def shares(log_w, kernels, n, w):
+    """Weights of the first ``n`` of ``kernels``, in their order, proportional to exp(log_w).
+
+    Write w[:n], which then sums to 1.
+    """
+    top = log_w[kernels[0]]
+    for m in range(1, n):
+        top = max(top, log_w[kernels[m]])
+    for m in range(n):
+        w[m] = exp_nonpositive(log_w[kernels[m]] - top)
+    total = 0.0
+    for m in range(n):
+        total += w[m]
+    inverse = 1.0 / total
+    for m in range(n):
+        w[m] *= inverse
+
+
+@part
+def mean_by_shares(w, f, kernels, n):
+    """Mean of f over the first ``n`` of ``kernels`` by weights from ``shares``."""
+    mean = 0.0
+    for m in range(n):
+        mean += w[m] * f[kernels[m]]
+    return mean
+
+
+@part
+def draw(p, u):
+    """Index drawn from the probabilities p (N,) by one uniform number u in [0, 1).
+
+    Rounding can leave the sum of p a little below u; the last index with a
+    positive probability is returned then.
+    """
+    total = 0.0
+    last = 0
+    for i in range(p.shape[0]):
+        if p[i] > 0.0:
+            last = i
+            total += p[i]
+            if u < total:
+                return i
+    return last
+
+
+@part
+def running_sums(p, sums):
+    """sums[i] = p[0] + .. + p[i], added up as ``draw`` does."""
+    total = 0.0
+    for i in range(p.shape[0]):
+        total += p[i]
+        sums[i] = total
+
+
+@part
+def draw_by_sums(sums, u):
+    """What ``draw`` draws, in O(log N), from the running sums of the probabilities."""
+    last = sums.shape[0] - 1
+    if not u < sums[last]:
+        u = math.nextafter(sums[last], 0.0)  # the last index with a positive probability
+    low = 0
+    high = last
+    while low < high:
+        middle = (low + high) // 2
+        if sums[middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@part
+def argmax(values):
+    """Smallest index of the largest of values (N,)."""
+    best = 0
+    for i in range(1, values.shape[0]):
+        if values[i] > values[best]:
+            best = i
+    return best
+
+
+def normalised(log_w: np.ndarray) -> np.ndarray:
+    """Weights summing to 1 along the last axis, in plain NumPy."""
+    w = np.exp(log_w - log_w.max(axis=-1, keepdims=True))
+    return w / w.sum(axis=-1, keepdims=True)

@@ -1,0 +1,154 @@
+"""Labels from outside: a human, a file or a function, asked only when the learner wants one.
+
+    omkl-run algorithm=amkl_aks seeds=1 stream.labels=prompt dataset=file dataset.path=new.csv
+    omkl-run ... stream.labels=answers.csv
+    omkl.experiment.run.run(config, label=function)
+
+A function gets the row's number (from 1), its inputs (d,) and the prediction, and returns the
+label. The labels of a run are kept in ``labels.csv`` of its folder as they come, so that a
+session which is interrupted goes on where it ended; such a file, with the columns ``row`` and
+``label``, is also what ``stream.labels=FILE`` reads.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import math
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from omkl.core.learner import Learner, Trace
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.datasets.stream import DataError
+
+DATA, PROMPT, CALLBACK = "data", "prompt", "callback"
+SOURCES = (DATA, PROMPT, CALLBACK)
+COLUMNS = ("row", "label")
+
+Label = Callable[[int, np.ndarray, float], float]
+"""label(row, x (d,), y_hat) -> y"""
+
+
+class Answered(NamedTuple):
+    """A block: what the learner said, and the labels (n,) that it got, NaN where it did not ask."""
+
+    trace: Trace
+    y: np.ndarray
+
+
+def learn(learner: Learner, X: np.ndarray, label: Label, before: int = 0) -> Answered:
+    """Stream rows X (n, d) through a learner that asks ``label`` for what it wants to know.
+
+    ``before`` rows were streamed earlier. The learner predicts, and says whether it asks,
+    before the label is there: on a twin of it, which gives the same bits.
+    """
+    trace = Trace(np.empty(len(X)), np.empty(len(X), dtype=np.bool_))
+    y = np.full(len(X), np.nan)
+    for s in range(len(X)):
+        row = X[s : s + 1]
+        said = _twin(learner).partial_fit(row, np.zeros(1))
+        trace.y_hat[s], trace.asked[s] = said.y_hat[0], said.asked[0]
+        if said.asked[0]:
+            y[s] = _checked(label(before + s + 1, X[s], float(said.y_hat[0])), before + s + 1)
+        learner.partial_fit(row, y[s : s + 1])
+    return Answered(trace, y)
+
+
+def _twin(learner: Learner) -> Learner:
+    """A copy that learns on its own; the frequencies never change and are shared."""
+    model = learner.state.model
+    shared = {id(model.omega): model.omega} if isinstance(model, RandomFeatures) else {}
+    return copy.deepcopy(learner, shared)
+
+
+def _checked(value: float, row: int) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise DataError(f"the label of row {row} is {number}: a label is a finite number")
+    return number
+
+
+class Prompt:
+    """Asks on the terminal: the question goes to stderr, the answer is a line of stdin."""
+
+    def __init__(self, inputs: Sequence[str], unit: float = 1.0) -> None:
+        self.inputs = inputs
+        self.unit = unit  # what inputs were divided by
+
+    def __call__(self, row: int, x: np.ndarray, y_hat: float) -> float:
+        values = ", ".join(
+            f"{name} {value:.6g}" for name, value in zip(self.inputs, self.unit * x, strict=True)
+        )
+        print(f"row {row}: {values}\n  prediction {y_hat:.4g}", file=sys.stderr)
+        while True:
+            print("  label: ", end="", file=sys.stderr, flush=True)
+            line = sys.stdin.readline()
+            if not line:
+                raise DataError(
+                    f"row {row}: the learner asks for a label and no more are given; the same "
+                    "command goes on here"
+                )
+            try:
+                return _checked(float(line), row)
+            except ValueError:
+                print(f"  {line.strip()!r} is no finite number", file=sys.stderr)
+
+
+class File:
+    """Looks labels up in a CSV file with the columns ``row``, from 1, and ``label``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known = read(path)
+
+    def __call__(self, row: int, x: np.ndarray, y_hat: float) -> float:
+        if row not in self.known:
+            raise DataError(
+                f"row {row}: the learner asks for its label and {self.path.name} has none"
+            )
+        return self.known[row]
+
+
+class Kept:
+    """Writes labels down as they come; with ``resume`` it asks only for those not yet there."""
+
+    def __init__(self, path: Path, label: Label, resume: bool) -> None:
+        self.path = path
+        self.label = label
+        self.known: dict[int, float] = read(path) if resume and path.exists() else {}
+        if not self.known:
+            path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
+
+    def __call__(self, row: int, x: np.ndarray, y_hat: float) -> float:
+        if row not in self.known:
+            value = _checked(self.label(row, x, y_hat), row)
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(f"{row},{value!r}\n")
+            self.known[row] = value
+        return self.known[row]
+
+
+def read(path: Path) -> dict[int, float]:
+    """Labels by row. DataError where the file is not as it should be."""
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            lines = list(reader)
+            if not set(COLUMNS) <= set(reader.fieldnames or ()):
+                raise KeyError
+            found = {int(line["row"]): _checked(float(line["label"]), 0) for line in lines}
+    except OSError as error:
+        raise DataError(f"cannot read the labels of {path}: {error.strerror}") from None
+    except (KeyError, TypeError, ValueError):
+        raise DataError(
+            f"{path} is no file of labels: it needs the columns row (from 1) and label (a finite "
+            "number), separated by commas, under a header"
+        ) from None
+    if len(found) < len(lines):
+        raise DataError(f"{path} has two labels for one row")
+    return found

@@ -1,0 +1,305 @@
+"""Tables and what happens to their blanks: rows of numbers, whatever file they come from."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from omkl.datasets.columns import Columns
+from omkl.datasets.stream import Chunk, DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+CHUNK_ROWS = 65_536
+MISSING = ("error", "mean", "drop")
+
+
+class Table(Protocol):
+    """Chosen columns of a file, read from the start as often as wanted."""
+
+    names: tuple[str, ...]  # the target's last
+    n_rows: int | None
+
+    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Pieces (values (n, d + 1), NaN where blank; row numbers (n,))."""
+        ...
+
+
+class ArrayTable:
+    """A table in memory: ``values`` (T, d + 1), row numbers in the file (T,), ``order`` (T,)."""
+
+    def __init__(
+        self,
+        values: np.ndarray,
+        rows: np.ndarray,
+        names: tuple[str, ...],
+        order: np.ndarray | None = None,
+    ) -> None:
+        self.values = values
+        self.rows = rows
+        self.names = names
+        self.n_rows: int | None = len(values)
+        self._order = np.arange(len(values)) if order is None else order
+
+    def in_order(self, order: np.ndarray) -> ArrayTable:
+        """The same table, not copied, its rows in another order (T,)."""
+        return ArrayTable(self.values, self.rows, self.names, order)
+
+    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for start in range(0, len(self.values), CHUNK_ROWS):
+            chosen = self._order[start : start + CHUNK_ROWS]
+            yield self.values[chosen], self.rows[chosen]
+
+
+class TableSource:
+    """The rows of a table as a stream source, without blanks.
+
+    ``missing``
+
+    error   a blank cell is an error that names its row and column
+    drop    rows with a blank cell are left out
+    mean    a blank becomes the mean of its column over the whole file, which looks
+            ahead; with ``causal`` the mean of the rows before it
+    """
+
+    has_truth = False
+
+    def __init__(self, table: Table, where: str, missing: str, causal: bool) -> None:
+        if missing not in MISSING:
+            raise DataError(f"dataset.missing={missing!r} is none of {', '.join(MISSING)}.")
+        self.inputs = table.names[:-1]
+        self.target = table.names[-1]
+        self.n_rows = table.n_rows
+        self._table = table
+        self._where = where
+        self._missing = missing
+        self._causal = causal
+        self._means: np.ndarray | None = None
+        if missing == "drop":
+            self.n_rows = None
+        if missing == "mean" and not causal:
+            self._means = self._whole_means()
+
+    def chunks(self) -> Iterator[Chunk]:
+        width = len(self._table.names)
+        total, count = np.zeros(width), np.zeros(width)
+        for values, rows in self._table.raw():
+            blank = np.isnan(values)
+            if self._missing == "mean" and self._causal:
+                values = self._fill_with_past(values, blank, rows, total, count)
+            elif blank.any():
+                values = self._without_blanks(values, blank, rows)
+            if not np.isfinite(values).all():
+                self._complain(~np.isfinite(values), rows, "is infinite", "Correct the file.")
+            yield Chunk(np.ascontiguousarray(values[:, :-1]), values[:, -1].copy())
+
+    def _without_blanks(
+        self, values: np.ndarray, blank: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        if self._missing == "drop":
+            return values[~blank.any(axis=1)]
+        if self._missing == "error":
+            cure = "Set dataset.missing=mean or dataset.missing=drop, or correct the file."
+            self._complain(blank, rows, "is blank", cure)
+        assert self._means is not None
+        return np.where(blank, self._means, values)
+
+    def _fill_with_past(
+        self,
+        values: np.ndarray,
+        blank: np.ndarray,
+        rows: np.ndarray,
+        total: np.ndarray,
+        count: np.ndarray,
+    ) -> np.ndarray:
+        sums = total + np.cumsum(np.where(blank, 0.0, values), axis=0)
+        counts = count + np.cumsum(~blank, axis=0)
+        total[:], count[:] = sums[-1], counts[-1]
+        # A blank adds nothing to its own row's sum: the sum up to it is that before it.
+        unknown = blank & (counts == 0)
+        if unknown.any():
+            self._complain(
+                unknown,
+                rows,
+                "is blank and no earlier row has a value to take the mean of",
+                "Set dataset.missing=drop or stream.scaling=whole.",
+            )
+        return np.where(blank, sums / np.maximum(counts, 1), values)
+
+    def _whole_means(self) -> np.ndarray:
+        width = len(self._table.names)
+        total, count = np.zeros(width), np.zeros(width)
+        for values, _ in self._table.raw():
+            blank = np.isnan(values)
+            total += np.where(blank, 0.0, values).sum(axis=0)
+            count += (~blank).sum(axis=0)
+        for name, known in zip(self._table.names, count, strict=True):
+            if not known:
+                raise DataError(
+                    f"{self._where}: column {name!r} has no value at all, so dataset.missing=mean "
+                    "has no mean to put in. Leave the column out of dataset.inputs."
+                )
+        return total / count
+
+    def _complain(self, bad: np.ndarray, rows: np.ndarray, what: str, cure: str) -> None:
+        n, k = np.argwhere(bad)[0]
+        raise DataError(
+            f"{self._where}: row {rows[n]}, column {self._table.names[k]!r} {what}. {cure}"
+        )
+
+
+def frame_values(
+    frame: pd.DataFrame,
+    columns: Columns,
+    rows: np.ndarray,
+    where: str,
+    labels: Sequence[Any] | None = None,
+) -> np.ndarray:
+    """The chosen columns of ``frame`` as float64 (n, d + 1), NaN where blank.
+
+    ``columns.positions`` count in ``frame``; text that is no number is a DataError, but in
+    a target that holds ``labels``.
+    """
+    values = np.empty((len(frame), len(columns.names)))
+    for k, (position, name) in enumerate(zip(*columns, strict=True)):
+        series = frame.iloc[:, position]
+        if labels is not None and k == len(columns.names) - 1:
+            values[:, k] = label_codes(series.to_numpy(dtype=object), labels, rows, where)
+            continue
+        values[:, k], text = _numbers(series)
+        if text.any():
+            n = int(np.argmax(text))
+            raise DataError(
+                f"{where}: row {rows[n]}, column {name!r} holds {str(series.iloc[n])!r} "
+                "where a number should be. Correct the file or leave the column out of "
+                "dataset.inputs."
+            )
+    return values
+
+
+def label_codes(
+    cells: np.ndarray, labels: Sequence[Any], rows: np.ndarray, where: str
+) -> np.ndarray:
+    """What a learner is told for the cells (n,): the labels' codes (n,), NaN where blank.
+
+    Of two labels the first is -1 and the second +1; of K > 2 they are 0 .. K - 1.
+    """
+    codes = np.arange(len(labels)) if len(labels) > 2 else np.array([-1.0, 1.0])
+    known = {_label(label): code for label, code in zip(labels, codes, strict=True)}
+    found = np.empty(len(cells))
+    for n, cell in enumerate(cells):
+        key = _label(cell)
+        if key == "":
+            found[n] = np.nan
+        elif key in known:
+            found[n] = known[key]
+        else:
+            others = dict.fromkeys(str(c) for c in cells if _label(c) not in (*known, ""))
+            raise DataError(
+                f"{where}: row {rows[n]} has the label {str(cell)!r}, which is none of "
+                f"dataset.labels={list(labels)}. Not among them: {', '.join(list(others)[:20])}. "
+                "Name all labels; of two the first is -1 and the second +1."
+            )
+    return found
+
+
+def _label(cell: Any) -> str | float:
+    """Labels are compared as numbers where they are, else as text; "" for a blank."""
+    text = str(cell).strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return "" if np.isnan(number) else number
+
+
+def numeric_columns(frame: pd.DataFrame) -> list[bool]:
+    """Columns in which at least half of the cells that are not blank are numbers.
+
+    A lone word among numbers then is an error with a row, not a column left out in silence.
+    """
+    flags = []
+    for k in range(frame.shape[1]):
+        values, text = _numbers(frame.iloc[:, k])
+        flags.append(bool(text.sum() <= np.isfinite(values).sum()))
+    return flags
+
+
+def _numbers(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers (n,), NaN elsewhere; where there is text or anything else but a blank (n,)."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return values, np.zeros(len(values), dtype=bool)
+    words = series.astype(str).str.strip()
+    numbers = pd.to_numeric(words, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    blank = (series.isna() | (words == "")).to_numpy(dtype=bool)
+    return numbers, np.isnan(numbers) & ~blank
+
+
+def csv_options(cfg: Mapping[str, Any]) -> dict[str, Any]:
+    """pandas options for text tables; ``delimiter`` null means any run of blanks."""
+    import pandas as pd
+
+    delimiter = cfg.get("delimiter", ",")
+    options = {
+        "sep": r"\s+" if delimiter is None else delimiter,
+        "header": 0 if cfg.get("header", True) else None,
+        "decimal": cfg.get("decimal") or ".",
+        "encoding": cfg.get("encoding") or "utf-8",
+        "index_col": False,
+        "low_memory": False,
+        "skipinitialspace": True,
+    }
+    # Before 3.1 the default parser was off by one unit in the last place for some numbers.
+    if tuple(int(part) for part in pd.__version__.split(".")[:2]) < (3, 1):
+        options["float_precision"] = "round_trip"
+    return options
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what parsers raise into a DataError that names the file."""
+    import pandas as pd
+    import pyarrow as pa
+
+    try:
+        yield
+    except DataError:
+        raise
+    except pd.errors.EmptyDataError as error:
+        raise DataError(f"{path.name}: the file is empty.") from error
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        raise DataError(
+            f"{path.name}: rows of different lengths ({_first_line(error)}). "
+            "Look at dataset.delimiter and dataset.header."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path.name}: not {error.encoding} text. Set dataset.encoding, for example latin-1."
+        ) from error
+    except (EOFError, zlib.error, pa.ArrowException, OSError) as error:
+        raise DataError(f"{path.name}: cannot be read, it may be damaged: {error}") from error
+
+
+@contextlib.contextmanager
+def strict_about_lengths() -> Iterator[None]:
+    """If the first row is longer than the header, pandas cuts all rows and only warns."""
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        yield
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0]

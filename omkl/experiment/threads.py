@@ -1,0 +1,62 @@
+"""Cores and threads of a process, alone on the machine or beside others."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+from contextlib import AbstractContextManager
+
+
+def cores() -> int:
+    """Cores of the machine that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_threads() -> int:
+    """Threads of a job: all cores, or as many as whoever started it says."""
+    for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "NUMBA_NUM_THREADS"):
+        if os.environ.get(name, "").isdigit():
+            return max(1, int(os.environ[name]))
+    return cores()
+
+
+def share_the_machine() -> None:
+    """One thread for this process, unless its launcher has given it more.
+
+    For a job of a sweep in a process of its own, with others beside it. Slurm, joblib and
+    Ray tell in the environment what a process was given; submitit's local jobs are told
+    nothing.
+    """
+    given = (os.environ.get(name, "") for name in ("SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS"))
+    os.environ.setdefault("OMKL_THREADS", next((n for n in given if n.isdigit()), "1"))
+
+
+@contextlib.contextmanager
+def thread_pool(n: int) -> Iterator[ThreadPoolExecutor]:
+    """A pool that Ctrl-C leaves at once: what its threads still compute is not waited for."""
+    pool = ThreadPoolExecutor(n)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def one_thread_each() -> AbstractContextManager[object]:
+    """Linear algebra on one thread a caller: our threads are over seeds and kernels."""
+    return _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _libraries(scipy_too: bool) -> ThreadpoolController:
+    """The linear algebra that is loaded: NumPy's, and SciPy's own once it is imported."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

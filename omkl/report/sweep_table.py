@@ -1,0 +1,246 @@
+"""One table of the runs of a sweep: printed, as Markdown and as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from omkl.report import style
+from omkl.report.text import csv_text, markdown_table, markdown_text
+from omkl.runs.folder import MSE, Run, measure, write_atomically
+
+Row = dict[str, Any]
+
+
+def sweep_table(runs: Sequence[Run]) -> list[Row]:
+    """One row a complete run, grouped by data set, in the order of ``runs``.
+
+    ``settings`` holds what varies in the sweep, ``measure`` what the run is judged by;
+    ``mse`` and ``mse_std``, or ``error_rate`` and ``error_rate_std``, are in units of 1 (std
+    None for one seed), ``seconds`` is the time of all seeds, ``best`` marks the lowest of the
+    data set; ``regret`` belongs to the first comparator that was computed, named in
+    ``comparator`` (both None if none was). ``al_efficiency`` is the share of the labels that
+    were asked for.
+    """
+    varying = style.varying(runs)
+    rows = []
+    for run, settings in zip(runs, varying, strict=True):
+        if not run.complete:
+            continue
+        result, key = run.result, measure(run.result).key
+        comparator = next((v for v in result["regret"].values() if "mean" in v), None)
+        rows.append(
+            {
+                "algorithm": style.name_of(run),
+                "dataset": result["dataset"],
+                "settings": settings,
+                "measure": measure(result),
+                key: result[f"{key}_mean"],
+                f"{key}_std": result[f"{key}_std"],
+                "best": False,
+                "regret": comparator and comparator["mean"],
+                "comparator": comparator and comparator["label"],
+                "labels": result["labels"],
+                "al_efficiency": result["al_efficiency"],
+                "mse_per_label": result.get("mse_per_label"),
+                "seconds": result["seconds"],
+                "kernels_per_round": result["kernels_per_round"],
+                "n_seeds": len(result["seeds"]),
+                "folder": _short(run.folder),
+            }
+        )
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+    rows.sort(key=lambda row: datasets.index(row["dataset"]))
+    for dataset in datasets:
+        members = [row for row in rows if row["dataset"] == dataset]
+        for kind in {row["measure"] for row in members}:
+            same = [row for row in members if row["measure"] == kind]
+            lowest = min(row[kind.key] for row in same)
+            for row in same:
+                row["best"] = row[kind.key] == lowest
+    return rows
+
+
+def failure_table(runs: Sequence[Run]) -> list[Row]:
+    """One row a run that is not complete: what it was and why it ended."""
+    varying = style.varying(runs)
+    rows = []
+    for run, settings in zip(runs, varying, strict=True):
+        if run.complete:
+            continue
+        result = run.result
+        error = result.get("error")
+        rows.append(
+            {
+                "algorithm": style.name_of(run),
+                "dataset": result["dataset"],
+                "settings": settings,
+                "status": result["status"],
+                "error": f"{error['type']}: {error['message']}" if error else result["status"],
+                "folder": _short(run.folder),
+            }
+        )
+    return rows
+
+
+def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> None:
+    """Print the rows to a ``rich.console.Console`` of 80 columns or more, failures last.
+
+    The regret has a column only where there is room for it (100 columns).
+    """
+    from rich import box
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    settings = _setting_names(rows)
+    with_regret = console.width >= 100 and any(row["regret"] is not None for row in rows)
+    if rows:
+        grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+        together = len(settings) > 1  # below the name: columns would be too narrow
+        longest = max(2 + len(pair) for row in rows for pair in _pairs(row)) if together else 7
+        grid.add_column("algorithm", overflow="fold", min_width=min(longest, 26))
+        grid.add_column("data set", overflow="fold", min_width=6)
+        for name in [] if together else settings:
+            grid.add_column(Text(name), overflow="fold", min_width=4)
+        grid.add_column(_heading(rows), justify="right", no_wrap=True)
+        if with_regret:
+            grid.add_column("regret", justify="right", no_wrap=True)
+        for heading in ("AL_eff", "seconds", "kernels\n/ round", "seeds"):
+            grid.add_column(heading, justify="right", no_wrap=True)
+        for place, row in enumerate(rows):
+            cells = [
+                "\n  ".join([row["algorithm"], *(_pairs(row) if together else [])]),
+                row["dataset"],
+                *([] if together else _setting_texts(row, settings)),
+                _loss_text(row) + (" *" if row["best"] else "  "),
+                *([_number(row["regret"], "{:.4g}")] if with_regret else []),
+                f"{row['al_efficiency']:.3g}",
+                f"{row['seconds']:.3g}",
+                f"{row['kernels_per_round']:.4g}",
+                str(row["n_seeds"]),
+            ]
+            last = place + 1 == len(rows) or rows[place + 1]["dataset"] != row["dataset"]
+            grid.add_row(
+                *(Text(cell, style="bold" if row["best"] else "") for cell in cells),
+                end_section=last,
+            )
+        console.print(grid)
+        console.print(
+            Text(
+                f"* lowest {_short_names(rows)} of the data set; AL_eff: share of the labels "
+                "asked for; seconds: all seeds"
+            )
+        )
+        if with_regret:
+            labels = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
+            console.print(Text("regret against: " + "; ".join(labels)))
+    if failures:
+        grid = Grid(
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            title=f"{len(failures)} not complete",
+            title_justify="left",
+        )
+        for heading in ("run", "error", "folder"):
+            grid.add_column(heading, overflow="fold")
+        for row in failures:
+            what = ", ".join([f"{row['algorithm']} on {row['dataset']}", *_pairs(row)])
+            grid.add_row(Text(what), Text(row["error"]), Text(row["folder"]))
+        console.print(grid)
+
+
+def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> list[Path]:
+    """Write table.csv (every run, numbers in full) and table.md (for reading)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = _setting_names([*rows, *failures])
+    keys = dict.fromkeys(row["measure"].key for row in rows) or {"mse": None}
+    losses = [name for key in keys for name in (key, f"{key}_std")]
+    plain = [*losses, "regret", "comparator", "labels", "al_efficiency", "mse_per_label"]
+    plain += ["seconds", "kernels_per_round", "n_seeds"]
+    lines: list[list[Any]] = [
+        ["algorithm", "dataset", *settings, *plain, "status", "error", "folder"]
+    ]
+    for row in [*rows, *failures]:
+        chosen = [row["settings"].get(name, "") for name in settings]
+        numbers = ["" if row.get(name) is None else row[name] for name in plain]
+        end = [row.get("status", "complete"), row.get("error", ""), row["folder"]]
+        lines.append([row["algorithm"], row["dataset"], *chosen, *numbers, *end])
+    paths = [folder / "table.csv", folder / "table.md"]
+    write_atomically(paths[0], csv_text(lines))
+
+    settings = _setting_names(rows)
+    headings = ["algorithm", "data set", *settings, _heading(rows), "regret", "AL_eff", "seconds"]
+    headings += ["kernels / round", "seeds"]
+    body = []
+    for row in rows:
+        mse = _loss_text(row)
+        body.append(
+            [
+                *(row["algorithm"], row["dataset"], *_setting_texts(row, settings)),
+                f"**{mse}**" if row["best"] else mse,
+                _number(row["regret"], "{:.4g}"),
+                f"{row['al_efficiency']:.3g}",
+                f"{row['seconds']:.3g}",
+                f"{row['kernels_per_round']:.4g}",
+                str(row["n_seeds"]),
+            ]
+        )
+    parts = []
+    if body:
+        parts += [markdown_table(headings, body, left=2 + len(settings)), ""]
+        parts += [
+            f"Bold: lowest {_short_names(rows)} of the data set. AL_eff: share of the labels that "
+            "were asked for. Seconds: all seeds together.",
+            "",
+        ]
+        comparators = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
+        if comparators:
+            parts += [f"Regret against: {markdown_text('; '.join(comparators))}.", ""]
+    if failures:
+        settings = _setting_names(failures)
+        body = [
+            [r["algorithm"], r["dataset"], *_setting_texts(r, settings), r["error"], r["folder"]]
+            for r in failures
+        ]
+        headings = ["algorithm", "data set", *settings, "error", "folder"]
+        parts += ["Not complete:", "", markdown_table(headings, body, left=len(headings)), ""]
+    write_atomically(paths[1], "\n".join(parts))
+    return paths
+
+
+def _short(folder: Path) -> str:
+    """The run folder below its outputs folder; runs can be moved, so never absolute."""
+    return "/".join(Path(folder).parts[-3:])
+
+
+def _setting_names(rows: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row["settings"]))
+
+
+def _setting_texts(row: Row, names: Iterable[str]) -> list[str]:
+    chosen = row["settings"]
+    return [style.value_text(chosen[name]) if name in chosen else "" for name in names]
+
+
+def _pairs(row: Row) -> list[str]:
+    return [f"{name}={style.value_text(value)}" for name, value in row["settings"].items()]
+
+
+def _loss_text(row: Row) -> str:
+    kind = row["measure"]
+    loss, std = kind.scale * row[kind.key], row[f"{kind.key}_std"]
+    return f"{loss:.2f}" if std is None else f"{loss:.2f} ± {kind.scale * std:.2f}"
+
+
+def _heading(rows: Sequence[Row]) -> str:
+    kinds = dict.fromkeys(row["measure"] for row in rows) or {MSE: None}
+    return " or ".join(f"{kind.short}{kind.unit}" for kind in kinds)
+
+
+def _short_names(rows: Sequence[Row]) -> str:
+    return " or ".join(dict.fromkeys(row["measure"].short for row in rows))
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else form.format(value)

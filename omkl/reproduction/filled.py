@@ -1,0 +1,211 @@
+"""A paper's table with our runs in its cells, and the verdict on each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from omkl.reproduction.tables import VARIANTS, WRITTEN, Spec, Table
+from omkl.runs.folder import Run, write_atomically
+
+FORMATS = ("md", "csv", "tex", "html")
+ABSENT = "not in omkl yet"
+STANDARD_ERRORS = 2.0
+REPRODUCED_PERCENT = 3.0
+CLOSE_PERCENT = 15.0
+NO_DATA = "no data"
+VERDICTS = ("reproduced", "close", "differs", "scatters", "missing", NO_DATA, "failed")
+RULES = (
+    f"reproduced: at most {REPRODUCED_PERCENT:g} % from the published number, or at most "
+    f"{STANDARD_ERRORS:g} standard errors of the difference of both means, that is "
+    f"{STANDARD_ERRORS:g} sqrt(2) s / sqrt(R) for R seeds of standard deviation s, theirs taken "
+    f"to scatter as ours; close: at most {CLOSE_PERCENT:g} %; differs: more; "
+    f"scatters: within those {STANDARD_ERRORS:g} standard errors, but they are more than "
+    f"{CLOSE_PERCENT:g} % of the published number, so that the seeds cannot tell: never counted as "
+    "reproduced, however near; without a deviation, as where nothing is drawn, the percentage "
+    "alone counts; missing: not run; no data: the file is not there and cannot be fetched; "
+    "failed: the run ended in an error"
+)
+
+RUN_TIME_RULE = (
+    "run times: seconds for one seed on one thread, and how many times that is faster than the "
+    "published number; no verdict, since it is another machine"
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Our number for a cell, in the published unit.
+
+    ``verdict`` is "reproduced", "close", "differs", "scatters", "timed" (a run time),
+    "unpublished" (there is nothing to compare it with), "missing", "no data", "failed" or
+    "absent" (the algorithm is not in omkl); ``reason`` says more about the last four.
+    ``difference`` is in per cent of the published number, for a run time ``ratio`` is published
+    over ours; ``std`` is over our seeds, ``margin`` of ``margin``.
+    """
+
+    verdict: str
+    ours: float | None = None
+    std: float | None = None
+    difference: float | None = None
+    ratio: float | None = None
+    reason: str = ""
+    run: Run | None = None
+    margin: float | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A published number, None in a row that the paper lacks, and ours, an entry a variant.
+
+    ``identity`` is the number itself: paper, algorithm, dataset, M, D, metric and value as
+    published. Cells of two tables that show one number have the same; it is empty without one.
+    """
+
+    row: str
+    column: str
+    spec: Spec
+    published: float | None
+    published_std: float | None
+    entries: Mapping[str, Entry]
+    identity: tuple[str, ...]
+
+    @property
+    def written(self) -> Entry:
+        return self.entries[WRITTEN]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A table with runs in its cells, in the order rows x columns."""
+
+    table: Table
+    cells: tuple[tuple[Cell, ...], ...]
+    swept: tuple[Run, ...] = ()
+
+    @property
+    def all_cells(self) -> list[Cell]:
+        return [cell for line in self.cells for cell in line]
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every run of the table once, in the order of its cells."""
+        entries = [entry for cell in self.all_cells for entry in cell.entries.values()]
+        return list({id(e.run): e.run for e in entries if e.run is not None}.values())
+
+    @property
+    def judged(self) -> list[Cell]:
+        """The cells that get a verdict."""
+        return [cell for cell in self.all_cells if cell.spec.judged]
+
+    def entries(self, variant: str = WRITTEN) -> list[Entry]:
+        """Our numbers of the cells that get a verdict, those of absent algorithms included."""
+        return [cell.entries[variant] for cell in self.judged if variant in cell.entries]
+
+    def counts(self, variant: str = WRITTEN) -> dict[str, int]:
+        """Number of judged cells by verdict; those of absent algorithms are left out."""
+        verdicts = [entry.verdict for entry in self.entries(variant)]
+        return {name: verdicts.count(name) for name in VERDICTS}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many distinct published numbers came out; one that stands in two tables is one.
+
+    numbers           distinct published numbers that get a verdict
+    in_several        those of them that stand in more than one table
+    verdicts          {variant in print: {verdict: how many numbers}}
+    reproduced        how many are reproduced as written; as written or as released; by any
+                      variant
+    """
+
+    numbers: int
+    in_several: int
+    verdicts: Mapping[str, Mapping[str, int]]
+    reproduced: tuple[int, int, int]
+
+
+def distinct(filled: Iterable[Filled]) -> list[Cell]:
+    """The judged cells of these tables, of those that show one number the first."""
+    found: dict[tuple[str, ...], Cell] = {}
+    for table in filled:
+        for cell in table.judged:
+            found.setdefault(cell.identity, cell)
+    return list(found.values())
+
+
+def counts(filled: Iterable[Filled]) -> Counts:
+    """The distinct published numbers of these tables by what became of them."""
+    filled = list(filled)
+    cells = distinct(filled)
+    stands: dict[tuple[str, ...], set[str]] = {}
+    for table in filled:
+        for cell in table.judged:
+            stands.setdefault(cell.identity, set()).add(table.table.name)
+    verdicts = {}
+    for variant, what in VARIANTS.items():
+        found = [cell.entries[variant].verdict for cell in cells if variant in cell.entries]
+        verdicts[what] = {name: found.count(name) for name in (*VERDICTS, "absent")}
+
+    def reproduced(variants: Sequence[str]) -> int:
+        return sum(
+            any(cell.entries[v].verdict == "reproduced" for v in variants if v in cell.entries)
+            for cell in cells
+        )
+
+    names = list(VARIANTS)
+    return Counts(
+        len(cells),
+        sum(len(tables) > 1 for tables in stands.values()),
+        verdicts,
+        (reproduced(names[:1]), reproduced(names[:2]), reproduced(names)),
+    )
+
+
+def margin(std: float | None, n_seeds: int) -> float | None:
+    """Two standard errors of the difference of two means over ``n_seeds`` seeds each.
+
+    Both are taken to have the standard deviation ``std`` over the seeds, so that the standard
+    error of their difference is sqrt(2) std / sqrt(n_seeds). None where nothing deviates.
+    """
+    if std is None or n_seeds < 2:
+        return None
+    return STANDARD_ERRORS * math.sqrt(2.0 / n_seeds) * std
+
+
+def verdict(published: float, ours: float, std: float | None, n_seeds: int) -> str:
+    """ "reproduced", "close", "differs" or "scatters"; limits belong to the better verdict.
+
+    ``published``, ``ours`` and ``std``, ours over ``n_seeds`` seeds, are in the same unit.
+    "reproduced" is at most 3 %, or at most ``margin``, from the published number; "close" is at
+    most 15 %. Where the margin exceeds 15 % of the published number it can tell a difference
+    but no agreement: what lies within it "scatters".
+    """
+    slack = 1 + 1e-9  # a limit that is met on paper is not missed by the last bit
+    distance = abs(ours - published)
+    percent = 100 * distance / abs(published)
+    error = margin(std, n_seeds) or 0.0
+    within = distance <= error * slack
+    if within and error > CLOSE_PERCENT / 100 * abs(published) * slack:
+        return "scatters"
+    if within or percent <= REPRODUCED_PERCENT * slack:
+        return "reproduced"
+    return "close" if percent <= CLOSE_PERCENT * slack else "differs"
+
+
+def render(filled: Filled, formats: Iterable[str], folder: Path) -> list[Path]:
+    """Write ``<name>.<format>`` for every format of "md", "csv", "tex", "html"."""
+    from omkl.reproduction import formats as writers
+
+    formats = list(formats)
+    for form in formats:
+        if form not in FORMATS:
+            raise ValueError(f"format {form!r} is not one of {', '.join(FORMATS)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for form in formats:
+        paths.append(folder / f"{filled.table.name}.{form}")
+        write_atomically(paths[-1], getattr(writers, f"to_{form}")(filled))
+    return paths

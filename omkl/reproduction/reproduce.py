@@ -1,0 +1,140 @@
+"""Run what the published tables need, then put every published number beside ours.
+
+    omkl-report run [TABLE ...] [--outputs outputs] [--page FOLDER]
+    make reproduce-tables
+
+Finished runs are reused while code, data and settings are the same; a run that several
+tables share is done once. The last thing is one page of all tables and figures. ``make`` runs
+the searches that the page shows as well, where they are not those of the present code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from omkl.conf import conf_folder, configuration
+from omkl.datasets.stream import MissingFile
+from omkl.experiment import run as runner
+from omkl.report import console
+from omkl.reproduction import filled, matching, page, tables
+from omkl.runs import folder as run_folder
+
+
+class Cells:
+    """Runs jobs, each once, and keeps how long each took in a file, by the run's key.
+
+    A reused run keeps the time of when it was computed, so the file tells what the
+    tables cost and not what the last call did.
+    """
+
+    def __init__(self, outputs: Path) -> None:
+        self.outputs = outputs
+        self.path = outputs / page.TIMES
+        self.times = page.read_times(outputs)
+        self.done: dict[tuple[str, ...], bool] = {}
+        self.spent: dict[tuple[str, ...], float] = {}
+
+    def run(self, overrides: list[str], label: str) -> None:
+        job = tuple(overrides)
+        if job in self.done:
+            return
+        start = time.perf_counter()
+        # A picture and a tracked run a cell would take longer than the cells themselves.
+        quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]
+        outcome = runner.run(configuration([*overrides, *quiet]))
+        seconds = time.perf_counter() - start
+        result = outcome.run.result
+        # As typed: two files of conf/algorithm may name one module.
+        typed = next(o for o in overrides if o.startswith("algorithm=")).partition("=")[2]
+        text = f"{label} {typed} on {result['dataset']}"
+        self.done[job] = outcome.status != "failed"
+        if outcome.status == "failed":
+            self.spent[job] = seconds
+            without = result["error"]["type"] == MissingFile.__name__
+            self.done[job] = without  # nothing can be done about it here
+            message = result["error"]["message"]
+            first = message.splitlines()[0].removesuffix(" Looked for")
+            told = f"no data: {first}" if without else f"failed: {message}"
+            print(f"{text}: {told}", flush=True)
+            return
+        if outcome.status == "complete" or result["key"] not in self.times:
+            self.times[result["key"]] = seconds
+        self.spent[job] = self.times[result["key"]]
+        how = "reused" if outcome.status == "reused" else f"{seconds:.1f} s"
+        print(f"{text}: {console.loss_text(result)} ({how})", flush=True)
+        for note in outcome.notes:
+            print(f"    {note}")
+
+    def table(self, table: tables.Table) -> float:
+        """Run a table's jobs; the seconds that all of them took, shared ones included."""
+        jobs = matching.jobs(table)
+        new = [job for job in jobs if tuple(job) not in self.done]
+        print(f"{table.name}: {len(jobs)} runs, {len(jobs) - len(new)} of them done already")
+        for number, overrides in enumerate(new, start=1):
+            self.run(overrides, f"  [{number}/{len(new)}]")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        run_folder.write_atomically(self.path, json.dumps(self.times, indent=2) + "\n")
+        return sum(self.spent[tuple(job)] for job in jobs)
+
+
+def command(arguments: Sequence[str], search: Callable[[Path], int] | None = None) -> int:
+    """``omkl-report run``: fill tables and make the page; the exit code.
+
+    ``search`` brings the outputs folder's searches up to date and returns an exit code. It is
+    called before the page is made, where no single table is asked for.
+    """
+    try:
+        return _command(arguments, search)
+    except KeyboardInterrupt:
+        print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
+        return 130
+
+
+def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
+    files = {path.stem: path for path in (conf_folder() / "table").glob("*.yaml")}
+    comparisons = {path.stem: path for path in (conf_folder() / "comparison").glob("*.yaml")}
+    known = sorted(files, key=page.order_of)
+    parser = argparse.ArgumentParser(
+        prog="omkl-report run", description=str(__doc__).split("\n", 1)[0]
+    )
+    also = f"; there are also: {', '.join(comparisons)}"
+    told = f"default: {', '.join(known)}{also}"
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=told)
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"))
+    parser.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
+    arguments = parser.parse_args(given)
+    for name in arguments.tables:
+        if name not in known and name not in comparisons:
+            names = ", ".join([*known, *comparisons])
+            parser.error(f"there is no table {name}; there are: {names}")
+    if asked := [name for name in arguments.tables if name in comparisons]:
+        from omkl.benchmark import comparison
+
+        folder, given_page = arguments.outputs, arguments.page
+        codes = [comparison.command(comparisons[name], folder, given_page) for name in asked]
+        arguments.tables = [name for name in arguments.tables if name not in comparisons]
+        if not arguments.tables:
+            return max(codes)
+    outputs, start = arguments.outputs, time.perf_counter()
+    cells, seconds = Cells(outputs), {}
+    chosen = [tables.load_table(files[name]) for name in arguments.tables or known]
+    for table in chosen:
+        seconds[table.name] = cells.table(table)
+    runs = list(run_folder.find(outputs))
+    print("\nseconds that the runs of each table took (tables share runs)")
+    for table in chosen:
+        filled.render(matching.fill(table, runs), filled.FORMATS, outputs / "tables")
+        print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
+    print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
+    searched = search(outputs) if search and not arguments.tables else 0
+    everything = [tables.load_table(files[name]) for name in known]
+    written = page.build(everything, outputs, arguments.page or outputs / "page", runs)
+    print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
+    print(f"tables   {outputs / 'tables'}/ ({', '.join(filled.FORMATS)})")
+    print(f"page     {written[0]}")
+    return searched if all(cells.done.values()) else 1

@@ -1,0 +1,104 @@
+"""What a run comes from: the key of its settings, the stamp of code and data, the machine."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import omkl
+from omkl.core import jit
+from omkl.experiment.threads import cores
+from omkl.runs import folder as run_folder
+
+# Keys of a data set that describe it and cannot change a number.
+PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
+
+
+def key_of(config: Mapping[str, Any]) -> str:
+    """Eight hex digits naming the settings that can change a number."""
+    return run_folder.key_of({**config, "dataset": without_prose(config["dataset"])})
+
+
+def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in described.items() if key not in PROSE}
+
+
+# Files and folders whose text cannot change a number of a run; a new file can, until it is named
+# here. ``tests/test_sources.py`` looks which of them a job imports.
+CHANGE_NO_NUMBER = {
+    "__init__.py": "the version",
+    "benchmark/": "other libraries, kept under keys of their own",
+    "checks/": "the conformance suite",
+    "commands/": "compose configurations, which have keys",
+    "conf.py": "finds YAML files, whose contents have keys",
+    "experiment/threads.py": "how many threads, and no number depends on that",
+    "federated/__init__.py": "a registry",
+    "federated/flower/": "deploys a federation; its results are no run folders",
+    "federated/parties.py": "as flower",
+    "reproduction/": "starts jobs and fills published tables from their runs",
+    "report/": "tables and figures of finished runs",
+    "runs/folder.py": "reads and writes what was computed",
+    "startup.py": "the order of imports",
+    "tracking/": "copies finished runs",
+}
+
+
+@functools.cache
+def sources_digest() -> str:
+    digest = hashlib.sha256(jit.fingerprint().encode())
+    for path in jit.files_without(CHANGE_NO_NUMBER):
+        digest.update(path.relative_to(jit.PACKAGE).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def numbers_stamp(provenance: Mapping[str, Any]) -> str:
+    """Twelve hex digits naming the code and the data that a result comes from."""
+    text = sources_digest() + run_folder.key_of({"provenance": without_prose(provenance)})
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    names = ("numpy", "numba", "scipy", "hydra-core", "mlflow")
+    return {
+        "omkl": omkl.__version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in names},
+    }
+
+
+@functools.cache
+def machine() -> dict[str, Any]:
+    return {"processor": _processor(), "cores": cores(), "system": platform.system()}
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+        return next(x.split(":", 1)[1].strip() for x in text.splitlines() if "model name" in x)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+@functools.cache
+def commit() -> str | None:
+    """The checkout's commit, with a + when it has changes; None outside a checkout."""
+    root = jit.PACKAGE.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        head = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--abbrev=10"],
+            capture_output=True, text=True, timeout=5, check=True,
+        )  # fmt: skip
+        return head.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

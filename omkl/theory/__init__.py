@@ -1,0 +1,1 @@
+"""Theorems of the papers, evaluated for a run."""

@@ -1,0 +1,174 @@
+"""The MLflow view of the run folders.
+
+The folders are the truth (``omkl.runs.folder``); this view can be deleted and made
+again from them at any time (``rebuild``). It consists of ``mlflow.db`` (SQLite)
+and ``mlartifacts/`` (copies of the run folders' files) in the outputs folder.
+
+One MLflow experiment a data set, so that the chart page compares algorithms on
+the same data; one MLflow run a run folder. Metrics are few, because the user
+interface draws one chart a metric: the final numbers and one curve, the
+seed-mean of the MSE, with at most 500 points.
+
+MLflow takes 1.5 s to import and another 1.7 s to create its tables, so nothing
+here imports it before it is needed; ``prepare`` does both ahead of time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import uuid
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omkl.runs.folder import find
+from omkl.tracking.database import (
+    TrackingError,
+    create_database,
+    database_file,
+    explained,
+    free_name,
+    ids_of_runs,
+    keep_artifacts,
+    locked,
+    open_view,
+    remove_artifacts,
+    resolved,
+    state_of,
+    write_record,
+)
+from omkl.tracking.records import about_one_run, digest_of, read_record, reason_of
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+
+def log_run(folder: Path, outputs: Path) -> str:
+    """Write the run folder ``folder`` into the MLflow view of ``outputs``.
+
+    If this folder is there with the same ``result.json``, nothing is written; with
+    another one, that run is deleted and replaced. Safe to call from several
+    processes at once.
+
+    Returns the MLflow run's id. Raises ``TrackingError``, whatever went wrong.
+    """
+    outputs = resolved(outputs)
+    try:
+        record = read_record(Path(folder), outputs)
+    except Exception as error:
+        raise TrackingError(
+            f"cannot read the run folder {folder} ({reason_of(error)}): "
+            "it is not in the MLflow view"
+        ) from error
+    with explained(outputs), locked(outputs, ".mlflow.lock"):
+        return write_record(open_view(outputs), record, outputs)
+
+
+def holds(folder: Path, outputs: Path) -> bool:
+    """Whether the view holds this very result; asked without importing MLflow."""
+    uri = f"{(outputs / 'mlflow.db').resolve().as_uri()}?mode=ro"
+    question = "SELECT 1 FROM tags WHERE key = 'result_sha256' AND value = ?"  # written last
+    try:
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+            return connection.execute(question, (digest_of(folder),)).fetchone() is not None
+    except sqlite3.Error:  # log_run meets the same and explains it
+        return False
+
+
+def prepare(outputs: Path) -> None:
+    """Import MLflow and create the database, so that ``log_run`` finds both done.
+
+    Meant for a thread that is started when a run starts computing (a daemon
+    thread is fine: the database appears whole or not at all). Start it after
+    your own heavy imports: importing holds the GIL for most of its 1.5 s, and two
+    threads should not import the same large packages at once; compiled code
+    that has released the GIL is not slowed. Raises nothing: ``log_run`` meets the
+    same obstacle and reports it.
+    """
+    with contextlib.suppress(TrackingError):
+        outputs = resolved(outputs)
+        with explained(outputs), locked(outputs, ".mlflow.lock"):
+            open_view(outputs)
+
+
+def rebuild(
+    outputs: Path, progress: Callable[[int, int, Path, str | None], None] | None = None
+) -> int:
+    """Make the MLflow view of ``outputs`` anew from its run folders.
+
+    The cure for a corrupt or outdated database and for an outputs folder that
+    was moved (MLflow stores absolute paths). The new database is made beside the
+    old one and takes its place when it is complete; a corrupt old one is kept as
+    ``mlflow.db.broken-<n>``. Whatever else was in the view (notes typed into the
+    user interface, runs of other programs) is dropped. Runs may finish meanwhile:
+    they are taken along. A user interface that is running shows the new view when
+    its page is loaded again.
+
+    ``progress(done, total, folder, problem)`` is called after each run folder;
+    ``problem`` is None, or says why the folder is left out. Without ``progress``
+    such folders are reported by ``warnings.warn``.
+
+    Returns the number of runs in the new view. Raises ``TrackingError``.
+    """
+    outputs = resolved(outputs)
+    if next(find(outputs), None) is None:
+        raise TrackingError(f"there are no run folders below {outputs / 'runs'}: nothing to show")
+    database = database_file(outputs)
+    staged = outputs / f".mlflow-rebuild-{uuid.uuid4().hex}.db"
+    written: dict[Path, tuple[str, str]] = {}  # run folder -> digest, run id
+    left_out: set[Path] = set()
+    swapped = False
+
+    def log_all(client: MlflowClient) -> None:
+        runs = list(find(outputs))
+        for done, run in enumerate(runs, 1):
+            problem = None
+            try:
+                digest = digest_of(run.folder)
+                if run.folder in written and written[run.folder][0] == digest:
+                    continue
+                record = read_record(run.folder, outputs)
+            except Exception as error:
+                problem = reason_of(error)
+            else:
+                try:
+                    written[run.folder] = record.digest, write_record(client, record, outputs)
+                except Exception as error:
+                    if not about_one_run(error):
+                        raise
+                    problem = reason_of(error)
+            if problem and run.folder in left_out:
+                continue
+            if problem:
+                left_out.add(run.folder)
+            if progress is not None:
+                progress(done, len(runs), run.folder, problem)
+            elif problem:
+                warnings.warn(f"{run.folder} is left out: {problem}", stacklevel=3)
+
+    with explained(outputs), locked(outputs, ".mlflow-rebuild.lock"):
+        for leftover in outputs.glob(".mlflow-rebuild-*.db*"):
+            leftover.unlink(missing_ok=True)
+        try:
+            client = create_database(staged)
+            log_all(client)
+            with locked(outputs, ".mlflow.lock"):
+                log_all(client)
+                if state_of(database, thorough=True) == "broken":
+                    database.rename(free_name(database))
+                # A leftover journal of the old file would be applied to the new one.
+                for suffix in ("-journal", "-wal", "-shm"):
+                    database.with_name(database.name + suffix).unlink(missing_ok=True)
+                os.replace(staged, database)
+                swapped = True
+                run_ids = ids_of_runs(database)
+                keep_artifacts(outputs, run_ids)
+        finally:
+            if not swapped:
+                staged.unlink(missing_ok=True)
+                for _, run_id in written.values():
+                    remove_artifacts(outputs, run_id)
+    return len(run_ids)

@@ -1,0 +1,90 @@
+"""The drawing of the imports: rooms above import rooms below, and no circle."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.test_sources import MODULES, imports, reached
+
+# Modules that import each other, one of them inside a function, and why.
+CIRCLES = {
+    ("omkl.report.federated_figures", "omkl.report.figures"): "one draws what the other adds to",
+    (
+        "omkl.reproduction.filled",
+        "omkl.reproduction.formats",
+    ): "a filled table is written by format",
+}
+# Libraries that one folder alone imports.
+GUESTS = {"mlflow": "omkl.tracking", "flwr": "omkl.federated.flower", "numba": "omkl.core"}
+
+
+def drawing(lazy):
+    return {name: imports(path, lazy) - {name} for name, path in MODULES.items()}
+
+
+def circles(graph):
+    """Groups of modules that import each other, by way of others as well."""
+    below = {name: set(found) for name, found in graph.items()}
+    todo = True
+    while todo:
+        todo = False
+        for found in below.values():
+            more = set().union(*(below[name] for name in found)) - found
+            found |= more
+            todo = todo or bool(more)
+    return {
+        tuple(sorted({name} | {n for n in found if name in below[n]}))
+        for name, found in below.items()
+        if name in found
+    }
+
+
+def test_circles_are_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == {("b", "c")}
+
+
+def test_no_circles_but_those_declared():
+    assert circles(drawing(lazy=False)) == set()
+    assert circles(drawing(lazy=True)) == set(CIRCLES)
+
+
+def test_the_core_imports_nothing_above_it():
+    for name, found in drawing(lazy=True).items():
+        if name.startswith("omkl.core"):
+            assert all(other.startswith("omkl.core") for other in found), (name, found)
+
+
+@pytest.mark.parametrize("room", ["omkl.runs", "omkl.report"])
+def test_what_reads_and_draws_runs_knows_no_learner(room):
+    members = {name for name in MODULES if name.startswith(room)}
+    assert len(members) > 3
+    learners = ("omkl.algorithms", "omkl.federated", "omkl.core.learner", "omkl.core.protocol")
+    assert [name for name in reached(members, lazy=True) if name.startswith(learners)] == []
+
+
+def test_large_libraries_have_one_host():
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                given = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+                host = GUESTS.get(str(given).partition(".")[0], name)
+                assert name.startswith(host), (name, given)
+
+
+def test_the_map_of_contributing_is_the_list_of_folders():
+    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = {name.split(".")[1] for name in MODULES if "." in name}
+    for room in rooms:
+        place = f"{room}.py" if MODULES[f"omkl.{room}"].name == f"{room}.py" else f"{room}/"
+        assert f"| `omkl/{place}` |" in text, place
+
+
+def test_private_names_stay_at_home():
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("omkl"):
+                private = [n.name for n in node.names if n.name.startswith("_")]
+                assert not private, (name, private)
