@@ -6,10 +6,25 @@ import pytest
 
 from omkl import algorithms, checks
 
-ALL = [(name, check) for name in algorithms.names() for check in checks.cases(name)]
+# They play hundreds of rounds in plain Python, or thousands of draws.
+SLOW = (
+    "draws",
+    "every_kernel",
+    "honesty",
+    "importance_weights",
+    "python_equals_compiled",
+    "selection",
+)
+ALL = [
+    pytest.param(
+        name, check, id=f"{name}:{check.name}", marks=[pytest.mark.slow] * (check.name in SLOW)
+    )
+    for name in algorithms.names()
+    for check in checks.cases(name)
+]
 
 
-@pytest.mark.parametrize(("name", "check"), ALL, ids=[f"{n}:{c.name}" for n, c in ALL])
+@pytest.mark.parametrize(("name", "check"), ALL)
 def test_conformance(name, check):
     case = checks.Case(name, checks.default_settings(name))
     try:
