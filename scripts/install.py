@@ -98,7 +98,7 @@ def _last_words(command: list[str], environment: Mapping[str, str]) -> str | Non
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
     if not done.returncode:
         return None
-    return (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
+    return (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1].strip()
 
 
 if __name__ == "__main__":
