@@ -6,8 +6,11 @@ STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers-installed
 FLOWER := .venv-flower
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# As many workers as cores, at most four; tests/conftest.py says what stays together.
+WORKERS ?= auto
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup run test test-flower lint bench ui reproduce-tables lock
+.PHONY: help setup run test test-quick test-flower lint bench ui reproduce-tables lock
 
 help:             ## Show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -16,17 +19,19 @@ setup: $(STAMP)   ## Make .venv from requirements.lock and install omkl into it
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "omkl needs Python 3.11, 3.12 or 3.13 and found %d.%d: make PYTHON=python3.12 ..." % v)'
-	@echo "Installing into $(VENV) from requirements.lock (once; about a minute) ..."
+	@echo "Installing into $(VENV) from requirements.lock (once; half a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --require-hashes -r requirements.lock
-	@$(PIP) install --no-deps --editable .
+	@$(BIN)/python scripts/install.py
 	@touch $@
 
 run: setup        ## Run the main job on the embedded synthetic stream
 	$(BIN)/omkl-run
 
-test: setup       ## Run all tests
-	$(BIN)/python -m pytest
+test: setup       ## Run all tests, side by side on the cores that there are
+	$(PYTEST)
+
+test-quick: setup ## Run the tests that are not slow: what one runs between edits
+	$(PYTEST) -m "not slow"
 
 test-flower: $(FLOWER)/.installed  ## Run the tests on Flower, in a venv of its own
 	$(FLOWER)/bin/python -m pytest tests/test_flower.py
@@ -57,6 +62,6 @@ ui: setup         ## Open MLflow on the runs in outputs/
 reproduce-tables: setup  ## Rerun the published tables and the searches, put each number beside ours
 	$(BIN)/python scripts/reproduce_tables.py
 
-lock:             ## Resolve requirements.lock anew (needs uv)
-	uv pip compile pyproject.toml --universal --extra dev --python-version 3.11 \
+lock:             ## Resolve requirements.lock anew (with the uv of .venv, or another)
+	PATH="$(CURDIR)/$(BIN):$$PATH" uv pip compile pyproject.toml --universal --extra dev --python-version 3.11 \
 	  --generate-hashes --no-header --quiet --output-file requirements.lock

@@ -1,13 +1,109 @@
-"""Shared fixtures."""
+"""Shared fixtures, and how tests run side by side (``make test``).
+
+Compiling learners is most of a session's work, and workers share what is kept on disk. So that
+nothing is compiled twice, tests that are parametrised by a learner stay together and come first;
+all others stay together by file, files with slow tests before the rest.
+"""
 
 from __future__ import annotations
 
+import collections
+import functools
+import hashlib
 import io
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+MOST_WORKERS = 4
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        compile_once_in_all_workers()
+    elif config.getoption("numprocesses", None):
+        # What workers inherit: threads of linear algebra that wait for a core wait busily.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    from omkl.cores import cores
+
+    return min(cores(), MOST_WORKERS)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not hasattr(config, "workerinput"):
+        return
+    groups = [group_of(item) for item in items]
+    slow = collections.Counter(
+        group for item, group in zip(items, groups, strict=True) if item.get_closest_marker("slow")
+    )
+    first = {group: n for n, group in reversed(list(enumerate(groups)))}
+
+    def place(numbered: tuple[int, pytest.Item]) -> tuple[bool, int, int]:
+        group = groups[numbered[0]]
+        return not group.startswith("learner "), -slow[group], first[group]
+
+    for item, group in zip(items, groups, strict=True):
+        item.add_marker(pytest.mark.xdist_group(group))
+    items[:] = [item for _, item in sorted(enumerate(items), key=place)]
+
+
+def group_of(item: pytest.Item) -> str:
+    """What a test stays together with: the learner that it is parametrised by, or its file."""
+    given = getattr(item, "callspec", None)
+    for value in given.params.values() if given else ():
+        if isinstance(value, str) and value in learners():
+            return f"learner {value}"
+    return item.nodeid.partition("::")[0]
+
+
+@functools.cache
+def learners() -> set[str]:
+    from omkl import algorithms, federated
+
+    return {*algorithms.names(), *federated.names()}
+
+
+def compile_once_in_all_workers() -> None:
+    """Let whoever needs what another worker is compiling wait, and load it from disk.
+
+    Numba's index of what is kept is read, changed and written without a lock: of two workers
+    that add to it at once, one entry would be lost, or one's code be found under both.
+    """
+    from filelock import FileLock
+    from numba.core.caching import Cache, NullCache
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.dispatcher import Dispatcher
+
+    from omkl import jit
+
+    folder = jit.cache_folder()
+    if folder is None or not jit.ENABLED:
+        return
+    compile_one, save_one = Dispatcher.compile, Cache.save_overload
+
+    def lock(cache: Cache, *more: object) -> FileLock:
+        name = hashlib.sha256(repr((cache._cache_file._index_path, *more)).encode()).hexdigest()
+        return FileLock(folder / f"{name[:24]}.lock", timeout=600)
+
+    def compile(self, signature):
+        if isinstance(self._cache, NullCache):
+            return compile_one(self, signature)
+        # The compiler's own lock first: threads of one process must not wait for each other.
+        with global_compiler_lock, lock(self._cache, signature):
+            return compile_one(self, signature)
+
+    def save(self, signature, data):
+        with lock(self):
+            save_one(self, signature, data)
+
+    Dispatcher.compile, Cache.save_overload = compile, save
 
 
 def make_run_folder(

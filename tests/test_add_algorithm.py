@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# file: (\S+)\n")
@@ -23,6 +25,7 @@ def blocks() -> list[tuple[str, str]]:
     return FENCE.findall(section[1])
 
 
+@pytest.mark.slow
 def test_the_six_steps(tmp_path: Path):
     copy = tmp_path / "checkout"
     ignored = shutil.ignore_patterns(".*", "outputs", "data", "__pycache__", "*.egg-info")

@@ -101,6 +101,7 @@ def test_predictions_of_full_information(name, oracle, airfoil):
         np.testing.assert_allclose(w, oracle["raker_w_final"], rtol=0, atol=EXACT)
 
 
+@pytest.mark.slow
 def test_gf(oracle, airfoil):
     """Fed with the recorded kernels and p; q is ours while the recorded graph can be ours."""
     ours = learner("gf", oracle)
@@ -122,6 +123,7 @@ def test_gf(oracle, airfoil):
     np.testing.assert_allclose(y_hat, oracle["gf_y_hat"], rtol=0, atol=EXACT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sfg", "sfg_r"])
 def test_graph_learners(name, oracle, airfoil):
     """Fed with the uniform number that leads to the recorded node, and nothing else."""

@@ -89,6 +89,7 @@ def _same_federation(case, X, y):
     np.testing.assert_allclose(np.concatenate(both), ours, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_peer_that_is_not_installed_says_so(monkeypatch):
     monkeypatch.setattr(peers, "installed", lambda package: False)
     X, y = checks.stream()
@@ -222,6 +223,7 @@ def test_stated_cost_is_that_of_the_docstring():
     assert scale.stated_cost("raker") == "O(N D d) time a round; O(N D d) memory."
 
 
+@pytest.mark.slow
 def test_streams_seeds_and_jobs_are_processes_of_omkl_run():
     generated, parquet = scale.streams(generated=20_000, from_parquet=10_000)
     assert (generated["rounds"], parquet["rounds"]) == (20_000, 10_000)
@@ -237,6 +239,7 @@ def test_streams_seeds_and_jobs_are_processes_of_omkl_run():
 # --- the command ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, capsys):
     small = bench.QUICK._replace(
         seconds=0.001, turns=1, rounds=3, rounds_of_libraries=2, largest=30, seconds_of_size=0.0

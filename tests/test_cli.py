@@ -174,6 +174,7 @@ def test_outputs_in_the_way_are_told(tmp_path):
 # --- single runs ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_own_table_from_the_prompt_to_the_results(tmp_path):
     write_table(tmp_path / "my.csv")
     typed = ["dataset=file", "dataset.path=my.csv", "dataset.target=price", "algorithm.M=3"]
@@ -216,6 +217,7 @@ def modules(folder: Path, *arguments: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
+@pytest.mark.slow
 def test_imports_are_those_that_are_needed(tmp_path):
     heavy = {"mlflow", "matplotlib", "sklearn", "pandas", "pyarrow", "numba", "scipy", "numpy"}
     assert not heavy & modules(tmp_path, "--help")
@@ -246,6 +248,7 @@ def sweep_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_sweep_goes_on_after_failures_and_is_resumed(sweep_folder):
     done = omkl_run(sweep_folder, *SWEEP)
     assert done.returncode == 1
@@ -281,6 +284,7 @@ def test_sweep_goes_on_after_failures_and_is_resumed(sweep_folder):
     assert "(found finished)" not in done.stdout
 
 
+@pytest.mark.slow
 def test_sweep_is_told_by_the_files_of_its_jobs(sweep_folder):
     """So it is the same under launchers that run jobs in other processes."""
     done = omkl_run(sweep_folder, *SWEEP, "algorithm.M=3,3", "dataset=good", "figures=true")
@@ -321,6 +325,7 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
     return out, err
 
 
+@pytest.mark.slow
 def test_interrupted_sweep_keeps_what_is_finished(tmp_path):
     long = ["-m", "algorithm=gf", "algorithm.M=3", *TINY, "dataset.rows=200,3000000,100"]
     with started(tmp_path, *long) as process:
@@ -341,6 +346,7 @@ def test_interrupted_sweep_keeps_what_is_finished(tmp_path):
     assert before.items() <= results_of(tmp_path / "outputs").items()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.4, 0.8, 1.5])
 def test_interrupted_run_leaves_nothing(tmp_path, seconds):
     with started(tmp_path, *TINY, "dataset.rows=3000000", "algorithm.M=3") as process:
@@ -400,6 +406,7 @@ def screen(sent: str) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_bar_on_a_terminal_leaves_no_trace(tmp_path):
     typed = [*TINY, "dataset.rows=60000", "algorithm=gf", "algorithm.M=3", "regret.max_rounds=0"]
     status, sent = on_a_terminal(tmp_path, *typed)
@@ -416,6 +423,7 @@ def test_bar_on_a_terminal_leaves_no_trace(tmp_path):
     assert "rounds/s MSE" not in screen(sent)
 
 
+@pytest.mark.slow
 def test_bar_of_a_classifier_tells_errors(tmp_path):
     """The synthetic stream is a classification where the algorithm does that."""
     typed = [*TINY, "dataset.rows=60000", "algorithm=omkc_da_p1", "kernels=gauss13"]

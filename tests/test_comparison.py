@@ -40,6 +40,7 @@ def found():
             pytest.skip(f"{name} is not in any data folder; runs where the data are found")
 
 
+@pytest.mark.slow
 def test_a_small_table(tmp_path, capsys):
     found()
     path = tmp_path / "small.yaml"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ CHOICES = [(group, name) for group in GROUPS for name in CommandLine([]).groups(
 ALGORITHMS = [name for group, name in CHOICES if group == "algorithm"]
 
 
+@functools.cache
 def configuration(*overrides: str) -> dict[str, Any]:
     with initialize_config_dir(str(conf_folder()), version_base="1.3"):
         container = OmegaConf.to_container(compose("config", list(overrides)), resolve=True)
@@ -35,6 +37,7 @@ def test_every_file_is_a_choice():
     assert len(files) == len(CHOICES) and {group for group, _ in CHOICES} == set(GROUPS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("group", "name"), CHOICES, ids=[f"{g}={n}" for g, n in CHOICES])
 def test_composes(group: str, name: str):
     config = configuration(f"{group}={name}")
@@ -48,6 +51,7 @@ def test_composes(group: str, name: str):
         assert len(set(kernels.dictionary(config[group]))) == len(kernels.dictionary(config[group]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_runs_in_miniature(name: str, tmp_path: Path):
     rows, federation = 60, ["federation=none"]

@@ -7,10 +7,25 @@ import pytest
 from omkl import algorithms
 from omkl.checks import learners
 
-ALL = [(name, check) for name in algorithms.names() for check in learners.cases(name)]
+# They play hundreds of rounds in plain Python, or thousands of draws.
+SLOW = (
+    "draws",
+    "every_kernel",
+    "honesty",
+    "importance_weights",
+    "python_equals_compiled",
+    "selection",
+)
+ALL = [
+    pytest.param(
+        name, check, id=f"{name}:{check.name}", marks=[pytest.mark.slow] * (check.name in SLOW)
+    )
+    for name in algorithms.names()
+    for check in learners.cases(name)
+]
 
 
-@pytest.mark.parametrize(("name", "check"), ALL, ids=[f"{n}:{c.name}" for n, c in ALL])
+@pytest.mark.parametrize(("name", "check"), ALL)
 def test_conformance(name, check):
     case = learners.Case(name, learners.default_settings(name))
     try:

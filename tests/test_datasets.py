@@ -160,6 +160,7 @@ def test_provenance_says_where_the_numbers_come_from():
     assert provenance["scaling"]["target_max"] == pytest.approx(82.599, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_every_entry_is_complete_and_composes_as_in_hydra(tmp_path):
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
@@ -507,6 +508,7 @@ def test_errors_of_synthetic_data(keys, message):
 
 
 def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("OMKL_DATA_DIR", raising=False)
     monkeypatch.setattr(download, "project_root", lambda: tmp_path / "checkout")
     assert data.main(["list"]) == 0
     listed = capsys.readouterr().out

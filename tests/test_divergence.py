@@ -184,6 +184,7 @@ def in_d_inputs(overlap, d):
     return np.array([[v**d for v in row] for row in overlap])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [5, 6, 8, 15, 21])
 def test_graph_of_algorithm_4_to_110_digits(overlap_to_110_digits, d):
     """Every row for M = 20, of which M = 5 and 10 are the beginning: sums of Delta itself."""

@@ -116,6 +116,7 @@ def offline(monkeypatch):
     monkeypatch.setenv("OMKL_OFFLINE", "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dataset"), list(PUBLISHED))
 def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset):
     X, y = rows(dataset)

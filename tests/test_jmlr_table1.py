@@ -51,6 +51,7 @@ def mse(name, dataset, dictionary):
         return np.array(list(pool.map(one, range(R))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dataset", RAKER)
 def test_raker_is_within_three_percent_of_the_published_number(dataset, dictionary):
     assert mse("raker", dataset, dictionary).mean() == pytest.approx(RAKER[dataset], rel=0.03)

@@ -55,6 +55,7 @@ def start(arguments, answers):
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_a_prompt_asks_only_when_the_learner_wants_to_know(unlabelled, tmp_path):
     path, truth = unlabelled
     arguments = settings(path, tmp_path / "out", "stream.labels=prompt")

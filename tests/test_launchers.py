@@ -61,6 +61,7 @@ def master_of(loader: ConfigLoaderImpl, folder: Path) -> DictConfig:
     return loader.load_configuration("config", given, RunMode.MULTIRUN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -247,6 +248,7 @@ def same_as_basic(basic: Path, folder: Path, out: str) -> None:
         assert json.loads(text)["threads"] == 1, "one core a job"
 
 
+@pytest.mark.slow
 def test_batch_is_the_same_as_one_after_another(by_one_after_another, tmp_path):
     typed = [*SWEEP, *my(by_one_after_another), "launcher=batch", "launcher.workers=2"]
     done = omkl_run(tmp_path, *typed)
@@ -259,6 +261,7 @@ def test_batch_is_the_same_as_one_after_another(by_one_after_another, tmp_path):
     assert before.items() < results_of(tmp_path / "outputs").items()
 
 
+@pytest.mark.slow
 def test_batch_goes_on_after_failures(tmp_path):
     typed = ["-m", "launcher=batch", "algorithm=gf", "algorithm.M=3,900,4", *TINY]
     done = omkl_run(tmp_path, *typed, "dataset.rows=80")
@@ -287,6 +290,7 @@ LONG = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_interrupted_batch_keeps_what_is_finished(tmp_path):
     with started(tmp_path, *LONG) as process:
         assert process.stdout is not None
@@ -304,6 +308,7 @@ def test_interrupted_batch_keeps_what_is_finished(tmp_path):
     assert before.items() <= results_of(tmp_path / "outputs").items()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="children are looked up in /proc")
 def test_a_worker_that_is_killed_fails_its_job_alone(tmp_path):
     with started(tmp_path, *LONG) as process:
@@ -377,6 +382,7 @@ def test_shortcuts_leave_libraries_as_they_are():
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=environment())
 
 
+@pytest.mark.slow
 def test_a_mode_that_is_set_is_found(tmp_path):
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "many.yaml").write_text(
@@ -389,6 +395,7 @@ def test_a_mode_that_is_set_is_found(tmp_path):
     assert not CommandLine(["hydra.mode=MULTIRUN"]).plain and CommandLine(["seed=1"]).plain
 
 
+@pytest.mark.slow
 def test_startup_tells_where_the_time_goes():
     done = subprocess.run(
         [sys.executable, "scripts/startup.py", "--repeat", "1", "--", *TINY, "dataset.rows=60"],

@@ -63,6 +63,7 @@ def by_outputs(ours):
     return "R" in ours.params._fields
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "n"), [("sonar", 150), ("wdbc", 150), ("mushrooms", 200)])
 def test_no_bound_is_broken_on_real_data(data, n):
     X, y = rows(data, n, seed=0)
@@ -88,6 +89,7 @@ TELLING = {  # settings with which the bounds lie below 800 rounds
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", THEOREMS)
 def test_bounds_that_say_something_are_kept_and_are_broken_by_a_broken_learner(name):
     """Mushrooms are easy: of 800 rounds a learner that is told the opposite mistakes nearly all."""
@@ -113,6 +115,7 @@ def test_nothing_is_promised_for_other_parameters():
         assert mistake_bounds.value(name, given, N, 100, 10.0) == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("breakage", ["never learns", "weights grow with mistakes"])
 def test_other_breakages_break_the_bound_of_theorem_2(breakage):
     n = 800
@@ -238,6 +241,7 @@ def test_corollary_4_holds_for_its_beta_and_is_broken_by_a_broken_learner():
     assert mistake_bounds.theorem2(N=N, g=m, beta=best) <= mistake_bounds.corollary4(N=N, g=m)
 
 
+@pytest.mark.slow
 def test_corollary_9_holds_and_is_broken_by_a_learner_told_the_opposite():
     n, kernels = 800, (Kernel("polynomial", 3.0), Kernel("gaussian", 0.25))
     X, y = rows("mushrooms", n, seed=0)

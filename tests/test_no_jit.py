@@ -42,6 +42,7 @@ print(json.dumps(out))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled in this session")
 def test_plain_python_gives_the_compiled_numbers():
     done = subprocess.run(

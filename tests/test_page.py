@@ -201,6 +201,7 @@ def test_regret_bound_writes_both_formats(outputs):
     assert paper_figures.regret_bound(Run(run.folder)) == []
 
 
+@pytest.mark.slow
 def test_every_cell_of_every_table_composes():
     """Each job of each table is a configuration Hydra reads, with the parameters that fill asks.
 

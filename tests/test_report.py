@@ -70,6 +70,7 @@ def check_drawn(paths: list[Path], names: list[str]) -> None:
 # --- figures -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rounds", [1, 400, 9000])
 @pytest.mark.parametrize("n_seeds", [1, 3])
 def test_figures_of_a_run(run_folder_maker, tmp_path, n_rounds, n_seeds):

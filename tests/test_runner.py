@@ -278,6 +278,7 @@ def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name
     assert start().status == "reused"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["rounds", "comparator", "figures"])
 def test_an_interruption_keeps_the_finished_run(start, tmp_path, moment):
     folder = start("figures=true").run.folder
@@ -352,6 +353,7 @@ def test_own_data_in_any_format_give_the_same_numbers(start, table):
     assert found[0]["n_rounds"] == ROWS
 
 
+@pytest.mark.slow
 def test_a_run_folder_tells_no_place(start, table, tmp_path):
     outcome = start(f"dataset.path={table}", "figures=true", base=OWN)
     names = {path.name for path in outcome.run.folder.iterdir()}

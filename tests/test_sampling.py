@@ -78,6 +78,7 @@ def refined(state, rank, sign, only_undominated):
     return dominates, edges
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only_undominated", [False, True])
 @pytest.mark.parametrize("rank", [1, 4, 20])
 @pytest.mark.parametrize("K", [1, 3, 32])

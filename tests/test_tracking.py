@@ -252,6 +252,7 @@ def log_at_once(barrier, folders, outputs, said):
         view.log_run(folder, outputs)
 
 
+@pytest.mark.slow
 def test_four_processes_on_a_fresh_folder(tmp_path, run_folder_maker):
     outputs, said = tmp_path / "outputs", tmp_path / "said"
     folders = [
@@ -479,6 +480,7 @@ def test_ui_makes_the_view_first(tmp_path, run_folder_maker, quick_creation, mon
     assert f"airfoil     1 run   {address}?workflowType=machine_learning" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_ui_serves_and_ends_with_all_children(outputs, run_folder_maker, tmp_path):
     view.log_run(run_folder_maker(outputs), outputs)
     port = free_port()
