@@ -450,7 +450,7 @@ def check_one_kernel(case: Case) -> None:
     theta = np.zeros(z.shape[1])
     expected = np.empty(len(y))
     for s in range(len(y)):
-        eta = schedule.at(learner.params.eta, s + 1)
+        eta = schedule.rate(learner.params.eta, s + 1)
         expected[s] = z[s] @ theta
         gradient = 2.0 * (expected[s] - y[s]) * z[s] + 2.0 * learner.params.lam * theta
         theta -= eta * gradient
