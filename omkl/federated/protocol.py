@@ -36,6 +36,7 @@ import numpy as np
 from omkl.core.jit import compiled, dispatch, inlined, qualify_name, uncached
 from omkl.core.representations import random_features
 from omkl.core.representations.random_features import RandomFeatures, outputs, transform_ahead
+from omkl.core.seeding import draw_features
 from omkl.core.simd import LANES, fma, load, pack, store, total
 
 if TYPE_CHECKING:
@@ -471,8 +472,6 @@ class FederatedAlgorithm(NamedTuple):
 def _draw_features(
     params: Any, dictionary: Sequence[Kernel], d: int, D: int, seed: int, max_upload: int | None
 ) -> RandomFeatures:
-    from omkl.core.seeding import draw_features
-
     return draw_features(dictionary, d, D, seed)
 
 
