@@ -140,7 +140,7 @@ def test_graph_learners(name, oracle, airfoil):
         assert state.node[0] == node[t - 1]
         S = np.sort(rnd.evaluate[: rnd.n[0]])
         np.testing.assert_array_equal(S, np.flatnonzero(selected[t - 1]))
-        ours_p = probabilities(state.trees, schedule.at(ours.params.xi, t), N)
+        ours_p = probabilities(state.trees, schedule.rate(ours.params.xi, t), N)
         np.testing.assert_allclose(ours_p, here, rtol=0, atol=EXACT)
         np.testing.assert_allclose(state.q[S], q[t - 1][S], rtol=0, atol=EXACT)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from omkl import federated
-from omkl.checks.learners import Skip, federations
+from omkl.checks import federations
+from omkl.checks.learners import Skip
 
 ALL = [(name, check) for name in federated.names() for check in federations.cases()]
 

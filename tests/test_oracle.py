@@ -91,7 +91,7 @@ def update(params, state, t, y, rnd):
         i = rnd.evaluate[m]
         if state.updated[t - 1, i]:
             error = rnd.f[i] - y
-            step = schedule.at(params.eta, t) / state.q[t - 1, i]
+            step = schedule.rate(params.eta, t) / state.q[t - 1, i]
             random_features.gradient_step(
                 state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
             )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from omkl import algorithms
 from omkl.checks import learners
 from omkl.core.hyperparameters import build, parse_schedule
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 
 SIZES = {"N": 76, "D": 50}
 
@@ -34,14 +34,14 @@ SIZES = {"N": 76, "D": 50}
 )
 def test_schedules(text, values):
     schedule = parse_schedule(text, 400)
-    assert [at(schedule, t) for t in (1, 4, 100)] == pytest.approx(values, rel=1e-14)
+    assert [rate(schedule, t) for t in (1, 4, 100)] == pytest.approx(values, rel=1e-14)
 
 
 @given(st.floats(1e-6, 1e6), st.floats(0.0, 3.0), st.integers(1, 10**9))
 def test_schedules_survive_being_written(scale, power, t):
     """What a schedule says when written as text is the schedule again."""
     assert parse_schedule(f"{scale!r}/t^{power:.17f}", None).scale == scale
-    assert at(parse_schedule(f"{scale!r}/t^{power:.17f}", None), t) == pytest.approx(
+    assert rate(parse_schedule(f"{scale!r}/t^{power:.17f}", None), t) == pytest.approx(
         scale * t**-power, rel=1e-12
     )
     assert parse_schedule(scale, None) == parse_schedule(repr(scale), None) == Schedule(scale, 0.0)

@@ -33,7 +33,7 @@ def test_sfg_with_one_out_neighbour_sees_the_drawn_node_alone(data):
     def spy(rnd):
         node = ours.state.node[0]
         assert rnd.n.tolist() == [1, 1] and rnd.evaluate[0] == rnd.combine[0] == node
-        xi = schedule.at(ours.params.xi, ours.t)
+        xi = schedule.rate(ours.params.xi, ours.t)
         assert ours.state.q[node] == probability(ours.state.trees, node, xi)
         return lambda: None
 

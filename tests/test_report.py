@@ -539,7 +539,7 @@ def test_an_algorithm_file_may_build_on_another(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (tmp_path / "algorithm" / "a.yaml").write_text("name: a\nM: 5\nlam: 1e-3\n")
     (folder / "b.yaml").write_text("defaults: [a, _self_]\nM: 7\n")
-    monkeypatch.setattr("omkl.conf.conf_folder", lambda: tmp_path)
+    monkeypatch.setattr(matching, "conf_folder", lambda: tmp_path)
     matching._algorithm_file.cache_clear()
     try:
         assert matching._algorithm_file("recovered/b") == {"name": "a", "M": 7, "lam": 0.001}

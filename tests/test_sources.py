@@ -21,7 +21,7 @@ MODULES = {
     ): path
     for path in jit.PACKAGE.rglob("*.py")
 }
-COMPILERS = {"compiled", "part", "reduction", "implement", "for_this_process", "uncached"}
+COMPILERS = {"compiled", "inlined", "reassociating", "dispatch", "for_this_process", "uncached"}
 COMPILERS |= {"register"}  # of the engine: compiles select, predict and update
 
 

@@ -42,7 +42,7 @@ import numpy as np
 
 from omkl.algorithms.omkl_aks import learn
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.schedule import Schedule
@@ -70,7 +70,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return State(model, np.zeros(len(dictionary)), np.array([params.M]))
 
 
-@part
+@inlined
 def disagreement(log_w, rnd, mean, compared, n):
     """max over j of sum over the combined i of p_i (f_i - f_j)^2, the left side of (33).
 
@@ -98,7 +98,7 @@ def disagreement(log_w, rnd, mean, compared, n):
     return spread + share * farthest * farthest
 
 
-@part
+@inlined
 def wants_label(params, state, rnd, mean, compared, n):
     """Whether the label is asked for, algorithm 2's active labelling step."""
     if params.eta_c == 0.0 or state.unlabelled[0] >= params.M:

@@ -42,11 +42,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.node_sampler import forget
 from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import (
     draw,
     draw_by_sums,
@@ -103,7 +103,7 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
     )
 
 
-@part
+@inlined
 def draw_graph(params, state, eta_e, rng):
     """Algorithm 2; also keeps 1 - (1 - pi_ij)^M, which (21) needs."""
     w, sums, kernels = state.w, state.sums, state.kernels
@@ -137,7 +137,7 @@ def draw_graph(params, state, eta_e, rng):
             drawn[i] *= (1.0 - explore) * w[i] + explore / N
 
 
-@part
+@inlined
 def choose_node(params, state, eta_e, rng, rnd):
     """Draw a selective node from p, (19); its kernels are evaluated and combined. Their q."""
     kernels, n_kernels, p, q = state.kernels, state.n_kernels, state.p, state.q
@@ -169,7 +169,7 @@ def choose_node(params, state, eta_e, rng, rnd):
 
 
 def select(params, state, t, rng, rnd):
-    eta_e = at(params.eta_e, t)
+    eta_e = rate(params.eta_e, t)
     if t <= params.freeze:
         draw_graph(params, state, eta_e, rng)
     choose_node(params, state, eta_e, rng, rnd)
@@ -180,7 +180,7 @@ def predict(params, state, t, rnd):
 
 
 def update(params, state, t, y, rnd):
-    eta = at(params.eta, t)
+    eta = rate(params.eta, t)
     model, buffers, evaluate, f = state.model, rnd.buffers, rnd.evaluate, rnd.f
     log_w, q = state.log_w, state.q
     for m in range(rnd.n[0]):

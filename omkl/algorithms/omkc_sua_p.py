@@ -25,7 +25,7 @@ import numpy as np
 
 from omkl.algorithms.omkc_da_p1 import predict, represent
 from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
 from omkl.core.weights import draw, softmax
@@ -53,7 +53,7 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     return State(model, np.zeros(N), updates, np.zeros(N), drawn)
 
 
-@part
+@inlined
 def smooth(state, delta, uniform):
     """p = (1 - delta) q + delta uniform."""
     softmax(state.log_w, state.p)

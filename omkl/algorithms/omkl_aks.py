@@ -42,10 +42,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import draw, softmax, weighted_mean
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return State(model, np.zeros(N), np.full(N, 1.0 / N), np.arange(N), np.array([N]))
 
 
-@part
+@inlined
 def n_subsets(N, K, most):
     """(N choose K), or ``most`` where that is less."""
     count = 1
@@ -86,7 +86,7 @@ def n_subsets(N, K, most):
     return count
 
 
-@part
+@inlined
 def measure(log_w, delta, gamma):
     """K of (23), J and the number of bins, (58) and (26)."""
     N = log_w.shape[0]
@@ -109,7 +109,7 @@ def collection(N: int, J: int, bins: int, rng: np.random.Generator) -> np.ndarra
     return inside
 
 
-@part
+@inlined
 def draw_subset(params, state, rng):
     """Draw a bin of the collection from the weights as they are now; its kernels predict."""
     N = state.w.shape[0]
@@ -129,7 +129,7 @@ def draw_subset(params, state, rng):
     state.n[0] = n
 
 
-@part
+@inlined
 def choose_subset(state, rnd):
     """Evaluate all kernels; combine those of the subset."""
     choose_all(rnd)
@@ -140,11 +140,11 @@ def choose_subset(state, rnd):
         rnd.n[1] = n
 
 
-@part
+@inlined
 def learn(params, state, t, y, rnd):
     """(17) and (22) of every kernel."""
-    eta = at(params.eta, t)
-    eta_g = at(params.eta_g, t)
+    eta = rate(params.eta, t)
+    eta_g = rate(params.eta_g, t)
     for m in range(rnd.n[0]):
         i = rnd.evaluate[m]
         error = rnd.f[i] - y

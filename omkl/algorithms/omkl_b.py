@@ -35,7 +35,7 @@ import numpy as np
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.expansion import Support, append, on_budget
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def predict(params, state, t, rnd):
 
 
 def update(params, state, t, y, rnd):
-    eta = at(params.eta, t)
+    eta = rate(params.eta, t)
     discount = math.log(params.beta)
     fade = 1.0 - eta * params.lam
     n = state.model.n[0]

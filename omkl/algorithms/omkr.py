@@ -25,7 +25,7 @@ import numpy as np
 from omkl.core.hyperparameters import Range
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.expansion import Support, append
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def predict(params, state, t, rnd):
 
 
 def update(params, state, t, y, rnd):
-    eta = at(params.eta, t)
+    eta = rate(params.eta, t)
     discount = math.log(params.beta)
     n = state.model.n[0]
     for i in range(rnd.f.shape[0]):

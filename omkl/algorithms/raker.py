@@ -29,7 +29,7 @@ import numpy as np
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def predict(params, state, t, rnd):
 
 
 def update(params, state, t, y, rnd):
-    eta = at(params.eta, t)
+    eta = rate(params.eta, t)
     for m in range(rnd.n[0]):
         i = rnd.evaluate[m]
         error = rnd.f[i] - y

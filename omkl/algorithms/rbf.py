@@ -24,7 +24,7 @@ from omkl.core.hyperparameters import POSITIVE
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.expansion import Support, append
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 
 
 class Params(NamedTuple):
@@ -54,7 +54,7 @@ def predict(params, state, t, rnd):
 
 
 def update(params, state, t, y, rnd):
-    state.model.alpha[0, state.model.n[0]] = -at(params.eta, t) * (rnd.f[0] - y)
+    state.model.alpha[0, state.model.n[0]] = -rate(params.eta, t) * (rnd.f[0] - y)
     append(state.model)
 
 

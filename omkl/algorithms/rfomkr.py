@@ -30,7 +30,7 @@ import numpy as np
 from omkl.core.hyperparameters import NON_NEGATIVE, Range
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def predict(params, state, t, rnd):
 
 
 def update(params, state, t, y, rnd):
-    eta = at(params.eta, t)
+    eta = rate(params.eta, t)
     discount = math.log(params.beta)
     for m in range(rnd.n[0]):
         i = rnd.evaluate[m]

@@ -57,7 +57,7 @@ from omkl.core import divergence as divergences
 from omkl.core.divergence import LARGEST_MATRIX, Matrix, OverlapPieces
 from omkl.core.graphs import dominating_set, graphs_by
 from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Choice, Range
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import (
     OUT,
@@ -75,7 +75,7 @@ from omkl.core.node_sampler import (
 )
 from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares, shares
 
 READINGS = Choice("farthest", "one_pass", "nearest")
@@ -168,7 +168,7 @@ def on_graph(edges: np.ndarray, model: RandomFeatures) -> State:
     )
 
 
-@part
+@inlined
 def choose_node(params, state, t, xi, rng):
     """I_t: drawn from p, and after ``explore`` rounds the node with the largest u."""
     if t <= params.explore:
@@ -177,7 +177,7 @@ def choose_node(params, state, t, xi, rng):
         state.node[0] = best_node(state.trees)
 
 
-@part
+@inlined
 def choose_neighbours(state, xi, rnd):
     """Evaluate and combine the out-neighbours of the node; their q, (36)."""
     forget(state.q, rnd.evaluate, rnd.n[0])
@@ -190,7 +190,7 @@ def choose_neighbours(state, xi, rnd):
 
 
 def select(params, state, t, rng, rnd):
-    xi = at(params.xi, t)
+    xi = rate(params.xi, t)
     follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     choose_node(params, state, t, xi, rng)
     choose_neighbours(state, xi, rnd)
@@ -201,10 +201,10 @@ def predict(params, state, t, rnd):
 
 
 def update(params, state, t, y, rnd):
-    eta = at(params.eta, t)
+    eta = rate(params.eta, t)
     node = state.node[0]
     error = mean_by_shares(state.w, rnd.f, rnd.combine, rnd.n[1]) - y
-    state.log_u[node] -= eta / probability(state.trees, node, at(params.xi, t)) * error * error
+    state.log_u[node] -= eta / probability(state.trees, node, rate(params.xi, t)) * error * error
     model, buffers, evaluate, f = state.model, rnd.buffers, rnd.evaluate, rnd.f
     log_w, q = state.log_w, state.q
     for m in range(rnd.n[0]):

@@ -47,7 +47,7 @@ from omkl.algorithms.sfg import (
 )
 from omkl.core.divergence import Matrix
 from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import (
     OUT,
@@ -62,7 +62,7 @@ from omkl.core.node_sampler import (
 from omkl.core.protocol import choose, register
 from omkl.core.refinement import CANDIDATES, N_REFINED, PARTNER, REFINED, refine
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import shares
 
 
@@ -130,7 +130,7 @@ def on_graph(edges: np.ndarray, divergence: Any, rank: int, model: RandomFeature
     )
 
 
-@part
+@inlined
 def choose_neighbours(state, xi, rnd):
     """Evaluate and combine the out-neighbours of the node in the refined graph; their q.
 
@@ -146,7 +146,7 @@ def choose_neighbours(state, xi, rnd):
     add_probabilities(state.trees, state.links, rnd.evaluate, rnd.n[0], xi, state.q)
 
 
-@part
+@inlined
 def add_refined(links, node, n, evaluate, combine):
     """The ends of the added edges of a node after the first ``n``; how many there are then."""
     last = n + links[N_REFINED, node]
@@ -160,7 +160,7 @@ def add_refined(links, node, n, evaluate, combine):
     return n
 
 
-@part
+@inlined
 def add_probabilities(trees, links, evaluate, n, xi, q):
     """p of the nodes whose edges were added."""
     for m in range(n):
@@ -170,7 +170,7 @@ def add_probabilities(trees, links, evaluate, n, xi, q):
 
 
 def select(params, state, t, rng, rnd):
-    xi = at(params.xi, t)
+    xi = rate(params.xi, t)
     refine(params, state, 1.0)
     follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     choose_node(params, state, t, xi, rng)

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from omkl.benchmark import peers
+from omkl.conf import configuration
 from omkl.datasets import DataError, open_stream, open_streams
 from omkl.experiment import run as runner
 from omkl.experiment import settings
@@ -143,7 +144,6 @@ def _our_run(
 
 
 def _configuration(overrides: list[str], outputs: Path) -> dict[str, Any]:
-    from omkl.conf import configuration
 
     latest = {text.partition("=")[0]: text for text in overrides}
     quiet = ["tracking=none", "figures=false", f"outputs={outputs}"]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import algorithms
+from omkl.conf import conf_folder
 from omkl.core import hyperparameters, jit, node_sampler, protocol, schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
@@ -109,8 +110,6 @@ def stream(T: int = ROUNDS, d: int = INPUTS, seed: int = 1) -> tuple[np.ndarray,
 def default_settings(name: str) -> dict[str, Any]:
     """The parameters in ``conf/algorithm/<name>.yaml``."""
     from omegaconf import OmegaConf
-
-    from omkl.conf import conf_folder
 
     path = conf_folder() / "algorithm" / f"{name}.yaml"
     content = OmegaConf.to_container(OmegaConf.load(path))
@@ -450,7 +449,7 @@ def check_one_kernel(case: Case) -> None:
     theta = np.zeros(z.shape[1])
     expected = np.empty(len(y))
     for s in range(len(y)):
-        eta = schedule.at(learner.params.eta, s + 1)
+        eta = schedule.rate(learner.params.eta, s + 1)
         expected[s] = z[s] @ theta
         gradient = 2.0 * (expected[s] - y[s]) * z[s] + 2.0 * learner.params.lam * theta
         theta -= eta * gradient

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, implement, part
+from omkl.core.jit import compiled, dispatch, inlined
 from omkl.core.kernels import Kernel
 from omkl.core.weights import exp_nonpositive, log_one_minus_exp, log_one_plus
 
@@ -192,7 +192,7 @@ def _pieces(one: str, other: str, low: float, n: int) -> np.ndarray:
     return np.linalg.solve(np.vander(nodes), values.T).T
 
 
-@part
+@inlined
 def computed_overlaps(source, i, others, n, out):
     """out[m] = log overlap of kernel i and kernel others[m], for m < n; equal kernels have own."""
     family, length, pieces = source.family, source.length, source.pieces
@@ -326,7 +326,7 @@ def _given_to(source, j, others, n, out, scratch):
         out[m] = values[others[m], j]
 
 
-@part
+@inlined
 def log_delta(overlap, own_i, own_j):
     """log(own_i + own_j - 2 overlap) of three logarithms."""
     if overlap >= own_i and overlap >= own_j:
@@ -337,7 +337,7 @@ def log_delta(overlap, own_i, own_j):
     return squares + log_one_minus_exp(ratio if ratio < 0.0 else 0.0)
 
 
-@part
+@inlined
 def distance(overlap, own_i, own_j, span):
     """One number with the order of ``ranks`` among all j of one i."""
     x = LOG_2 + overlap - own_j
@@ -362,10 +362,10 @@ def _computed_to(source, j, others, n, out, scratch):
         out[m] = distance(scratch[m], source.own[others[m]], source.own[j], source.span)
 
 
-implement(distances_from, Matrix, _given_from)
-implement(distances_to, Matrix, _given_to)
-implement(distances_from, OverlapPieces, _computed_from)
-implement(distances_to, OverlapPieces, _computed_to)
+dispatch(distances_from, Matrix, _given_from)
+dispatch(distances_to, Matrix, _given_to)
+dispatch(distances_from, OverlapPieces, _computed_from)
+dispatch(distances_to, OverlapPieces, _computed_to)
 
 
 @compiled

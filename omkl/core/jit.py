@@ -166,12 +166,12 @@ def uncached(function: Any) -> Any:
 _INSIDE: dict[str, Any] = {**_OPTIONS, "forceinline": True}
 
 
-def part(function: F) -> F:
+def inlined(function: F) -> F:
     """A piece of compiled code that has no entry point of its own."""
     return register_jitable(**_INSIDE)(function) if ENABLED else function
 
 
-def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
+def dispatch(step: Any, kind: type, function: Callable[..., Any]) -> None:
     """Make ``function`` what ``step`` does when its first argument is a ``kind``.
 
     ``step`` is a ``functools.singledispatch`` function: that is the dispatch in
@@ -181,7 +181,7 @@ def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
     step.register(kind)(function)
     if not ENABLED:
         return
-    tell_apart(kind)
+    qualify_name(kind)
     names = list(function.__code__.co_varnames[: function.__code__.co_argcount])
     first = names[0]
     scope: dict[str, Any] = {"kind": kind, "function": function}
@@ -194,7 +194,7 @@ def implement(step: Any, kind: type, function: Callable[..., Any]) -> None:
     overload(step, jit_options=_INSIDE)(scope["choose"])  # type: ignore[arg-type]
 
 
-def tell_apart(kind: type) -> None:
+def qualify_name(kind: type) -> None:
     """Give a NamedTuple its full name, module included, in the symbols of compiled code.
 
     Numba names a symbol by the bare class names of its arguments. Two algorithms whose
@@ -233,7 +233,7 @@ if ENABLED:
         return lambda k: _power_of_two(k)  # type: ignore[call-arg]
 
 
-def reduction(function: F) -> F:
+def reassociating(function: F) -> F:
     """Compile a helper whose sum may be taken in any order, so that it becomes vector code.
 
     The freedom holds for the instructions of this function alone, not for what it calls.
@@ -243,7 +243,7 @@ def reduction(function: F) -> F:
     return numba.njit(**_OPTIONS | {"nogil": True, "fastmath": FLAGS | {"reassoc"}})(function)
 
 
-@reduction
+@reassociating
 def dot(a, b):
     """Inner product of two vectors, (n,) and (n,); the order of the sum is free."""
     total = 0.0

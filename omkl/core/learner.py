@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import tell_apart
+from omkl.core.jit import qualify_name
 from omkl.core.protocol import Algorithm, Round, run_block_of
 from omkl.core.representations import expansion, perceptrons, random_features
 from omkl.core.representations.budgeted import Budgeted, NoRoom
@@ -106,7 +106,7 @@ class Learner:
                     "first round: give them as Learner(before=X)"
                 )
             self.state = algorithm.init(params, kernels, model, before)
-        tell_apart(type(self.state))
+        qualify_name(type(self.state))
         self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
         self._run_block = run_block_of(type(params))
         self.t = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from omkl.core.graphs import in_neighbours
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.weights import exp_nonpositive
 
 # The largest u may fall this far below the scale before all weights are taken anew: a weight
@@ -80,13 +80,13 @@ def stale(trees: np.ndarray) -> None:
     trees[TOP, 0] = 0.0
 
 
-@part
+@inlined
 def is_fresh(trees):
     """Whether the trees follow log_u, but for the node of the last round."""
     return trees[TOP, 0] == 1.0
 
 
-@part
+@inlined
 def follow(edges, trees, seen, log_u, node):
     """Bring the trees up to date: log_u changed at ``node`` alone, if they are fresh."""
     mass, top = trees[MASS], trees[TOP]
@@ -111,7 +111,7 @@ def follow(edges, trees, seen, log_u, node):
         begin_seen(edges, seen, mass)
 
 
-@part
+@inlined
 def begin(mass, top, log_u):
     """All weights anew, the largest as 1."""
     N = log_u.shape[0]
@@ -128,7 +128,7 @@ def begin(mass, top, log_u):
     top[0] = 1.0
 
 
-@part
+@inlined
 def begin_seen(edges, seen, mass):
     """All sums over in-neighbours anew."""
     P = mass.shape[0] // 2
@@ -141,7 +141,7 @@ def begin_seen(edges, seen, mass):
             seen[first + k] = seen[first + 2 * k] + seen[first + 2 * k + 1]
 
 
-@part
+@inlined
 def enter(edges, trees, cover, i, change):
     """Node i enters the set (change = 1) or leaves it (-1)."""
     cover[MEMBER, i] += change
@@ -153,7 +153,7 @@ def enter(edges, trees, cover, i, change):
         cover[COVERS, edges[OUT, i, m]] += change
 
 
-@part
+@inlined
 def probability(trees, i, xi):
     """p of node i."""
     k = trees.shape[1] // 2 + i
@@ -161,7 +161,7 @@ def probability(trees, i, xi):
     return (1.0 - xi) * (trees[MASS, k] / trees[MASS, 1]) + xi * share
 
 
-@part
+@inlined
 def probabilities_seen(edges, trees, seen, cover, kernels, n, xi, q):
     """q[i] = sum of p over the in-neighbours of kernel i, for the first ``n`` of ``kernels``."""
     total, size = trees[MASS, 1], trees[COUNT, 1]
@@ -171,7 +171,7 @@ def probabilities_seen(edges, trees, seen, cover, kernels, n, xi, q):
         q[i] = (1.0 - xi) * (mass / total) + xi * (cover[COVERS, i] / size)
 
 
-@part
+@inlined
 def draw_node(trees, xi, v):
     """Node drawn from p by one uniform number v in [0, 1): the first whose running sum exceeds v.
 
@@ -189,7 +189,7 @@ def draw_node(trees, xi, v):
     return k - P
 
 
-@part
+@inlined
 def best_node(trees):
     """The smallest index of the largest log_u."""
     P = trees.shape[1] // 2
@@ -201,7 +201,7 @@ def best_node(trees):
     return k - P
 
 
-@part
+@inlined
 def forget(q, evaluate, n):
     """NaN for the q of the last round's kernels."""
     if n == 0:  # the round is new, the state need not be

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, implement, part, uncached
+from omkl.core.jit import compiled, dispatch, inlined, uncached
 from omkl.core.representations import budgeted, expansion, perceptrons, random_features
 from omkl.core.representations.budgeted import NoRoom
 from omkl.core.representations.expansion import Sums, Support
@@ -93,11 +93,11 @@ def _evaluate_support(buffers, model, X, row, rnd):
     expansion.outputs(model, X[row], buffers, rnd.f)
 
 
-implement(evaluate_row, Buffers, _evaluate_chosen)
+dispatch(evaluate_row, Buffers, _evaluate_chosen)
 
-implement(evaluate_row, Tile, _evaluate_every)
+dispatch(evaluate_row, Tile, _evaluate_every)
 
-implement(evaluate_row, Sums, _evaluate_support)
+dispatch(evaluate_row, Sums, _evaluate_support)
 
 
 def _evaluate_perceptrons(buffers, model, X, row, rnd):
@@ -108,9 +108,9 @@ def _evaluate_budgeted(buffers, model, X, row, rnd):
     budgeted.budgeted_outputs(model, X[row], rnd.f)
 
 
-implement(evaluate_row, Scores, _evaluate_perceptrons)
+dispatch(evaluate_row, Scores, _evaluate_perceptrons)
 
-implement(evaluate_row, NoRoom, _evaluate_budgeted)
+dispatch(evaluate_row, NoRoom, _evaluate_budgeted)
 
 
 def evaluate(model: RandomFeatures | Support, x: np.ndarray, rnd: Round) -> None:
@@ -119,7 +119,7 @@ def evaluate(model: RandomFeatures | Support, x: np.ndarray, rnd: Round) -> None
     evaluate_row(rnd.buffers, model, np.reshape(x, (1, -1)), 0, rnd)
 
 
-@part
+@inlined
 def choose(rnd, kernels, n):
     """Evaluate and combine the first ``n`` of ``kernels``."""
     for m in range(n):
@@ -129,7 +129,7 @@ def choose(rnd, kernels, n):
     rnd.n[1] = n
 
 
-@part
+@inlined
 def choose_all(rnd):
     """Evaluate and combine every kernel."""
     if rnd.n[0] != rnd.f.shape[0] or rnd.n[1] != rnd.f.shape[0]:
@@ -228,7 +228,7 @@ def register(
 ) -> Algorithm:
     """Make a module's three steps the ones that the engine takes for its Params."""
     for step, function in ((_STEPS[0], select), (_STEPS[1], predict), (_STEPS[2], update)):
-        implement(step, Params, function)
+        dispatch(step, Params, function)
     name = module.removeprefix("omkl.algorithms.").replace(".", "/")
     kernels = kernels or _dictionary
     return Algorithm(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from omkl.core.divergence import distances_from, distances_to
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.node_sampler import COUNT, COVERS, MEMBER, OUT, enter, is_fresh
 
 # Rows of the links: the nodes of DS'_t in rising order, as many as there are; the d_i of node i
@@ -20,7 +20,7 @@ FOUND, SPARE = range(2)
 CANDIDATES = 32  # for each d_i: so often its node may leave DS'_t before all are compared anew
 
 
-@part
+@inlined
 def rank_largest(values, best):
     """The k-th largest of values (N,), k the length of best, which is filled in falling order."""
     best[:] = -np.inf
@@ -36,7 +36,7 @@ def rank_largest(values, best):
     return best[k - 1]
 
 
-@part
+@inlined
 def refine(params, state, sign):
     """DS'_t, and the edges (d_i, i) that make it a dominating set.
 
@@ -57,7 +57,7 @@ def refine(params, state, sign):
         rewire(state, n, sign, params.only_undominated, False)
 
 
-@part
+@inlined
 def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
     """Nodes that enter or leave DS'_t: how many, listed in ``changed``."""
     N, last = log_u.shape[0], best.shape[0] - 1
@@ -90,7 +90,7 @@ def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
     return n
 
 
-@part
+@inlined
 def rewire(state, n, sign, only_undominated, everyone):
     """The first ``n`` of the changed enter or leave DS'_t: every d_i and the edges that follow.
 
@@ -123,7 +123,7 @@ def rewire(state, n, sign, only_undominated, everyone):
                 set_edge(edges, cover, links, edges[OUT, links[CHANGED, k], m], True)
 
 
-@part
+@inlined
 def list_members(cover, links):
     """DS'_t in rising order."""
     size = 0
@@ -133,7 +133,7 @@ def list_members(cover, links):
             size += 1
 
 
-@part
+@inlined
 def list_unconnected(cover, links, n, scan, everyone):
     """Those that lost their d_i, or left DS'_t and have none yet: how many, listed in OTHERS."""
     n_others = 0
@@ -152,7 +152,7 @@ def list_unconnected(cover, links, n, scan, everyone):
     return n_others
 
 
-@part
+@inlined
 def list_outside(cover, links, everyone):
     """Those that have a d_i: how many, listed in OTHERS."""
     n_others = 0
@@ -163,7 +163,7 @@ def list_outside(cover, links, everyone):
     return n_others
 
 
-@part
+@inlined
 def connect(state, n, sign, only_undominated):
     """d_i of the first ``n`` of the others, (45), whose d_i has left DS'_t."""
     edges, cover, links, room = state.edges, state.cover, state.links, state.room
@@ -204,7 +204,7 @@ def connect(state, n, sign, only_undominated):
         set_edge(edges, cover, links, i, only_undominated)
 
 
-@part
+@inlined
 def keep_best(others, n, found, sign, j, first, near, distance):
     """Node j becomes the best so far of those among ``others`` that it suits best."""
     for k in range(n):
@@ -215,7 +215,7 @@ def keep_best(others, n, found, sign, j, first, near, distance):
             distance[i, 0] = v
 
 
-@part
+@inlined
 def next_candidate(cover, links, near, distance, i):
     """The best of the candidates of node i that is in DS'_t, now the first; -1 for none."""
     n = links[N_NEAR, i]
@@ -230,7 +230,7 @@ def next_candidate(cover, links, near, distance, i):
     return near[0] if n > gone else -1
 
 
-@part
+@inlined
 def insert(links, near, distance, i, j, v):
     """Node j becomes a candidate of node i, in the order of distance (ties: of index).
 
@@ -258,7 +258,7 @@ def insert(links, near, distance, i, j, v):
     links[N_NEAR, i] = n + 1
 
 
-@part
+@inlined
 def offer(state, j, n, sign, only_undominated):
     """Node j becomes a candidate of those among the first ``n`` of the others, or their d_i."""
     edges, cover, links, room = state.edges, state.cover, state.links, state.room
@@ -276,7 +276,7 @@ def offer(state, j, n, sign, only_undominated):
             set_edge(edges, cover, links, i, only_undominated)
 
 
-@part
+@inlined
 def set_partner(links, i, j):
     """d_i = j, or none for j = -1."""
     before = links[PARTNER, i]
@@ -287,7 +287,7 @@ def set_partner(links, i, j):
     links[PARTNER, i] = j
 
 
-@part
+@inlined
 def set_edge(edges, cover, links, i, only_undominated):
     """The edge (d_i, i), unless it is there, or not needed."""
     j = links[PARTNER, i]

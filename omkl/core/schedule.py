@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 
 
 class Schedule(NamedTuple):
@@ -15,8 +15,8 @@ class Schedule(NamedTuple):
     power: float
 
 
-@part
-def at(schedule, t):
+@inlined
+def rate(schedule, t):
     """The value of a schedule at round t (1-based)."""
     if schedule.power == 0.0:
         return schedule.scale

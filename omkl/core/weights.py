@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from omkl.core.jit import part, power_of_two
+from omkl.core.jit import inlined, power_of_two
 from omkl.core.simd import WHOLE, at_least, times_power_of_two
 
 LOG2E = 1.4426950408889634
@@ -19,7 +19,7 @@ LN2_LOW = 1.42860682030941723212e-6
 ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 
 
-@part
+@inlined
 def _exp_tail(r):
     """(exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2."""
     p = 1.0 / 87178291200.0
@@ -37,7 +37,7 @@ def _exp_tail(r):
     return 0.5 + r * p
 
 
-@part
+@inlined
 def exp_nonpositive(x):
     """exp(x) for x <= 0 to 3e-16 relative, branch-free; 0 below -708, NaN for NaN."""
     y = x if x > -709.0 else -709.0  # also for NaN, which has no whole k
@@ -47,7 +47,7 @@ def exp_nonpositive(x):
     return 0.0 if x < -708.0 else p * power_of_two(k) + (x - x)  # 0, or NaN for NaN
 
 
-@part
+@inlined
 def exp_of_pack(x):
     """exp of eight numbers <= 0 as ``exp_nonpositive``; NaN for NaN."""
     y = at_least(x, -709.0)
@@ -57,7 +57,7 @@ def exp_of_pack(x):
     return times_power_of_two(1.0 + r * (1.0 + r * _exp_tail(r)), k) + (x - x)
 
 
-@part
+@inlined
 def _log(k, f):
     """log(2^k (1 + f)) for sqrt(1/2) <= 1 + f < sqrt(2), by the series of the area tangent."""
     s = f / (2.0 + f)
@@ -70,14 +70,14 @@ def _log(k, f):
     return k * LN2_HIGH + (f - (half - (s * (half + series) + k * LN2_LOW)))
 
 
-@part
+@inlined
 def log_one_plus(w):
     """log(1 + w) for w in [0, 1] to 4e-16 relative, branch-free."""
     k = np.floor(w + 0.585786437626905)  # 1 where 1 + w exceeds sqrt(2)
     return _log(k, (w - k) * (1.0 - 0.5 * k))
 
 
-@part
+@inlined
 def log_one_minus_exp(x):
     """log(1 - exp(x)) for x <= 0 to 4e-16 (relative where below -1), branch-free; -inf for 0."""
     y = x if x > -709.0 else -709.0
@@ -94,7 +94,7 @@ def log_one_minus_exp(x):
     return result if x != 0.0 else -np.inf
 
 
-@part
+@inlined
 def add_logs(total, more, room):
     """total <- log(exp(total) + exp(more)), both (n,), -inf allowed; ``room`` (n,) is written.
 
@@ -109,7 +109,7 @@ def add_logs(total, more, room):
         total[j] += log_one_plus(room[j])
 
 
-@part
+@inlined
 def softmax(log_w, w):
     """Write weights w (N,) that sum to 1 and are proportional to exp(log_w); return log sum exp."""
     top = log_w[0]
@@ -126,7 +126,7 @@ def softmax(log_w, w):
     return top + math.log(total)
 
 
-@part
+@inlined
 def weighted_mean(log_w, f, kernels, n):
     """Mean of f over the first ``n`` of ``kernels``, weighted by exp(log_w)."""
     top = log_w[kernels[0]]
@@ -142,7 +142,7 @@ def weighted_mean(log_w, f, kernels, n):
     return mean / total
 
 
-@part
+@inlined
 def shares(log_w, kernels, n, w):
     """Weights of the first ``n`` of ``kernels``, in their order, proportional to exp(log_w).
 
@@ -161,7 +161,7 @@ def shares(log_w, kernels, n, w):
         w[m] *= inverse
 
 
-@part
+@inlined
 def mean_by_shares(w, f, kernels, n):
     """Mean of f over the first ``n`` of ``kernels`` by weights from ``shares``."""
     mean = 0.0
@@ -170,7 +170,7 @@ def mean_by_shares(w, f, kernels, n):
     return mean
 
 
-@part
+@inlined
 def draw(p, u):
     """Index drawn from the probabilities p (N,) by one uniform number u in [0, 1).
 
@@ -188,7 +188,7 @@ def draw(p, u):
     return last
 
 
-@part
+@inlined
 def running_sums(p, sums):
     """sums[i] = p[0] + .. + p[i], added up as ``draw`` does."""
     total = 0.0
@@ -197,7 +197,7 @@ def running_sums(p, sums):
         sums[i] = total
 
 
-@part
+@inlined
 def draw_by_sums(sums, u):
     """What ``draw`` draws, in O(log N), from the running sums of the probabilities."""
     last = sums.shape[0] - 1
@@ -214,7 +214,7 @@ def draw_by_sums(sums, u):
     return low
 
 
-@part
+@inlined
 def argmax(values):
     """Smallest index of the largest of values (N,)."""
     best = 0

@@ -21,7 +21,8 @@ from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import normalised
 from omkl.datasets import DataError
 from omkl.experiment.metrics import Recorder, mean_and_deviation
-from omkl.experiment.threads import one_thread_each
+from omkl.experiment.regret import load_or_compute
+from omkl.experiment.threads import default_threads, one_thread_each, thread_pool
 
 if TYPE_CHECKING:
     from omkl.experiment.job import Job, Progress
@@ -51,8 +52,6 @@ def compute(
     job: Job, progress: Progress | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Stream every seed through its learner: the numbers of result.json and curves.npz."""
-    from omkl.experiment.threads import default_threads, thread_pool
-
     config, R = job.config, len(job.seeds)
     most_threads = config["threads"] or default_threads()
     n_threads = min(most_threads, R)
@@ -138,7 +137,6 @@ def _bound(
     are the mistakes of each seed's best classifier, where classifiers are independent;
     ``updates`` the mean number of updates of all kernels.
     """
-    from omkl.experiment.regret import load_or_compute
     from omkl.theory import mistake_bounds
 
     regret, name = job.config["regret"], job.config["algorithm"]["name"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl.datasets import DataError, label_sources
-from omkl.experiment import regression
+from omkl.experiment import classification, regression
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.federation import compute as compute_federated
 from omkl.experiment.job import Job, Progress, prepare
@@ -95,7 +95,6 @@ def run(
             notes.append(f"{folder.name} was computed by other code or data: computed anew")
         with writable(folder):
             tracker = _prepare_tracking(config)
-            from omkl.experiment import classification
 
             if isinstance(job, FederatedJob):
                 n_threads = config["threads"] or default_threads()

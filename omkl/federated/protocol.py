@@ -33,9 +33,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, implement, part, tell_apart, uncached
+from omkl.core.jit import compiled, dispatch, inlined, qualify_name, uncached
 from omkl.core.representations import random_features
 from omkl.core.representations.random_features import RandomFeatures, outputs, transform_ahead
+from omkl.core.seeding import draw_features
 from omkl.core.simd import LANES, fma, load, pack, store, total
 
 if TYPE_CHECKING:
@@ -149,12 +150,12 @@ def aggregate(params, server, t, n_clients):
 # --- what algorithms are made of ----------------------------------------------------------------
 
 
-@part
+@inlined
 def say_nothing(params, server, t, u):
     """``announce`` of a server that draws nothing."""
 
 
-@part
+@inlined
 def choose_every(server, room, message):
     """Learn and send all rows."""
     N = server.model.theta.shape[0]
@@ -165,7 +166,7 @@ def choose_every(server, room, message):
     room.p[0] = 1.0
 
 
-@part
+@inlined
 def evaluate(model, X, row, room):
     """room.f[i] = theta_i'z_i(X[row]) of all kernels.
 
@@ -175,7 +176,7 @@ def evaluate(model, X, row, room):
     outputs(model, room.every, room.f.shape[0], room.buffers, room.f)
 
 
-@part
+@inlined
 def squared_norm(theta, i):
     """||theta[i]||^2, bit for bit what ``gradient_step`` writes."""
     D = theta.shape[1] // 2
@@ -201,7 +202,7 @@ def squared_norm(theta, i):
 # overlaps two of those just written would wait for both.
 
 
-@part
+@inlined
 def copy_part(source, start, target, at, n):
     """target.flat[at : at + n] = source.flat[start : start + n]."""
     e = 0
@@ -212,7 +213,7 @@ def copy_part(source, start, target, at, n):
         store(target, at + e, load(source, start + e, n - e), n - e)
 
 
-@part
+@inlined
 def copy_row(source, i, target, j):
     """target[j] = source[i] of two matrices with rows of the same length."""
     W = source.shape[1]
@@ -221,7 +222,7 @@ def copy_row(source, i, target, j):
     copy_part(source, W * i + D, target, W * j + D, W - D)
 
 
-@part
+@inlined
 def add_part(source, start, target, at, n):
     """target.flat[at : at + n] += source.flat[start : start + n]."""
     e = 0
@@ -233,7 +234,7 @@ def add_part(source, start, target, at, n):
         store(target, at + e, load(target, at + e, k) + load(source, start + e, k), k)
 
 
-@part
+@inlined
 def step_into(model, i, message, j, buffers, step, shrink):
     """message.theta[j] = shrink theta_i - step z_i, as ``gradient_step`` in another place."""
     theta = model.theta
@@ -258,7 +259,7 @@ def step_into(model, i, message, j, buffers, step, shrink):
         store(target, to + D + e, c, k)
 
 
-@part
+@inlined
 def receive(server, message):
     """Add a message to this round's sums."""
     N, W = server.sums.shape
@@ -281,7 +282,7 @@ def receive(server, message):
     server.senders[0] += 1
 
 
-@part
+@inlined
 def average_part(theta, sums, start, n, silent, share):
     """theta = (silent theta + sums) share on flat entries start .. start + n; sums = 0."""
     e = 0
@@ -293,7 +294,7 @@ def average_part(theta, sums, start, n, silent, share):
         e += LANES
 
 
-@part
+@inlined
 def average(server, n_clients):
     """theta_i <- theta_i - (1/K) sum over k in C_i of (theta_i - theta_ik), (10).
 
@@ -313,7 +314,7 @@ def average(server, n_clients):
         server.senders_of[i] = 0
 
 
-@part
+@inlined
 def forget(server):
     """Empty the sums of the extras for the next round."""
     server.extras[:] = 0.0
@@ -323,7 +324,7 @@ def forget(server):
 # --- the loop -----------------------------------------------------------------------------------
 
 
-@part
+@inlined
 def client_turn(params, server, own, k, t, X, row, y, u, room, message):
     """A client's round: its prediction, given before y is seen; ``message`` is ready to be sent.
 
@@ -471,8 +472,6 @@ class FederatedAlgorithm(NamedTuple):
 def _draw_features(
     params: Any, dictionary: Sequence[Kernel], d: int, D: int, seed: int, max_upload: int | None
 ) -> RandomFeatures:
-    from omkl.core.seeding import draw_features
-
     return draw_features(dictionary, d, D, seed)
 
 
@@ -507,7 +506,7 @@ def register(
     """Make a module's five steps those that the loop takes for its Params."""
     given = (announce, select, predict, local, aggregate)
     for step, function in zip(_STEPS, given, strict=True):
-        implement(step, Params, function)
+        dispatch(step, Params, function)
     return FederatedAlgorithm(
         module.removeprefix("omkl.federated.algorithms.").replace(".", "/"),
         Params,
@@ -569,7 +568,7 @@ def blank_room(algorithm: FederatedAlgorithm, model: Any) -> Room:
 
 def tell_states_apart(*states: Any) -> None:
     for state in states:
-        tell_apart(type(state))
+        qualify_name(type(state))
 
 
 def generators(seed: int, n_clients: int) -> list[np.random.Generator]:

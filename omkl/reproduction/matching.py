@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from omkl.conf import conf_folder
 from omkl.reproduction.filled import ABSENT, NO_DATA, Cell, Entry, Filled, margin, verdict
 from omkl.reproduction.tables import (
     METRICS,
@@ -143,8 +144,6 @@ def _settings(variant: Variant) -> dict[str, Any] | None:
 def _algorithm_file(name: str) -> Mapping[str, Any]:
     """A file of conf/algorithm with those of its defaults list; empty where there is none."""
     from omegaconf import OmegaConf
-
-    from omkl.conf import conf_folder
 
     path = conf_folder() / "algorithm" / f"{name}.yaml"
     if not path.is_file():

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.theory.regret_bounds import gradient_bound
 
 
@@ -64,4 +64,4 @@ def _constant(built: Any, name: str) -> float | None:
     step = getattr(built, name, None)
     if not isinstance(step, Schedule) or step.power != 0.0 or not hasattr(built, "eta_k"):
         return None
-    return at(step, 1)
+    return rate(step, 1)

@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import times
-from omkl.core.jit import compiled, reduction
+from omkl.core.jit import compiled, reassociating
 from omkl.core.representations.random_features import sincos
 from omkl.core.simd import LANES, fma, load, store
 from omkl.core.weights import exp_of_pack
@@ -75,7 +75,7 @@ def _repeat_exponential(n, c, x, alpha, y):
         c *= 1.0 - 1e-9
 
 
-@reduction
+@reassociating
 def _multiply_sum(a, x):
     """Four sums at a time, so that none waits for its own last addition."""
     q = x.shape[0] // 4
@@ -88,7 +88,7 @@ def _multiply_sum(a, x):
     return s0 + s1 + s2 + s3
 
 
-@reduction
+@reassociating
 def _repeat_multiply_sum(n, a, x):
     total = 0.0
     for k in range(n):

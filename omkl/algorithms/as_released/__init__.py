@@ -16,13 +16,13 @@ import numpy as np
 
 from omkl.core.divergence import LARGEST_MATRIX, Matrix, distance_rows, distances_from, distances_to
 from omkl.core.graphs import dissimilarity_graph
-from omkl.core.jit import implement, part
+from omkl.core.jit import dispatch, inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import edges_of
 from omkl.core.representations.random_features import gradient_step
 
 
-@part
+@inlined
 def learn(params, state, i, m, y, step, rnd):
     """theta_i moves by ``step``; then w_i, by the error before and the penalty after that move."""
     error = rnd.f[i] - y
@@ -30,7 +30,7 @@ def learn(params, state, i, m, y, step, rnd):
     state.log_w[i] -= step * (error * error + params.lam * state.model.norm2[i])
 
 
-@part
+@inlined
 def shifted(i, N):
     """Where the released draw ends instead of i: one further, and the last one for the last."""
     return min(i + 1, N - 1)
@@ -117,5 +117,5 @@ def _released_distances(divergence, i, others, n, out, scratch):
 
 
 # It is symmetric.
-implement(distances_from, Released, _released_distances)
-implement(distances_to, Released, _released_distances)
+dispatch(distances_from, Released, _released_distances)
+dispatch(distances_to, Released, _released_distances)

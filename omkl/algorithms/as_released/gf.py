@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from omkl.algorithms.as_released import learn, shifted
 from omkl.algorithms.gf import State, blank, choose_node, draw_graph, predict
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -56,7 +56,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return blank(model, params.J, params.M)
 
 
-@part
+@inlined
 def shift_graph(state):
     """Every kernel that was drawn becomes the next one."""
     N = state.w.shape[0]
@@ -74,7 +74,7 @@ def shift_graph(state):
 
 
 def select(params, state, t, rng, rnd):
-    eta_e = at(params.eta_e, t)
+    eta_e = rate(params.eta_e, t)
     if t <= params.freeze:
         draw_graph(params, state, eta_e, rng)
         shift_graph(state)
@@ -82,7 +82,7 @@ def select(params, state, t, rng, rnd):
 
 
 def update(params, state, t, y, rnd):
-    eta = at(params.eta, t)
+    eta = rate(params.eta, t)
     for m in range(rnd.n[0]):
         i = rnd.evaluate[m]
         learn(params, state, i, m, y, eta / max(state.q[i], params.floor_q), rnd)

@@ -26,7 +26,7 @@ from omkl.algorithms.raker import State, predict, select
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -42,7 +42,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 def update(params, state, t, y, rnd):
-    eta = at(params.eta, t)
+    eta = rate(params.eta, t)
     for m in range(rnd.n[0]):
         learn(params, state, rnd.evaluate[m], m, y, eta, rnd)
 

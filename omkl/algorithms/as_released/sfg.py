@@ -41,7 +41,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import draw_node, follow, probability
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares
 
 
@@ -64,7 +64,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 def select(params, state, t, rng, rnd):
-    xi = at(params.xi, t)
+    xi = rate(params.xi, t)
     follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     node = 0
     if t <= params.explore:
@@ -74,10 +74,10 @@ def select(params, state, t, rng, rnd):
 
 
 def update(params, state, t, y, rnd):
-    eta = at(params.eta, t)
+    eta = rate(params.eta, t)
     node = state.node[0]
     error = mean_by_shares(state.w, rnd.f, rnd.combine, rnd.n[1]) - y
-    p = probability(state.trees, node, at(params.xi, t))
+    p = probability(state.trees, node, rate(params.xi, t))
     state.log_u[node] -= eta / max(p, params.floor_p) * error * error
     for m in range(rnd.n[0]):
         i = rnd.evaluate[m]

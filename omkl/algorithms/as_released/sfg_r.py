@@ -37,13 +37,13 @@ from omkl.algorithms.as_released import released_graph, shifted
 from omkl.algorithms.as_released.sfg import update
 from omkl.algorithms.sfg_r import State, choose_neighbours, on_graph, predict
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import MASS, MEMBER, draw_node, follow
 from omkl.core.protocol import register
 from omkl.core.refinement import CHANGED, FOUND, rank_largest, rewire
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import shares
 
 
@@ -67,7 +67,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return on_graph(edges, divergence, params.rank, model)
 
 
-@part
+@inlined
 def refine(params, state):
     """DS'_t, and an edge from it to every node."""
     share = state.room[FOUND]
@@ -83,7 +83,7 @@ def refine(params, state):
         rewire(state, n, 1.0, False, True)
 
 
-@part
+@inlined
 def shares_that_changed(mass, member, slack, share, best, changed):
     """Nodes whose u / U has crossed the bar since: how many, listed in ``changed``."""
     P = mass.shape[0] // 2
@@ -99,7 +99,7 @@ def shares_that_changed(mass, member, slack, share, best, changed):
 
 
 def select(params, state, t, rng, rnd):
-    xi = at(params.xi, t)
+    xi = rate(params.xi, t)
     follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     if t <= params.freeze:
         refine(params, state)

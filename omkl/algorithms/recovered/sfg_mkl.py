@@ -26,7 +26,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import draw_node, follow
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 
 
 class Params(NamedTuple):
@@ -42,7 +42,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 def select(params, state, t, rng, rnd):
-    xi = at(params.xi, t)
+    xi = rate(params.xi, t)
     follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     state.node[0] = draw_node(state.trees, xi, rng.random()) if t <= params.explore else 0
     choose_neighbours(state, xi, rnd)

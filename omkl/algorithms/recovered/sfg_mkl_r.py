@@ -26,7 +26,7 @@ from omkl.core.node_sampler import draw_node, follow
 from omkl.core.protocol import register
 from omkl.core.refinement import refine
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import shares
 
 
@@ -46,7 +46,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 def select(params, state, t, rng, rnd):
-    xi = at(params.xi, t)
+    xi = rate(params.xi, t)
     refine(params, state, -1.0)
     follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
     state.node[0] = draw_node(state.trees, xi, rng.random()) if t <= params.explore else 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import implement, part
+from omkl.core.jit import dispatch, inlined
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import (
     CAUCHY,
@@ -86,7 +86,7 @@ def budgeted(kernels: Sequence[Kernel], d: int, budget: int, smallest: bool) -> 
     )
 
 
-@part
+@inlined
 def _budgeted_sum(model, i, x, inverse):
     """f_i(x) of x (d,) with 1 / ||x|| = inverse."""
     n = model.size[i]
@@ -98,7 +98,7 @@ def _budgeted_sum(model, i, x, inverse):
     return model.scale[i] * sum_of(family, parameter, row[family], model.alpha[i], n)
 
 
-@part
+@inlined
 def budgeted_outputs(model, x, f):
     """f_i(x) (N,); x is kept for an update."""
     model.rounds[0] += 1
@@ -109,7 +109,7 @@ def budgeted_outputs(model, x, f):
         f[i] = _budgeted_sum(model, i, x, inverse)
 
 
-@part
+@inlined
 def _dropped(model, i):
     """The place of the vector that goes: the oldest, or that of the smallest coefficient."""
     place = 0
@@ -145,13 +145,13 @@ def _add_to_budgeted(model, i, c, f, buffers):
     model.age[i, s] = model.rounds[0]
 
 
-@part
+@inlined
 def _value_at_support(model, i, s):
     """f_i at its own support vector s."""
     return _budgeted_sum(model, i, model.x[i, :, s], model.inverse[i, s])
 
 
-@part
+@inlined
 def _between(model, i, s, x, inverse):
     """kappa_i(x_s, x)."""
     total, product = 0.0, 1.0
@@ -184,6 +184,6 @@ def _project_budgeted(model, i, R, buffers):
         model.scale[i] = 1.0
 
 
-implement(add, Budgeted, _add_to_budgeted)
+dispatch(add, Budgeted, _add_to_budgeted)
 
-implement(project, Budgeted, _project_budgeted)
+dispatch(project, Budgeted, _project_budgeted)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import math
 
-from omkl.core.jit import implement, part
+from omkl.core.jit import dispatch, inlined
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
 from omkl.core.weights import exp_nonpositive
 
 
-@part
+@inlined
 def vote(log_w, f):
     """q . sign(f) with weights q that sum to 1 and are proportional to exp(log_w); sign(0) = 0."""
     top = log_w[0]
@@ -48,6 +48,6 @@ def _project_features(model, i, R, buffers):
         gradient_step(model, i, i, buffers, 0.0, R / math.sqrt(model.norm2[i]))
 
 
-implement(add, RandomFeatures, _add_to_features)
+dispatch(add, RandomFeatures, _add_to_features)
 
-implement(project, RandomFeatures, _project_features)
+dispatch(project, RandomFeatures, _project_features)

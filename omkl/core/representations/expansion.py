@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, part
+from omkl.core.jit import compiled, inlined
 from omkl.core.simd import LANES, fma, gather, load, pack, store, total
 from omkl.core.weights import exp_of_pack
 
@@ -145,17 +145,17 @@ def with_room(model: Support, n_rows: int) -> Support:
     )
 
 
-@part
+@inlined
 def _squared(a, b):
     return (a - b) * (a - b)
 
 
-@part
+@inlined
 def _absolute(a, b):
     return abs(a - b)
 
 
-@part
+@inlined
 def _product(a, b):
     return a * b
 
@@ -163,7 +163,7 @@ def _product(a, b):
 def _accumulator(term):
     """A pass over support rows that adds term(x_k, x_sk) over the inputs k, four at a time."""
 
-    @part
+    @inlined
     def add_four(x, rows, k, start, row, s, n):
         """row[s : s + n] += the terms of up to four inputs from the k-th on, n <= 8."""
         d, stride = rows.shape
@@ -179,7 +179,7 @@ def _accumulator(term):
             kept = kept + load(row, s, n)
         store(row, s, kept, n)
 
-    @part
+    @inlined
     def accumulate(x, rows, start, n, row):
         whole = n - n % LANES
         for k in range(0, rows.shape[0], 4):
@@ -194,7 +194,7 @@ def _accumulator(term):
 _add_squared, _add_absolute, _add_product = map(_accumulator, (_squared, _absolute, _product))
 
 
-@part
+@inlined
 def _cauchy_of_eight(c, x, rows, start, row, s, n):
     d, stride = rows.shape
     kept = pack(1.0)
@@ -204,7 +204,7 @@ def _cauchy_of_eight(c, x, rows, start, row, s, n):
     store(row, s, pack(1.0) / kept, n)
 
 
-@part
+@inlined
 def cauchy_values(c, x, rows, start, n, row):
     """row[:n] = the Cauchy kernel of bandwidth 1 / c of x (d,) and n of rows (d, capacity)."""
     whole = n - n % LANES
@@ -214,7 +214,7 @@ def cauchy_values(c, x, rows, start, n, row):
         _cauchy_of_eight(c, x, rows, start, row, whole, n - whole)
 
 
-@part
+@inlined
 def add_distances(model, rows, x, start, n, row):
     """Squared and absolute distances and inner products of x (d,) to n of rows (d, capacity)."""
     if model.needs[GAUSSIAN]:
@@ -225,7 +225,7 @@ def add_distances(model, rows, x, start, n, row):
         _add_product(x, rows, start, n, row[POLYNOMIAL])
 
 
-@part
+@inlined
 def add_distance(family, parameter, rows, x, n, row):
     """What ``sum_of`` needs of a family, of x (d,) and n of rows (d, capacity), in its place."""
     if family == GAUSSIAN:
@@ -238,13 +238,13 @@ def add_distance(family, parameter, rows, x, n, row):
         cauchy_values(parameter, x, rows, 0, n, row[CAUCHY])
 
 
-@part
+@inlined
 def _distances(model, x, start, n, row):
     """Those of x (d,) to n rows of its own support."""
     add_distances(model, model.x, x, start, n, row)
 
 
-@part
+@inlined
 def exponential_sum(c, distance, alpha, n):
     """Sum of alpha exp(c distance) over n terms, c <= 0."""
     whole = n - n % LANES
@@ -257,7 +257,7 @@ def exponential_sum(c, distance, alpha, n):
     return total(kept)
 
 
-@part
+@inlined
 def _power(degree, base):
     power = base
     for _ in range(degree - 1):
@@ -265,7 +265,7 @@ def _power(degree, base):
     return power
 
 
-@part
+@inlined
 def polynomial_sum(degree, product, alpha, n):
     """Sum of alpha product^degree over n terms."""
     whole = n - n % LANES
@@ -278,7 +278,7 @@ def polynomial_sum(degree, product, alpha, n):
     return total(kept)
 
 
-@part
+@inlined
 def sum_of(family, parameter, row, alpha, n):
     """Sum of alpha kappa over n terms, whose distances or values are in ``row``."""
     if family == POLYNOMIAL:
@@ -288,18 +288,18 @@ def sum_of(family, parameter, row, alpha, n):
     return exponential_sum(parameter, row, alpha, n)
 
 
-@part
+@inlined
 def _gathered_exponentials(c, row, members, base, alpha, s, n, kept):
     distance = gather(row, members, s, base, n)
     return fma(load(alpha, s, n), exp_of_pack(distance * c), kept)
 
 
-@part
+@inlined
 def _gathered_powers(degree, row, members, base, alpha, s, n, kept):
     return fma(load(alpha, s, n), _power(degree, gather(row, members, s, base, n)), kept)
 
 
-@part
+@inlined
 def gathered_sum_of(family, parameter, row, members, base, alpha, n):
     """``sum_of`` over the entries members - base (n,) of the row, to the same bits."""
     whole = n - n % LANES
@@ -320,7 +320,7 @@ def gathered_sum_of(family, parameter, row, members, base, alpha, n):
     return total(kept)
 
 
-@part
+@inlined
 def _add_sums(model, x, start, n, row, f):
     """f (N,) += the sums over support rows start .. start + n, whose distances are in row."""
     for i in range(f.shape[0]):
@@ -347,7 +347,7 @@ def far_sums(model, upto, X, first, last, far, row):
             _add_sums(model, X[r], start, n, row, far[r])
 
 
-@part
+@inlined
 def outputs(model, x, buffers, f):
     """f_i(x) (N,), of which the sums over finished tiles are in the buffers; x takes its place."""
     n = model.n[0]
@@ -364,7 +364,7 @@ def outputs(model, x, buffers, f):
     buffers.next[0] += 1
 
 
-@part
+@inlined
 def append(model):
     """The row of this round joins the support; its coefficients alpha[:, n] are written.
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, dot, implement, part, power_of_two
+from omkl.core.jit import compiled, dispatch, dot, inlined, power_of_two
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import (
     CAUCHY,
@@ -154,13 +154,13 @@ def with_room(model: Perceptrons, n_rows: int) -> Perceptrons:
     return model._replace(**grown)
 
 
-@part
+@inlined
 def inverse_norm(x):
     norm2 = dot(x, x)
     return 1.0 / math.sqrt(norm2) if norm2 > 0.0 else 0.0
 
 
-@part
+@inlined
 def _first_at_least(index, size, column):
     """How many of the ascending index[:size] lie below ``column``."""
     low, high = 0, size
@@ -173,7 +173,7 @@ def _first_at_least(index, size, column):
     return low
 
 
-@part
+@inlined
 def _row_of_distances(model, x, inverse, start, n, row):
     """Distances and cosines of x (d,), of norm 1 / inverse, to the rows start .. start + n."""
     add_distances(model, model.x, x, start, n, row)
@@ -182,7 +182,7 @@ def _row_of_distances(model, x, inverse, start, n, row):
             row[POLYNOMIAL, s] *= inverse * model.inverse[start + s]
 
 
-@part
+@inlined
 def _sum_at(model, i, first, last, x, start, row):
     """The sum of x over entries first .. last of support i; row begins at column ``start``."""
     n = last - first
@@ -219,7 +219,7 @@ def far_sums(model, X, first, last, far, row, cut):
                     far[r, i] += _sum_at(model, i, cut[i, 0], cut[i, 1], X[r], start, row)
 
 
-@part
+@inlined
 def outputs(model, x, buffers, f):
     """f_i(x) (N,) of the next round; x waits for an update in the first free column."""
     _commit(model)
@@ -240,7 +240,7 @@ def outputs(model, x, buffers, f):
     model.seen[0] += 1
 
 
-@part
+@inlined
 def _commit(model):
     """The row of the last round stays if it has updated a classifier."""
     model.n[0] += model.pending[0]
@@ -273,7 +273,7 @@ def rows_of_tile(model: Perceptrons) -> int:
     return TILE - int(model.seen[0]) % TILE
 
 
-@part
+@inlined
 def own_value(model, i, inverse):
     """kappa_i(x, x) of a normalised kernel."""
     return 0.0 if model.family[i] == POLYNOMIAL and inverse == 0.0 else 1.0
@@ -303,6 +303,6 @@ def _project_perceptron(model, i, R, buffers):
             buffers.far[r, i] *= factor
 
 
-implement(add, Perceptrons, _add_to_perceptron)
+dispatch(add, Perceptrons, _add_to_perceptron)
 
-implement(project, Perceptrons, _project_perceptron)
+dispatch(project, Perceptrons, _project_perceptron)

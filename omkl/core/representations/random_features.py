@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, implement, part
+from omkl.core.jit import compiled, dispatch, inlined
 from omkl.core.simd import LANES, WHOLE, clip, flip_where_odd, fma, load, narrow, pack, store, total
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ SHORT_C5 = np.float32(-2.6077104038124777e-07)
 ONE = np.float32(1.0)
 
 
-@part
+@inlined
 def _sincos(x):
     """Sine and cosine of a pack."""
     shifted = fma(x, PER_PI, WHOLE)
@@ -112,7 +112,7 @@ def _sincos(x):
     )
 
 
-@part
+@inlined
 def _sincos_in_single_precision(x):
     """The same, computed in single precision once the half-periods are taken off."""
     shifted = fma(x, PER_PI, WHOLE)
@@ -127,7 +127,7 @@ def _sincos_in_single_precision(x):
     )
 
 
-@part
+@inlined
 def _sincos_of_first(n, x, sin, cos, start):
     """The first n of x; the results from ``start`` on."""
     j = 0
@@ -174,8 +174,8 @@ def _fill_single(waves, n, angle, start):
         store(waves.cos, start + j, c, k)
 
 
-implement(fill, Double, _fill_double)
-implement(fill, Single, _fill_single)
+dispatch(fill, Double, _fill_double)
+dispatch(fill, Single, _fill_single)
 
 
 @compiled
@@ -238,7 +238,7 @@ def buffers(
     return Buffers(_aligned((N * D,)), waves, place)
 
 
-@part
+@inlined
 def _arguments(padded, D, i, X, row, angle, start):
     """angle[start : start + D] = omega_i X[row], the sum over inputs in their order."""
     d = padded.shape[1]
@@ -285,7 +285,7 @@ def _arguments(padded, D, i, X, row, angle, start):
         store(angle, start + j, a0, min(LANES, D - j))
 
 
-@part
+@inlined
 def _arguments_of_four(padded, D, i, X, row, angle):
     """The same numbers for rows row .. row + 3 at once, written one after the other."""
     d = padded.shape[1]
@@ -354,7 +354,7 @@ def _arguments_of_four(padded, D, i, X, row, angle):
         store(angle, 3 * D + j, e0, n)
 
 
-@part
+@inlined
 def transform(model, X, row, kernels, n, buffers):
     """Fill the buffers with the features of the first ``n`` of ``kernels`` at X[row]."""
     D = model.theta.shape[1] // 2
@@ -363,7 +363,7 @@ def transform(model, X, row, kernels, n, buffers):
     fill(buffers.waves, n * D, buffers.angle, 0)
 
 
-@part
+@inlined
 def transform_ahead(model, X, row, tile):
     """Bring the tile to X[row]: one row further, or filled anew where it is used up.
 
@@ -390,7 +390,7 @@ def transform_ahead(model, X, row, tile):
     tile.place[1] = 0
 
 
-@part
+@inlined
 def outputs(model, kernels, n, buffers, f):
     """f[i] = theta_i'z_i for the first ``n`` of ``kernels``; the rest of f is left alone."""
     D = model.theta.shape[1] // 2
@@ -415,7 +415,7 @@ def outputs(model, kernels, n, buffers, f):
         f[i] = scale * total(a + b)
 
 
-@part
+@inlined
 def gradient_step(model, i, m, buffers, step, shrink):
     """theta_i <- shrink theta_i - step z_i, where kernel i is number m of the evaluated ones."""
     D = model.theta.shape[1] // 2

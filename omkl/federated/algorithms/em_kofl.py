@@ -39,9 +39,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from omkl.core.hyperparameters import NON_NEGATIVE
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import draw, softmax
 from omkl.federated.algorithms.vm_kofl import send_losses, weigh
 from omkl.federated.protocol import average, copy_row, evaluate, register
@@ -68,7 +68,7 @@ def keeps(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures, K
     return Client(np.ascontiguousarray(theta), np.repeat(model.norm2[None], K, axis=0))
 
 
-@part
+@inlined
 def learned_by(server, own, k):
     """The kernels as client k has learned them."""
     return RandomFeatures(server.model.padded, own.theta[k], own.norm2[k])
@@ -99,7 +99,7 @@ def predict(params, server, own, k, t, X, row, room):
 
 def local(params, server, own, k, t, y, y_hat, room, message):
     mine = learned_by(server, own, k)
-    eta = at(params.eta, t)
+    eta = rate(params.eta, t)
     for i in range(room.f.shape[0]):
         error = room.f[i] - y
         room.loss[i] = error * error + params.lam * mine.norm2[i]
@@ -111,7 +111,7 @@ def local(params, server, own, k, t, y, y_hat, room, message):
 
 def aggregate(params, server, t, n_clients):
     average(server, n_clients)
-    weigh(server, at(params.eta_w, t))
+    weigh(server, rate(params.eta_w, t))
 
 
 def upload(params: Params, N: int, W: int) -> int:

@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from omkl.core.hyperparameters import NON_NEGATIVE
-from omkl.core.jit import part
-from omkl.core.schedule import Schedule, at
+from omkl.core.jit import inlined
+from omkl.core.schedule import Schedule, rate
 from omkl.federated.algorithms.vm_kofl import step_every
 from omkl.federated.protocol import average, choose_every, evaluate, register
 
@@ -32,7 +32,7 @@ class Params(NamedTuple):
     lam: NON_NEGATIVE
 
 
-@part
+@inlined
 def mean(values):
     total = 0.0
     for i in range(values.shape[0]):
@@ -52,7 +52,7 @@ def predict(params, server, own, k, t, X, row, room):
 def local(params, server, own, k, t, y, y_hat, room, message):
     penalty = params.lam * mean(server.model.norm2)
     room.own_loss[0] = (y_hat - y) * (y_hat - y) + penalty
-    step_every(at(params.eta, t), params.lam, server, y, room, message)
+    step_every(rate(params.eta, t), params.lam, server, y, room, message)
 
 
 def aggregate(params, server, t, n_clients):

@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.hyperparameters import COUNT
-from omkl.core.jit import part
-from omkl.core.schedule import Schedule, at
+from omkl.core.jit import inlined
+from omkl.core.schedule import Schedule, rate
 from omkl.core.simd import LANES, fma, load, pack, store, total
 from omkl.federated.protocol import average, choose_every, register
 
@@ -119,7 +119,7 @@ def no_kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]
     return ()
 
 
-@part
+@inlined
 def forward(theta, sizes, value):
     """The network's output, from the inputs that stand first in ``value``."""
     first = 0
@@ -145,7 +145,7 @@ def forward(theta, sizes, value):
     return value[first]
 
 
-@part
+@inlined
 def backward(theta, sizes, buffers, slope):
     """buffers.gradient of the output times ``slope``, after ``forward`` with this theta."""
     value, delta, gradient = buffers.value, buffers.delta, buffers.gradient
@@ -179,7 +179,7 @@ def backward(theta, sizes, buffers, slope):
         first = below
 
 
-@part
+@inlined
 def descend(theta, step, gradient, target):
     """target = theta - step gradient, all (1, P)."""
     P = theta.shape[1]
@@ -203,8 +203,8 @@ def local(params, server, own, k, t, y, y_hat, room, message):
     theta, sizes, buffers = server.model.theta, server.model.sizes, room.buffers
     room.own_loss[0] = (y_hat - y) * (y_hat - y)
     room.loss[0] = room.own_loss[0]
-    alpha = at(params.alpha, t)
-    beta = at(params.beta, t)
+    alpha = rate(params.alpha, t)
+    beta = rate(params.beta, t)
     backward(theta, sizes, buffers, 2.0 * (y_hat - y))
     descend(theta, alpha, buffers.gradient, buffers.adapted)
     adapted = forward(buffers.adapted, sizes, buffers.value)

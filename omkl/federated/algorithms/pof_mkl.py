@@ -38,9 +38,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from omkl.core.hyperparameters import NON_NEGATIVE, UP_TO_N, Range
-from omkl.core.jit import part
+from omkl.core.jit import inlined
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule, at
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares, softmax, weighted_mean
 from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
 
@@ -68,7 +68,7 @@ def keeps(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures, K
     return Client(np.zeros((K, N)), np.tile(np.arange(N), (K, 1)))
 
 
-@part
+@inlined
 def sort_by_weight(log_w, order):
     """Bring ``order`` (N,) up to date: it hardly changes from round to round."""
     for a in range(1, order.shape[0]):
@@ -120,12 +120,12 @@ def local(params, server, own, k, t, y, y_hat, room, message):
     N = room.f.shape[0]
     norm2 = mean_by_shares(room.w, server.model.norm2, room.every, N)
     room.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
-    eta_k = at(params.eta_k, t)
+    eta_k = rate(params.eta_k, t)
     for i in range(N):
         error = room.f[i] - y
         room.loss[i] = error * error + params.lam * server.model.norm2[i]
         log_w[i] -= eta_k * room.loss[i]
-    step = at(params.eta, t) / room.p[0]
+    step = rate(params.eta, t) / room.p[0]
     for j in range(message.n[0]):
         i = message.rows[j]
         slope = 2.0 * step * (room.f[i] - y)

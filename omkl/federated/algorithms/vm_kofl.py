@@ -29,8 +29,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from omkl.core.hyperparameters import NON_NEGATIVE
-from omkl.core.jit import part
-from omkl.core.schedule import Schedule, at
+from omkl.core.jit import inlined
+from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares, softmax
 from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
 
@@ -51,7 +51,7 @@ def predict(params, server, own, k, t, X, row, room):
     return mean_by_shares(room.w, room.f, room.every, room.f.shape[0])
 
 
-@part
+@inlined
 def step_every(eta, lam, server, y, room, message):
     """Losses of all kernels, and the message with all of them one gradient step further."""
     for j in range(message.n[0]):
@@ -62,7 +62,7 @@ def step_every(eta, lam, server, y, room, message):
         step_into(server.model, i, message, j, room.buffers, slope, shrink)
 
 
-@part
+@inlined
 def send_losses(room, message):
     """The losses of all kernels, besides the rows."""
     N = room.loss.shape[0]
@@ -71,7 +71,7 @@ def send_losses(room, message):
     message.n[1] = N
 
 
-@part
+@inlined
 def weigh(server, eta_w):
     """The server's weights, by the mean of the losses that came."""
     if server.senders[0] > 0:
@@ -82,13 +82,13 @@ def weigh(server, eta_w):
 def local(params, server, own, k, t, y, y_hat, room, message):
     norm2 = mean_by_shares(room.w, server.model.norm2, room.every, room.f.shape[0])
     room.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
-    step_every(at(params.eta, t), params.lam, server, y, room, message)
+    step_every(rate(params.eta, t), params.lam, server, y, room, message)
     send_losses(room, message)
 
 
 def aggregate(params, server, t, n_clients):
     average(server, n_clients)
-    weigh(server, at(params.eta_w, t))
+    weigh(server, rate(params.eta_w, t))
 
 
 def upload(params: Params, N: int, W: int) -> int:
