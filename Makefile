@@ -8,7 +8,7 @@ FLOWER := .venv-flower
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # As many workers as cores, at most four; tests/conftest.py says what stays together.
 WORKERS ?= auto
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
 .PHONY: help setup run test test-quick test-flower lint bench ui reproduce-tables lock
 

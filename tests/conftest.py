@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -36,31 +37,42 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(cores(), MOST_WORKERS)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    if config.getoption("dist") != "load":
+        return None  # another way was asked for
+    config.option.loadscopereorder = False  # the order is that of the items
+    return Together(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not hasattr(config, "workerinput"):
         return
-    groups = [group_of(item) for item in items]
-    slow = collections.Counter(
-        group for item, group in zip(items, groups, strict=True) if item.get_closest_marker("slow")
+    groups = {item.nodeid: group_of(item.nodeid) for item in items}
+    n_slow = collections.Counter(
+        groups[item.nodeid] for item in items if item.get_closest_marker("slow")
     )
-    first = {group: n for n, group in reversed(list(enumerate(groups)))}
+    first = {group: n for n, group in reversed(list(enumerate(groups.values())))}
 
-    def place(numbered: tuple[int, pytest.Item]) -> tuple[bool, int, int]:
-        group = groups[numbered[0]]
-        return not group.startswith("learner "), -slow[group], first[group]
+    def place(item: pytest.Item) -> tuple[bool, int, int]:
+        group = groups[item.nodeid]
+        compiles = group in learners()
+        return not compiles, 0 if compiles else -n_slow[group], first[group]
 
-    for item, group in zip(items, groups, strict=True):
-        item.add_marker(pytest.mark.xdist_group(group))
-    items[:] = [item for _, item in sorted(enumerate(items), key=place)]
+    items.sort(key=place)
 
 
-def group_of(item: pytest.Item) -> str:
-    """What a test stays together with: the learner that it is parametrised by, or its file."""
-    given = getattr(item, "callspec", None)
-    for value in given.params.values() if given else ():
-        if isinstance(value, str) and value in learners():
-            return f"learner {value}"
-    return item.nodeid.partition("::")[0]
+def group_of(nodeid: str) -> str:
+    """What a test stays together with: the learner that its parameters name, or its file."""
+    file, _, test = nodeid.partition("::")
+    words = re.findall(r"[\w/]+", test.partition("[")[2])
+    return next((word for word in words if word in learners()), file)
 
 
 @functools.cache

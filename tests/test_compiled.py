@@ -193,6 +193,7 @@ def test_inner_loops_are_vector_code(name, packed):
     assert not re.findall(TRANSCENDENTAL, llvm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["raker", "sfg", "omkr"])
 def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
     X, y = learners.stream()

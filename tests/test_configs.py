@@ -68,6 +68,7 @@ def test_runs_in_miniature(name: str, tmp_path: Path):
     assert 0 < outcome.run.result[f"{run_folder.measure(outcome.run.result).key}_mean"] < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_yaml_states_every_parameter(name: str):
     """Only what the YAML states can be set on the command line and is shown by --help."""

@@ -208,6 +208,7 @@ def test_graph_of_algorithm_4_to_110_digits(overlap_to_110_digits, d):
         assert exact[0, :10].tolist() == [0, 75, 51, 52, 53, 54, 55, 56, 57, 74]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 5, 8, 21, 78, 520])
 def test_order_of_divergences_to_110_digits(overlap_to_110_digits, d):
     """What (45) and the graph of similar kernels decide by: own_j - 2 overlap(i, j)."""

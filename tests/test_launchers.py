@@ -348,6 +348,7 @@ def available(launcher: str) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launcher", EXTRAS)
 def test_engine_gives_the_same_table(by_one_after_another, tmp_path, launcher):
     if reason := available(launcher):
@@ -363,6 +364,7 @@ def test_engine_gives_the_same_table(by_one_after_another, tmp_path, launcher):
 # --- start-up -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_shortcuts_leave_libraries_as_they_are():
     code = """if True:
     import sys

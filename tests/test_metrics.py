@@ -67,6 +67,7 @@ def test_a_million_rounds_in_constant_memory():
     assert len(rounds) <= metrics.LIMIT + 1
 
 
+@pytest.mark.slow
 def test_blocks_of_one_round_take_constant_memory_too():
     """As when rounds are learned one at a time: what is not recorded leaves nothing behind."""
     recorder, one = Recorder(1), np.ones((1, 1))

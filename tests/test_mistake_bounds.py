@@ -186,6 +186,7 @@ def test_right_hand_sides():
     assert mistake_bounds.theorem8(N=m, g=g, beta=0.7, R=2.0) == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("R", [1.0, 1.6, math.inf])
 def test_theorem_1_the_two_optima_agree(R):
     """Problem (1), one function of a mixed kernel, and problem (3), a function a kernel.

@@ -84,6 +84,7 @@ class State(NamedTuple):
     log_w: np.ndarray
 
 
+@pytest.mark.slow
 def test_an_algorithm_with_the_fields_of_another_is_not_taken_for_it(monkeypatch):
     """Numba tells named tuples apart by the class's name, fields and their types alone."""
     raker = algorithms.load("raker")

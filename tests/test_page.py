@@ -108,6 +108,7 @@ class Page(HTMLParser):
         self.text += data + " "
 
 
+@pytest.mark.slow
 def test_page(specs, outputs, tmp_path):
     folder = tmp_path / "docs"
     index, readme, counts, *figures = page.build(specs, outputs, folder)

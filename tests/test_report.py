@@ -79,6 +79,7 @@ def test_figures_of_a_run(run_folder_maker, tmp_path, n_rounds, n_seeds):
     assert not list(run.folder.glob(".*"))
 
 
+@pytest.mark.slow
 def test_figures_of_odd_runs(run_folder_maker, tmp_path):
     """Concentrated weights, one kernel in a family, change points, zero error, long names."""
     folder = run_folder_maker(tmp_path, "an_algorithm_of_$many$_words", "data_set_" * 6)
@@ -175,6 +176,7 @@ def test_log_ticks_are_few_and_inside():
         assert all(low <= tick <= high for tick in ticks)
 
 
+@pytest.mark.slow
 def test_no_window_system_and_tables_without_matplotlib(run_folder_maker, tmp_path):
     code = """if True:
         import sys

@@ -246,6 +246,7 @@ def test_what_is_not_finished_is_tried_again(start, broken):
     assert start().status == "reused"
 
 
+@pytest.mark.slow
 def test_plots_are_drawn_later_without_computing(start):
     folder = start().run.folder
     assert not list(folder.glob("*.png"))

@@ -70,6 +70,7 @@ def test_the_page_says_by_which_code_a_search_was_made(written):
     assert "is not known" in page._search_origin(path)
 
 
+@pytest.mark.slow
 def test_outdated_searches_are_run_before_the_page_is_made(written, tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("anew", SCRIPTS / "reproduce_tables.py")
     anew = importlib.util.module_from_spec(spec)
