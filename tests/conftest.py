@@ -93,7 +93,7 @@ def compile_once_in_all_workers() -> None:
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.dispatcher import Dispatcher
 
-    from omkl import jit
+    from omkl.core import jit
 
     folder = jit.cache_folder()
     if folder is None or not jit.ENABLED:
