@@ -117,8 +117,9 @@ def active(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
 
 
 def _of_variant(filled: dict[str, Filled], name: str, variant: str) -> list[Run]:
-    """Complete runs of a table's variant, each once."""
+    """Complete runs of a table's variant, each once; of rows that the paper has."""
     cells = filled[name].all_cells if name in filled else []
+    cells = [cell for cell in cells if cell.published is not None]
     found = [cell.entries[variant].run for cell in cells if variant in cell.entries]
     return list({id(r): r for r in found if r is not None and r.complete}.values())
 
@@ -341,7 +342,7 @@ def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
     axes.plot(t[chosen], promised, **_BOUND_LOOKS["promised slope"])
     slope = bounds.fitted_slope(t, regret)
     gap = bounds.unproved(run.result["algorithm"], run.result["params"])
-    text = f"promised {rate:.2f} ({source}{', unproved' if gap else ''})\nfitted "
+    text = f"promised {rate:.2f}\n({source}{', unproved' if gap else ''})\nfitted "
     if slope is None:
         text += "none: regret below 0"
     else:
@@ -359,7 +360,7 @@ def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
     # A first round far below the rest would flatten everything else.
     low = max(min(float(shown.min()) if shown.size else 1.0, promised[0]), 1e-3 * anchor)
     style.log_axis(axes.xaxis, 1, 1.05 * float(t[-1]))
-    style.log_axis(axes.yaxis, low / 1.3, highest * (30 if with_value else 10))
+    style.log_axis(axes.yaxis, low / 1.3, highest * (100 if with_value else 30))
     axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=7.5)
 
 
