@@ -54,7 +54,7 @@ def test_the_six_steps(tmp_path: Path):
             assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
             commands.append(line)
     assert written == ["algorithms", "algorithm"], "one module and one YAML"
-    assert any("checks.run(" in line for line in commands)
+    assert any("learners.run(" in line for line in commands)
     assert any(line.startswith("omkl-run") for line in commands)
     (table,) = copy.glob("outputs/sweeps/*/table.csv")
     with open(table, encoding="utf-8", newline="") as file:
