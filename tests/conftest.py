@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    from omkl.cores import cores
+    from omkl.experiment.threads import cores
 
     return min(cores(), MOST_WORKERS)
 
