@@ -28,6 +28,12 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+
 config: Any = numba.config  # its names are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -148,7 +154,26 @@ def compiled(function: F) -> F:
     if folder is None:
         return numba.njit(nogil=True, **_OPTIONS)(function)
     with _cache_in(folder):
-        return numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
+        dispatcher: Any = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
+    dispatcher._cache.save_overload = _one_at_a_time(dispatcher._cache.save_overload, folder)
+    return dispatcher
+
+
+def _one_at_a_time(save: Callable[..., None], folder: Path) -> Callable[..., None]:
+    """``save`` with a lock that all processes share.
+
+    Numba reads, changes and writes its index of what is kept: of two processes that add to it at
+    once, one's entry would be lost, or found for the other's code.
+    """
+
+    def save_alone(signature: Any, data: Any) -> None:
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):  # a folder that is gone is shared with nobody
+                file = held.enter_context(open(folder / "saving.lock", "w"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+            save(signature, data)
+
+    return save_alone if fcntl is not None else save
 
 
 def for_this_process(function: Any) -> Any:
