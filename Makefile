@@ -34,7 +34,7 @@ test-quick: setup ## Run the tests that are not slow: what one runs between edit
 	$(PYTEST) -m "not slow"
 
 test-flower: $(FLOWER)/.installed  ## Run the tests on Flower, in a venv of its own
-	$(FLOWER)/bin/python -m pytest tests/test_flower.py
+	$(FLOWER)/bin/python -m pytest tests/federated/test_flower.py
 
 $(FLOWER)/.installed: pyproject.toml
 	@echo "Installing Flower into $(FLOWER) (once; a few minutes) ..."

@@ -2,7 +2,7 @@
 
 51 kernels, D as 1000 numbers a round allow. NumPy takes all clients of a round at once, in a
 few products of arrays, which is the best that it can do; it makes the same predictions to 1e-8
-(``tests/test_bench.py``). Its time and ours are for one client's round.
+(``tests/benchmark/test_bench.py``). Its time and ours are for one client's round.
 """
 
 from __future__ import annotations

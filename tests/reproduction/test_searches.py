@@ -11,7 +11,7 @@ import pytest
 
 from omkl.reproduction import page, reproduce, searches
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from omkl.reproduction import matching, page, paper_figures, tables
 from omkl.runs.folder import Run, find
 from omkl.theory import regret_bounds as bounds
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SETTINGS = {
     "raker": {"eta": "0.1/sqrt(t)", "lam": 1e-3},
     "gf": {"eta": "0.1/sqrt(t)", "eta_e": "0.1/sqrt(t)", "lam": 1e-3, "J": 2, "freeze": 300},

@@ -29,7 +29,7 @@ from omkl.commands.sweep import Sweep, facts_of_jobs
 from omkl.conf import conf_folder
 from omkl.experiment import threads as cores
 from omkl.runs import folder as run_folder
-from tests.test_cli import (
+from tests.commands.test_cli import (
     TINY,
     environment,
     interrupted,

@@ -29,7 +29,7 @@ EXACT = 1e-9
 
 @pytest.fixture(scope="module")
 def oracle():
-    beside = Path(__file__).resolve().parents[2] / "shared" / "oracle"
+    beside = Path(__file__).resolve().parents[3] / "shared" / "oracle"
     path = Path(os.environ.get("OMKL_ORACLE_DIR") or beside) / "airfoil_released.npz"
     if not path.is_file():
         pytest.skip(f"{path.name} is not found; OMKL_ORACLE_DIR names its folder")

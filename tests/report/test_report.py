@@ -21,7 +21,7 @@ from omkl.reproduction import filled as filling
 from omkl.reproduction import formats, matching, tables
 from omkl.runs.folder import Run
 
-CONF = Path(__file__).parents[1] / "conf"
+CONF = Path(__file__).parents[2] / "conf"
 JMLR = CONF / "table" / "jmlr_table1.yaml"
 
 

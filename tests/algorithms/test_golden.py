@@ -2,10 +2,10 @@
 
 A failure means that numbers have changed. If that is meant, write them anew with
 
-    python tests/test_golden.py --write [ALGORITHM ..]
+    python tests/algorithms/test_golden.py --write [ALGORITHM ..]
 
 and say so in CHANGELOG.md under "Numbers change", with the reason. An algorithm without a
-file in tests/golden fails.
+file in tests/algorithms/golden fails.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def numbers(name: str) -> dict[str, object]:
 @pytest.mark.parametrize("name", algorithms.names())
 def test_golden(name):
     path = FOLDER / f"{name}.json"
-    assert path.is_file(), f"{path} is missing: python tests/test_golden.py --write"
+    assert path.is_file(), f"{path} is missing: python tests/algorithms/test_golden.py --write"
     golden, ours = json.loads(path.read_text()), numbers(name)
     assert ours["rounds_evaluated"] == golden["rounds_evaluated"]
     for key in ("mse", "y_hat", "weights", "norms_of_theta"):
@@ -60,7 +60,7 @@ def test_every_golden_file_belongs_to_an_algorithm():
 
 if __name__ == "__main__":
     if sys.argv[1:2] != ["--write"]:
-        sys.exit("python tests/test_golden.py --write [ALGORITHM ..]")
+        sys.exit("python tests/algorithms/test_golden.py --write [ALGORITHM ..]")
     for name in sys.argv[2:] or algorithms.names():
         path = FOLDER / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)

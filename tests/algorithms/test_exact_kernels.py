@@ -128,7 +128,7 @@ def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset):
 
 @pytest.mark.parametrize("name", ["omkr", "rbf", "poly"])
 def test_transcript_of_the_released_code(name):
-    folder = os.environ.get("OMKL_ORACLE_DIR") or Path(__file__).parents[2] / "shared/oracle"
+    folder = os.environ.get("OMKL_ORACLE_DIR") or Path(__file__).parents[3] / "shared/oracle"
     path = Path(folder) / "airfoil_released.npz"
     if not path.exists():
         pytest.skip(f"runs where the transcript is found: no {path.name} (OMKL_ORACLE_DIR)")

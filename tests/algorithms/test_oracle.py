@@ -26,7 +26,7 @@ from omkl.datasets import catalogue, download, open_stream
 
 @pytest.fixture(scope="module")
 def oracle():
-    beside = Path(__file__).resolve().parents[2] / "shared" / "oracle"
+    beside = Path(__file__).resolve().parents[3] / "shared" / "oracle"
     folder = Path(os.environ.get("OMKL_ORACLE_DIR") or beside)
     if not (folder / "airfoil_released.npz").is_file():
         pytest.skip("airfoil_released.npz is not found; OMKL_ORACLE_DIR names its folder")

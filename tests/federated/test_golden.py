@@ -1,6 +1,6 @@
-"""Golden numbers of federated learners, as ``test_golden`` for the others.
+"""Golden numbers of federated learners, as ``tests/algorithms/test_golden`` for the others.
 
-python tests/test_federated_golden.py --write
+python tests/federated/test_golden.py --write
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from omkl import federated
 from omkl.checks.federations import Case, streams
 
-FOLDER = Path(__file__).parent / "golden_federated"
+FOLDER = Path(__file__).parent / "golden"
 ROUNDS = (2, 3, 10, 100, 200)
 
 
@@ -36,7 +36,7 @@ def numbers(name: str) -> dict[str, object]:
 @pytest.mark.parametrize("name", federated.names())
 def test_golden(name):
     path = FOLDER / f"{name}.json"
-    assert path.is_file(), f"{path} is missing: python tests/test_federated_golden.py --write"
+    assert path.is_file(), f"{path} is missing: python tests/federated/test_golden.py --write"
     golden, ours = json.loads(path.read_text()), numbers(name)
     assert (ours["sent"], ours["used"]) == (golden["sent"], golden["used"])
     # A regret is a difference of sums that may cancel.
@@ -53,6 +53,6 @@ def test_every_golden_file_belongs_to_an_algorithm():
 
 if __name__ == "__main__":
     if sys.argv[1:] != ["--write"]:
-        sys.exit("python tests/test_federated_golden.py --write")
+        sys.exit("python tests/federated/test_golden.py --write")
     for name in federated.names():
         (FOLDER / f"{name}.json").write_text(json.dumps(numbers(name), indent=1) + "\n")
