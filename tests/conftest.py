@@ -93,9 +93,9 @@ def compile_once_in_all_workers() -> None:
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.dispatcher import Dispatcher
 
-    from omkl.core import jit
+    from omkl.core import cache, jit
 
-    folder = jit.cache_folder()
+    folder = cache.folder()
     if folder is None or not jit.ENABLED:
         return
     compile_one, save_one = Dispatcher.compile, Cache.save_overload

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import omkl
-from omkl.core import jit
+from omkl.core import cache, jit
 from omkl.runs import provenance
 
 MODULES = {
-    ".".join(("omkl", *path.relative_to(jit.PACKAGE).with_suffix("").parts)).removesuffix(
+    ".".join(("omkl", *path.relative_to(cache.PACKAGE).with_suffix("").parts)).removesuffix(
         ".__init__"
     ): path
-    for path in jit.PACKAGE.rglob("*.py")
+    for path in cache.PACKAGE.rglob("*.py")
 }
 COMPILERS = {"compiled", "inlined", "reassociating", "dispatch", "for_this_process", "uncached"}
 COMPILERS |= {"register"}  # of the engine: compiles select, predict and update
@@ -77,19 +77,19 @@ def decorated(path):
 
 
 def test_names_that_are_left_out_exist():
-    for left_out in (jit.NOT_COMPILED, provenance.CHANGE_NO_NUMBER):
+    for left_out in (cache.NOT_COMPILED, provenance.CHANGE_NO_NUMBER):
         for name in left_out:
-            place = jit.PACKAGE / name
+            place = cache.PACKAGE / name
             assert place.is_dir() if name.endswith("/") else place.is_file(), name
 
 
 def test_nothing_compiled_is_left_out():
-    used = {p.relative_to(jit.PACKAGE).as_posix(): decorated(p) for p in MODULES.values()}
-    sources = {path.relative_to(jit.PACKAGE).as_posix() for path in jit.sources()}
+    used = {p.relative_to(cache.PACKAGE).as_posix(): decorated(p) for p in MODULES.values()}
+    sources = {path.relative_to(cache.PACKAGE).as_posix() for path in cache.sources()}
     assert not {place: names for place, names in used.items() if names and place not in sources}
     assert used["core/protocol.py"] and used["algorithms/raker.py"]  # it does find some
     # Compiled code may hold constants of any module that its own module imports.
-    kept = modules_of(jit.sources())
+    kept = modules_of(cache.sources())
     assert reached(kept, lazy=False) - kept <= {"omkl", "omkl.federated"}  # names alone
 
 
@@ -107,24 +107,24 @@ def test_every_compiled_function_is_in_a_source():
         for value in vars(module).values()
         if isinstance(value, Dispatcher)
     }
-    ours = {path for path in found if jit.PACKAGE in path.parents}
-    assert len(ours) > 3 and ours <= set(jit.sources())
+    ours = {path for path in found if cache.PACKAGE in path.parents}
+    assert len(ours) > 3 and ours <= set(cache.sources())
 
 
 def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
     """The second set is written out: another entry needs a reason as good as theirs."""
-    digest = modules_of(jit.files_without(provenance.CHANGE_NO_NUMBER))
+    digest = modules_of(cache.files_without(provenance.CHANGE_NO_NUMBER))
     learners = {name for name in MODULES if ".algorithms" in name}
     used = reached({"omkl.experiment.run", *learners}, lazy=True)
     assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
     drawing = {name for name in used if name.startswith(("omkl.report", "omkl.tracking"))}
     names = {"experiment.threads", "federated", "runs.folder", "startup"}
     assert used - digest == drawing | {"omkl"} | {f"omkl.{name}" for name in names}
-    assert set(jit.sources()) <= set(jit.files_without(provenance.CHANGE_NO_NUMBER))
+    assert set(cache.sources()) <= set(cache.files_without(provenance.CHANGE_NO_NUMBER))
 
 
 def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatch):
-    monkeypatch.setattr(jit, "PACKAGE", tmp_path / "omkl")
+    monkeypatch.setattr(cache, "PACKAGE", tmp_path / "omkl")
 
     def digests(edited):
         shutil.rmtree(tmp_path / "omkl", ignore_errors=True)
@@ -134,9 +134,9 @@ def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatc
         if edited:
             with open(tmp_path / "omkl" / edited, "a", encoding="utf-8") as file:
                 file.write("# edited\n")
-        jit.fingerprint.cache_clear()
+        cache.fingerprint.cache_clear()
         provenance.sources_digest.cache_clear()
-        return jit.fingerprint(), provenance.sources_digest()
+        return cache.fingerprint(), provenance.sources_digest()
 
     try:
         machine_code, stamp = digests(None)
@@ -152,5 +152,5 @@ def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatc
             assert digests(edited)[0] == machine_code and digests(edited)[1] != stamp
         assert digests("report/tables.py") == (machine_code, stamp)
     finally:
-        jit.fingerprint.cache_clear()
+        cache.fingerprint.cache_clear()
         provenance.sources_digest.cache_clear()

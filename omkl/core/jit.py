@@ -1,9 +1,7 @@
-"""The compiler: with ``simd`` the only module that knows Numba.
+"""The compiler: with ``simd`` and ``cache`` the only module that knows Numba.
 
-``compiled`` marks a function of the streaming core. The machine code is kept
-on disk in a folder named after a hash of the package's compiled sources, the
-compiler and its flags: Numba itself looks only at the file of the function it
-loads, so an edit in a callee would silently bring back old numbers.
+``compiled`` marks a function of the streaming core. Its machine code is kept on disk
+(``cache``).
 
 With ``NUMBA_DISABLE_JIT=1`` every function below is plain Python with the same
 results, and a debugger works.
@@ -11,28 +9,16 @@ results, and a debugger works.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
 import math
-import os
-import shutil
-import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
-import numpy as np
 from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None
+from omkl.core import cache
 
 config: Any = numba.config  # its names are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,133 +33,19 @@ FLAGS = {"contract", "nsz"}
 # each array at each step) and nothing can be allocated: that would not compile.
 _OPTIONS: dict[str, Any] = {"fastmath": FLAGS, "error_model": "numpy", "_nrt": False}
 
-PACKAGE = Path(__file__).parents[1]
-
-# Files and folders of which nothing is compiled, nor imported by what is; a new file is none of
-# them until it is named here. ``tests/test_sources.py`` looks whether this is so.
-NOT_COMPILED = {
-    "__init__.py": "the version",
-    "benchmark/": "other libraries, kept under keys of their own",
-    "checks/": "the conformance suite",
-    "commands/": "compose configurations, which have keys",
-    "experiment/": "feeds learners and federations, in Python",
-    "conf.py": "finds YAML files",
-    "datasets/": "reads data, in Python",
-    "federated/__init__.py": "a registry",
-    "federated/flower/": "carries replies, in Python",
-    "federated/hindsight.py": "NumPy and SciPy",
-    "federated/parties.py": "client and server of a deployment, in Python",
-    "federated/simulation.py": "holds what the compiled rounds work on",
-    "federated/split.py": "deals rows, in Python",
-    "theory/": "judges runs, with NumPy and SciPy",
-    "reproduction/": "starts jobs and fills published tables from their runs",
-    "report/": "tables and figures",
-    "runs/": "reads and writes run folders",
-    "startup.py": "the order of imports",
-    "tracking/": "the MLflow view",
-}
-
-
-def files_without(left_out: Iterable[str]) -> list[Path]:
-    """The package's sources, in order, but for files and folders ("report/") that are named."""
-    names = set(left_out)
-
-    def named(path: Path) -> bool:
-        place = path.relative_to(PACKAGE)
-        return place.as_posix() in names or any(f"{f.as_posix()}/" in names for f in place.parents)
-
-    return [path for path in sorted(PACKAGE.rglob("*.py")) if not named(path)]
-
-
-def sources() -> list[Path]:
-    """The files whose text can change a compiled number."""
-    return files_without(NOT_COMPILED)
-
-
-@functools.cache
-def fingerprint() -> str:
-    """Twelve hex digits naming compiled sources, compiler, flags and processor options."""
-    digest = hashlib.sha256()
-    for path in sources():
-        digest.update(path.relative_to(PACKAGE).as_posix().encode())
-        digest.update(path.read_bytes())
-    options = (numba.__version__, np.__version__, sys.version_info[:2], sorted(FLAGS))
-    processor = (config.CPU_NAME, config.CPU_FEATURES, config.ENABLE_AVX, config.OPT)
-    digest.update(repr((options, processor)).encode())
-    return digest.hexdigest()[:12]
-
-
-@functools.cache
-def cache_folder() -> Path | None:
-    """Where machine code is kept: ``NUMBA_CACHE_DIR`` or the user's cache folder.
-
-    Returns None, after saying so once, where nothing can be written.
-    """
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home) / "omkl")
-    folder = base / f"omkl-{fingerprint()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        print(
-            f"omkl: compiled code cannot be kept in {base} ({error.strerror}); "
-            "every start will compile anew. Set NUMBA_CACHE_DIR to a writable folder.",
-            file=sys.stderr,
-        )
-        return None
-    _forget_old(base, keep=folder)
-    return folder
-
-
-def _forget_old(base: Path, keep: Path, n_kept: int = 8) -> None:
-    with contextlib.suppress(OSError):
-        os.utime(keep)
-        folders = sorted(base.glob("omkl-*"), key=lambda p: p.stat().st_mtime, reverse=True)
-        for folder in folders[n_kept:]:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _cache_in(folder: Path) -> Iterator[None]:
-    """Numba reads its cache folder when a function is decorated."""
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(folder)
-    try:
-        yield
-    finally:
-        config.CACHE_DIR = before
-
 
 def compiled(function: F) -> F:
     """Compile for the streaming core: no interpreter lock, kept on disk."""
     if not ENABLED:
         return function
-    folder = cache_folder()
+    folder = cache.folder()
     if folder is None:
         return numba.njit(nogil=True, **_OPTIONS)(function)
-    with _cache_in(folder):
+    with cache.kept_in(folder):
         dispatcher: Any = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
-    dispatcher._cache.save_overload = _one_at_a_time(dispatcher._cache.save_overload, folder)
+    save = dispatcher._cache.save_overload
+    dispatcher._cache.save_overload = cache.one_at_a_time(save, folder)
     return dispatcher
-
-
-def _one_at_a_time(save: Callable[..., None], folder: Path) -> Callable[..., None]:
-    """``save`` with a lock that all processes share.
-
-    Numba reads, changes and writes its index of what is kept: of two processes that add to it at
-    once, one's entry would be lost, or found for the other's code.
-    """
-
-    def save_alone(signature: Any, data: Any) -> None:
-        with contextlib.ExitStack() as held:
-            with contextlib.suppress(OSError):  # a folder that is gone is shared with nobody
-                file = held.enter_context(open(folder / "saving.lock", "w"))
-                fcntl.flock(file, fcntl.LOCK_EX)
-            save(signature, data)
-
-    return save_alone if fcntl is not None else save
 
 
 def for_this_process(function: Any) -> Any:

@@ -16,6 +16,7 @@ In plain Python a pack is an array of eight.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,13 @@ import numpy as np
 from omkl.core.jit import ENABLED
 
 LANES = 8
+
+
+def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
+    """Zeros that begin at a cache line: a pack that straddles two is read twice."""
+    room = np.zeros(math.prod(shape) + 64, dtype)
+    first = -room.ctypes.data % 64 // room.itemsize
+    return room[first : first + math.prod(shape)].reshape(shape)
 
 
 def load(array, start, n=LANES):

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from omkl.conf import conf_folder
-from omkl.core import jit
+from omkl.core import cache
 from omkl.runs import provenance
 from omkl.runs.folder import write_atomically
 
@@ -44,8 +44,8 @@ def code_stamp() -> str:
     digest = hashlib.sha256(provenance.numbers_stamp({}).encode())
     conf = conf_folder()
     files = [p for p in conf.glob("**/*.yaml") if p.relative_to(conf).parts[0] not in _NOT_SEARCHED]
-    files.append(jit.PACKAGE / "reproduction" / "published.csv")
-    files += (jit.PACKAGE.parent / "scripts").glob("search_*.py")
+    files.append(cache.PACKAGE / "reproduction" / "published.csv")
+    files += (cache.PACKAGE.parent / "scripts").glob("search_*.py")
     for path in sorted(files):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:12]

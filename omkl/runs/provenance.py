@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import omkl
-from omkl.core import jit
+from omkl.core import cache
 from omkl.experiment.threads import cores
 from omkl.runs import folder as run_folder
 
@@ -50,9 +50,9 @@ CHANGE_NO_NUMBER = {
 
 @functools.cache
 def sources_digest() -> str:
-    digest = hashlib.sha256(jit.fingerprint().encode())
-    for path in jit.files_without(CHANGE_NO_NUMBER):
-        digest.update(path.relative_to(jit.PACKAGE).as_posix().encode())
+    digest = hashlib.sha256(cache.fingerprint().encode())
+    for path in cache.files_without(CHANGE_NO_NUMBER):
+        digest.update(path.relative_to(cache.PACKAGE).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -91,7 +91,7 @@ def _processor() -> str:
 @functools.cache
 def commit() -> str | None:
     """The checkout's commit, with a + when it has changes; None outside a checkout."""
-    root = jit.PACKAGE.parent
+    root = cache.PACKAGE.parent
     if not (root / ".git").exists():
         return None
     try:

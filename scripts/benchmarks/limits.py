@@ -41,8 +41,8 @@ import numpy as np
 
 from benchmarks.timing import times
 from omkl.core.jit import compiled, reassociating
-from omkl.core.representations.random_features import sincos
 from omkl.core.simd import LANES, fma, load, store
+from omkl.core.trigonometry import sincos
 from omkl.core.weights import exp_of_pack
 from omkl.experiment.threads import one_thread_each
 

@@ -12,9 +12,10 @@ from omkl import algorithms
 from omkl.checks import learners
 from omkl.conf import conf_folder
 from omkl.core import hyperparameters
+from omkl.core.kernel_sums import CODES
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner
-from omkl.core.representations.expansion import CODES, TILE
+from omkl.core.representations.expansion import TILE
 from omkl.datasets import DataError, open_stream
 
 

@@ -16,7 +16,7 @@ import pytest
 from omkl import algorithms, federated
 from omkl.checks import federations as federated_checks
 from omkl.checks import learners
-from omkl.core import jit
+from omkl.core import cache, jit, trigonometry
 from omkl.core import protocol as engine
 from omkl.core.representations import random_features
 from omkl.federated import protocol
@@ -180,17 +180,21 @@ def arguments_by_name() -> dict:
 
 # The least number of packed instructions: the two polynomials have 15 terms together; a dot
 # product is one multiply-add; an argument is one; a step shrinks, adds and takes the squares.
-LEAST = {"sincos": 15, "transform": 16, "outputs": 2, "gradient_step": 3}
+LEAST = {
+    trigonometry.sincos: 15,
+    random_features.transform: 16,
+    random_features.outputs: 2,
+    random_features.gradient_step: 3,
+}
 
 
-@pytest.mark.parametrize("name", LEAST)
-def test_inner_loops_are_vector_code(name, packed):
-    function = getattr(random_features, name)
+@pytest.mark.parametrize("function", LEAST, ids=lambda function: function.__name__)
+def test_inner_loops_are_vector_code(function, packed):
     known = arguments_by_name()
     llvm, assembly = generated(
         function, *(known[p] for p in inspect.signature(function).parameters)
     )
-    assert packed(assembly) >= LEAST[name]
+    assert packed(assembly) >= LEAST[function]
     assert not re.findall(TRANSCENDENTAL, llvm)
 
 
@@ -237,7 +241,7 @@ def test_the_guard_sees_scalar_code(packed):
 def test_code_is_kept_by_one_process_at_a_time(tmp_path, monkeypatch):
     """Two that add to Numba's index at once would lose an entry, or mix up their code."""
     fcntl = pytest.importorskip("fcntl")
-    monkeypatch.setattr(jit, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
 
     @jit.compiled
     def twice(x):

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import chisquare
 
 from omkl.core import jit, weights
-from omkl.core.representations.random_features import sincos
+from omkl.core.trigonometry import sincos
 
 
 def every_exp(x, out):

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from omkl.core.jit import dispatch, inlined
-from omkl.core.representations.classifiers import add, project
-from omkl.core.representations.expansion import (
+from omkl.core.kernel_sums import (
     CAUCHY,
     CODES,
     GAUSSIAN,
@@ -18,8 +17,9 @@ from omkl.core.representations.expansion import (
     POLYNOMIAL,
     add_distance,
     sum_of,
-    support,
 )
+from omkl.core.representations.classifiers import add, project
+from omkl.core.representations.expansion import support
 from omkl.core.representations.perceptrons import SMALLEST_SCALE, inverse_norm, own_value
 from omkl.core.weights import exp_nonpositive
 

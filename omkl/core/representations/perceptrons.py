@@ -30,18 +30,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, dispatch, dot, inlined, power_of_two
-from omkl.core.representations.classifiers import add, project
-from omkl.core.representations.expansion import (
+from omkl.core.kernel_sums import (
     CAUCHY,
     CODES,
     POLYNOMIAL,
-    TILE,
     add_distances,
     cauchy_values,
     gathered_sum_of,
     sum_of,
-    support,
 )
+from omkl.core.representations.classifiers import add, project
+from omkl.core.representations.expansion import TILE, support
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

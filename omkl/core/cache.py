@@ -1,0 +1,145 @@
+"""Machine code on disk, and which sources it depends on.
+
+The code is kept in a folder named after a hash of the package's compiled sources, the
+compiler and the processor: Numba itself looks only at the file of the function it
+loads, so an edit in a callee would silently bring back old numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+
+config: Any = numba.config  # its names are made at run time
+
+PACKAGE = Path(__file__).parents[1]
+
+# Files and folders of which nothing is compiled, nor imported by what is; a new file is none of
+# them until it is named here. ``tests/test_sources.py`` looks whether this is so.
+NOT_COMPILED = {
+    "__init__.py": "the version",
+    "benchmark/": "other libraries, kept under keys of their own",
+    "checks/": "the conformance suite",
+    "commands/": "compose configurations, which have keys",
+    "experiment/": "feeds learners and federations, in Python",
+    "conf.py": "finds YAML files",
+    "datasets/": "reads data, in Python",
+    "federated/__init__.py": "a registry",
+    "federated/flower/": "carries replies, in Python",
+    "federated/hindsight.py": "NumPy and SciPy",
+    "federated/parties.py": "client and server of a deployment, in Python",
+    "federated/simulation.py": "holds what the compiled rounds work on",
+    "federated/split.py": "deals rows, in Python",
+    "theory/": "judges runs, with NumPy and SciPy",
+    "reproduction/": "starts jobs and fills published tables from their runs",
+    "report/": "tables and figures",
+    "runs/": "reads and writes run folders",
+    "startup.py": "the order of imports",
+    "tracking/": "the MLflow view",
+}
+
+
+def files_without(left_out: Iterable[str]) -> list[Path]:
+    """The package's sources, in order, but for files and folders ("report/") that are named."""
+    names = set(left_out)
+
+    def named(path: Path) -> bool:
+        place = path.relative_to(PACKAGE)
+        return place.as_posix() in names or any(f"{f.as_posix()}/" in names for f in place.parents)
+
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if not named(path)]
+
+
+def sources() -> list[Path]:
+    """The files whose text can change a compiled number."""
+    return files_without(NOT_COMPILED)
+
+
+@functools.cache
+def fingerprint() -> str:
+    """Twelve hex digits naming compiled sources, flags among them, compiler and processor."""
+    digest = hashlib.sha256()
+    for path in sources():
+        digest.update(path.relative_to(PACKAGE).as_posix().encode())
+        digest.update(path.read_bytes())
+    options = (numba.__version__, np.__version__, sys.version_info[:2])
+    processor = (config.CPU_NAME, config.CPU_FEATURES, config.ENABLE_AVX, config.OPT)
+    digest.update(repr((options, processor)).encode())
+    return digest.hexdigest()[:12]
+
+
+@functools.cache
+def folder() -> Path | None:
+    """Where machine code is kept: ``NUMBA_CACHE_DIR`` or the user's cache folder.
+
+    Returns None, after saying so once, where nothing can be written.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home) / "omkl")
+    place = base / f"omkl-{fingerprint()}"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        print(
+            f"omkl: compiled code cannot be kept in {base} ({error.strerror}); "
+            "every start will compile anew. Set NUMBA_CACHE_DIR to a writable folder.",
+            file=sys.stderr,
+        )
+        return None
+    _forget_old(base, keep=place)
+    return place
+
+
+def _forget_old(base: Path, keep: Path, n_kept: int = 8) -> None:
+    with contextlib.suppress(OSError):
+        os.utime(keep)
+        folders = sorted(base.glob("omkl-*"), key=lambda p: p.stat().st_mtime, reverse=True)
+        for folder in folders[n_kept:]:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def kept_in(folder: Path) -> Iterator[None]:
+    """Numba reads its cache folder when a function is decorated."""
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+def one_at_a_time(save: Callable[..., None], folder: Path) -> Callable[..., None]:
+    """``save`` with a lock that all processes share.
+
+    Numba reads, changes and writes its index of what is kept: of two processes that add to it at
+    once, one's entry would be lost, or found for the other's code.
+    """
+
+    def save_alone(signature: Any, data: Any) -> None:
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):  # a folder that is gone is shared with nobody
+                file = held.enter_context(open(folder / "saving.lock", "w"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+            save(signature, data)
+
+    return save_alone if fcntl is not None else save
