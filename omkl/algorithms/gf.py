@@ -45,7 +45,7 @@ from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import inlined
 from omkl.core.node_sampler import forget
 from omkl.core.protocol import choose, register
-from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import (
     draw,
@@ -195,4 +195,4 @@ EXPECTED_FAILURES = {
     "importance_weights": "p follows the drawn graph, so the paper's q is exact for J = 1 alone",
 }
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(__name__, representation=RANDOM_FEATURES)

@@ -32,11 +32,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.omkc_da_o import predict
-from omkl.algorithms.omkc_da_p1 import represent
 from omkl.algorithms.omkc_sua_p import select
 from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add, project
+from omkl.core.representations.perceptrons import PERCEPTRONS
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
@@ -90,13 +90,8 @@ EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught
 
 algorithm = register(
     __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
+    representation=PERCEPTRONS,
     task="classification",
-    represent=represent,
+    every_kernel=True,
     deterministic=False,
 )

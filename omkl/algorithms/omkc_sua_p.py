@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.omkc_da_p1 import predict, represent
+from omkl.algorithms.omkc_da_p1 import predict
 from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
+from omkl.core.representations.perceptrons import PERCEPTRONS
 from omkl.core.weights import draw, softmax
 
 if TYPE_CHECKING:
@@ -79,13 +80,8 @@ EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught
 
 algorithm = register(
     __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
+    representation=PERCEPTRONS,
     task="classification",
-    represent=represent,
+    every_kernel=True,
     deterministic=False,
 )

@@ -74,7 +74,7 @@ from omkl.core.node_sampler import (
     trees_of,
 )
 from omkl.core.protocol import choose, register
-from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares, shares
 
@@ -215,6 +215,4 @@ def update(params, state, t, y, rnd):
         gradient_step(model, i, m, buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
-algorithm = register(
-    __name__, Params, init, select=select, predict=predict, update=update, rows_before=rows_before
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, rows_before=rows_before)

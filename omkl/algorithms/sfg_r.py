@@ -61,7 +61,7 @@ from omkl.core.node_sampler import (
 )
 from omkl.core.protocol import choose, register
 from omkl.core.refinement import CANDIDATES, N_REFINED, PARTNER, REFINED, refine
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import shares
 
@@ -178,6 +178,4 @@ def select(params, state, t, rng, rnd):
     shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
-algorithm = register(
-    __name__, Params, init, select=select, predict=predict, update=update, rows_before=rows_before
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, rows_before=rows_before)

@@ -26,7 +26,8 @@ from omkl.core import hyperparameters, jit, node_sampler, protocol, schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
-from omkl.core.representations.random_features import RandomFeatures, features_of
+from omkl.core.representations import Representation
+from omkl.core.representations.random_features import features_of
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
 DICTIONARY = tuple(
@@ -73,6 +74,10 @@ class Case:
     @property
     def classifies(self) -> bool:
         return self.algorithm.task == "classification"
+
+    @property
+    def representation(self) -> Representation:
+        return self.algorithm.representation
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
         """X (T, 3) and y (T,): the targets of ``stream``, or which side of 0.5 they are on."""
@@ -157,8 +162,6 @@ def check_predict_is_pure(case: Case) -> None:
 
 def check_every_kernel(case: Case) -> None:
     """A learner that says so evaluates all kernels in their order, whatever it has seen."""
-    if case.algorithm.exact or case.algorithm.represent:
-        raise Skip("exact kernels: nothing is computed ahead by kernel")
     X, y = case.stream()
     learner = case.learner()
     if not case.algorithm.every_kernel:
@@ -177,7 +180,7 @@ def check_precision(case: Case) -> None:
     """Single precision is honoured by learners on random features and refused by the others."""
     X, y = case.stream()
     double = case.learner()
-    if not isinstance(double.state.model, RandomFeatures):
+    if not case.representation.supports_float32:
         for precision in ("float32", "float16"):
             try:
                 case.learner(precision=precision)
@@ -283,7 +286,7 @@ def check_honesty(case: Case) -> None:
     In every round the frequencies of all other kernels are NaN while the round
     lasts, and their theta must come out of it as it went in.
     """
-    if case.algorithm.exact or case.algorithm.represent:
+    if not case.representation.draws_features:
         raise Skip("evaluates all kernels: there are no others")
     X, y = case.stream()
     reference = play(case.learner(), X, y)
@@ -357,7 +360,7 @@ def check_importance_weights(case: Case) -> None:
 def check_extreme_losses(case: Case) -> None:
     """100,000 rounds of labels that jump between 0 and 1 at random stay finite."""
     rng = np.random.default_rng(5)
-    T = 5_000 if case.algorithm.exact else 100_000  # a growing support takes T^2 time
+    T = 100_000 if case.representation.bounded else 5_000  # a growing support takes T^2 time
     X = rng.uniform(-1.0, 1.0, size=(T, INPUTS)) / np.sqrt(INPUTS)
     y = rng.integers(0, 2, size=T).astype(float)
     if case.classifies:
@@ -395,8 +398,7 @@ def check_permutation(case: Case) -> None:
         raise Skip("draws single kernels: another order is another draw")
     shuffled = tuple(DICTIONARY[i] for i in order)
     model = None
-    representation = case.algorithm.exact or case.algorithm.represent
-    if not representation:  # the same features, in the other order
+    if case.representation.draws_features:  # the same features, in the other order
         fresh = case.learner(**FULL).state.model
         model = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
     other = case.learner(dictionary=shuffled, model=model, **FULL)
@@ -437,7 +439,7 @@ def check_one_kernel(case: Case) -> None:
         return _is_a_perceptron(case, X, y)
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, **(FULL | {"M": 1}))
-    if case.algorithm.exact:
+    if not case.representation.draws_features:
         if tuple(case.algorithm.kernels(learner.params, one)) != one:
             raise Skip("its only kernel is its own")
         rbf = Case("rbf", {"eta": case.settings["eta"], "bandwidth": 2.0 * one[0].bandwidth})
@@ -461,7 +463,7 @@ def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, R=1e9, budget=len(y))
     K = one[0].gram(X, X)
-    if isinstance(learner.state.model, RandomFeatures):
+    if case.representation.draws_features:
         z = features_of(learner.state.model.omega[0].copy(), X)
         K = z @ z.T
     alpha, expected = np.zeros(len(y)), np.empty(len(y))
@@ -496,7 +498,7 @@ def check_draws(case: Case) -> None:
 
 def check_complete_graph(case: Case) -> None:
     """Where every node sees every kernel and every label, a learner is the passive one, Raker."""
-    if case.algorithm.exact or case.classifies:
+    if not case.representation.draws_features or case.classifies:
         raise Skip("there is no graph")
     X, y = case.stream()
     learner = case.learner(**FULL)
@@ -535,7 +537,7 @@ def play(
     for s in range(len(y)):
         learner.t += 1
         rnd = learner._round
-        learner.take_sums_ahead(X[s : s + 1])
+        learner.prepare_tile(X[s : s + 1])
         parameters, state, t = learner.params, learner.state, learner.t
         protocol.select(parameters, state, t, learner.rng, rnd)
         after = spy(rnd) if spy else None

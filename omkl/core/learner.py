@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import qualify_name
 from omkl.core.protocol import Algorithm, Round, run_block_of
-from omkl.core.representations import expansion, perceptrons, random_features
-from omkl.core.representations.budgeted import Budgeted, NoRoom
-from omkl.core.representations.expansion import Sums, Support
-from omkl.core.representations.perceptrons import Perceptrons, Scores
-from omkl.core.representations.random_features import Buffers, Tile
-from omkl.core.seeding import draw_features
+from omkl.core.seeding import selection_generator
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from omkl.core.kernels import Kernel
 
 
@@ -36,7 +30,7 @@ def check_precision(algorithm: Algorithm, precision: str) -> None:
     """Raise ValueError unless the algorithm can have features of that precision."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision={precision!r} is none of {', '.join(PRECISIONS)}")
-    if (algorithm.exact or algorithm.represent) and precision != "float64":
+    if precision != "float64" and not algorithm.representation.supports_float32:
         raise ValueError(
             f"precision={precision} rounds random features, and {algorithm.name} has exact "
             "kernels; leave it at float64"
@@ -86,12 +80,9 @@ class Learner:
     ) -> None:
         check_precision(algorithm, precision)
         kernels = algorithm.kernels(params, dictionary)
-        if model is None and algorithm.represent:
-            model = algorithm.represent(params, kernels, d)
-        elif model is None and algorithm.exact:
-            model = expansion.support(kernels, d, expansion.TILE)
-        elif model is None:
-            model = draw_features(kernels, d, D, seed)
+        self.representation = algorithm.representation
+        if model is None:
+            model = self.representation.fresh(params, kernels, d, D, seed)
         self.params = params
         self.d = d
         self.threads = threads
@@ -106,8 +97,7 @@ class Learner:
                     "first round: give them as Learner(before=X)"
                 )
             self.state = algorithm.init(params, kernels, model, before)
-        qualify_name(type(self.state))
-        self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
+        self.rng = selection_generator(seed)
         self._run_block = run_block_of(type(params))
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
@@ -123,7 +113,7 @@ class Learner:
                 f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
             )
         trace = Trace(np.empty(len(y)), np.empty(len(y), dtype=np.bool_))
-        if _has_tiles(self.state.model):
+        if self.representation.lookahead:
             self._stream_in_tiles(X, y, trace)
         else:
             self._stream(X, y, trace, slice(0, len(y)))
@@ -146,32 +136,23 @@ class Learner:
         self.t += rows.stop - rows.start
 
     def _stream_in_tiles(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
+        pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
         start = 0
-        with expansion.threads(self.threads) as pool:
+        with pool or contextlib.nullcontext():
             while start < len(y):
-                stop = min(len(y), start + self.rounds_of_tile())
-                self.take_sums_ahead(X[start:stop], pool)
+                stop = start + self.prepare_tile(X[start:], pool)
                 self._stream(X, y, trace, slice(start, stop))
                 start = stop
 
-    def rounds_of_tile(self) -> int:
-        """How many rounds of an exact-kernel learner fit into the current tile."""
-        model = self.state.model
-        tiles = expansion if isinstance(model, Support) else perceptrons
-        return tiles.rows_of_tile(model)
-
-    def take_sums_ahead(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> None:
-        """Make room for the next rows X (n, d) of the current tile, and sum over finished ones."""
-        model, buffers = self.state.model, self._round.buffers
-        if isinstance(model, Support):
-            assert isinstance(buffers, Sums)
-            model = expansion.with_room(model, int(model.n[0]) + len(X))
-            expansion.ahead(model, buffers, X, pool)
-        elif isinstance(model, Perceptrons):
-            assert isinstance(buffers, Scores)
-            model = perceptrons.with_room(model, len(X))
-            perceptrons.ahead(model, buffers, X, pool)
+    def prepare_tile(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> int:
+        """Do what can be done for rows X (n, d) before their rounds; returns for how many."""
+        lookahead, model = self.representation.lookahead, self.state.model
+        if lookahead is None:
+            return len(X)
+        n = min(len(X), lookahead.tile_rows(model))
+        model = lookahead.prepare_tile(model, self._round.buffers, X[:n], pool)
         self.state = self.state._replace(model=model)
+        return n
 
     def learn_one(self, x: np.ndarray, y: float) -> float:
         """One round: the prediction for x (d,), given before y is learned."""
@@ -190,14 +171,9 @@ class Learner:
     def _room(self) -> Round:
         model = self.state.model
         N = model.n_kernels
-        if isinstance(model, Support):
-            buffers: Buffers | Tile | Sums | Scores | NoRoom = expansion.sums(model, self.threads)
-        elif isinstance(model, Perceptrons):
-            buffers = perceptrons.scores(model, self.threads)
-        elif isinstance(model, Budgeted):
-            buffers = NoRoom(np.zeros(1))
-        else:
-            buffers = random_features.buffers(model, self.every_kernel, self.precision)
+        buffers = self.representation.scratch(
+            model, self.threads, self.every_kernel, self.precision
+        )
         return Round(
             evaluate=np.zeros(N, dtype=np.int64),
             combine=np.zeros(N, dtype=np.int64),
@@ -205,7 +181,3 @@ class Learner:
             f=np.full(N, np.nan),
             buffers=buffers,
         )
-
-
-def _has_tiles(model: Any) -> bool:
-    return isinstance(model, Support | Perceptrons)
