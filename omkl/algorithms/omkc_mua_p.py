@@ -30,6 +30,7 @@ from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
 from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.states import LEARNS_WITH, MAY_LEARN
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -44,8 +45,8 @@ class State(NamedTuple):
     model: Any
     log_w: np.ndarray  # (N,)
     updates: np.ndarray  # (N,) int64
-    p: np.ndarray  # (N,)
-    drawn: np.ndarray  # (N,) int64, m_i
+    p: LEARNS_WITH  # (N,)
+    drawn: MAY_LEARN  # (N,) int64, m_i
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:

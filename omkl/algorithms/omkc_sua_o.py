@@ -37,6 +37,7 @@ from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.states import LEARNS_WITH, MAY_LEARN
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class State(NamedTuple):
     model: Any
     log_w: np.ndarray  # (N,)
     updates: np.ndarray  # (N,) int64
-    p: np.ndarray  # (N,)
-    drawn: np.ndarray  # (1,) int64, i_t
+    p: LEARNS_WITH  # (N,)
+    drawn: MAY_LEARN  # (1,) int64, i_t
     eta: np.ndarray  # (1,)
 
 

@@ -29,6 +29,7 @@ from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
 from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.states import LEARNS_WITH, MAY_LEARN
 from omkl.core.weights import draw, softmax
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class State(NamedTuple):
     model: Any
     log_w: np.ndarray  # (N,)
     updates: np.ndarray  # (N,) int64
-    p: np.ndarray  # (N,)
-    drawn: np.ndarray  # (1,) int64, i_t
+    p: LEARNS_WITH  # (N,)
+    drawn: MAY_LEARN  # (1,) int64, i_t
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:

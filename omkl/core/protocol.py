@@ -95,6 +95,23 @@ def choose_all(rnd):
         rnd.n[:] = rnd.f.shape[0]
 
 
+@inlined
+def _learn(params, state, t, y, ask, rnd, used, worst):
+    """Count what was evaluated, learn y if it was asked for, and forget the outputs."""
+    n = rnd.n[0]
+    largest = worst[0]
+    for m in range(n):
+        i = rnd.evaluate[m]
+        used[i] += 1
+        error = rnd.f[i] - y
+        largest = max(largest, error * error)
+    worst[0] = largest
+    update(params, state, t, y if ask else np.nan, rnd)
+    if n < rnd.f.shape[0]:
+        for m in range(n):
+            rnd.f[rnd.evaluate[m]] = np.nan
+
+
 @compiled
 def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used, worst):
     """Stream rounds t + 1 .. t + len(y).
@@ -110,23 +127,41 @@ def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used, worst):
         prediction, ask = predict(params, state, now, rnd)
         y_hat[s] = prediction
         asked[s] = ask
-        n = rnd.n[0]
-        largest = worst[0]
-        for m in range(n):
-            i = rnd.evaluate[m]
-            used[i] += 1
-            error = rnd.f[i] - y[s]
-            largest = max(largest, error * error)
-        worst[0] = largest
-        update(params, state, now, y[s] if ask else np.nan, rnd)
-        if n < rnd.f.shape[0]:
-            for m in range(n):
-                rnd.f[rnd.evaluate[m]] = np.nan
+        _learn(params, state, now, y[s], ask, rnd, used, worst)
 
 
-def run_block_of(Params: type) -> Callable[..., None]:
+@compiled
+def open_round(params, state, t, X, rng, rnd, y_hat, asked):
+    """Say of each row X (n, d) what is said of it as that of round t; the last is learned next.
+
+    y_hat (n,) and asked (n,) bool are written.
+    """
+    select(params, state, t, rng, rnd)
+    for s in range(X.shape[0]):
+        evaluate_row(rnd.buffers, state.model, X, s, rnd)
+        prediction, ask = predict(params, state, t, rnd)
+        y_hat[s] = prediction
+        asked[s] = ask
+
+
+@compiled
+def close_round(params, state, t, y, ask, rnd, used, worst):
+    """Learn the label y of the row of ``open_round``; used and worst as in ``run_block``."""
+    _learn(params, state, t, y, ask, rnd, used, worst)
+
+
+class Loops(NamedTuple):
+    """The compiled functions above, for one algorithm."""
+
+    run_block: Callable[..., None]
+    open_round: Callable[..., None]
+    close_round: Callable[..., None]
+
+
+def loops_of(Params: type) -> Loops:
     """Code of algorithms outside the package is not kept on disk, where edits would go unseen."""
-    return run_block if Params.__module__.startswith("omkl.") else uncached(run_block)
+    loops = Loops(run_block, open_round, close_round)
+    return loops if Params.__module__.startswith("omkl.") else Loops(*map(uncached, loops))
 
 
 class Algorithm(NamedTuple):

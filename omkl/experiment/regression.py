@@ -204,5 +204,8 @@ def _learners(job: Job) -> list[Learner]:
             before=before,
         )
 
-    learner(0).partial_fit(np.zeros((2, d)), np.zeros(2))
+    if job.label is None:
+        learner(0).partial_fit(np.zeros((2, d)), np.zeros(2))
+    else:
+        label_sources.learn(learner(0), np.zeros((2, d)), lambda row, x, y_hat: 0.0)
     return [learner(seed) for seed in job.seeds]
