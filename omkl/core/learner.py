@@ -181,10 +181,8 @@ class Learner:
         X = self._rows(X)
         parts = [np.empty(0)]
         while len(X):
-            look = self._look()
-            n = look.prepare_tile(X)
-            parts.append(look._open(X[:n])[0])
-            X = X[n:]
+            parts.append(self._look()._open(X)[0])
+            X = X[len(parts[-1]) :]
         return np.concatenate(parts)
 
     def _look(self) -> Learner:
@@ -202,6 +200,8 @@ class Learner:
         return look
 
     def _open(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """y_hat and asked of each row, or of as many as fit into a tile, as that of the round."""
+        X = X[: self.prepare_tile(X)]
         y_hat, asked = np.empty(len(X)), np.empty(len(X), dtype=np.bool_)
         self._loops.open_round(
             self.params, self.state, self.t + 1, X, self.rng, self._round, y_hat, asked
