@@ -24,10 +24,10 @@ class Params(NamedTuple):
     pass
 
 
-def update(params, state, t, y, rnd):
-    for i in range(rnd.f.shape[0]):
-        if y * rnd.f[i] <= 0.0:
-            add(state.model, i, y, rnd.f[i], rnd.buffers)
+def update(params, state, t, y, selection):
+    for i in range(selection.f.shape[0]):
+        if y * selection.f[i] <= 0.0:
+            add(state.model, i, y, selection.f[i], selection.scratch)
             state.updates[i] += 1
 
 

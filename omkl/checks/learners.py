@@ -162,14 +162,14 @@ def check_predict_is_pure(case: Case) -> None:
     learner = case.learner()
     X, y = case.stream()
     learner.partial_fit(X[:50], y[:50])
-    rnd, t = learner._round, learner.t + 1
-    protocol.select(learner.params, learner.state, t, learner.rng, rnd)
-    protocol.evaluate(learner.state.model, X[50], rnd)
-    before = pickle.dumps((learner.state, rnd))
-    first = protocol.predict(learner.params, learner.state, t, rnd)
-    second = protocol.predict(learner.params, learner.state, t, rnd)
+    selection, t = learner.selection, learner.t + 1
+    protocol.select(learner.params, learner.state, t, learner.rng, selection)
+    protocol.evaluate(learner.state.model, X[50], selection)
+    before = pickle.dumps((learner.state, selection))
+    first = protocol.predict(learner.params, learner.state, t, selection)
+    second = protocol.predict(learner.params, learner.state, t, selection)
     assert first == second
-    assert pickle.dumps((learner.state, rnd)) == before
+    assert pickle.dumps((learner.state, selection)) == before
 
 
 def check_predict_changes_nothing(case: Case) -> None:
@@ -209,8 +209,10 @@ def check_every_kernel(case: Case) -> None:
         assert learner.used.min() < len(y), "register it with every_kernel=True"
         return
 
-    def look(rnd: protocol.Round) -> Callable[[], None]:
-        np.testing.assert_array_equal(rnd.evaluate[: rnd.n[0]], np.arange(len(rnd.f)))
+    def look(selection: protocol.Selection) -> Callable[[], None]:
+        np.testing.assert_array_equal(
+            selection.evaluate[: selection.n_evaluated[0]], np.arange(len(selection.f))
+        )
         return lambda: None
 
     play(learner, X, y, look)
@@ -233,11 +235,11 @@ def check_precision(case: Case) -> None:
     model = double.state.model
 
     def outputs(precision: str) -> np.ndarray:
-        rnd = case.learner(model=model, precision=precision)._round
-        rnd.n[0] = len(rnd.f)
-        rnd.evaluate[:] = np.arange(len(rnd.f))
-        protocol.evaluate(model, X[50], rnd)
-        return rnd.f.copy()
+        selection = case.learner(model=model, precision=precision).selection
+        selection.n_evaluated[0] = len(selection.f)
+        selection.evaluate[:] = np.arange(len(selection.f))
+        protocol.evaluate(model, X[50], selection)
+        return selection.f.copy()
 
     moved = np.abs(outputs("float32") - outputs("float64")).max()
     assert 0.0 < moved < 1e-6, f"float32 moves an output by {moved}"
@@ -332,15 +334,15 @@ def check_honesty(case: Case) -> None:
     reference = play(case.learner(), X, y)
     learner = case.learner()
 
-    def poison(rnd: protocol.Round) -> Callable[[], None]:
+    def poison(selection: protocol.Selection) -> Callable[[], None]:
         model = learner.state.model
-        others = np.ones(len(rnd.f), dtype=bool)
-        others[rnd.evaluate[: rnd.n[0]]] = False
+        others = np.ones(len(selection.f), dtype=bool)
+        others[selection.evaluate[: selection.n_evaluated[0]]] = False
         omega, theta = model.omega[others].copy(), model.theta[others].copy()
         model.omega[others] = np.nan
 
         def restore() -> None:
-            assert np.all(np.isnan(rnd.f[others]))
+            assert np.all(np.isnan(selection.f[others]))
             np.testing.assert_array_equal(model.theta[others], theta)
             model.omega[others] = omega
 
@@ -366,12 +368,12 @@ def check_selection(case: Case) -> None:
     X, y = case.stream()
     learner = case.learner()
 
-    def inspect_round(rnd: protocol.Round) -> Callable[[], None]:
-        chosen = rnd.evaluate[: rnd.n[0]].tolist()
-        combined = rnd.combine[: rnd.n[1]].tolist()
-        assert 1 <= len(combined) <= len(chosen) <= len(rnd.f)
+    def inspect_round(selection: protocol.Selection) -> Callable[[], None]:
+        chosen = selection.evaluate[: selection.n_evaluated[0]].tolist()
+        combined = selection.combine[: selection.n_combined[0]].tolist()
+        assert 1 <= len(combined) <= len(chosen) <= len(selection.f)
         assert len(set(chosen)) == len(chosen)
-        assert set(combined) <= set(chosen) <= set(range(len(rnd.f)))
+        assert set(combined) <= set(chosen) <= set(range(len(selection.f)))
         return lambda: None
 
     play(learner, X, y, inspect_round)
@@ -390,8 +392,8 @@ def check_importance_weights(case: Case) -> None:
         node_sampler.stale(getattr(state, field))
     weight = np.zeros((n, N))
     for k in range(n):
-        protocol.select(learner.params, state, 41, learner.rng, learner._round)
-        chosen = learner._round.evaluate[: learner._round.n[0]]
+        protocol.select(learner.params, state, 41, learner.rng, learner.selection)
+        chosen = learner.selection.evaluate[: learner.selection.n_evaluated[0]]
         weight[k, chosen] = 1.0 / getattr(state, q)[chosen]
     error = np.abs(weight.mean(axis=0) - 1.0)
     assert np.all(error < 5.0 * weight.std(axis=0) / np.sqrt(n) + 1e-9), error
@@ -526,7 +528,7 @@ def check_draws(case: Case) -> None:
     state.log_w[:] = -0.3 * np.arange(N)  # uneven, or a wrong share would not show
     counts = np.zeros(N)
     for _ in range(n):
-        protocol.select(learner.params, state, 41, learner.rng, learner._round)
+        protocol.select(learner.params, state, 41, learner.rng, learner.selection)
         if len(drawn) == 1:
             counts[drawn[0]] += 1
         else:
@@ -569,7 +571,7 @@ def play(
     learner: Learner,
     X: np.ndarray,
     y: np.ndarray,
-    spy: Callable[[protocol.Round], Callable[[], None]] | None = None,
+    spy: Callable[[protocol.Selection], Callable[[], None]] | None = None,
 ) -> np.ndarray:
     """The engine's loop in plain Python; ``spy(round)`` is called after every selection.
 
@@ -578,14 +580,14 @@ def play(
     y_hat = np.empty(len(y))
     for s in range(len(y)):
         learner.t += 1
-        rnd = learner._round
+        selection = learner.selection
         learner.prepare_tile(X[s : s + 1])
         parameters, state, t = learner.params, learner.state, learner.t
-        protocol.select(parameters, state, t, learner.rng, rnd)
-        after = spy(rnd) if spy else None
-        protocol.evaluate(state.model, X[s], rnd)
-        y_hat[s], asked = protocol.predict(parameters, state, t, rnd)
-        protocol.update(parameters, state, t, y[s] if asked else np.nan, rnd)
+        protocol.select(parameters, state, t, learner.rng, selection)
+        after = spy(selection) if spy else None
+        protocol.evaluate(state.model, X[s], selection)
+        y_hat[s], asked = protocol.predict(parameters, state, t, selection)
+        protocol.update(parameters, state, t, y[s] if asked else np.nan, selection)
         if after:
             after()
     return y_hat

@@ -483,10 +483,10 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return dictionary
 
 
-def _tile(model: RandomFeatures) -> random_features.Buffers | random_features.Tile:
+def _tile(model: RandomFeatures) -> random_features.Scratch | random_features.TileScratch:
     """Room for the features of some clients, of more where frequencies are many."""
     rows = random_features.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
-    return random_features.buffers(model, every_kernel=True, rows=rows)
+    return random_features.scratch(model, every_kernel=True, rows=rows)
 
 
 def register(

@@ -174,7 +174,7 @@ def arguments_by_name() -> dict:
         "row": 0,
         "kernels": np.arange(len(kernels)),
         "n": 2,
-        "buffers": random_features.buffers(model),
+        "scratch": random_features.scratch(model),
         "f": np.zeros(len(kernels)),
         "sin": np.zeros(d),
         "cos": np.zeros(d),

@@ -88,7 +88,7 @@ def init(params, dictionary, model):
     return State(model, np.zeros(len(dictionary)))
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     state.log_w[0] = t
 
 

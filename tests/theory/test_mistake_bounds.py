@@ -53,7 +53,7 @@ def mistakes(ours, X, y, breakage=None):
         q = np.exp(log_w - log_w.max())
         q /= q.sum()
         said += y[t] * y_hat <= 0
-        z = y[t] * ours._round.f <= 0
+        z = y[t] * ours.selection.f <= 0
         stated += y[t] * y_hat <= 0 if by_outputs(ours) else q @ z >= 0.5
         if breakage == "weights grow with mistakes":
             ours.state.log_w[:] = 2 * log_w - ours.state.log_w
