@@ -34,7 +34,7 @@ from omkl.algorithms.amkl import update, wants_label
 from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
 from omkl.core.weights import weighted_mean
 
@@ -68,23 +68,17 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     )
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     if state.unlabelled[0] == 0:
         draw_subset(params, state, rng)
-    choose_subset(state, rnd)
+    choose_subset(state, selection)
 
 
-def predict(params, state, t, rnd):
-    y_hat = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1])
-    return y_hat, wants_label(params, state, rnd, y_hat, rnd.evaluate, rnd.n[0])
+def predict(params, state, t, selection):
+    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
+    return y_hat, wants_label(
+        params, state, selection, y_hat, selection.evaluate, selection.n_evaluated[0]
+    )
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    every_kernel=True,
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

@@ -30,7 +30,7 @@ import numpy as np
 from omkl.algorithms.amkl import update
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
 from omkl.core.weights import weighted_mean
 
@@ -57,22 +57,14 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return State(model, np.zeros(len(dictionary)), np.array([params.M]), np.zeros(1))
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
     state.coin[0] = rng.random()
 
 
-def predict(params, state, t, rnd):
-    y_hat = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1])
+def predict(params, state, t, selection):
+    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
     return y_hat, state.unlabelled[0] >= params.M or state.coin[0] < params.rate
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    every_kernel=True,
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

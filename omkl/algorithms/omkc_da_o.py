@@ -20,10 +20,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from omkl.algorithms.omkc_da_p1 import init, represent, select
+from omkl.algorithms.omkc_da_p1 import State, init, select
 from omkl.core.hyperparameters import FRACTION, POSITIVE
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add, project
+from omkl.core.representations.perceptrons import PERCEPTRONS
 from omkl.core.weights import weighted_mean
 
 
@@ -32,31 +33,24 @@ class Params(NamedTuple):
     R: POSITIVE
 
 
-def predict(params, state, t, rnd):
-    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+def predict(params, state, t, selection):
+    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
-def update(params, state, t, y, rnd):
-    if y * weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]) > 0.0:
+def update(params, state, t, y, selection):
+    if (
+        y * weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
+        > 0.0
+    ):
         return
     discount = math.log(params.beta)
-    for i in range(rnd.f.shape[0]):
-        state.log_w[i] -= discount * y * rnd.f[i]
-        add(state.model, i, y, rnd.f[i], rnd.buffers)
-        project(state.model, i, params.R, rnd.buffers)
+    for i in range(selection.f.shape[0]):
+        state.log_w[i] -= discount * y * selection.f[i]
+        add(state.model, i, y, selection.f[i], selection.scratch)
+        project(state.model, i, params.R, selection.scratch)
         state.updates[i] += 1
 
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
-    task="classification",
-    represent=represent,
-)
+algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)

@@ -27,7 +27,7 @@ import numpy as np
 from omkl.core.hyperparameters import FRACTION
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add, vote
-from omkl.core.representations.perceptrons import Perceptrons, perceptrons
+from omkl.core.representations.perceptrons import PERCEPTRONS
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -43,42 +43,28 @@ class State(NamedTuple):
     updates: np.ndarray  # (N,) int64, rounds in which the classifier learned
 
 
-def represent(params: Any, kernels: Sequence[Kernel], d: int) -> Perceptrons:
-    return perceptrons(kernels, d)
-
-
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     N = len(dictionary)
     return State(model, np.zeros(N), np.zeros(N, dtype=np.int64))
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
 
 
-def predict(params, state, t, rnd):
-    return vote(state.log_w, rnd.f), True
+def predict(params, state, t, selection):
+    return vote(state.log_w, selection.f), True
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     discount = math.log(params.beta)
-    for i in range(rnd.f.shape[0]):
-        if y * rnd.f[i] <= 0.0:
-            add(state.model, i, y, rnd.f[i], rnd.buffers)
+    for i in range(selection.f.shape[0]):
+        if y * selection.f[i] <= 0.0:
+            add(state.model, i, y, selection.f[i], selection.scratch)
             state.log_w[i] += discount
             state.updates[i] += 1
 
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
-    task="classification",
-    represent=represent,
-)
+algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)

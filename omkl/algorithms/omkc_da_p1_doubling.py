@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.omkc_da_p1 import predict, represent, select
+from omkl.algorithms.omkc_da_p1 import predict, select
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add
+from omkl.core.representations.perceptrons import PERCEPTRONS
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -49,14 +50,14 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     return State(model, np.zeros(N), counts, counts.copy(), np.zeros(1, dtype=np.int64))
 
 
-def update(params, state, t, y, rnd):
-    N = rnd.f.shape[0]
+def update(params, state, t, y, selection):
+    N = selection.f.shape[0]
     root = 2.0 ** (0.5 * state.segment[0])
     discount = math.log(root / (math.sqrt(math.log(N)) + root))
     fewest = state.mistakes[0] + 1
     for i in range(N):
-        if y * rnd.f[i] <= 0.0:
-            add(state.model, i, y, rnd.f[i], rnd.buffers)
+        if y * selection.f[i] <= 0.0:
+            add(state.model, i, y, selection.f[i], selection.scratch)
             state.log_w[i] += discount
             state.updates[i] += 1
             state.mistakes[i] += 1
@@ -71,14 +72,4 @@ def update(params, state, t, y, rnd):
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
-    task="classification",
-    represent=represent,
-)
+algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)

@@ -19,10 +19,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from omkl.algorithms.omkc_da_p1 import init, predict, represent, select
+from omkl.algorithms.omkc_da_p1 import State, init, predict, select
 from omkl.core.hyperparameters import FRACTION, POSITIVE
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add
+from omkl.core.representations.perceptrons import PERCEPTRONS
 
 
 class Params(NamedTuple):
@@ -30,26 +31,16 @@ class Params(NamedTuple):
     gamma: POSITIVE
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     discount = math.log(params.beta)
-    for i in range(rnd.f.shape[0]):
-        margin = y * rnd.f[i]
+    for i in range(selection.f.shape[0]):
+        margin = y * selection.f[i]
         if margin <= 0.0:
-            add(state.model, i, y, rnd.f[i], rnd.buffers)
+            add(state.model, i, y, selection.f[i], selection.scratch)
             state.log_w[i] += discount * (0.5 + min(params.gamma, -margin))
             state.updates[i] += 1
 
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
-    task="classification",
-    represent=represent,
-)
+algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)

@@ -14,32 +14,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.omkc_da_p1 import init, predict, represent, select
+from omkl.algorithms.omkc_da_p1 import State, init, predict, select
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add
+from omkl.core.representations.perceptrons import PERCEPTRONS
 
 
 class Params(NamedTuple):
     pass
 
 
-def update(params, state, t, y, rnd):
-    for i in range(rnd.f.shape[0]):
-        if y * rnd.f[i] <= 0.0:
-            add(state.model, i, y, rnd.f[i], rnd.buffers)
+def update(params, state, t, y, selection):
+    for i in range(selection.f.shape[0]):
+        if y * selection.f[i] <= 0.0:
+            add(state.model, i, y, selection.f[i], selection.scratch)
             state.updates[i] += 1
 
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
-    task="classification",
-    represent=represent,
-)
+algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)

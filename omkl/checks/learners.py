@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -26,7 +26,16 @@ from omkl.core import hyperparameters, jit, node_sampler, protocol, schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
-from omkl.core.representations.random_features import RandomFeatures, features_of
+from omkl.core.representations import Representation
+from omkl.core.representations.random_features import features_of
+from omkl.core.states import (
+    EVALUATED_WITH,
+    LEARNS_WITH,
+    MAY_LEARN,
+    NODE_WEIGHTS,
+    TREES,
+    fields_with,
+)
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
 DICTIONARY = tuple(
@@ -73,6 +82,14 @@ class Case:
     @property
     def classifies(self) -> bool:
         return self.algorithm.task == "classification"
+
+    @property
+    def representation(self) -> Representation:
+        return self.algorithm.representation
+
+    def fields(self, annotation: Any) -> list[str]:
+        """Names of the fields of State with an annotation of ``omkl.core.states``."""
+        return fields_with(self.module.State, annotation)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
         """X (T, 3) and y (T,): the targets of ``stream``, or which side of 0.5 they are on."""
@@ -130,8 +147,8 @@ def check_interface(case: Case) -> None:
     missing = unexplained(fields, symbols)
     assert not missing, f"Symbols does not explain {missing}"
     assert set(case.settings) == set(fields), "the YAML's keys are not the fields of Params"
-    state = case.learner().state
-    assert isinstance(state, tuple) and "model" in state._fields  # type: ignore[attr-defined]
+    State = type(case.learner().state)
+    assert issubclass(State, tuple) and {"model", "log_w"} <= set(get_type_hints(State))
 
 
 def unexplained(fields: Iterable[str], symbols: str) -> list[str]:
@@ -145,20 +162,46 @@ def check_predict_is_pure(case: Case) -> None:
     learner = case.learner()
     X, y = case.stream()
     learner.partial_fit(X[:50], y[:50])
-    rnd, t = learner._round, learner.t + 1
-    protocol.select(learner.params, learner.state, t, learner.rng, rnd)
-    protocol.evaluate(learner.state.model, X[50], rnd)
-    before = pickle.dumps((learner.state, rnd))
-    first = protocol.predict(learner.params, learner.state, t, rnd)
-    second = protocol.predict(learner.params, learner.state, t, rnd)
+    selection, t = learner.selection, learner.t + 1
+    protocol.select(learner.params, learner.state, t, learner.rng, selection)
+    protocol.evaluate(learner.state.model, X[50], selection)
+    before = pickle.dumps((learner.state, selection))
+    first = protocol.predict(learner.params, learner.state, t, selection)
+    second = protocol.predict(learner.params, learner.state, t, selection)
     assert first == second
-    assert pickle.dumps((learner.state, rnd)) == before
+    assert pickle.dumps((learner.state, selection)) == before
+
+
+def check_predict_changes_nothing(case: Case) -> None:
+    """``predict(X)`` is what ``predict_one`` says of each row as the next, and leaves no trace."""
+    X, y = case.stream()
+    learner = case.learner()
+    for n in (0, 57, 190):
+        learner.partial_fit(X[:n], y[:n])
+        before = pickle.dumps(learner)
+        y_hat = learner.predict(X[100:170])
+        assert pickle.dumps(learner) == before
+        for s in range(0, 70, 3):
+            assert pickle.loads(before).predict_one(X[100 + s])[0] == y_hat[s]
+
+
+def check_predict_and_learn_apart(case: Case) -> None:
+    """Rounds that are opened and closed one by one, pickled when open too: the same bits."""
+    X, y = case.stream()
+    whole, apart = case.learner(), case.learner()
+    trace = whole.partial_fit(X, y)
+    for s in range(len(y)):
+        assert apart.predict_one(X[s]) == (trace.y_hat[s], trace.asked[s])
+        if s in (0, 63, 200):
+            apart = pickle.loads(pickle.dumps(apart))
+        apart.learn_one(y[s])
+    np.testing.assert_array_equal(apart.state.log_w, whole.state.log_w)
+    np.testing.assert_array_equal(apart.used, whole.used)
+    assert (apart.t, apart.worst[0]) == (whole.t, whole.worst[0])
 
 
 def check_every_kernel(case: Case) -> None:
     """A learner that says so evaluates all kernels in their order, whatever it has seen."""
-    if case.algorithm.exact or case.algorithm.represent:
-        raise Skip("exact kernels: nothing is computed ahead by kernel")
     X, y = case.stream()
     learner = case.learner()
     if not case.algorithm.every_kernel:
@@ -166,8 +209,10 @@ def check_every_kernel(case: Case) -> None:
         assert learner.used.min() < len(y), "register it with every_kernel=True"
         return
 
-    def look(rnd: protocol.Round) -> Callable[[], None]:
-        np.testing.assert_array_equal(rnd.evaluate[: rnd.n[0]], np.arange(len(rnd.f)))
+    def look(selection: protocol.Selection) -> Callable[[], None]:
+        np.testing.assert_array_equal(
+            selection.evaluate[: selection.n_evaluated[0]], np.arange(len(selection.f))
+        )
         return lambda: None
 
     play(learner, X, y, look)
@@ -177,7 +222,7 @@ def check_precision(case: Case) -> None:
     """Single precision is honoured by learners on random features and refused by the others."""
     X, y = case.stream()
     double = case.learner()
-    if not isinstance(double.state.model, RandomFeatures):
+    if not case.representation.supports_float32:
         for precision in ("float32", "float16"):
             try:
                 case.learner(precision=precision)
@@ -190,11 +235,11 @@ def check_precision(case: Case) -> None:
     model = double.state.model
 
     def outputs(precision: str) -> np.ndarray:
-        rnd = case.learner(model=model, precision=precision)._round
-        rnd.n[0] = len(rnd.f)
-        rnd.evaluate[:] = np.arange(len(rnd.f))
-        protocol.evaluate(model, X[50], rnd)
-        return rnd.f.copy()
+        selection = case.learner(model=model, precision=precision).selection
+        selection.n_evaluated[0] = len(selection.f)
+        selection.evaluate[:] = np.arange(len(selection.f))
+        protocol.evaluate(model, X[50], selection)
+        return selection.f.copy()
 
     moved = np.abs(outputs("float32") - outputs("float64")).max()
     assert 0.0 < moved < 1e-6, f"float32 moves an output by {moved}"
@@ -283,21 +328,21 @@ def check_honesty(case: Case) -> None:
     In every round the frequencies of all other kernels are NaN while the round
     lasts, and their theta must come out of it as it went in.
     """
-    if case.algorithm.exact or case.algorithm.represent:
+    if not case.representation.draws_features:
         raise Skip("evaluates all kernels: there are no others")
     X, y = case.stream()
     reference = play(case.learner(), X, y)
     learner = case.learner()
 
-    def poison(rnd: protocol.Round) -> Callable[[], None]:
+    def poison(selection: protocol.Selection) -> Callable[[], None]:
         model = learner.state.model
-        others = np.ones(len(rnd.f), dtype=bool)
-        others[rnd.evaluate[: rnd.n[0]]] = False
+        others = np.ones(len(selection.f), dtype=bool)
+        others[selection.evaluate[: selection.n_evaluated[0]]] = False
         omega, theta = model.omega[others].copy(), model.theta[others].copy()
         model.omega[others] = np.nan
 
         def restore() -> None:
-            assert np.all(np.isnan(rnd.f[others]))
+            assert np.all(np.isnan(selection.f[others]))
             np.testing.assert_array_equal(model.theta[others], theta)
             model.omega[others] = omega
 
@@ -323,12 +368,12 @@ def check_selection(case: Case) -> None:
     X, y = case.stream()
     learner = case.learner()
 
-    def inspect_round(rnd: protocol.Round) -> Callable[[], None]:
-        chosen = rnd.evaluate[: rnd.n[0]].tolist()
-        combined = rnd.combine[: rnd.n[1]].tolist()
-        assert 1 <= len(combined) <= len(chosen) <= len(rnd.f)
+    def inspect_round(selection: protocol.Selection) -> Callable[[], None]:
+        chosen = selection.evaluate[: selection.n_evaluated[0]].tolist()
+        combined = selection.combine[: selection.n_combined[0]].tolist()
+        assert 1 <= len(combined) <= len(chosen) <= len(selection.f)
         assert len(set(chosen)) == len(chosen)
-        assert set(combined) <= set(chosen) <= set(range(len(rnd.f)))
+        assert set(combined) <= set(chosen) <= set(range(len(selection.f)))
         return lambda: None
 
     play(learner, X, y, inspect_round)
@@ -337,19 +382,19 @@ def check_selection(case: Case) -> None:
 def check_importance_weights(case: Case) -> None:
     """1 / q_i is an unbiased weight: the mean of [i was evaluated] / q_i is 1."""
     learner = case.learner()
-    if "q" not in learner.state._fields:
-        raise Skip("evaluates all kernels: there are no importance weights")
     state, n, N = learner.state, 20_000, len(DICTIONARY)
-    for field in ("log_w", "log_u"):  # uneven, or a wrong share would not show
-        if field in state._fields:
-            getattr(state, field)[:] = -0.3 * np.arange(N)
-    if "trees" in state._fields:
-        node_sampler.stale(state.trees)
+    if not case.fields(EVALUATED_WITH):
+        raise Skip("evaluates all kernels: there are no importance weights")
+    (q,) = case.fields(EVALUATED_WITH)
+    for field in ("log_w", *case.fields(NODE_WEIGHTS)):  # uneven, or no wrong share would show
+        getattr(state, field)[:] = -0.3 * np.arange(N)
+    for field in case.fields(TREES):
+        node_sampler.stale(getattr(state, field))
     weight = np.zeros((n, N))
     for k in range(n):
-        protocol.select(learner.params, state, 41, learner.rng, learner._round)
-        chosen = learner._round.evaluate[: learner._round.n[0]]
-        weight[k, chosen] = 1.0 / state.q[chosen]
+        protocol.select(learner.params, state, 41, learner.rng, learner.selection)
+        chosen = learner.selection.evaluate[: learner.selection.n_evaluated[0]]
+        weight[k, chosen] = 1.0 / getattr(state, q)[chosen]
     error = np.abs(weight.mean(axis=0) - 1.0)
     assert np.all(error < 5.0 * weight.std(axis=0) / np.sqrt(n) + 1e-9), error
 
@@ -357,7 +402,7 @@ def check_importance_weights(case: Case) -> None:
 def check_extreme_losses(case: Case) -> None:
     """100,000 rounds of labels that jump between 0 and 1 at random stay finite."""
     rng = np.random.default_rng(5)
-    T = 5_000 if case.algorithm.exact else 100_000  # a growing support takes T^2 time
+    T = 100_000 if case.representation.bounded else 5_000  # a growing support takes T^2 time
     X = rng.uniform(-1.0, 1.0, size=(T, INPUTS)) / np.sqrt(INPUTS)
     y = rng.integers(0, 2, size=T).astype(float)
     if case.classifies:
@@ -387,7 +432,7 @@ def check_permutation(case: Case) -> None:
     """The order of the dictionary does not matter."""
     X, y = case.stream()
     order = np.array([3, 0, 5, 1, 4, 2])
-    if "drawn" in case.learner().state._fields:
+    if case.fields(MAY_LEARN):
         raise Skip("draws who learns: another order is another draw")
     reference = case.learner(**FULL)
     y_hat = reference.partial_fit(X, y).y_hat
@@ -395,8 +440,7 @@ def check_permutation(case: Case) -> None:
         raise Skip("draws single kernels: another order is another draw")
     shuffled = tuple(DICTIONARY[i] for i in order)
     model = None
-    representation = case.algorithm.exact or case.algorithm.represent
-    if not representation:  # the same features, in the other order
+    if case.representation.draws_features:  # the same features, in the other order
         fresh = case.learner(**FULL).state.model
         model = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
     other = case.learner(dictionary=shuffled, model=model, **FULL)
@@ -419,7 +463,8 @@ def check_permuted_graph(case: Case) -> None:
 
     def predictions(dictionary: tuple[Kernel, ...], model: Any, log_u: np.ndarray) -> np.ndarray:
         learner = case.learner(dictionary=dictionary, d=d, model=model, **settings)
-        learner.state.log_u[:] = log_u
+        for field in case.fields(NODE_WEIGHTS):
+            getattr(learner.state, field)[:] = log_u
         return learner.partial_fit(X, y).y_hat
 
     fresh = case.learner(dictionary=WIDE, d=d, **settings).state.model
@@ -437,7 +482,7 @@ def check_one_kernel(case: Case) -> None:
         return _is_a_perceptron(case, X, y)
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, **(FULL | {"M": 1}))
-    if case.algorithm.exact:
+    if not case.representation.draws_features:
         if tuple(case.algorithm.kernels(learner.params, one)) != one:
             raise Skip("its only kernel is its own")
         rbf = Case("rbf", {"eta": case.settings["eta"], "bandwidth": 2.0 * one[0].bandwidth})
@@ -461,7 +506,7 @@ def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, R=1e9, budget=len(y))
     K = one[0].gram(X, X)
-    if isinstance(learner.state.model, RandomFeatures):
+    if case.representation.draws_features:
         z = features_of(learner.state.model.omega[0].copy(), X)
         K = z @ z.T
     alpha, expected = np.zeros(len(y)), np.empty(len(y))
@@ -476,27 +521,28 @@ def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
 def check_draws(case: Case) -> None:
     """Which classifiers may learn is drawn with the probabilities that the state states."""
     learner = case.learner()
-    if not case.classifies or "drawn" not in learner.state._fields:
+    if not case.fields(MAY_LEARN):
         raise Skip("draws nobody")
     state, n, N = learner.state, 20_000, len(DICTIONARY)
+    drawn, p = (getattr(state, case.fields(kind)[0]) for kind in (MAY_LEARN, LEARNS_WITH))
     state.log_w[:] = -0.3 * np.arange(N)  # uneven, or a wrong share would not show
     counts = np.zeros(N)
     for _ in range(n):
-        protocol.select(learner.params, state, 41, learner.rng, learner._round)
-        if len(state.drawn) == 1:
-            counts[state.drawn[0]] += 1
+        protocol.select(learner.params, state, 41, learner.rng, learner.selection)
+        if len(drawn) == 1:
+            counts[drawn[0]] += 1
         else:
-            counts += state.drawn
-    error = np.abs(counts / n - state.p)
-    assert np.all(error < 5.0 * np.sqrt(state.p * (1.0 - state.p) / n) + 1e-12), error
+            counts += drawn
+    error = np.abs(counts / n - p)
+    assert np.all(error < 5.0 * np.sqrt(p * (1.0 - p) / n) + 1e-12), error
     q = np.exp(state.log_w) / np.exp(state.log_w).sum()
-    delta, floor = learner.params.delta, 1.0 / N if len(state.drawn) == 1 else 1.0
-    np.testing.assert_allclose(state.p, (1.0 - delta) * q + delta * floor, rtol=1e-12)
+    delta, floor = learner.params.delta, 1.0 / N if len(drawn) == 1 else 1.0
+    np.testing.assert_allclose(p, (1.0 - delta) * q + delta * floor, rtol=1e-12)
 
 
 def check_complete_graph(case: Case) -> None:
     """Where every node sees every kernel and every label, a learner is the passive one, Raker."""
-    if case.algorithm.exact or case.classifies:
+    if not case.representation.draws_features or case.classifies:
         raise Skip("there is no graph")
     X, y = case.stream()
     learner = case.learner(**FULL)
@@ -525,7 +571,7 @@ def play(
     learner: Learner,
     X: np.ndarray,
     y: np.ndarray,
-    spy: Callable[[protocol.Round], Callable[[], None]] | None = None,
+    spy: Callable[[protocol.Selection], Callable[[], None]] | None = None,
 ) -> np.ndarray:
     """The engine's loop in plain Python; ``spy(round)`` is called after every selection.
 
@@ -534,14 +580,14 @@ def play(
     y_hat = np.empty(len(y))
     for s in range(len(y)):
         learner.t += 1
-        rnd = learner._round
-        learner.take_sums_ahead(X[s : s + 1])
+        selection = learner.selection
+        learner.prepare_tile(X[s : s + 1])
         parameters, state, t = learner.params, learner.state, learner.t
-        protocol.select(parameters, state, t, learner.rng, rnd)
-        after = spy(rnd) if spy else None
-        protocol.evaluate(state.model, X[s], rnd)
-        y_hat[s], asked = protocol.predict(parameters, state, t, rnd)
-        protocol.update(parameters, state, t, y[s] if asked else np.nan, rnd)
+        protocol.select(parameters, state, t, learner.rng, selection)
+        after = spy(selection) if spy else None
+        protocol.evaluate(state.model, X[s], selection)
+        y_hat[s], asked = protocol.predict(parameters, state, t, selection)
+        protocol.update(parameters, state, t, y[s] if asked else np.nan, selection)
         if after:
             after()
     return y_hat

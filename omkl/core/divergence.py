@@ -194,7 +194,7 @@ def _pieces(one: str, other: str, low: float, n: int) -> np.ndarray:
 
 @inlined
 def computed_overlaps(source, i, others, n, out):
-    """out[m] = log overlap of kernel i and kernel others[m], for m < n; equal kernels have own."""
+    """out[m] = log overlap of kernel i and kernel others[m], for m < n, both (N,); if equal own."""
     family, length, pieces = source.family, source.length, source.pieces
     fi, li = family[i], length[i]
     for m in range(n):
@@ -339,7 +339,7 @@ def log_delta(overlap, own_i, own_j):
 
 @inlined
 def distance(overlap, own_i, own_j, span):
-    """One number with the order of ``ranks`` among all j of one i."""
+    """One number with the order of ``ranks`` among all j of one i; span (2,)."""
     x = LOG_2 + overlap - own_j
     size = own_j + (x if x > 0.0 else 0.0) + log_one_minus_exp(-abs(x)) - span[0]
     size = size if size > 0.0 else 0.0

@@ -35,8 +35,12 @@ import numpy as np
 
 from omkl.core.jit import compiled, dispatch, inlined, qualify_name, uncached
 from omkl.core.representations import random_features
-from omkl.core.representations.random_features import RandomFeatures, outputs, transform_ahead
-from omkl.core.seeding import draw_features
+from omkl.core.representations.random_features import (
+    RandomFeatures,
+    draw_features,
+    outputs,
+    transform_ahead,
+)
 from omkl.core.simd import LANES, fma, load, pack, store, total
 
 if TYPE_CHECKING:
@@ -479,10 +483,10 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return dictionary
 
 
-def _tile(model: RandomFeatures) -> random_features.Buffers | random_features.Tile:
+def _tile(model: RandomFeatures) -> random_features.Scratch | random_features.TileScratch:
     """Room for the features of some clients, of more where frequencies are many."""
     rows = random_features.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
-    return random_features.buffers(model, every_kernel=True, rows=rows)
+    return random_features.scratch(model, every_kernel=True, rows=rows)
 
 
 def register(

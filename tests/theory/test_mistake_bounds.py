@@ -48,11 +48,12 @@ def mistakes(ours, X, y, breakage=None):
         log_w = ours.state.log_w.copy()
         if breakage == "never learns":
             ours.state.model.alpha[:] = 0.0
-        y_hat = ours.learn_one(X[t], -y[t] if breakage == "learns the opposite" else y[t])
+        y_hat, _ = ours.predict_one(X[t])
+        ours.learn_one(-y[t] if breakage == "learns the opposite" else y[t])
         q = np.exp(log_w - log_w.max())
         q /= q.sum()
         said += y[t] * y_hat <= 0
-        z = y[t] * ours._round.f <= 0
+        z = y[t] * ours.selection.f <= 0
         stated += y[t] * y_hat <= 0 if by_outputs(ours) else q @ z >= 0.5
         if breakage == "weights grow with mistakes":
             ours.state.log_w[:] = 2 * log_w - ours.state.log_w

@@ -23,10 +23,12 @@ from omkl.core.representations.random_features import gradient_step
 
 
 @inlined
-def learn(params, state, i, m, y, step, rnd):
+def learn(params, state, i, m, y, step, selection):
     """theta_i moves by ``step``; then w_i, by the error before and the penalty after that move."""
-    error = rnd.f[i] - y
-    gradient_step(state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
+    error = selection.f[i] - y
+    gradient_step(
+        state.model, i, m, selection.scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
+    )
     state.log_w[i] -= step * (error * error + params.lam * state.model.norm2[i])
 
 

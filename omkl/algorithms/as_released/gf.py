@@ -35,7 +35,7 @@ from omkl.algorithms.gf import State, blank, choose_node, draw_graph, predict
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import inlined
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
 
 if TYPE_CHECKING:
@@ -73,23 +73,23 @@ def shift_graph(state):
         state.n_kernels[j] = n
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     eta_e = rate(params.eta_e, t)
     if t <= params.freeze:
         draw_graph(params, state, eta_e, rng)
         shift_graph(state)
-    choose_node(params, state, eta_e, rng, rnd)
+    choose_node(params, state, eta_e, rng, selection)
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     eta = rate(params.eta, t)
-    for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        learn(params, state, i, m, y, eta / max(state.q[i], params.floor_q), rnd)
+    for m in range(selection.n_evaluated[0]):
+        i = selection.evaluate[m]
+        learn(params, state, i, m, y, eta / max(state.q[i], params.floor_q), selection)
 
 
 EXPECTED_FAILURES = {
     "importance_weights": "q is of the draw as it should be, the draw is shifted by one"
 }
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(__name__, representation=RANDOM_FEATURES)

@@ -15,15 +15,15 @@ any split into blocks, and any number of threads, gives the same bits.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, inlined
+from omkl.core.jit import compiled, dispatch, inlined
 from omkl.core.kernel_sums import CAUCHY, CODES, add_distances, cauchy_values, parameter_of, sum_of
+from omkl.core.representations import Lookahead, Representation, evaluate_row
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -32,7 +32,7 @@ TILE = 64  # rounds whose far sums are computed together
 CHUNK = 256  # support rows whose distances are held at a time
 
 
-class Support(NamedTuple):
+class Expansion(NamedTuple):
     """The expansion of N kernels over the rows seen so far.
 
     x       (d, capacity) the rows, inputs first so that a pass over rows is contiguous
@@ -56,8 +56,8 @@ class Support(NamedTuple):
         return len(self.alpha)
 
 
-class Sums(NamedTuple):
-    """Room for one tile of rounds.
+class Scratch(NamedTuple):
+    """What the rounds of a tile write to.
 
     far    (TILE, N) sums over the support of finished tiles
     rows   (threads, 4, CHUNK) squared and absolute distances, inner products; of one Cauchy
@@ -72,8 +72,8 @@ class Sums(NamedTuple):
     next: np.ndarray
 
 
-def support(kernels: Sequence[Kernel], d: int, capacity: int) -> Support:
-    """An empty expansion with room for ``capacity`` rows; ValueError for a family it lacks."""
+def empty_expansion(kernels: Sequence[Kernel], d: int, capacity: int) -> Expansion:
+    """No rows yet, but arrays for ``capacity``; ValueError for a family that it lacks."""
     for kernel in kernels:
         if kernel.family not in CODES:
             raise ValueError(
@@ -85,7 +85,7 @@ def support(kernels: Sequence[Kernel], d: int, capacity: int) -> Support:
     needs = np.zeros(len(CODES), dtype=np.bool_)
     needs[family] = True
     capacity = max(capacity, TILE)
-    return Support(
+    return Expansion(
         x=np.zeros((d, capacity)),
         alpha=np.zeros((len(kernels), capacity)),
         n=np.zeros(1, dtype=np.int64),
@@ -96,28 +96,8 @@ def support(kernels: Sequence[Kernel], d: int, capacity: int) -> Support:
     )
 
 
-def sums(model: Support, n_threads: int) -> Sums:
-    """Empty room for the sums of a model's rounds."""
-    return Sums(
-        far=np.zeros((TILE, len(model.alpha))),
-        rows=np.zeros((n_threads, len(CODES), CHUNK)),
-        upto=np.zeros(1, dtype=np.int64),
-        next=np.zeros(1, dtype=np.int64),
-    )
-
-
-def on_budget(model: Support, most: int) -> Support:
-    """An empty expansion that will hold ``most`` rows, with room for them and the current one.
-
-    Its coefficients change after they were written, so no sums are taken ahead.
-    """
-    d, N = len(model.x), len(model.alpha)
-    x, alpha = np.zeros((d, most + 1)), np.zeros((N, most + 1))
-    return model._replace(x=x, alpha=alpha, budget=np.array([most], dtype=np.int64))
-
-
-def with_room(model: Support, n_rows: int) -> Support:
-    """The same expansion with room for ``n_rows`` rows; grows by doubling, but for a budget."""
+def with_capacity(model: Expansion, n_rows: int) -> Expansion:
+    """The same expansion in arrays for ``n_rows`` rows; they double, but for a budget."""
     capacity = model.x.shape[1]
     if n_rows <= capacity or model.budget[0]:
         return model
@@ -136,7 +116,7 @@ def _distances(model, x, start, n, row):
 
 @inlined
 def _add_sums(model, x, start, n, row, f):
-    """f (N,) += the sums over support rows start .. start + n, whose distances are in row."""
+    """f (N,) += the sums over n support rows from start on, their distances in row (4, CHUNK)."""
     for i in range(f.shape[0]):
         family, parameter = model.family[i], model.parameter[i]
         if family == CAUCHY:
@@ -162,25 +142,25 @@ def far_sums(model, upto, X, first, last, far, row):
 
 
 @inlined
-def outputs(model, x, buffers, f):
-    """f_i(x) (N,), of which the sums over finished tiles are in the buffers; x takes its place."""
+def outputs(model, x, scratch, f):
+    """f (N,) at x (d,), of which the sums over finished tiles are known; x takes its place."""
     n = model.n[0]
-    upto = buffers.upto[0]
+    upto = scratch.upto[0]
     for k in range(x.shape[0]):
         model.x[k, n] = x[k]
-    row = buffers.rows[0]
+    row = scratch.rows[0]
     for i in range(f.shape[0]):
-        f[i] = buffers.far[buffers.next[0], i]
+        f[i] = scratch.far[scratch.next[0], i]
     for start in range(upto, n, CHUNK):
         some = min(CHUNK, n - start)
         _distances(model, x, start, some, row)
         _add_sums(model, x, start, some, row, f)
-    buffers.next[0] += 1
+    scratch.next[0] += 1
 
 
 @inlined
 def append(model):
-    """The row of this round joins the support; its coefficients alpha[:, n] are written.
+    """The row x[:, n] of this round joins the n rows; its coefficients alpha[:, n] are written.
 
     On a full budget it takes the place of the oldest.
     """
@@ -196,33 +176,83 @@ def append(model):
             model.alpha[i, s] = model.alpha[i, s + 1]
 
 
-def ahead(model: Support, buffers: Sums, X: np.ndarray, pool: ThreadPoolExecutor | None) -> None:
+def _evaluate(scratch, model, X, row, selection):
+    outputs(model, X[row], scratch, selection.f)
+
+
+dispatch(evaluate_row, Scratch, _evaluate)
+
+
+def prepare_tile(
+    model: Expansion, scratch: Scratch, X: np.ndarray, pool: ThreadPoolExecutor | None
+) -> Expansion:
     """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
+    model = with_capacity(model, int(model.n[0]) + len(X))
     held = 0 if model.budget[0] else int(model.n[0])
     upto = held - held % TILE
-    buffers.upto[0], buffers.next[0] = upto, 0
-    n_parts = min(len(buffers.rows), len(X)) if pool and upto else 1
+    scratch.upto[0], scratch.next[0] = upto, 0
+    n_parts = min(len(scratch.rows), len(X)) if pool and upto else 1
     edges = np.linspace(0, len(X), n_parts + 1).astype(int)
     tasks = [
-        (model, upto, X, edges[k], edges[k + 1], buffers.far, buffers.rows[k])
+        (model, upto, X, edges[k], edges[k + 1], scratch.far, scratch.rows[k])
         for k in range(n_parts)
     ]
     if pool and n_parts > 1:
         list(pool.map(lambda task: far_sums(*task), tasks))
     else:
         far_sums(*tasks[0])
+    return model
 
 
-def rows_of_tile(model: Support) -> int:
+def tile_rows(model: Expansion) -> int:
     """How many rows fit into the current tile."""
     return TILE if model.budget[0] else TILE - int(model.n[0]) % TILE
 
 
-@contextlib.contextmanager
-def threads(n: int) -> Iterator[ThreadPoolExecutor | None]:
-    """A pool of n threads, or none for one."""
-    if n == 1:
-        yield None
-        return
-    with ThreadPoolExecutor(n) as pool:
-        yield pool
+def _growing(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
+    return empty_expansion(kernels, d, TILE)
+
+
+def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
+    """Arrays for ``params.budget`` rows and the current one.
+
+    Coefficients change after they were written, so no sums are taken ahead.
+    """
+    most = params.budget
+    return empty_expansion(kernels, d, TILE)._replace(
+        x=np.zeros((d, most + 1)),
+        alpha=np.zeros((len(kernels), most + 1)),
+        budget=np.array([most], dtype=np.int64),
+    )
+
+
+def _scratch(model: Expansion, threads: int, every_kernel: bool, precision: str) -> Scratch:
+    return Scratch(
+        far=np.zeros((TILE, model.n_kernels)),
+        rows=np.zeros((threads, len(CODES), CHUNK)),
+        upto=np.zeros(1, dtype=np.int64),
+        next=np.zeros(1, dtype=np.int64),
+    )
+
+
+def _support_size(model: Expansion) -> np.ndarray:
+    return np.full(model.n_kernels, model.n[0])
+
+
+def _kept_rows(model: Expansion) -> int:
+    return int(model.n[0])
+
+
+GROWING = Representation(
+    name="growing expansion",
+    fresh=_growing,
+    scratch=_scratch,
+    lookahead=Lookahead(tile_rows, prepare_tile),
+    written=("x",),
+    draws_features=False,
+    bounded=False,
+    supports_float32=False,
+    support_size=_support_size,
+    kept_rows=_kept_rows,
+)
+SLIDING = GROWING._replace(name="expansion over the last rows", fresh=_sliding, bounded=True)
