@@ -32,9 +32,9 @@ import numpy as np
 
 from omkl.conf import configuration
 from omkl.experiment import federation as federated_job
-from omkl.experiment.threads import default_threads
 from omkl.reproduction import searches
 from omkl.reproduction.tables import published_numbers
+from omkl.threads import default_threads
 
 ETAS = ("1/sqrt(T)", "2/sqrt(T)", "0.2")
 ETAS_W = ("1/sqrt(T)", "0.1", "0.5", "1.0")

@@ -32,9 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    from omkl.experiment.threads import cores
+    from omkl.threads import usable_cores
 
-    return min(cores(), MOST_WORKERS)
+    return min(usable_cores(), MOST_WORKERS)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -62,6 +62,7 @@ def test_what_reads_and_draws_runs_knows_no_learner(room):
     members = {name for name in MODULES if name.startswith(room)}
     assert len(members) > 3
     learners = ("omkl.algorithms", "omkl.federated", "omkl.core.learner", "omkl.core.protocol")
+    learners += ("omkl.experiment",)
     assert [name for name in reached(members, lazy=True) if name.startswith(learners)] == []
 
 

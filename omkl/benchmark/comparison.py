@@ -39,11 +39,11 @@ from omkl.experiment import settings
 from omkl.experiment.classification import mistaken
 from omkl.experiment.comparators import ONLINE_LEARNER
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.experiment.threads import default_threads, one_thread_each
 from omkl.report import console, style
 from omkl.report.text import csv_text, markdown_table
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
+from omkl.threads import default_threads, one_thread_each
 
 BEST = f"{ONLINE_LEARNER}, chosen in hindsight"
 CONSTANT = "most frequent class in hindsight"

@@ -20,7 +20,7 @@ from omkl.commands.command_line import (
 )
 from omkl.commands.sweep import Sweep
 from omkl.conf import conf_folder
-from omkl.experiment.threads import one_thread_each, share_the_machine
+from omkl.threads import default_to_one_thread, one_thread_each
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -148,7 +148,7 @@ def job(cfg: DictConfig) -> None:
     # A launcher may run jobs in other processes, whose bars would write over each other.
     elsewhere = Sweep.folder is None
     if elsewhere:
-        share_the_machine()
+        default_to_one_thread()
         Sweep.recall(Path(hydra_config.sweep.dir))
         if config["fail_fast"] and Sweep.has_failed(Path(hydra_config.sweep.dir)):
             return

@@ -22,7 +22,7 @@ from omkl.core.weights import normalised
 from omkl.datasets import DataError
 from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.experiment.regret import load_or_compute
-from omkl.experiment.threads import default_threads, one_thread_each, thread_pool
+from omkl.threads import default_threads, one_thread_each, thread_pool
 
 if TYPE_CHECKING:
     from omkl.experiment.job import Job, Progress

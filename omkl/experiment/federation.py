@@ -50,12 +50,12 @@ from omkl.core.schedule import Schedule
 from omkl.core.seeding import draw_features
 from omkl.core.weights import normalised
 from omkl.experiment.metrics import Recorder, label_cost, mean_and_deviation
-from omkl.experiment.threads import one_thread_each
 from omkl.federated import hindsight, protocol
 from omkl.federated.protocol import BYTES, FederatedAlgorithm
 from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
 from omkl.theory.federated import theorem_1, theorem_2
+from omkl.threads import one_thread_each
 
 Progress = Callable[[str, int, int | None, float | None], None]
 Make = Callable[[], dict[str, np.ndarray]]

@@ -17,7 +17,7 @@ from omkl.experiment.federation import FederatedJob
 from omkl.experiment.job import Job, Progress
 from omkl.experiment.metrics import Recorder, label_cost, mean_and_deviation
 from omkl.experiment.regret import against_comparators
-from omkl.experiment.threads import default_threads, thread_pool
+from omkl.threads import default_threads, thread_pool
 
 
 def compute(

@@ -15,10 +15,10 @@ from omkl.experiment import comparators
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.job import Job, Progress
 from omkl.experiment.metrics import Recorder, mean_and_deviation
-from omkl.experiment.threads import default_threads, one_thread_each, thread_pool
 from omkl.runs import folder as run_folder
 from omkl.runs.provenance import sources_digest, without_prose
 from omkl.runs.writing import npz_bytes
+from omkl.threads import default_threads, one_thread_each, thread_pool
 
 
 def against_comparators(

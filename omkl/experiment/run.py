@@ -18,7 +18,6 @@ from omkl.experiment.federation import compute as compute_federated
 from omkl.experiment.job import Job, Progress, prepare
 from omkl.experiment.regression import expansive_steps
 from omkl.experiment.regret import load_or_compute
-from omkl.experiment.threads import default_threads, thread_pool
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
 from omkl.runs.provenance import commit, key_of, machine, numbers_stamp, versions
@@ -32,6 +31,7 @@ from omkl.runs.writing import (
     without_places,
     writable,
 )
+from omkl.threads import default_threads, thread_pool
 from omkl.tracking import database, view
 
 

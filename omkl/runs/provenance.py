@@ -12,8 +12,8 @@ from typing import Any
 
 import omkl
 from omkl.core import jit
-from omkl.experiment.threads import cores
 from omkl.runs import folder as run_folder
+from omkl.threads import usable_cores
 
 # Keys of a data set that describe it and cannot change a number.
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
@@ -36,7 +36,6 @@ CHANGE_NO_NUMBER = {
     "checks/": "the conformance suite",
     "commands/": "compose configurations, which have keys",
     "conf.py": "finds YAML files, whose contents have keys",
-    "experiment/threads.py": "how many threads, and no number depends on that",
     "federated/__init__.py": "a registry",
     "federated/flower/": "deploys a federation; its results are no run folders",
     "federated/parties.py": "as flower",
@@ -44,6 +43,7 @@ CHANGE_NO_NUMBER = {
     "report/": "tables and figures of finished runs",
     "runs/folder.py": "reads and writes what was computed",
     "startup.py": "the order of imports",
+    "threads.py": "how many threads, and no number depends on that",
     "tracking/": "copies finished runs",
 }
 
@@ -77,7 +77,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def machine() -> dict[str, Any]:
-    return {"processor": _processor(), "cores": cores(), "system": platform.system()}
+    return {"processor": _processor(), "cores": usable_cores(), "system": platform.system()}
 
 
 def _processor() -> str:

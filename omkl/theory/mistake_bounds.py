@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.core.kernels import Kernel
-from omkl.experiment.threads import one_thread_each
+from omkl.threads import one_thread_each
 
 Array = np.ndarray
 THEOREMS = {
