@@ -195,4 +195,12 @@ EXPECTED_FAILURES = {
     "importance_weights": "p follows the drawn graph, so the paper's q is exact for J = 1 alone",
 }
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    theorem="theorem 2",
+)

@@ -59,4 +59,5 @@ algorithm = register(
     exact=True,
     task="classification",
     represent=represent,
+    theorem="theorem 8",
 )

@@ -81,4 +81,6 @@ algorithm = register(
     exact=True,
     task="classification",
     represent=represent,
+    theorem="theorem 2",
+    independent=True,
 )

@@ -81,4 +81,6 @@ algorithm = register(
     exact=True,
     task="classification",
     represent=represent,
+    theorem="theorem 5",
+    independent=True,
 )

@@ -52,4 +52,6 @@ algorithm = register(
     exact=True,
     task="classification",
     represent=represent,
+    theorem="theorem 3",
+    independent=True,
 )

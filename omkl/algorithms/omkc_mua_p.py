@@ -84,4 +84,5 @@ algorithm = register(
     task="classification",
     represent=represent,
     deterministic=False,
+    theorem="theorem 7",
 )

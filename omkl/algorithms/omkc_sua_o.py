@@ -99,4 +99,5 @@ algorithm = register(
     task="classification",
     represent=represent,
     deterministic=False,
+    theorem="theorem 10",
 )

@@ -88,4 +88,5 @@ algorithm = register(
     task="classification",
     represent=represent,
     deterministic=False,
+    theorem="theorem 6",
 )

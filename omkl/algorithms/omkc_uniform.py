@@ -42,4 +42,5 @@ algorithm = register(
     exact=True,
     task="classification",
     represent=represent,
+    independent=True,
 )

@@ -78,4 +78,5 @@ algorithm = register(
     predict=predict,
     update=update,
     every_kernel=True,
+    theorem="Shen et al. 2019",
 )

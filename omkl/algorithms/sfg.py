@@ -216,5 +216,12 @@ def update(params, state, t, y, rnd):
 
 
 algorithm = register(
-    __name__, Params, init, select=select, predict=predict, update=update, rows_before=rows_before
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    rows_before=rows_before,
+    theorem="theorem 5",
 )

@@ -66,4 +66,12 @@ def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
     return edges_of(similarity_graph(overlaps(dictionary, d), M))
 
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    theorem="arXiv v1, theorem 3",
+)

@@ -69,4 +69,12 @@ def select(params, state, t, rng, rnd):
     shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    theorem="arXiv v1, theorem 4",
+)

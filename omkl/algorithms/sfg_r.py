@@ -179,5 +179,12 @@ def select(params, state, t, rng, rnd):
 
 
 algorithm = register(
-    __name__, Params, init, select=select, predict=predict, update=update, rows_before=rows_before
+    __name__,
+    Params,
+    init,
+    select=select,
+    predict=predict,
+    update=update,
+    rows_before=rows_before,
+    theorem="theorem 6",
 )

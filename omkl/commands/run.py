@@ -132,7 +132,7 @@ def job(cfg: DictConfig) -> None:
 
     hydra_config = HydraConfig.get()
     config = configuration(cfg, hydra_config.overrides.task)
-    from omkl.experiment import run as runner
+    from omkl.commands import viewers
     from omkl.experiment import settings
     from omkl.report import console
 
@@ -141,7 +141,7 @@ def job(cfg: DictConfig) -> None:
     if hydra_config.mode != RunMode.MULTIRUN:
         label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
         with console.Bar(label, config["seeds"], not prompted, classify) as progress:
-            outcome = runner.run(config, progress)
+            outcome = viewers.run_and_show(config, progress)
         console.print_outcome(outcome, Path(config["outputs"]))
         _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
         return

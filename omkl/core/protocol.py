@@ -192,6 +192,9 @@ class Algorithm(NamedTuple):
     deterministic   whether another seed gives the same numbers on the same rows
     rows_before   params -> how many rows it wants to see, without labels, before the first
                round; ``init`` then has a fourth argument, those rows (n, d) or None for 0
+    theorem    what its paper calls the theorem about it, as ``omkl.theory`` knows it
+    independent   whether its classifiers learn from their own mistakes alone: single kernel
+               Perceptrons
     """
 
     name: str
@@ -208,6 +211,8 @@ class Algorithm(NamedTuple):
     represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None
     deterministic: bool = False
     rows_before: Callable[[Any], int] | None = None
+    theorem: str | None = None
+    independent: bool = False
 
 
 def register(
@@ -225,6 +230,8 @@ def register(
     represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None,
     deterministic: bool | None = None,
     rows_before: Callable[[Any], int] | None = None,
+    theorem: str | None = None,
+    independent: bool = False,
 ) -> Algorithm:
     """Make a module's three steps the ones that the engine takes for its Params."""
     for step, function in ((_STEPS[0], select), (_STEPS[1], predict), (_STEPS[2], update)):
@@ -234,6 +241,7 @@ def register(
     return Algorithm(
         name, Params, init, select, predict, update, kernels, exact, every_kernel, module,
         task, represent, exact if deterministic is None else deterministic, rows_before,
+        theorem, independent,
     )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,12 @@ import numpy as np
 from omkl.core import kernels
 from omkl.core.seeding import draw_features
 from omkl.experiment import comparators
-from omkl.experiment.federation import FederatedJob
 from omkl.experiment.job import Job, Progress
 from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.runs import folder as run_folder
 from omkl.runs.provenance import sources_digest, without_prose
 from omkl.runs.writing import npz_bytes
-from omkl.threads import default_threads, one_thread_each, thread_pool
+from omkl.threads import one_thread_each, thread_pool
 
 
 def against_comparators(
@@ -28,7 +26,7 @@ def against_comparators(
     progress: Progress | None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Cumulative squared error above each comparator's, (R, P) on the recorded rounds."""
-    settings, stream, T = job.config["regret"], job.stream, int(rounds[-1])
+    settings, stream, T = job.settings.regret, job.stream, int(rounds[-1])
     entries: dict[str, dict[str, Any]] = {}
     curves: dict[str, np.ndarray] = {}
 
@@ -38,27 +36,28 @@ def against_comparators(
         mean, deviation = mean_and_deviation(regret[:, -1])
         entries[name] = {"label": label, "mean": mean, "std": deviation, **more}
 
-    if job.label is not None:
+    if not stream.labelled:
         unknown = "labels come from outside, and most are not known"
         names = {"ridge_features": comparators.RIDGE_FEATURES}
         names["kernel_ridge"] = comparators.KERNEL_RIDGE
-        wanted = [name for name in names if settings[name]]
+        wanted = [name for name in names if getattr(settings, name)]
         return {name: {"label": names[name], "skipped": unknown} for name in wanted}, {}
 
-    truth = stream.truth(job.config["block"])
+    block = job.settings.block
+    truth = stream.truth(block)
     if truth is not None:
         recorder = Recorder(1)
-        for noise_free, (_, y) in zip(truth, stream.blocks(job.config["block"]), strict=True):
+        for noise_free, (_, y) in zip(truth, stream.blocks(block), strict=True):
             recorder.add(np.square(noise_free - y)[None, :])
         keep("truth", comparators.TRUTH, recorder.curve()[1])
 
-    if settings["ridge_features"]:
+    if settings.ridge_features:
         label = comparators.RIDGE_FEATURES
-        N, D = len(job.dictionary), job.config["D"]
+        N, D = len(job.dictionary), job.D
         megabytes = N * (2 * D) ** 2 * 8 // 2**20
         reason = None
-        if T > settings["max_rounds"]:
-            reason = f"{T} rounds are more than regret.max_rounds={settings['max_rounds']}"
+        if T > settings.max_rounds:
+            reason = f"{T} rounds are more than regret.max_rounds={settings.max_rounds}"
         elif megabytes > 4096:
             reason = f"the normal equations of {N} kernels with D={D} take {megabytes} MiB"
         if reason:
@@ -70,9 +69,9 @@ def against_comparators(
             best = [_kernel_name(job.dictionary[i]) for i in found["best"]]
             keep("ridge_features", label, found["sums"], kernels=best)
 
-    if settings["kernel_ridge"]:
+    if settings.kernel_ridge:
         label = comparators.KERNEL_RIDGE
-        most = settings["kernel_ridge_rounds"]
+        most = settings.kernel_ridge_rounds
         if most < T:
             reason = f"{T} rounds are more than regret.kernel_ridge_rounds={most}"
             entries["kernel_ridge"] = {"label": label, "skipped": reason}
@@ -92,8 +91,7 @@ def against_comparators(
 def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
     """Cumulative squared errors (R, P) of each seed's comparator, and the kernels chosen (R,)."""
     stream, size = job.stream, 1024
-    n_threads = job.config["threads"] or default_threads()
-    d, D = stream.n_inputs, job.config["D"]
+    d, D, lam = stream.n_inputs, job.D, job.settings.regret.lam
 
     def omega_of(seed: int) -> np.ndarray:
         return draw_features(job.dictionary, d, D, seed).omega
@@ -102,14 +100,14 @@ def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray
 
         def fit() -> dict[str, np.ndarray]:
             index, theta = comparators.ridge_features(
-                omega_of(seed), lambda: stream.blocks(size), job.config["regret"]["lam"]
+                omega_of(seed), lambda: stream.blocks(size), lam
             )
             return {"best": np.array(index), "theta": theta}
 
         return load_or_compute(job, f"ridge_features-{seed}", fit)
 
     thetas, best = [], []
-    with one_thread_each(), thread_pool(n_threads) as pool:
+    with one_thread_each(), thread_pool(job.settings.n_threads) as pool:
         for found in pool.map(find, job.seeds):
             thetas.append(found["theta"])
             best.append(int(found["best"]))
@@ -135,10 +133,8 @@ def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
     blocks = list(job.stream.blocks(1024))
     X = np.concatenate([b[0] for b in blocks])
     y = np.concatenate([b[1] for b in blocks])
-    n_threads = job.config["threads"] or default_threads()
-    best, errors = comparators.kernel_ridge(
-        job.dictionary, X, y, job.config["regret"]["lam"], n_threads
-    )
+    lam, n_threads = job.settings.regret.lam, job.settings.n_threads
+    best, errors = comparators.kernel_ridge(job.dictionary, X, y, lam, n_threads)
     return {"best": np.array(best), "errors": errors}
 
 
@@ -147,10 +143,10 @@ def _kernel_name(kernel: kernels.Kernel) -> str:
 
 
 def load_or_compute(
-    job: Job | FederatedJob, what: str, make: Callable[[], dict[str, np.ndarray]]
+    job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """A comparator is the same for every algorithm of a sweep: compute it once."""
-    path = Path(job.config["outputs"]) / "comparators" / f"{_comparator_key(job, what)}.npz"
+    path = job.settings.outputs / "comparators" / f"{_comparator_key(job, what)}.npz"
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
@@ -163,16 +159,16 @@ def load_or_compute(
     return made
 
 
-def _comparator_key(job: Job | FederatedJob, what: str) -> str:
+def _comparator_key(job: Job, what: str) -> str:
     """Names all that a comparator depends on: data, their preparation, dictionary, D and lam."""
-    config = job.config
+    settings = job.settings
     identity = {
         "stream": without_prose(job.stream.provenance),
-        "settings": config["stream"],
-        "shuffle": config["seed"] if config["stream"]["order"] == "shuffled" else None,
+        "settings": settings.stream.options,
+        "shuffle": settings.seed if settings.stream.order == "shuffled" else None,
         "kernels": job.dictionary,
-        "D": config["D"],
-        "lam": config["regret"]["lam"],
+        "D": job.D,
+        "lam": settings.regret.lam,
         "sources": sources_digest(),
         "what": what,
     }
@@ -188,10 +184,10 @@ def _remembered(
     job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """As ``load_or_compute``, for the other jobs of this process."""
-    name = f"{Path(job.config['outputs']).absolute()} {_comparator_key(job, what)}"
+    name = f"{job.settings.outputs.absolute()} {_comparator_key(job, what)}"
     if name not in _memory:
         _memory[name] = make()
-        while sum(a.nbytes for held in _memory.values() for a in held.values()) > _MEMORY_BYTES:
+        while sum(a.nbytes for kept in _memory.values() for a in kept.values()) > _MEMORY_BYTES:
             if len(_memory) == 1:
                 return _memory.pop(name)
             _memory.pop(next(iter(_memory)))

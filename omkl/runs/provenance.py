@@ -8,7 +8,7 @@ import platform
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import omkl
 from omkl.core import jit
@@ -22,6 +22,23 @@ PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_ha
 def key_of(config: Mapping[str, Any]) -> str:
     """Eight hex digits naming the settings that can change a number."""
     return run_folder.key_of({**config, "dataset": without_prose(config["dataset"])})
+
+
+class Identity(NamedTuple):
+    """What result.json calls a run: its key, names as typed, and the algorithm's parameters."""
+
+    key: str
+    algorithm: str
+    dataset: str
+    kernels: str
+    params: dict[str, Any]
+
+
+def identity_of(config: Mapping[str, Any]) -> Identity:
+    params = dict(config["algorithm"])
+    algorithm = params.pop("name")
+    kernels = config["kernels"].get("name", "own")
+    return Identity(key_of(config), algorithm, config["dataset"]["name"], kernels, params)
 
 
 def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
