@@ -171,51 +171,61 @@ def _bound(
         progress("mistake bound", 0, None, None)
     theorem = mistake_bounds.THEOREMS[str(job.algorithm.theorem)]
     at = np.unique([max(1, T // k) for k in (8, 4, 2, 1)])
-    params, N = job.params, len(job.dictionary)
-
-    def rows() -> tuple[np.ndarray, np.ndarray]:
-        X, y = zip(*job.stream.blocks(1024), strict=True)
-        return np.concatenate(X), np.concatenate(y)
 
     def solve() -> dict[str, np.ndarray]:
-        X, y = rows()
+        X, y = _rows(job)
         with one_thread_each():
-            found = [theorem.minimum(params, job.dictionary, X[:n], y[:n]) for n in at]
-        return {
-            "lower": np.array([m.lower for m in found]),
-            "upper": np.array([m.upper for m in found]),
-        }
+            found = [theorem.minimum(job.params, job.dictionary, X[:n], y[:n]) for n in at]
+        return {end: np.array([getattr(m, end) for m in found]) for end in ("lower", "upper")}
 
-    minima = load_or_compute(job, theorem.quantity(params), solve)
+    minima = load_or_compute(job, theorem.quantity(job.params), solve)
     values = [
-        theorem.value(params, N, int(n), float(m)) for n, m in zip(at, minima["lower"], strict=True)
+        theorem.value(job.params, len(job.dictionary), int(n), float(m))
+        for n, m in zip(at, minima["lower"], strict=True)
     ]
     least = float(minima["lower"][-1])
-    batch = None
-    if theorem.of_batch:
-
-        def solve_batch() -> dict[str, np.ndarray]:
-            with one_thread_each():
-                return mistake_bounds.batch_error(job.dictionary, *rows(), params.R)._asdict()
-
-        batch = float(load_or_compute(job, f"batch_error-{params.R}", solve_batch)["lower"])
-    further = []
-    for more in theorem.further(params, N, T, least, batch):
-        entry = {"name": more.name, "of": more.of, "value": _stated(more.value)}
-        if more.of == "updates":
-            entry["measured"] = updates
-        if more.name == "corollary 4" and fewest is not None:
-            betas = [mistake_bounds.corollary4_beta(float(m), N) for m in fewest]
-            entry["beta"] = float(np.mean(betas))
-        further.append(entry)
-    found = {
+    entry = {
         "theorem": job.algorithm.theorem,
         "value": _stated(values[-1]),
         "minimum": [least, float(minima["upper"][-1])],
         "unproved": theorem.unproved,
-        "further": further,
+        "further": _further(job, theorem, T, least, fewest, updates),
     }
-    return found, {"bound_t": at, "bound": np.array(values)}
+    return entry, {"bound_t": at, "bound": np.array(values)}
+
+
+def _further(
+    job: Classification,
+    theorem: mistake_bounds.Theorem,
+    T: int,
+    least: float,
+    fewest: np.ndarray | None,
+    updates: float,
+) -> list[dict[str, Any]]:
+    """What the paper says besides, as for ``_bound``; ``least`` is the theorem's minimum."""
+    params, N, batch = job.params, len(job.dictionary), None
+    if theorem.of_batch:
+
+        def solve() -> dict[str, np.ndarray]:
+            with one_thread_each():
+                return mistake_bounds.batch_error(job.dictionary, *_rows(job), params.R)._asdict()
+
+        batch = float(load_or_compute(job, f"batch_error-{params.R}", solve)["lower"])
+    entries: list[dict[str, Any]] = []
+    for more in theorem.further(params, N, T, least, batch):
+        entries.append({"name": more.name, "of": more.of, "value": _stated(more.value)})
+        if more.of == "updates":
+            entries[-1]["measured"] = updates
+        if more.name == "corollary 4" and fewest is not None:
+            betas = [mistake_bounds.corollary4_beta(float(m), N) for m in fewest]
+            entries[-1]["beta"] = float(np.mean(betas))
+    return entries
+
+
+def _rows(job: Classification) -> tuple[np.ndarray, np.ndarray]:
+    """All rows of the first seed's order."""
+    X, y = zip(*job.stream.blocks(1024), strict=True)
+    return np.concatenate(X), np.concatenate(y)
 
 
 def _no_bound(job: Classification, T: int) -> str | None:
@@ -284,7 +294,7 @@ def _one_seed(
         updates=np.sum([x.state.updates for x in learners], axis=0),
         support=np.sum([_support(x) for x in learners], axis=0),
         used=learners[0].used,
-        rows=sum(map(_rows, learners)),
+        rows=sum(map(_rows_kept, learners)),
         seconds=seconds,
         largest_norm=largest_norm,
         n_classes_met=len(met),
@@ -317,7 +327,7 @@ def _support(learner: Learner) -> np.ndarray:
     return model.size
 
 
-def _rows(learner: Learner) -> int:
+def _rows_kept(learner: Learner) -> int:
     """Rows that are kept."""
     model = learner.state.model
     if isinstance(model, Perceptrons):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,56 +36,63 @@ def against_comparators(
         mean, deviation = mean_and_deviation(regret[:, -1])
         entries[name] = {"label": label, "mean": mean, "std": deviation, **more}
 
-    if not stream.labelled:
-        unknown = "labels come from outside, and most are not known"
-        names = {"ridge_features": comparators.RIDGE_FEATURES}
-        names["kernel_ridge"] = comparators.KERNEL_RIDGE
-        wanted = [name for name in names if getattr(settings, name)]
-        return {name: {"label": names[name], "skipped": unknown} for name in wanted}, {}
-
     block = job.settings.block
-    truth = stream.truth(block)
+    truth = stream.truth(block) if stream.labelled else None
     if truth is not None:
         recorder = Recorder(1)
         for noise_free, (_, y) in zip(truth, stream.blocks(block), strict=True):
             recorder.add(np.square(noise_free - y)[None, :])
         keep("truth", comparators.TRUTH, recorder.curve()[1])
-
-    if settings.ridge_features:
-        label = comparators.RIDGE_FEATURES
-        N, D = len(job.dictionary), job.D
-        megabytes = N * (2 * D) ** 2 * 8 // 2**20
-        reason = None
-        if T > settings.max_rounds:
-            reason = f"{T} rounds are more than regret.max_rounds={settings.max_rounds}"
-        elif megabytes > 4096:
-            reason = f"the normal equations of {N} kernels with D={D} take {megabytes} MiB"
-        if reason:
-            entries["ridge_features"] = {"label": label, "skipped": reason}
+    for name, (label, least_of) in IN_HINDSIGHT.items():
+        if not getattr(settings, name):
+            continue
+        if reason := _why_not(job, name, T):
+            entries[name] = {"label": label, "skipped": reason}
         else:
-            found = _remembered(
-                job, f"ridge_features {job.seeds}", lambda: _ridge_features(job, progress)
-            )
-            best = [_kernel_name(job.dictionary[i]) for i in found["best"]]
-            keep("ridge_features", label, found["sums"], kernels=best)
-
-    if settings.kernel_ridge:
-        label = comparators.KERNEL_RIDGE
-        most = settings.kernel_ridge_rounds
-        if most < T:
-            reason = f"{T} rounds are more than regret.kernel_ridge_rounds={most}"
-            entries["kernel_ridge"] = {"label": label, "skipped": reason}
-        else:
-            cached = _remembered(
-                job,
-                "kernel_ridge",
-                lambda: load_or_compute(job, "kernel_ridge", lambda: _kernel_ridge(job, progress)),
-            )
-            recorder = Recorder(1)
-            recorder.add(cached["errors"][None, :])
-            name = _kernel_name(job.dictionary[int(cached["best"])])
-            keep("kernel_ridge", label, recorder.curve()[1], kernels=[name])
+            comparator, best = least_of(job, progress)
+            keep(name, label, comparator, kernels=[_kernel_name(job.dictionary[i]) for i in best])
     return entries, curves
+
+
+def _why_not(job: Job, name: str, T: int) -> str | None:
+    """Why a comparator is left out, if it is."""
+    if not job.stream.labelled:
+        return "labels come from outside, and most are not known"
+    most = "max_rounds" if name == "ridge_features" else "kernel_ridge_rounds"
+    limit = getattr(job.settings.regret, most)
+    if limit < T:
+        return f"{T} rounds are more than regret.{most}={limit}"
+    N, D = len(job.dictionary), job.D
+    megabytes = N * (2 * D) ** 2 * 8 // 2**20
+    if name == "ridge_features" and megabytes > 4096:
+        return f"the normal equations of {N} kernels with D={D} take {megabytes} MiB"
+    return None
+
+
+def _least_of_ridge_features(
+    job: Job, progress: Progress | None
+) -> tuple[np.ndarray, Sequence[int]]:
+    """Cumulative squared errors (R, P) of each seed's comparator, and the kernels chosen."""
+    found = _remembered(job, f"ridge_features {job.seeds}", lambda: _ridge_features(job, progress))
+    return found["sums"], found["best"].tolist()
+
+
+def _least_of_kernel_ridge(job: Job, progress: Progress | None) -> tuple[np.ndarray, Sequence[int]]:
+    """The same (1, P) for all seeds."""
+
+    def fit() -> dict[str, np.ndarray]:
+        return load_or_compute(job, "kernel_ridge", lambda: _kernel_ridge(job, progress))
+
+    found = _remembered(job, "kernel_ridge", fit)
+    recorder = Recorder(1)
+    recorder.add(found["errors"][None, :])
+    return recorder.curve()[1], [int(found["best"])]
+
+
+IN_HINDSIGHT = {
+    "ridge_features": (comparators.RIDGE_FEATURES, _least_of_ridge_features),
+    "kernel_ridge": (comparators.KERNEL_RIDGE, _least_of_kernel_ridge),
+}
 
 
 def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from omkl.datasets import DataError, label_sources
 from omkl.experiment import classification, federation, regression, settings
-from omkl.experiment.job import Job, Progress
+from omkl.experiment.job import Computed, Job, Progress
 from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
 from omkl.runs import folder as run_folder
@@ -105,11 +105,7 @@ def run(
                 begun(job.settings)
             if not job.stream.labelled and isinstance(job, Regression):
                 job = job.asking(source, folder)
-            if progress:
-                progress("preparing", 0, None, None)
-            with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
-                pool.submit(job.warm_up).result()
-            result, curves = job.compute(progress)
+            result, curves = _computed(job, progress)
             stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
             with staging_folder(folder) as staging:
                 files = files_of_run(config, stamp | result, curves)
@@ -120,13 +116,16 @@ def run(
         explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
         failed = _failed(config, started, error, explained)
         if not is_complete(Run(folder)):
-            # Without a disk to write on, the failure is still returned.
-            with contextlib.suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True)
-                text = run_folder.config_text(without_places(config))
-                run_folder.write_atomically(folder / "config.yaml", text)
-                run_folder.write_result(folder, failed.result)
+            _write_failure(failed)
         return Outcome(failed, "failed", [])
+
+
+def _computed(job: Job, progress: Progress | None) -> Computed:
+    if progress:
+        progress("preparing", 0, None, None)
+    with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
+        pool.submit(job.warm_up).result()
+    return job.compute(progress)
 
 
 def _label_source(given: Any, label: label_sources.Label | None) -> label_sources.Label | None:
@@ -178,6 +177,15 @@ def _failed(config: Mapping[str, Any], started: str, error: Exception, explained
     }
     result = {"status": "failed", **_identity(config, started), "error": failure}
     return held_in_memory(folder_of(config), result=result, config=without_places(config))
+
+
+def _write_failure(run: Run) -> None:
+    # Without a disk to write on, the failure is still returned.
+    with contextlib.suppress(OSError):
+        run.folder.mkdir(parents=True, exist_ok=True)
+        text = run_folder.config_text(run.config)
+        run_folder.write_atomically(run.folder / "config.yaml", text)
+        run_folder.write_result(run.folder, run.result)
 
 
 def lost(config: Mapping[str, Any], message: str) -> Outcome:

@@ -261,7 +261,7 @@ def _theorem5_of(run: Run, c: Constants) -> Sides | None:
     if size is None:
         return None
     fixed: dict[str, Any] = {"N": c.N, "n_out": int(run.result["params"]["M"]), "L": c.L}
-    rates = {"eta": c.eta, "xi": c.explore, "inverse_q": size / c.explore}
+    rates: dict[str, Any] = {"eta": c.eta, "xi": c.explore, "inverse_q": size / c.explore}
     last = {name: values[-1] for name, values in rates.items()}
     return Sides(
         theorem5(T=c.t, C=c.theta_norm, **rates, **fixed),
