@@ -48,8 +48,8 @@ from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.node_sampler import edges_of
 from omkl.datasets import catalogue, open_stream
-from omkl.experiment.threads import default_threads
 from omkl.reproduction import searches
+from omkl.threads import default_threads
 
 D = 50
 POWERS = (1.0, 0.5, -0.5, -1.0)

@@ -62,7 +62,15 @@ def test_what_reads_and_draws_runs_knows_no_learner(room):
     members = {name for name in MODULES if name.startswith(room)}
     assert len(members) > 3
     learners = ("omkl.algorithms", "omkl.federated", "omkl.core.learner", "omkl.core.protocol")
+    learners += ("omkl.experiment",)
     assert [name for name in reached(members, lazy=True) if name.startswith(learners)] == []
+
+
+def test_a_run_knows_none_of_its_viewers():
+    members = {name for name in MODULES if name.startswith("omkl.experiment")}
+    assert len(members) > 3
+    viewers = ("omkl.report", "omkl.tracking", "omkl.commands", "omkl.reproduction")
+    assert [name for name in reached(members, lazy=True) if name.startswith(viewers)] == []
 
 
 def test_large_libraries_have_one_host():

@@ -98,4 +98,5 @@ algorithm = register(
     task="classification",
     every_kernel=True,
     deterministic=False,
+    theorem="theorem 10",
 )

@@ -85,4 +85,5 @@ algorithm = register(
     task="classification",
     every_kernel=True,
     deterministic=False,
+    theorem="theorem 6",
 )

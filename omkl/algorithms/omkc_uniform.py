@@ -33,4 +33,6 @@ def update(params, state, t, y, selection):
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)
+algorithm = register(
+    __name__, representation=PERCEPTRONS, task="classification", every_kernel=True, independent=True
+)

@@ -70,4 +70,6 @@ def update(params, state, t, y, selection):
         )
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)
+algorithm = register(
+    __name__, representation=RANDOM_FEATURES, every_kernel=True, theorem="Shen et al. 2019"
+)

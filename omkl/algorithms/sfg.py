@@ -216,4 +216,6 @@ def update(params, state, t, y, selection):
         gradient_step(model, i, m, scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, rows_before=rows_before)
+algorithm = register(
+    __name__, representation=RANDOM_FEATURES, rows_before=rows_before, theorem="theorem 5"
+)

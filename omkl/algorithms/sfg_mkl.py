@@ -66,4 +66,4 @@ def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
     return edges_of(similarity_graph(overlaps(dictionary, d), M))
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES)
+algorithm = register(__name__, representation=RANDOM_FEATURES, theorem="arXiv v1, theorem 3")

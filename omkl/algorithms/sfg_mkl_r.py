@@ -69,4 +69,4 @@ def select(params, state, t, rng, selection):
     shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES)
+algorithm = register(__name__, representation=RANDOM_FEATURES, theorem="arXiv v1, theorem 4")

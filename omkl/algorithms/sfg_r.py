@@ -180,4 +180,6 @@ def select(params, state, t, rng, selection):
     shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, rows_before=rows_before)
+algorithm = register(
+    __name__, representation=RANDOM_FEATURES, rows_before=rows_before, theorem="theorem 6"
+)

@@ -106,7 +106,7 @@ class Batch:
     """The launcher: jobs are composed here and run by workers, in order as far as they are free."""
 
     def __init__(self, context: HydraContext, config: DictConfig, n_workers: int | None) -> None:
-        from omkl.experiment.threads import default_threads
+        from omkl.threads import default_threads
 
         # The sweeper composes every job, to find mistakes early: it shall be quick about it too.
         assert isinstance(context.config_loader, ConfigLoaderImpl)
@@ -286,8 +286,8 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
         from omkl.commands.sweep import Sweep
-        from omkl.experiment.threads import one_thread_each
         from omkl.runs import folder as run_folder
+        from omkl.threads import one_thread_each
 
         run_folder.Syncing.in_background()
         connection.send(READY)

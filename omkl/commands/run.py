@@ -20,7 +20,7 @@ from omkl.commands.command_line import (
 )
 from omkl.commands.sweep import Sweep
 from omkl.conf import conf_folder
-from omkl.experiment.threads import one_thread_each, share_the_machine
+from omkl.threads import default_to_one_thread, one_thread_each
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -132,7 +132,7 @@ def job(cfg: DictConfig) -> None:
 
     hydra_config = HydraConfig.get()
     config = configuration(cfg, hydra_config.overrides.task)
-    from omkl.experiment import run as runner
+    from omkl.commands import viewers
     from omkl.experiment import settings
     from omkl.report import console
 
@@ -141,14 +141,14 @@ def job(cfg: DictConfig) -> None:
     if hydra_config.mode != RunMode.MULTIRUN:
         label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
         with console.Bar(label, config["seeds"], not prompted, classify) as progress:
-            outcome = runner.run(config, progress)
+            outcome = viewers.run_and_show(config, progress)
         console.print_outcome(outcome, Path(config["outputs"]))
         _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
         return
     # A launcher may run jobs in other processes, whose bars would write over each other.
     elsewhere = Sweep.folder is None
     if elsewhere:
-        share_the_machine()
+        default_to_one_thread()
         Sweep.recall(Path(hydra_config.sweep.dir))
         if config["fail_fast"] and Sweep.has_failed(Path(hydra_config.sweep.dir)):
             return

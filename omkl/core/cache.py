@@ -52,6 +52,7 @@ NOT_COMPILED = {
     "report/": "tables and figures",
     "runs/": "reads and writes run folders",
     "startup.py": "the order of imports",
+    "threads.py": "how many threads, in Python",
     "tracking/": "the MLflow view",
 }
 

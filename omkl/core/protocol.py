@@ -187,6 +187,9 @@ class Algorithm(NamedTuple):
     kernels    (params, dictionary) -> the kernels that it learns with
     rows_before   params -> how many rows it wants to see, without labels, before the first
                round; ``init`` then has a fourth argument, those rows (n, d) or None for 0
+    theorem    what its paper calls the theorem about it, as ``omkl.theory`` knows it
+    independent   whether its classifiers learn from their own mistakes alone: single kernel
+               Perceptrons
     """
 
     name: str
@@ -199,6 +202,8 @@ class Algorithm(NamedTuple):
     deterministic: bool
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
     rows_before: Callable[[Any], int] | None
+    theorem: str | None
+    independent: bool
 
 
 def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
@@ -218,6 +223,8 @@ def register(
     deterministic: bool = True,
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] = _dictionary,
     rows_before: Callable[[Any], int] | None = None,
+    theorem: str | None = None,
+    independent: bool = False,
 ) -> Algorithm:
     """Make the three steps of a module those that the engine takes for its Params.
 
@@ -243,4 +250,6 @@ def register(
         deterministic=deterministic and not representation.draws_features,
         kernels=kernels,
         rows_before=rows_before,
+        theorem=theorem,
+        independent=independent,
     )

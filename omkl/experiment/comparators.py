@@ -16,7 +16,7 @@ import numpy as np
 
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import features_of
-from omkl.experiment.threads import one_thread_each
+from omkl.threads import one_thread_each
 
 Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 

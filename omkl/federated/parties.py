@@ -77,7 +77,7 @@ class ServerSide:
         self.lengths = job.split.lengths
         self.algorithm = job.algorithm
         kernels = job.algorithm.kernels(job.params, job.dictionary)
-        d, D, budget = job.stream.n_inputs, job.config["D"], job.config["max_upload"]
+        d, D, budget = job.stream.n_inputs, job.D, job.settings.max_upload
         model = job.algorithm.model(job.params, kernels, d, D, seed, budget)
         self.shape = model.theta.shape
         protocol.check_budget(job.algorithm, job.params, self.shape, budget)
@@ -184,7 +184,7 @@ class ClientSide:
         self.y = np.ascontiguousarray(job.split.y[own, client])
         algorithm = job.algorithm
         self._kernels = algorithm.kernels(job.params, job.dictionary)
-        d, D, budget = job.stream.n_inputs, job.config["D"], job.config["max_upload"]
+        d, D, budget = job.stream.n_inputs, job.D, job.settings.max_upload
         model = algorithm.model(job.params, self._kernels, d, D, seed, budget)
         self.server = protocol.blank_server(algorithm, model)  # as last told
         self._blank = algorithm.keeps(job.params, self._kernels, model, 1)

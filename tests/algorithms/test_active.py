@@ -21,7 +21,6 @@ from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import draw_features
 from omkl.core.schedule import Schedule
-from omkl.experiment import job as jobs
 from omkl.experiment import run as runner
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
@@ -301,7 +300,7 @@ def test_regret_15_is_counted_over_all_rounds_against_the_best_kernel_of_45(tmp_
     flat = ["algorithm=amkl", "algorithm.eta_c=0.1", f"regret.lam={lam}", f"dataset.rows={T}"]
     flat += ["kernels=gaussian17", f"D={D}", "seeds=1", "tracking=none", "figures=false"]
     config = conf.configuration([*flat, f"outputs={tmp_path}"])
-    outcome, job = runner.run(config), jobs.prepare(config)
+    outcome, job = runner.run(config), runner.prepare(config)
     x, y = next(iter(job.stream.blocks(T)))
     omega = draw_features(job.dictionary, x.shape[1], D, 0).omega
     best = (math.inf, 0.0)

@@ -23,11 +23,11 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from omkl import threads
 from omkl.commands.batch_launcher import Composer
 from omkl.commands.command_line import EXTRAS, CommandLine, UsageError
 from omkl.commands.sweep import Sweep, facts_of_jobs
 from omkl.conf import conf_folder
-from omkl.experiment import threads as cores
 from omkl.runs import folder as run_folder
 from tests.commands.test_cli import (
     TINY,
@@ -174,7 +174,7 @@ def test_a_launcher_that_is_not_installed_is_told_with_its_extra(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("environment", "threads"),
+    ("environment", "expected"),
     [
         ({}, 1),
         ({"SLURM_CPUS_PER_TASK": "3", "OMP_NUM_THREADS": "2"}, 3),
@@ -183,14 +183,14 @@ def test_a_launcher_that_is_not_installed_is_told_with_its_extra(monkeypatch):
         ({"OMKL_THREADS": "5", "SLURM_CPUS_PER_TASK": "3"}, 5),
     ],
 )
-def test_a_job_beside_others_takes_the_cores_it_was_given(monkeypatch, environment, threads):
+def test_a_job_beside_others_takes_the_cores_it_was_given(monkeypatch, environment, expected):
     for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    cores.share_the_machine()
-    assert cores.default_threads() == threads
+    threads.default_to_one_thread()
+    assert threads.default_threads() == expected
     monkeypatch.delenv("OMKL_THREADS")
 
 

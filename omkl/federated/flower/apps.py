@@ -24,7 +24,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from omkl.conf import configuration
 from omkl.experiment.federation import FederatedJob
-from omkl.experiment.job import prepare
+from omkl.experiment.run import prepare
 from omkl.federated.flower.records import (
     arrays_of,
     read_reply,
