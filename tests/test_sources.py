@@ -118,7 +118,7 @@ def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
     used = reached({"omkl.experiment.run", *learners}, lazy=True)
     assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
     drawing = {name for name in used if name.startswith(("omkl.report", "omkl.tracking"))}
-    names = {"experiment.threads", "federated", "runs.folder", "startup"}
+    names = {"conf", "experiment.threads", "federated", "runs.folder", "startup"}
     assert used - digest == drawing | {"omkl"} | {f"omkl.{name}" for name in names}
     assert set(jit.sources()) <= set(jit.files_without(provenance.CHANGE_NO_NUMBER))
 

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from omkl import conf
 from omkl.commands.command_line import EXIT_FAILED, EXIT_INTERRUPTED, unknown_name
-from omkl.conf import conf_folder
 
 
 def report() -> None:
@@ -86,23 +86,13 @@ def _report(arguments: Any) -> int:
     from omkl.reproduction import matching, page, tables
 
     if arguments.command == "page":
-        files = sorted(
-            (conf_folder() / "table").glob("*.yaml"), key=lambda p: page.order_of(p.stem)
-        )
-        every = [tables.load_table(path) for path in files]
+        every = [tables.load_table(n) for n in sorted(conf.names("table"), key=page.order_of)]
         print(page.build(every, outputs, arguments.to or outputs / "page", runs)[0])
         return 0
-    filled = matching.fill(tables.load_table(_table_path(arguments.name)), runs)
+    known = conf.names("table")
+    if arguments.name not in known:
+        raise ValueError(unknown_name(f"table {arguments.name}", arguments.name, known))
+    filled = matching.fill(tables.load_table(arguments.name), runs)
     for path in filling.render(filled, filling.FORMATS, outputs / "tables"):
         print(path)
     return 0
-
-
-def _table_path(name: str) -> Path:
-    folder = conf_folder() / "table"
-    path = folder / f"{name}.yaml"
-    if not path.exists():
-        raise ValueError(
-            unknown_name(f"table {name}", name, [p.stem for p in folder.glob("*.yaml")])
-        )
-    return path

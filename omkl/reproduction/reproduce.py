@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from omkl.conf import conf_folder, configuration
+from omkl import conf
 from omkl.datasets.stream import MissingFile
 from omkl.experiment import run as runner
 from omkl.report import console
@@ -46,7 +46,7 @@ class Cells:
         start = time.perf_counter()
         # A picture and a tracked run a cell would take longer than the cells themselves.
         quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]
-        outcome = runner.run(configuration([*overrides, *quiet]))
+        outcome = runner.run(conf.configuration([*overrides, *quiet]))
         seconds = time.perf_counter() - start
         result = outcome.run.result
         # As typed: two files of conf/algorithm may name one module.
@@ -96,9 +96,7 @@ def command(arguments: Sequence[str], search: Callable[[Path], int] | None = Non
 
 
 def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
-    files = {path.stem: path for path in (conf_folder() / "table").glob("*.yaml")}
-    comparisons = {path.stem: path for path in (conf_folder() / "comparison").glob("*.yaml")}
-    known = sorted(files, key=page.order_of)
+    known, comparisons = sorted(conf.names("table"), key=page.order_of), conf.names("comparison")
     parser = argparse.ArgumentParser(
         prog="omkl-report run", description=str(__doc__).split("\n", 1)[0]
     )
@@ -116,13 +114,15 @@ def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
         from omkl.benchmark import comparison
 
         folder, given_page = arguments.outputs, arguments.page
-        codes = [comparison.command(comparisons[name], folder, given_page) for name in asked]
+        codes = [
+            comparison.command(conf.entry("comparison", name), folder, given_page) for name in asked
+        ]
         arguments.tables = [name for name in arguments.tables if name not in comparisons]
         if not arguments.tables:
             return max(codes)
     outputs, start = arguments.outputs, time.perf_counter()
     cells, seconds = Cells(outputs), {}
-    chosen = [tables.load_table(files[name]) for name in arguments.tables or known]
+    chosen = [tables.load_table(name) for name in arguments.tables or known]
     for table in chosen:
         seconds[table.name] = cells.table(table)
     runs = list(run_folder.find(outputs))
@@ -132,7 +132,7 @@ def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
         print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
     print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
     searched = search(outputs) if search and not arguments.tables else 0
-    everything = [tables.load_table(files[name]) for name in known]
+    everything = [tables.load_table(name) for name in known]
     written = page.build(everything, outputs, arguments.page or outputs / "page", runs)
     print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
     print(f"tables   {outputs / 'tables'}/ ({', '.join(filled.FORMATS)})")

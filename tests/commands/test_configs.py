@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from omkl import federated
+from omkl import conf, federated
 from omkl.commands.command_line import CommandLine
-from omkl.conf import conf_folder
 from omkl.core import kernels
 from omkl.datasets import prepare
 from omkl.experiment import run as runner
@@ -26,14 +23,11 @@ ALGORITHMS = [name for group, name in CHOICES if group == "algorithm"]
 
 @functools.cache
 def configuration(*overrides: str) -> dict[str, Any]:
-    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
-        container = OmegaConf.to_container(compose("config", list(overrides)), resolve=True)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}
+    return conf.configuration(overrides)
 
 
 def test_every_file_is_a_choice():
-    files = [p for group in GROUPS for p in (conf_folder() / group).rglob("*.yaml")]
+    files = [p for group in GROUPS for p in (conf.folder() / group).rglob("*.yaml")]
     assert len(files) == len(CHOICES) and {group for group, _ in CHOICES} == set(GROUPS)
 
 
@@ -42,6 +36,7 @@ def test_every_file_is_a_choice():
 def test_composes(group: str, name: str):
     config = configuration(f"{group}={name}")
     assert config[group]["name"], "tables and run folders need a name"
+    assert config[group] == conf.entry(group, name)
     if group == "dataset":
         assert config[group]["task"] in ("regression", "classification")
         assert config[group]["task"] == "regression" or len(config[group]["labels"]) == 2

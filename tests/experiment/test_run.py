@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from omkl.conf import conf_folder
+from omkl import conf
 from omkl.experiment import job as jobs
 from omkl.experiment import regression, settings
 from omkl.experiment import regret as regrets
@@ -34,10 +32,7 @@ OWN = (*TINY, "dataset=file", "dataset.target=price", "seeds=2")
 
 
 def configuration(*overrides: str) -> dict[str, Any]:
-    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
-        container = OmegaConf.to_container(compose("config", list(overrides)), resolve=True)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}
+    return conf.configuration(overrides)
 
 
 @pytest.fixture
