@@ -90,7 +90,11 @@ def test_nothing_compiled_is_left_out():
     assert used["core/protocol.py"] and used["algorithms/raker.py"]  # it does find some
     # Compiled code may hold constants of any module that its own module imports.
     kept = modules_of(jit.sources())
-    assert reached(kept, lazy=False) - kept <= {"omkl", "omkl.federated"}  # names alone
+    assert reached(kept, lazy=False) - kept <= {
+        "omkl",
+        "omkl.federated",
+        "omkl.registry",
+    }  # names alone
 
 
 @pytest.mark.skipif(not jit.ENABLED, reason="there are no compiled functions without the compiler")
@@ -118,7 +122,7 @@ def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
     used = reached({"omkl.experiment.run", *learners}, lazy=True)
     assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
     drawing = {name for name in used if name.startswith(("omkl.report", "omkl.tracking"))}
-    names = {"conf", "experiment.threads", "federated", "runs.folder", "startup"}
+    names = {"conf", "experiment.threads", "federated", "registry", "runs.folder", "startup"}
     assert used - digest == drawing | {"omkl"} | {f"omkl.{name}" for name in names}
     assert set(jit.sources()) <= set(jit.files_without(provenance.CHANGE_NO_NUMBER))
 

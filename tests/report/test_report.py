@@ -174,9 +174,7 @@ def test_no_window_system_and_tables_without_matplotlib(run_folder_maker, tmp_pa
         import omkl.reproduction.matching
         assert "matplotlib" not in sys.modules
         import matplotlib
-        from omkl import conf
-from omkl.checks.learners import default_settings
-from omkl.report import figures
+        from omkl.report import figures
         before = matplotlib.rcParams.copy()
         figures.mse(figures.Run(sys.argv[1]))
         assert matplotlib.rcParams.copy() == before
