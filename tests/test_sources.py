@@ -90,11 +90,8 @@ def test_nothing_compiled_is_left_out():
     assert used["core/protocol.py"] and used["algorithms/raker.py"]  # it does find some
     # Compiled code may hold constants of any module that its own module imports.
     kept = modules_of(jit.sources())
-    assert reached(kept, lazy=False) - kept <= {
-        "omkl",
-        "omkl.federated",
-        "omkl.registry",
-    }  # names alone
+    names_alone = {"omkl", "omkl.federated", "omkl.registry"}
+    assert reached(kept, lazy=False) - kept <= names_alone
 
 
 @pytest.mark.skipif(not jit.ENABLED, reason="there are no compiled functions without the compiler")

@@ -9,9 +9,9 @@ import pytest
 
 from omkl import conf
 from omkl.benchmark import comparison, peers
+from omkl.commands import report
 from omkl.datasets import catalogue, download
 from omkl.experiment import classification
-from omkl.reproduction.reproduce import command
 from omkl.runs.folder import find
 
 SPEC = {
@@ -107,5 +107,5 @@ def test_the_table_is_known_to_the_command(capsys):
     spec = conf.entry("comparison", "omkc_table")
     assert set(spec["peers"]) <= set(peers.PEERS)
     with pytest.raises(SystemExit):
-        command(["omkc_tabel"])
+        report.main(["run", "omkc_tabel"])
     assert "omkc_table" in capsys.readouterr().err
