@@ -151,13 +151,14 @@ class CommandLine:
             raise UsageError(f"{shown.pop()} is about one run: leave -m out")
         items = [item for item in self._main()["defaults"] if isinstance(item, dict)]
         pairs = {group: name for item in items for group, name in item.items()}
-        chosen = {group: [name] for group, name in pairs.items() if "override " not in group}
+        names = {group: [name] if name else [] for group, name in pairs.items()}
+        chosen = {group: some for group, some in names.items() if not group.startswith("override ")}
         for one in typed:
             if one.override.is_delete() and not one.key.startswith("hydra"):
                 raise UsageError(f"{one.text}: nothing can be taken out of a run")
             if one.key in chosen and not one.override.is_delete():
                 chosen[one.key] = values_of(one.override, groups[one.key])
-        optional = {group: chosen.pop(group) for group in [*chosen] if pairs[group] is None}
+        optional = {group: chosen.pop(group) for group in [*chosen] if not pairs[group]}
         return chosen, optional
 
     def _sweeping(self, typed: Sequence[Typed]) -> bool:
@@ -172,17 +173,15 @@ class CommandLine:
     def _look_up(
         self,
         chosen: Mapping[str, Sequence[str]],
-        optional: Mapping[str, Sequence[str | None]],
+        optional: Mapping[str, Sequence[str]],
         groups: Mapping[str, Sequence[str]],
     ) -> None:
         """Whether there is what is chosen."""
         for group, names in {**chosen, **optional}.items():
             for name in names:
-                if group in optional and name in (None, "null"):
-                    continue
                 if name not in groups[group]:
-                    raise UsageError(unknown_name(f"{group}={name}", str(name), groups[group]))
-                if group in chosen and "name" not in self._fields(group, str(name)):
+                    raise UsageError(unknown_name(f"{group}={name}", name, groups[group]))
+                if group in chosen and "name" not in self._fields(group, name):
                     raise UsageError(f"{group}/{name}.yaml has no key 'name'")
 
     def _launched(self, typed: Sequence[Typed], sweeping: bool) -> list[str]:
