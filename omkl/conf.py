@@ -44,18 +44,20 @@ def files(without: Sequence[str] = ()) -> list[Path]:
 
 
 def groups(besides: Iterable[Path] = ()) -> dict[str, list[str]]:
-    """The names of all files, by group; those of sub-folders come last."""
-    found: dict[str, set[str]] = {}
-    for place in (folder(), *besides):
-        for path in sorted(place.glob("*/**/*.yaml")):
-            group, _, name = path.relative_to(place).with_suffix("").as_posix().partition("/")
-            found.setdefault(group, set()).add(name)
-    return {k: sorted(some, key=lambda name: ("/" in name, name)) for k, some in found.items()}
+    """The names of all files, by group."""
+    places = (folder(), *besides)
+    folders = {path.name for place in places for path in place.iterdir() if path.is_dir()}
+    return {group: some for group in sorted(folders) if (some := names(group, places[1:]))}
 
 
 def names(group: str, besides: Iterable[Path] = ()) -> list[str]:
-    """What can be typed after ``group=``."""
-    return groups(besides).get(group, [])
+    """What can be typed after ``group=``; what is in a sub-folder has a slash and comes last."""
+    found = {
+        path.relative_to(place / group).with_suffix("").as_posix()
+        for place in (folder(), *besides)
+        for path in (place / group).rglob("*.yaml")
+    }
+    return sorted(found, key=lambda name: ("/" in name, name))
 
 
 def entry(group: str, name: str, besides: Sequence[Path] = ()) -> dict[str, Any]:
