@@ -1,4 +1,4 @@
-"""AMKL that asks at random: what AMKL's choice of labels has to beat.
+"""random labels: AMKL that asks at random, which its own choice of labels has to beat.
 
 Paper    none; the baseline of S. Hong, J. Chae, "Active Learning with Multiple Kernels", that
          the paper leaves out: algorithm 2 with a coin in place of criterion (33).

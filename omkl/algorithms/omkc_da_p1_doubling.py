@@ -1,4 +1,4 @@
-"""OMKC DA-P(1) with the doubling trick: beta follows the mistakes of the best classifier.
+"""OMKC DA-P(1), doubling: beta follows, by doubling, the mistakes of the best classifier.
 
 Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
          Mistake Bounds", ALT 2010, algorithm 1 with beta_k of equation (5).

@@ -1,4 +1,4 @@
-"""Equal votes: the Perceptrons of ``omkc_da_p1``, none of which counts more than another.
+"""equal votes: the Perceptrons of ``omkc_da_p1``, none of which counts more than another.
 
 Paper    none; the baseline that Hedge weights have to beat.
 Task     classification, labels -1 and +1; full information.

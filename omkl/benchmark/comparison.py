@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
+from omkl import conf
 from omkl.benchmark import peers
-from omkl.conf import configuration
 from omkl.datasets import DataError, open_stream, open_streams
 from omkl.experiment import run as runner
 from omkl.experiment import settings
@@ -52,21 +52,19 @@ HINDSIGHT = (BEST, CONSTANT)
 Line = tuple[str, str, float, float | None, int, float]  # row, column, mean, std, seeds, seconds
 
 
-def command(path: Path, outputs: Path, page: Path | None = None) -> int:
+def command(spec: Mapping[str, Any], outputs: Path, page: Path | None = None) -> int:
     """Run what a comparison needs and write its tables; 0 if every run succeeded.
 
-    They go to OUTPUTS/tables, or with their figures into the folder ``page``.
+    ``spec`` is what a file of conf/comparison says. The tables go to OUTPUTS/tables, or with
+    their figures into the folder ``page``.
     """
     # Peers hold the interpreter's lock, so they run in processes; none is forked from threads.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(default_threads(), spawn) as pool:
-        return _command(path, outputs, page, pool)
+        return _command(spec, outputs, page, pool)
 
 
-def _command(path: Path, outputs: Path, page: Path | None, pool: Executor) -> int:
-    from omegaconf import OmegaConf
-
-    spec: Any = OmegaConf.to_container(OmegaConf.load(path))
+def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Executor) -> int:
     started = time.perf_counter()
     lines: list[Line] = []
     bounds: list[list[str]] = []
@@ -145,10 +143,9 @@ def _our_run(
 
 
 def _configuration(overrides: list[str], outputs: Path) -> dict[str, Any]:
-
     latest = {text.partition("=")[0]: text for text in overrides}
     quiet = ["tracking=none", "figures=false", f"outputs={outputs}"]
-    return configuration([*latest.values(), *quiet])
+    return conf.configuration([*latest.values(), *quiet])
 
 
 def _constant_line(

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
-from omkl import algorithms
-from omkl.conf import conf_folder
+from omkl import algorithms, conf
 from omkl.core import hyperparameters, jit, node_sampler, protocol, schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
@@ -126,12 +125,7 @@ def stream(T: int = ROUNDS, d: int = INPUTS, seed: int = 1) -> tuple[np.ndarray,
 
 def default_settings(name: str) -> dict[str, Any]:
     """The parameters in ``conf/algorithm/<name>.yaml``."""
-    from omegaconf import OmegaConf
-
-    path = conf_folder() / "algorithm" / f"{name}.yaml"
-    content = OmegaConf.to_container(OmegaConf.load(path))
-    assert isinstance(content, dict)
-    return {str(k): v for k, v in content.items() if k != "name"}
+    return {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
 
 
 # --- the checks ---------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import InterpolationResolutionError
 
+from omkl import conf
+
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from hydra.types import HydraContext
@@ -155,12 +157,10 @@ def _plain(
     config: DictConfig, overrides: Sequence[str], number: int, folder: str
 ) -> dict[str, Any]:
     """The job's own part of a configuration, resolved."""
-    from omkl.commands import run as run_command
-
     with open_dict(config):
         hydra = config.pop("hydra")
     try:
-        return run_command.configuration(config, overrides)
+        return conf.resolve(config, overrides)
     except InterpolationResolutionError:  # something may name ${hydra:...}: as dear as in Hydra
         hydra.job.num, hydra.job.id = number, str(number)
         with read_write(hydra), open_dict(hydra):
@@ -169,7 +169,7 @@ def _plain(
         before = state.cfg
         state.set_config(OmegaConf.create({"hydra": hydra}))
         try:
-            return run_command.configuration(config, overrides)
+            return conf.resolve(config, overrides)
         finally:
             state.cfg = before
 

@@ -23,11 +23,10 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from omkl import threads
+from omkl import conf, threads
 from omkl.commands.batch_launcher import Composer
 from omkl.commands.command_line import EXTRAS, CommandLine, UsageError
 from omkl.commands.sweep import Sweep, facts_of_jobs
-from omkl.conf import conf_folder
 from omkl.runs import folder as run_folder
 from tests.commands.test_cli import (
     TINY,
@@ -50,7 +49,7 @@ def loader(tmp_path: Path) -> Iterator[ConfigLoaderImpl]:
 
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "own.yaml").write_text(OWN)
-    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+    with initialize_config_dir(str(conf.folder()), version_base="1.3"):
         found = GlobalHydra.instance().config_loader()
         assert isinstance(found, ConfigLoaderImpl)
         yield found
@@ -401,7 +400,7 @@ def test_a_mode_that_is_set_is_found(tmp_path):
 def test_startup_tells_where_the_time_goes():
     done = subprocess.run(
         [sys.executable, "scripts/startup.py", "--repeat", "1", "--", *TINY, "dataset.rows=60"],
-        cwd=conf_folder().parent, env=environment(), capture_output=True, text=True, check=True,
+        cwd=conf.folder().parent, env=environment(), capture_output=True, text=True, check=True,
     )  # fmt: skip
     seconds = dict(re.findall(r"^  (\w[\w ]*?) +([\d.]+) s", done.stdout, re.M))
     assert float(seconds["first round"]) < float(seconds["total"])

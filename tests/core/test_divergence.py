@@ -9,10 +9,9 @@ from decimal import Decimal, localcontext
 import mpmath
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 from scipy.integrate import quad
 
-from omkl.conf import conf_folder
+from omkl import conf
 from omkl.core.divergence import (
     Matrix,
     computed,
@@ -29,9 +28,7 @@ from omkl.core.graphs import dissimilarity_graph, one_pass_graphs, similarity_gr
 from omkl.core.kernels import FAMILIES, Kernel, dictionary
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
-PUBLISHED = dictionary(
-    OmegaConf.to_container(OmegaConf.load(conf_folder() / "kernels" / "rbf51_lap25.yaml"))
-)
+PUBLISHED = dictionary(conf.entry("kernels", "rbf51_lap25"))
 
 
 def log_overlap(a, b):

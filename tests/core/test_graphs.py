@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
-from omkl.conf import conf_folder
+from omkl import conf
 from omkl.core import graphs
 from omkl.core.divergence import log_divergence, overlaps
 from omkl.core.graphs import dissimilarity_graph, dominating_set, in_neighbours, similarity_graph
@@ -98,10 +97,7 @@ def dense_cover(out):
     return sorted(chosen)
 
 
-DICTIONARIES = {
-    path.stem: dictionary(OmegaConf.to_container(OmegaConf.load(path)))
-    for path in sorted((conf_folder() / "kernels").glob("*.yaml"))
-}
+DICTIONARIES = {name: dictionary(conf.entry("kernels", name)) for name in conf.names("kernels")}
 
 
 @pytest.mark.parametrize(

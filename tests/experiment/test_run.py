@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
+from omkl import conf
 from omkl.commands import viewers
-from omkl.conf import conf_folder
 from omkl.experiment import regression, settings
 from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
@@ -35,10 +33,7 @@ OWN = (*TINY, "dataset=file", "dataset.target=price", "seeds=2")
 
 
 def configuration(*overrides: str) -> dict[str, Any]:
-    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
-        container = OmegaConf.to_container(compose("config", list(overrides)), resolve=True)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}
+    return conf.configuration(overrides)
 
 
 @pytest.fixture

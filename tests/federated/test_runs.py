@@ -325,9 +325,7 @@ def test_the_published_deviations_are_no_deviations():
 
 def test_recovered_regret_is_measured_above_ridge_in_hindsight(tmp_path):
     """The variant of a cell that has a metric of its own, and what else is asked of its run."""
-    from omkl.conf import conf_folder
-
-    table = tables.load_table(conf_folder() / "table" / "pof_table3.yaml")
+    table = tables.load_table("pof_table3")
     spec = table.specs[table.rows.index("vM-KOFL")][table.columns.index("Naval")]
     written, recovered = spec.variants["algorithm"], spec.variants["recovered"]
     assert written.metric is None and recovered.metric == "mean_client_ridge_regret"
