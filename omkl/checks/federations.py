@@ -76,7 +76,7 @@ def streams(
 
 def numbers_of(federation: Federation) -> bytes:
     """All that a federation has learned and counted."""
-    kept = (federation.server, federation.own, federation.losses, federation.sent)
+    kept = (federation.server, federation.clients, federation.totals)
     return pickle.dumps(kept)
 
 
@@ -214,11 +214,11 @@ def check_budget(case: Case) -> None:
     X, y = streams(30)
     federation = case.federation(max_upload=None)
     most = case.algorithm.upload(federation.params, *federation.server.model.theta.shape)
-    before = federation.sent[:, 0].copy()
+    before = federation.totals.sent[:, 0].copy()
     for s in range(len(y)):
         federation.partial_fit(X[s : s + 1], y[s : s + 1])
-        assert np.all(federation.sent[:, 0] - before <= most)
-        before = federation.sent[:, 0].copy()
+        assert np.all(federation.totals.sent[:, 0] - before <= most)
+        before = federation.totals.sent[:, 0].copy()
     if case.algorithm.kernels(federation.params, DICTIONARY):
         case.federation(max_upload=most)
         try:

@@ -51,9 +51,9 @@ from omkl.core.seeding import draw_features
 from omkl.core.weights import normalised
 from omkl.experiment.metrics import Recorder, label_cost, mean_and_deviation
 from omkl.experiment.threads import one_thread_each
-from omkl.federated import hindsight, protocol
-from omkl.federated.protocol import BYTES, FederatedAlgorithm
-from omkl.federated.simulation import FederatedTrace, Federation
+from omkl.federated import budget, hindsight
+from omkl.federated.protocol import FederatedAlgorithm, FederatedTrace
+from omkl.federated.simulation import Federation
 from omkl.federated.split import Split, split
 from omkl.theory.federated import theorem_1, theorem_2
 
@@ -120,19 +120,19 @@ def prepare(config: Mapping[str, Any], parts: Split | None = None) -> FederatedJ
     dictionary = kernels.dictionary(config["kernels"])
     given = dict(config["algorithm"])
     algorithm = federated.load(given.pop("name"))
-    sizes = {"N": len(dictionary), "D": config["D"] or protocol.MOST_FEATURES}
+    sizes = {"N": len(dictionary), "D": config["D"] or budget.MOST_FEATURES}
     early = hyperparameters.build(algorithm.Params, given, 2, sizes)
-    budget = config["max_upload"]
+    max_upload = config["max_upload"]
     used = algorithm.kernels(early, dictionary)
     if config["D"] is None:
-        D = protocol.features_for(algorithm, early, len(used), budget) if used else 1
+        D = budget.features_for(algorithm, early, len(used), max_upload) if used else 1
         config = {**config, "D": D}
     if used:  # before the data are opened: a wrong number should not wait for a large file
-        protocol.check_budget(algorithm, early, (len(used), 2 * config["D"]), budget)
+        budget.check_budget(algorithm, early, (len(used), 2 * config["D"]), max_upload)
     parts = split(config) if parts is None else parts
     built = hyperparameters.build(algorithm.Params, given, len(parts.y), sizes)
     if not used:  # a network, whose size depends on the data
-        algorithm.model(built, used, parts.X.shape[2], config["D"], config["seed"], budget)
+        algorithm.model(built, used, parts.X.shape[2], config["D"], config["seed"], max_upload)
     seeds = [config["seed"] + r for r in range(config["seeds"])]
     resolved = dict(config) | {"clients": len(parts.clients)}
     return FederatedJob(resolved, parts, dictionary, algorithm, built, seeds)
@@ -210,14 +210,14 @@ def compute(
     rounds, sums = errors.curve()
     mse = errors.total / T if together else (client_errors / lengths).mean(axis=1)
     mse_mean, mse_std = mean_and_deviation(mse)
-    used = np.stack([run.used for run in runs])
+    used = np.stack([run.totals.used for run in runs])
     learned_with = job.algorithm.kernels(job.params, job.dictionary)
     regret: dict[str, Any] = {}
     curves = {
         "t": rounds,
         "mse": (sums if together else shares.curve()[1]) / rounds,
         "client_mse": client_errors / lengths,
-        "client_sent": np.stack([run.sent for run in runs]),
+        "client_sent": np.stack([run.totals.sent for run in runs]),
         "client_rounds": lengths,
         "client_name": np.array(job.split.clients),
         "change_rounds": np.zeros(0, dtype=np.int64),
@@ -225,7 +225,7 @@ def compute(
     if learned_with:
         regret["clients"] = _over_clients(COMPARATOR, last_regret)
         curves |= {"client_regret": last_regret, "regret_clients": regrets.curve()[1]}
-        largest = max(float(run.worst[1]) for run in runs)
+        largest = max(float(run.totals.worst[1]) for run in runs)
         bound = theorem_1(job.params, len(learned_with), rounds)
         if bound is not None:
             regret["clients"] |= {
@@ -273,8 +273,8 @@ def compute(
         "n_inputs": d,
         "n_kernels": len(learned_with),
         "deterministic": False,
-        "max_squared_error": max(float(run.worst[0]) for run in runs),
-        "max_kernel_squared_error": max(float(run.worst[1]) for run in runs),
+        "max_squared_error": max(float(run.totals.worst[0]) for run in runs),
+        "max_kernel_squared_error": max(float(run.totals.worst[1]) for run in runs),
         "max_norm": float(np.linalg.norm(X, axis=2).max()),
         "D": job.config["D"],
         "seeds": job.seeds,
@@ -358,28 +358,28 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
     """Numbers and bytes between a client and the server, mean over clients and seeds.
 
     Numbers are float64 values, parameters and losses; an index of a row is no number but
-    takes bytes. Features are not sent: all sides draw them from the seed.
+    takes bytes. Features are not sent: all parties draw them from the seed.
     """
     T, K = job.split.y.shape
     lengths = job.split.lengths
     n_rounds = float(lengths.mean()) if np.ptp(lengths) else T  # of a client
-    sent = np.stack([run.sent for run in runs]).astype(float)  # (R, K, 2)
-    numbers, indices = protocol.download(job.algorithm, runs[0].server)
+    sent = np.stack([run.totals.sent for run in runs]).astype(float)  # (R, K, 2)
+    numbers, indices = budget.download(job.algorithm, runs[0].server)
     server = runs[0].server
     most = job.algorithm.upload(job.params, *server.model.theta.shape)
     up = {
         "numbers_a_round": float(sent[:, :, 0].mean() / n_rounds),
-        "bytes_a_round": float(BYTES * sent.sum(axis=2).mean() / n_rounds),
+        "bytes_a_round": float(budget.BYTES * sent.sum(axis=2).mean() / n_rounds),
         "most_numbers_a_round": most,
         "numbers": float(sent[:, :, 0].mean()),
-        "bytes": float(BYTES * sent.sum(axis=2).mean()),
+        "bytes": float(budget.BYTES * sent.sum(axis=2).mean()),
     }
     down = {
         "numbers_a_round": numbers,
-        "bytes_a_round": BYTES * (numbers + indices),
+        "bytes_a_round": budget.BYTES * (numbers + indices),
         "most_numbers_a_round": numbers,
         "numbers": numbers * n_rounds,
-        "bytes": BYTES * (numbers + indices) * n_rounds,
+        "bytes": budget.BYTES * (numbers + indices) * n_rounds,
     }
     return {
         "scheme": job.config["federation"]["name"],
@@ -398,8 +398,8 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
 def _weights(run: Federation) -> np.ndarray:
     """Weights (N,) after the last round, mean over the clients where each has its own."""
     N = len(run.server.model.theta)
-    if "log_w" in run.own._fields:
-        return normalised(run.own.log_w).mean(axis=0)
+    if "log_w" in run.clients._fields:
+        return normalised(run.clients.log_w).mean(axis=0)
     return normalised(run.server.log_w) if len(run.server.log_w) else np.full(N, 1.0 / N)
 
 

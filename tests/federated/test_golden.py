@@ -28,8 +28,8 @@ def numbers(name: str) -> dict[str, object]:
         "y_hat": {str(t): trace.y_hat[t - 1].tolist() for t in ROUNDS},
         "regret": trace.regret[-1].tolist(),
         "norms_of_theta": np.linalg.norm(federation.server.model.theta, axis=1).tolist(),
-        "sent": federation.sent.tolist(),
-        "used": federation.used.tolist(),
+        "sent": federation.totals.sent.tolist(),
+        "used": federation.totals.used.tolist(),
     }
 
 
