@@ -95,7 +95,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_bad_reply_is_as_none(how):
+def test_a_bad_update_is_as_none(how):
     """The round goes on without it, and the event says why."""
     job = job_of()
     thetas = []
@@ -157,7 +157,7 @@ def test_a_client_that_comes_back_has_forgotten_nothing(name):
 
 
 def test_nobody_comes():
-    """A round without replies changes no parameter."""
+    """A round without updates changes no parameter."""
     job = job_of()
     server = Server(job, 0)
     clients = [Client(job, 0, k) for k in range(CLIENTS)]
