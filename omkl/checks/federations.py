@@ -114,6 +114,20 @@ def check_blocks_leave_the_same_state(case: Case) -> None:
     assert len(set(states)) == 1
 
 
+def check_predict_is_pure(case: Case) -> None:
+    """``predict`` changes neither the server's state nor the clients', and repeats itself."""
+    X, y = streams()
+    federation = case.learner()
+    federation.partial_fit(X[:50], y[:50])
+    states = (federation.params, federation.server, federation.clients)
+    protocol.announce(*states[:2], 51, np.array([0.3, 0.6]))
+    protocol.select(*states, 0, 51, np.array([0.3]), federation._scratch, federation._message)
+    before = pickle.dumps((states, federation._message))
+    first, second = (protocol.predict(*states, 0, 51, X[50], 0, federation._scratch) for _ in "ab")
+    assert first == second
+    assert pickle.dumps((states, federation._message)) == before
+
+
 def check_clients_that_are_done(case: Case) -> None:
     """A client at the end of its stream leaves, whatever stands there; blocks do not matter."""
     X, y = streams()
