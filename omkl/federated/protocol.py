@@ -67,7 +67,7 @@ class ServerState(NamedTuple):
     senders: np.ndarray
 
 
-class Scratch(NamedTuple):
+class ClientScratch(NamedTuple):
     """What a client's round writes to; reused for the next client.
 
     every     (N,) int64, 0..N-1
@@ -338,7 +338,7 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
 def _features_scratch(
     model: RandomFeatures,
 ) -> random_features.Buffers | random_features.Tile:
-    """Room for the features of several clients, of more of them where frequencies are many."""
+    """Scratch for the features of several clients, of more where frequencies are many."""
     rows = random_features.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
     return random_features.buffers(model, every_kernel=True, rows=rows)
 
@@ -367,13 +367,13 @@ def register(
     """Make the steps that a module defines those that the loop takes for its Params.
 
     Read from the module by their names: Params, select, predict, local_step, aggregate and
-    upload; announce and client_state where it has them. TypeError says what it lacks.
+    upload; announce and client_state where it has them. AttributeError names what it lacks.
     """
     given = _OPTIONAL | vars(sys.modules[module])
     wanted = ("Params", "upload", *_OPTIONAL, *_STEPS)
     if missing := [name for name in wanted if name not in given]:
-        raise TypeError(
-            f"{module} is no federated learner: it does not define {', '.join(missing)}"
+        raise AttributeError(
+            f"{module} registers a federated algorithm without {', '.join(missing)}"
         )
     for name, step in _STEPS.items():
         dispatch(step, given["Params"], given[name])
@@ -422,10 +422,10 @@ def new_message(algorithm: FederatedAlgorithm, params: Any, model: Any) -> Messa
     return empty_message((algorithm.upload(params, N, W) - E) // W, W, E)
 
 
-def new_scratch(algorithm: FederatedAlgorithm, model: Any) -> Scratch:
+def new_scratch(algorithm: FederatedAlgorithm, model: Any) -> ClientScratch:
     """What the rounds of a client of this model write to."""
     N = len(model.theta)
-    return Scratch(
+    return ClientScratch(
         every=np.arange(N),
         f=np.zeros(N),
         loss=np.zeros(N),

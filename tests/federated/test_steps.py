@@ -341,6 +341,6 @@ def test_what_a_module_does_not_define_is_named(monkeypatch):
     module.Params = federated.load("vm_kofl").Params
     module.predict = module.select = lambda *arguments: None
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    message = "half_a_learner is no federated learner: it does not define upload, local_step, aggr"
-    with pytest.raises(TypeError, match=message):
+    message = "half_a_learner registers a federated algorithm without upload, local_step, aggregate"
+    with pytest.raises(AttributeError, match=message):
         protocol.register(module.__name__)
