@@ -1,27 +1,25 @@
-"""The conformance suite: what every algorithm passes.
+"""The conformance suite of learners that are alone on a stream.
 
 >>> from omkl.checks import learners
 >>> learners.run("raker")
 
-``cases(name)`` yields every check for an algorithm, so a test session can show
-them one by one. A module may declare ``EXPECTED_FAILURES = {check: reason}``;
-a declared check that passes is a failure too.
+The checks here are beside those of ``shared``; ``cases(name)`` yields all of them for an
+algorithm, so a test session can show them one by one.
 """
 
 from __future__ import annotations
 
-import inspect
 import pickle
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, get_type_hints
+from collections.abc import Callable, Iterator
+from typing import Any, get_type_hints
 
 import numpy as np
 
-from omkl import algorithms, conf
-from omkl.core import hyperparameters, jit, node_sampler, protocol, schedule
+from omkl import algorithms
+from omkl.checks import shared
+from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, default_settings
+from omkl.core import hyperparameters, node_sampler, protocol, schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
@@ -36,33 +34,25 @@ from omkl.core.states import (
     fields_with,
 )
 
-SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
-DICTIONARY = tuple(
-    [Kernel("gaussian", b) for b in (0.05, 0.3, 1.0, 5.0)]
-    + [Kernel("laplacian", b) for b in (0.5, 3.0)]
-)
 WIDE = tuple(
     Kernel(family, 10.0**b)
     for family in ("gaussian", "laplacian")
     for b in (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 )
-INPUTS, FEATURES, ROUNDS = 3, 8, 400
+ROUNDS = 400
 # With these every kernel is evaluated and predicts, and every label is asked for.
 FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0, "rate": 1.0}
 
 
-class Check(NamedTuple):
-    name: str
-    function: Callable[[Case], None]
-    expected_failure: str | None
-
-
 class Case:
-    """An algorithm with the settings of its YAML, cut to a small dictionary."""
+    """A ``shared.Case``: an algorithm with the settings of its YAML and a small dictionary."""
 
-    def __init__(self, name: str, settings: dict[str, Any]) -> None:
+    rounds_to_play = ROUNDS
+    loop = staticmethod(protocol.run_block)
+
+    def __init__(self, name: str, settings: dict[str, Any] | None = None) -> None:
         self.name = name
-        self.settings = settings
+        self.settings = default_settings(name) if settings is None else settings
         self.algorithm: Algorithm = algorithms.load(name)
         self.module = sys.modules[self.algorithm.module]
 
@@ -93,7 +83,17 @@ class Case:
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
         """X (T, 3) and y (T,): the targets of ``stream``, or which side of 0.5 they are on."""
         X, y = stream(T)
-        return X, np.where(y > 0.5, 1.0, -1.0) if self.classifies else y
+        return X, self.labels(y > 0.5) if self.classifies else y
+
+    @property
+    def many_rounds(self) -> int:
+        return 100_000 if self.representation.bounded else 5_000  # a growing support takes T^2 time
+
+    def labels(self, bits: np.ndarray) -> np.ndarray:
+        return np.where(bits, 1.0, -1.0) if self.classifies else bits
+
+    def opposite(self, y: np.ndarray) -> np.ndarray:
+        return -y if self.classifies else 1.0 - y
 
     def learner(
         self,
@@ -110,9 +110,19 @@ class Case:
             self.algorithm, built, dictionary, d, FEATURES, seed, model, precision=precision
         )
 
+    def learned(self, learner: Learner) -> Any:
+        return learner.state
 
-class Skip(Exception):
-    """The check does not apply; the text says why."""
+    def weights(self, learner: Learner) -> list[np.ndarray]:
+        return [learner.state.log_w]
+
+    def play(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return play(self.learner(), X, y)
+
+    def errors(self, y_hat: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+        if self.classifies:
+            return float(np.mean(y_hat * y <= 0.0)), float(min(np.mean(y > 0.0), np.mean(y < 0.0)))
+        return float(np.mean((y_hat - y) ** 2)), float(np.var(y))
 
 
 def stream(T: int = ROUNDS, d: int = INPUTS, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -123,32 +133,13 @@ def stream(T: int = ROUNDS, d: int = INPUTS, seed: int = 1) -> tuple[np.ndarray,
     return X, y
 
 
-def default_settings(name: str) -> dict[str, Any]:
-    """The parameters in ``conf/algorithm/<name>.yaml``."""
-    return {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
-
-
 # --- the checks ---------------------------------------------------------------------------------
 
 
-def check_interface(case: Case) -> None:
-    """Docstring sections, every parameter explained, YAML keys are the Params fields."""
-    text = inspect.getdoc(case.module) or ""
-    missing = [s for s in SECTIONS if not any(x.startswith(s) for x in text.splitlines())]
-    assert not missing, f"the docstring lacks {missing}"
-    symbols = text[text.index("\nSymbols") : text.index("\nCost")]
-    fields = case.algorithm.Params._fields  # type: ignore[attr-defined]
-    missing = unexplained(fields, symbols)
-    assert not missing, f"Symbols does not explain {missing}"
-    assert set(case.settings) == set(fields), "the YAML's keys are not the fields of Params"
+def check_state(case: Case) -> None:
+    """What is learned is a NamedTuple with the model and the logarithms of weights in it."""
     State = type(case.learner().state)
     assert issubclass(State, tuple) and {"model", "log_w"} <= set(get_type_hints(State))
-
-
-def unexplained(fields: Iterable[str], symbols: str) -> list[str]:
-    """The fields that are no word of the text: "M" is none of "OMKL"."""
-    words = set(re.findall(r"\w+", symbols))
-    return [field for field in fields if field not in words]
 
 
 def check_predict_is_pure(case: Case) -> None:
@@ -239,83 +230,6 @@ def check_precision(case: Case) -> None:
     assert 0.0 < moved < 1e-6, f"float32 moves an output by {moved}"
 
 
-def check_bounded_memory(case: Case) -> None:
-    """The state takes as much room after 1,000 rounds as after 10."""
-    X, y = case.stream(1000)
-    learner = case.learner(T=1000)
-    learner.partial_fit(X[:10], y[:10])
-    early = len(pickle.dumps(learner.state))
-    learner.partial_fit(X[10:], y[10:])
-    assert len(pickle.dumps(learner.state)) == early
-
-
-def check_no_second_compilation(case: Case) -> None:
-    """Another dictionary, dimension, seed or setting needs no new machine code."""
-    X, y = case.stream()
-    case.learner().partial_fit(X, y)
-    before = jit.n_specialisations(protocol.run_block)
-    case.learner(seed=3, lam=0.1).partial_fit(X[:7], y[:7])
-    case.learner(dictionary=DICTIONARY[:2], d=1).partial_fit(X[:, :1], y)
-    assert jit.n_specialisations(protocol.run_block) == before
-
-
-def check_pickle_and_resume(case: Case) -> None:
-    """Pickled in mid-stream and resumed: the same bits."""
-    X, y = case.stream()
-    whole = case.learner().partial_fit(X, y).y_hat
-    learner = case.learner()
-    head = learner.partial_fit(X[:333], y[:333]).y_hat
-    learner = pickle.loads(pickle.dumps(learner))
-    tail = learner.partial_fit(X[333:], y[333:]).y_hat
-    np.testing.assert_array_equal(np.concatenate([head, tail]), whole)
-
-
-def check_blocks(case: Case) -> None:
-    """Blocks of 1, 7 and T rounds: the same bits."""
-    X, y = case.stream()
-    whole = case.learner().partial_fit(X, y).y_hat
-    for size in (1, 7):
-        learner = case.learner()
-        parts = [
-            learner.partial_fit(X[s : s + size], y[s : s + size]).y_hat
-            for s in range(0, len(y), size)
-        ]
-        np.testing.assert_array_equal(np.concatenate(parts), whole)
-
-
-def check_threads(case: Case) -> None:
-    """Eight seeds on 8 threads and on 1: the same bits."""
-    X, y = case.stream()
-
-    def one(seed: int) -> np.ndarray:
-        return case.learner(seed).partial_fit(X, y).y_hat
-
-    alone = [one(seed) for seed in range(8)]
-    with ThreadPoolExecutor(8) as pool:
-        for a, b in zip(alone, pool.map(one, range(8)), strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-def check_python_equals_compiled(case: Case) -> None:
-    """The three steps as plain Python: the same numbers to 1e-12."""
-    X, y = case.stream()
-    compiled = case.learner().partial_fit(X, y).y_hat
-    plain = play(case.learner(), X, y)
-    np.testing.assert_allclose(plain, compiled, rtol=0, atol=1e-12)
-
-
-def check_causality(case: Case) -> None:
-    """Other labels from round s on never change a prediction up to round s."""
-    X, y = case.stream()
-    first = case.learner().partial_fit(X, y).y_hat
-    for s in (0, 1, 57, 399):
-        other = y.copy()
-        other[s:] = -other[s:] if case.classifies else 1.0 - other[s:]
-        np.testing.assert_array_equal(
-            case.learner().partial_fit(X, other).y_hat[: s + 1], first[: s + 1]
-        )
-
-
 def check_honesty(case: Case) -> None:
     """Kernels that were not selected, and labels not asked for, are really not used.
 
@@ -391,35 +305,6 @@ def check_importance_weights(case: Case) -> None:
         weight[k, chosen] = 1.0 / getattr(state, q)[chosen]
     error = np.abs(weight.mean(axis=0) - 1.0)
     assert np.all(error < 5.0 * weight.std(axis=0) / np.sqrt(n) + 1e-9), error
-
-
-def check_extreme_losses(case: Case) -> None:
-    """100,000 rounds of labels that jump between 0 and 1 at random stay finite."""
-    rng = np.random.default_rng(5)
-    T = 100_000 if case.representation.bounded else 5_000  # a growing support takes T^2 time
-    X = rng.uniform(-1.0, 1.0, size=(T, INPUTS)) / np.sqrt(INPUTS)
-    y = rng.integers(0, 2, size=T).astype(float)
-    if case.classifies:
-        y = 2.0 * y - 1.0
-    learner = case.learner(T=T)
-    y_hat = learner.partial_fit(X, y).y_hat
-    assert np.all(np.isfinite(y_hat))
-    assert all(np.all(np.isfinite(getattr(learner.state, f))) for f in ("log_w",))
-
-
-def check_degenerate(case: Case) -> None:
-    """One input, one kernel, one round, constant x, x = 0: finite predictions."""
-    X, y = case.stream()
-    one = (Kernel("gaussian", 1.0),)
-    for learner, inputs in (
-        (case.learner(d=1), X[:, :1]),
-        (case.learner(dictionary=one), X),
-        (case.learner(), np.ones_like(X) / 2.0),
-        (case.learner(), np.zeros_like(X)),
-    ):
-        assert np.all(np.isfinite(learner.partial_fit(inputs, y).y_hat))
-    first = case.learner().partial_fit(X[:1], y[:1]).y_hat
-    assert first.shape == (1,) and first[0] == 0.0  # nothing is known before the first label
 
 
 def check_permutation(case: Case) -> None:
@@ -549,18 +434,6 @@ def check_complete_graph(case: Case) -> None:
     )
 
 
-def check_learns(case: Case) -> None:
-    """On a realisable stream the last third is predicted much better than by the mean."""
-    X, y = case.stream(6000)
-    y_hat = case.learner(T=6000).partial_fit(X, y).y_hat
-    last = slice(4000, 6000)
-    if case.classifies:
-        rarer = min(np.mean(y[last] > 0.0), np.mean(y[last] < 0.0))
-        assert np.mean(y_hat[last] * y[last] <= 0.0) < 0.5 * rarer
-        return
-    assert np.mean((y_hat[last] - y[last]) ** 2) < 0.5 * np.var(y[last])
-
-
 def play(
     learner: Learner,
     X: np.ndarray,
@@ -587,38 +460,25 @@ def play(
     return y_hat
 
 
-CHECKS: dict[str, Callable[[Case], None]] = {
-    name.removeprefix("check_"): function
-    for name, function in list(globals().items())
-    if name.startswith("check_")
-}
+CHECKS = shared.with_shared(globals())
+
+
+def names() -> list[str]:
+    """The algorithms that the suite is for."""
+    return algorithms.names()
 
 
 def cases(name: str) -> Iterator[Check]:
     """Every check for the algorithm of that name."""
-    module = sys.modules[algorithms.load(name).module]
-    declared: dict[str, str] = getattr(module, "EXPECTED_FAILURES", {})
-    unknown = set(declared) - set(CHECKS)
-    if unknown:
-        raise ValueError(f"{name} declares failures of checks that do not exist: {unknown}")
-    for check, function in CHECKS.items():
-        yield Check(check, function, declared.get(check))
+    return shared.declared(algorithms.load(name).module, CHECKS)
 
 
 def run(name: str, settings: dict[str, Any] | None = None) -> None:
     """All checks for one algorithm; AssertionError names the first that fails."""
-    case = Case(name, default_settings(name) if settings is None else settings)
-    for check in cases(name):
-        try:
-            check.function(case)
-        except Skip:
-            continue
-        except Exception as error:
-            if check.expected_failure is None:
-                raise AssertionError(f"{name} fails {check.name}: {error}") from error
-            continue
-        if check.expected_failure is not None:
-            raise AssertionError(f"{name} passes {check.name}, declared to fail")
+    shared.run(Case(name, settings), cases(name))
 
 
-__all__ = ["CHECKS", "Case", "Check", "Skip", "cases", "default_settings", "play", "run"]
+__all__ = [
+    "CHECKS", "DICTIONARY", "FEATURES", "INPUTS", "Case", "Check", "Skip", "cases",
+    "default_settings", "names", "play", "run",
+]  # fmt: skip

@@ -52,9 +52,9 @@ from omkl.experiment.federated_regret import against_comparators
 from omkl.experiment.job import Computed, Progress, Timing, kernel_curves, reported
 from omkl.experiment.metrics import Recorder, label_cost
 from omkl.experiment.settings import Settings, named_by_content
-from omkl.federated import protocol
-from omkl.federated.protocol import BYTES, FederatedAlgorithm
-from omkl.federated.simulation import FederatedTrace, Federation
+from omkl.federated import budget
+from omkl.federated.protocol import FederatedAlgorithm, FederatedTrace
+from omkl.federated.simulation import Federation
 from omkl.federated.split import Split, split
 from omkl.runs.folder import MSE
 from omkl.threads import thread_pool
@@ -135,18 +135,18 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     """
     dictionary = kernels.dictionary(settings.kernels)
     algorithm, given = federated.load(settings.algorithm.name), settings.algorithm.given
-    sizes = {"N": len(dictionary), "D": settings.D or protocol.MOST_FEATURES}
+    sizes = {"N": len(dictionary), "D": settings.D or budget.MOST_FEATURES}
     early = hyperparameters.build(algorithm.Params, given, 2, sizes)
-    budget, D = settings.max_upload, settings.D
+    max_upload, D = settings.max_upload, settings.D
     used = algorithm.kernels(early, dictionary)
     if D is None:
-        D = protocol.features_for(algorithm, early, len(used), budget) if used else 1
+        D = budget.features_for(algorithm, early, len(used), max_upload) if used else 1
     if used:  # before the data are opened: a wrong number should not wait for a large file
-        protocol.check_budget(algorithm, early, (len(used), 2 * D), budget)
+        budget.check_budget(algorithm, early, (len(used), 2 * D), max_upload)
     clients = split(settings.config) if clients is None else clients
     built = hyperparameters.build(algorithm.Params, given, len(clients.y), sizes)
     if not used:  # a network, whose size depends on the data
-        algorithm.model(built, used, clients.X.shape[2], D, settings.seed, budget)
+        algorithm.model(built, used, clients.X.shape[2], D, settings.seed, max_upload)
     found = settings.resolved(D=D, n_clients=len(clients.clients))
     portable = named_by_content(found, clients.stream)
     return FederatedJob(portable, D, clients, dictionary, algorithm, built, settings.seeds)
@@ -219,18 +219,18 @@ def _computed(
         "t": rounds,
         "mse": errors / rounds,
         "client_mse": sums.client_errors / lengths,
-        "client_sent": np.stack([run.sent for run in federations]),
+        "client_sent": np.stack([run.totals.sent for run in federations]),
         "client_rounds": lengths,
         "client_name": np.array(job.split.clients),
         "change_rounds": np.zeros(0, dtype=np.int64),
     }
-    largest_loss = max(float(run.worst[1]) for run in federations)
+    largest_loss = max(float(run.totals.worst[1]) for run in federations)
     regret: dict[str, Any] = {}
     if job.used:
         regret, found = against_comparators(job, sums, largest_loss, progress)
         curves |= found | {
             "weights": np.stack([_weights(run) for run in federations]),
-            "sent_kernels": np.stack([run.used for run in federations]),
+            "sent_kernels": np.stack([run.totals.used for run in federations]),
             **kernel_curves(job.used),
         }
     served = int(lengths.sum())
@@ -242,7 +242,7 @@ def _computed(
         n_rounds=T,
         n_kernels=len(job.used),
         deterministic=False,
-        max_squared_error=max(float(run.worst[0]) for run in federations),
+        max_squared_error=max(float(run.totals.worst[0]) for run in federations),
         max_kernel_squared_error=largest_loss,
         max_norm=float(np.linalg.norm(job.split.X, axis=2).max()),
         kernels_per_round=float(len(job.used)),
@@ -258,28 +258,28 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
     """Numbers and bytes between a client and the server, mean over clients and seeds.
 
     Numbers are float64 values, parameters and losses; an index of a row is no number but
-    takes bytes. Features are not sent: all sides draw them from the seed.
+    takes bytes. Features are not sent: all parties draw them from the seed.
     """
     T, K = job.split.y.shape
     lengths = job.split.lengths
     n_rounds = float(lengths.mean()) if np.ptp(lengths) else T  # of a client
-    sent = np.stack([run.sent for run in runs]).astype(float)  # (R, K, 2)
-    numbers, indices = protocol.download(job.algorithm, runs[0].server)
+    sent = np.stack([run.totals.sent for run in runs]).astype(float)  # (R, K, 2)
+    numbers, indices = budget.download(job.algorithm, runs[0].server)
     server = runs[0].server
     most = job.algorithm.upload(job.params, *server.model.theta.shape)
     up = {
         "numbers_a_round": float(sent[:, :, 0].mean() / n_rounds),
-        "bytes_a_round": float(BYTES * sent.sum(axis=2).mean() / n_rounds),
+        "bytes_a_round": float(budget.BYTES * sent.sum(axis=2).mean() / n_rounds),
         "most_numbers_a_round": most,
         "numbers": float(sent[:, :, 0].mean()),
-        "bytes": float(BYTES * sent.sum(axis=2).mean()),
+        "bytes": float(budget.BYTES * sent.sum(axis=2).mean()),
     }
     down = {
         "numbers_a_round": numbers,
-        "bytes_a_round": BYTES * (numbers + indices),
+        "bytes_a_round": budget.BYTES * (numbers + indices),
         "most_numbers_a_round": numbers,
         "numbers": numbers * n_rounds,
-        "bytes": BYTES * (numbers + indices) * n_rounds,
+        "bytes": budget.BYTES * (numbers + indices) * n_rounds,
     }
     return {
         "scheme": job.settings.scheme,
@@ -298,8 +298,8 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
 def _weights(run: Federation) -> np.ndarray:
     """Weights (N,) after the last round, mean over the clients where each has its own."""
     N = len(run.server.model.theta)
-    if "log_w" in run.own._fields:
-        return normalised(run.own.log_w).mean(axis=0)
+    if "log_w" in run.clients._fields:
+        return normalised(run.clients.log_w).mean(axis=0)
     return normalised(run.server.log_w) if len(run.server.log_w) else np.full(N, 1.0 / N)
 
 

@@ -1,8 +1,9 @@
 """Federated online learning: K clients, each with a stream of its own, and a server.
 
-``protocol`` holds the steps of a round and the compiled loop, ``algorithms`` one file a
-learner, ``simulation`` a whole federation in one process, ``split`` how rows become clients,
-``parties`` server and client on their own, ``flower`` the same sides as Flower apps.
+``protocol`` holds the steps of a round and the compiled loop, ``messages`` what a client sends,
+``budget`` how much it may send, ``algorithms`` one file a learner, ``simulation`` a whole
+federation in one process, ``split`` how rows become clients, ``parties`` server and client on
+their own, ``flower`` the same parties as Flower apps.
 """
 
 from __future__ import annotations

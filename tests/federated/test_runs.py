@@ -88,12 +88,12 @@ def table_of_three(tmp_path):
 def test_clients_of_unequal_length_are_served_to_their_end(tmp_path, name):
     frame, own = table_of_three(tmp_path)
     run = outcome_of(tmp_path, f"algorithm={name}", *own).run
-    result, curves, told = run.result, run.curves, run.result["federated"]
+    result, curves, sizes = run.result, run.curves, run.result["federated"]
     names = list(dict.fromkeys(frame["who"]))
     counts = frame["who"].value_counts()[names].to_numpy()
     assert result["status"] == "complete" and curves["client_name"].tolist() == names
     assert curves["client_rounds"].tolist() == counts.tolist()
-    assert (told["rounds"], told["least_rounds"], told["rows_used"]) == (200, 9, 299)
+    assert (sizes["rounds"], sizes["least_rounds"], sizes["rows_used"]) == (200, 9, 299)
     # Each client's error is over its own rounds; the run's is their mean, at any time.
     job = runner.prepare(configuration([f"algorithm={name}", *own, "kernels=gaussian17"]))
     trace = job.federation(0).partial_fit(job.split.X, job.split.y)
@@ -106,7 +106,9 @@ def test_clients_of_unequal_length_are_served_to_their_end(tmp_path, name):
     at_50 = [squared[: min(50, n), k].sum() / min(50, n) for k, n in enumerate(counts)]
     assert curves["mse"][0, 49] == pytest.approx(np.mean(at_50))
     np.testing.assert_allclose(curves["mse"][:, -1], result["mse"])
-    assert told["down"]["numbers"] == pytest.approx(told["down"]["numbers_a_round"] * counts.mean())
+    assert sizes["down"]["numbers"] == pytest.approx(
+        sizes["down"]["numbers_a_round"] * counts.mean()
+    )
     if name == "pof_mkl":
         np.testing.assert_allclose(curves["client_regret"][0], trace.regret[-1])
         np.testing.assert_array_equal(curves["client_sent"][0, :, 1], counts)
@@ -167,14 +169,16 @@ def test_a_run(tmp_path):
     result, curves = run.result, run.curves
     assert result["status"] == "complete", result
     assert (result["n_rounds"], result["D"], result["n_kernels"]) == (80, 100, 17)
-    told = result["federated"]
-    assert (told["rounds"], told["rows"], told["n_clients"]) == (80, 400, 5)
-    assert told["up"]["most_numbers_a_round"] == 600 <= told["max_upload"] == 1000
+    sizes = result["federated"]
+    assert (sizes["rounds"], sizes["rows"], sizes["n_clients"]) == (80, 400, 5)
+    assert sizes["up"]["most_numbers_a_round"] == 600 <= sizes["max_upload"] == 1000
     sent = curves["client_sent"]  # 5 bins of 3 and one of 2, drawn alike
     assert sent.shape == (3, 5, 2) and np.all(sent[..., 0] == 200 * sent[..., 1])
-    assert told["up"]["bytes"] == pytest.approx(8 * sent.sum(axis=2).mean())
-    assert told["down"]["numbers"] == 80 * 17 * 200
-    assert told["bytes_of_all"] == pytest.approx(5 * (told["up"]["bytes"] + told["down"]["bytes"]))
+    assert sizes["up"]["bytes"] == pytest.approx(8 * sent.sum(axis=2).mean())
+    assert sizes["down"]["numbers"] == 80 * 17 * 200
+    assert sizes["bytes_of_all"] == pytest.approx(
+        5 * (sizes["up"]["bytes"] + sizes["down"]["bytes"])
+    )
     assert result["mse_mean"] == pytest.approx(curves["client_mse"].mean())
     np.testing.assert_allclose(curves["mse"][:, -1], curves["client_mse"].mean(axis=1))
     regret = result["regret"]["clients"]
