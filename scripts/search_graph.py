@@ -42,11 +42,12 @@ from omkl.algorithms.as_released import released_divergence
 from omkl.checks import learners
 from omkl.conf import conf_folder
 from omkl.core import cache, hyperparameters, kernels
-from omkl.core.divergence import Matrix, normalised, overlaps, ranks, sampled
+from omkl.core.divergence import Matrix, normalised, ranks, sampled
 from omkl.core.graphs import graphs_by, similarity_graph
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.node_sampler import edges_of
+from omkl.core.overlaps import overlaps
 from omkl.datasets import catalogue, open_stream
 from omkl.experiment.threads import default_threads
 from omkl.reproduction import searches

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, inlined
-from omkl.core.kernel_sums import CAUCHY, CODES, add_distances, cauchy_values, parameter_of, sum_of
+from omkl.core.kernel_sums import CODES, add_distances, add_values, parameter_of, sum_of
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -139,8 +139,7 @@ def _add_sums(model, x, start, n, row, f):
     """f (N,) += the sums over support rows start .. start + n, whose distances are in row."""
     for i in range(f.shape[0]):
         family, parameter = model.family[i], model.parameter[i]
-        if family == CAUCHY:
-            cauchy_values(parameter, x, model.x, start, n, row[CAUCHY])
+        add_values(family, parameter, model.x, x, start, n, row[family])
         alpha = model.alpha[i, start : start + n]
         f[i] += sum_of(family, parameter, row[family], alpha, n)
 
