@@ -129,10 +129,13 @@ def log_delta(overlap, own_i, own_j):
 
 
 @inlined
-def distance(overlap, own_i, own_j, span):
-    """One number with the order of ``ranks`` among all j of one i."""
+def distance(overlap, rest, own_i, own_j, span):
+    """One number with the order of ``ranks`` among all j of one i.
+
+    rest is log(1 - exp(-|x|)) of x = log of 2 overlap / own_j.
+    """
     x = LOG_2 + overlap - own_j
-    size = own_j + (x if x > 0.0 else 0.0) + log_one_minus_exp(-abs(x)) - span[0]
+    size = own_j + (x if x > 0.0 else 0.0) + rest - span[0]
     size = size if size > 0.0 else 0.0
     if x < 0.0:
         return size
@@ -141,16 +144,31 @@ def distance(overlap, own_i, own_j, span):
     return -size
 
 
+@inlined
+def _log_rests(n, x):
+    """x[m] <- log(1 - exp(x[m])) for m < n; a loop without branches or gathers is vector code."""
+    for m in range(n):
+        x[m] = log_one_minus_exp(x[m])
+
+
 def _computed_from(source, i, others, n, out, scratch):
     computed_overlaps(source, i, others, n, scratch)
+    own = source.own
     for m in range(n):
-        out[m] = distance(scratch[m], source.own[i], source.own[others[m]], source.span)
+        out[m] = -abs(LOG_2 + scratch[m] - own[others[m]])
+    _log_rests(n, out)
+    for m in range(n):
+        out[m] = distance(scratch[m], out[m], own[i], own[others[m]], source.span)
 
 
 def _computed_to(source, j, others, n, out, scratch):
     computed_overlaps(source, j, others, n, scratch)
+    own = source.own
     for m in range(n):
-        out[m] = distance(scratch[m], source.own[others[m]], source.own[j], source.span)
+        out[m] = -abs(LOG_2 + scratch[m] - own[j])
+    _log_rests(n, out)
+    for m in range(n):
+        out[m] = distance(scratch[m], out[m], own[others[m]], own[j], source.span)
 
 
 dispatch(distances_from, Matrix, _given_from)

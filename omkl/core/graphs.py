@@ -264,9 +264,11 @@ def similarity_graph(divergence: Distances, M: int) -> np.ndarray:
     out = np.empty((N, M), dtype=np.int64)
     for nodes in _blocks(N):
         order = np.argsort(distance_rows(given, nodes, N), axis=1, kind="stable")
-        others = order[order != nodes[:, None]].reshape(len(nodes), N - 1)
-        out[nodes, 0] = nodes  # copies of a kernel may precede it
-        out[nodes, 1:] = others[:, : M - 1]
+        near = order[:, :M]
+        left_out = near == nodes[:, None]
+        left_out[~left_out.any(axis=1), -1] = True  # copies of a kernel may precede it
+        out[nodes, 0] = nodes
+        out[nodes, 1:] = near[~left_out].reshape(len(nodes), M - 1)
     return out
 
 

@@ -26,7 +26,7 @@ def parameter_of(kernel: Kernel) -> float:
 
 
 def _by_code(cases: Sequence[tuple[tuple[int, ...], Callable[..., Any]]]) -> Callable[..., Any]:
-    """An inlined function of (code, ...) that calls the one whose codes hold it; or the first."""
+    """An inlined function of (code, ...) that calls the one whose codes hold the code."""
     codes, function = cases[-1]
     if len(cases) == 1:
 

@@ -46,7 +46,7 @@ def integrated(one: Family, p: np.ndarray, other: Family, q: np.ndarray) -> np.n
     """log of the integral of kappa kappa' over one input, by the trapezoid rule in log |r|.
 
     The rule converges exponentially for kernels that are analytic but for r = 0: the error is
-    that of rounding (1e-13) for Gaussian, Laplacian, Cauchy and Matern kernels. Raises
+    that of rounding (1e-14) for Gaussian, Laplacian, Cauchy and Matern kernels. Raises
     ValueError where half as many points differ by more than 1e-9, or where the ends still count:
     a kernel with corners, or one whose square has no integral.
     """
