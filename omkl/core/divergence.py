@@ -94,14 +94,18 @@ def ranked(kernels: tuple[Kernel, ...], d: int) -> Matrix | OverlapPieces:
 def distances_from(source, i, others, n, out, scratch):
     """out[m] = how far kernel others[m] is from kernel i, for m < n.
 
-    Numbers of one i can be compared with each other; scratch (n,) is written.
+    others, out and scratch have n entries or more; scratch is written. Numbers of one i can be
+    compared with each other.
     """
     raise TypeError(f"{type(source)} holds no distances")
 
 
 @functools.singledispatch
 def distances_to(source, j, others, n, out, scratch):
-    """out[m] = how far kernel j is from kernel others[m], comparable for that kernel."""
+    """out[m] = how far kernel j is from kernel others[m], for m < n; arrays as above.
+
+    A number can be compared with those that ``distances_from`` gives for the kernel others[m].
+    """
     raise TypeError(f"{type(source)} holds no distances")
 
 
@@ -119,7 +123,7 @@ def _given_to(source, j, others, n, out, scratch):
 
 @inlined
 def log_delta(overlap, own_i, own_j):
-    """log(own_i + own_j - 2 overlap) of three logarithms."""
+    """log(own_i + own_j - 2 overlap) of three logarithms; each is one number."""
     if overlap >= own_i and overlap >= own_j:
         return -np.inf  # equal kernels
     high = own_j if own_i < own_j else own_i
@@ -132,7 +136,8 @@ def log_delta(overlap, own_i, own_j):
 def distance(overlap, rest, own_i, own_j, span):
     """One number with the order of ``ranks`` among all j of one i.
 
-    rest is log(1 - exp(-|x|)) of x = log of 2 overlap / own_j.
+    overlap, own_i and own_j are logarithms, one number each, and rest is log(1 - exp(-|x|)) for
+    x = log of 2 overlap / own_j. span (2,) is that of ``OverlapPieces``.
     """
     x = LOG_2 + overlap - own_j
     size = own_j + (x if x > 0.0 else 0.0) + rest - span[0]
@@ -146,7 +151,7 @@ def distance(overlap, rest, own_i, own_j, span):
 
 @inlined
 def _log_rests(n, x):
-    """x[m] <- log(1 - exp(x[m])) for m < n; a loop without branches or gathers is vector code."""
+    """x[m] <- log(1 - exp(x[m])) of x (n,); a loop without branches or gathers is vector code."""
     for m in range(n):
         x[m] = log_one_minus_exp(x[m])
 
@@ -179,6 +184,7 @@ dispatch(distances_to, OverlapPieces, _computed_to)
 
 @compiled
 def _fill_distances(source, rows, others, out, scratch):
+    """out (n, N) = the distances of the kernels others (N,) from rows (n,); scratch (N,)."""
     for r in range(rows.shape[0]):
         distances_from(source, rows[r], others, others.shape[0], out[r], scratch)
 

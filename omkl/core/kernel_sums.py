@@ -145,6 +145,7 @@ def add_distance(family, c, rows, x, n, row):
 
 @inlined
 def _as_it_is(exp, c, s):
+    """A pack of values, for families that share nothing."""
     return s
 
 
@@ -153,6 +154,7 @@ def _sum(finish: Callable[..., Any]) -> Callable[..., Any]:
 
     @inlined
     def add(c, distance, alpha, n):
+        """Of the first n of distance and of alpha."""
         whole = n - n % LANES
         kept = pack(0.0)
         for s in range(0, whole, LANES):
@@ -171,11 +173,13 @@ def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
 
     @inlined
     def add_eight(c, distance, members, base, alpha, s, n, kept):
+        """The pack ``kept`` and the terms s .. s + n, n <= 8."""
         kappa = finish(exp_of_pack, c, gather(distance, members, s, base, n))
         return fma(load(alpha, s, n), kappa, kept)
 
     @inlined
     def add(c, distance, members, base, alpha, n):
+        """Of the first n of members and of alpha; distance begins at the column ``base``."""
         whole = n - n % LANES
         kept = pack(0.0)
         for s in range(0, whole, LANES):
@@ -196,15 +200,26 @@ def _each(make: Callable[..., Any]) -> Callable[..., Any]:
     return _by_code([(some, make(inlined(finish))) for finish, some in codes.items()])
 
 
-# sum_of(family, c, row, alpha, n) over n terms, whose distances or values are in ``row``;
-# gathered_sum_of(family, c, row, members, base, alpha, n) over the entries members - base of it.
-sum_of, gathered_sum_of = _each(_sum), _each(_gathered_sum)
+_sum_of, _gathered_sum_of = _each(_sum), _each(_gathered_sum)
+
+
+@inlined
+def sum_of(family, c, row, alpha, n):
+    """The sum of alpha kappa over n terms, whose distances or values are row[:n]; alpha[:n]."""
+    return _sum_of(family, c, row, alpha, n)
+
+
+@inlined
+def gathered_sum_of(family, c, row, members, base, alpha, n):
+    """``sum_of`` over the entries members[:n] - base of the row, to the same bits."""
+    return _gathered_sum_of(family, c, row, members, base, alpha, n)
 
 
 # --- One value ------------------------------------------------------------------------------------
 
 
 def _value(family: Any) -> Callable[..., Any]:
+    """kappa of a row x (d,) and one column of rows (d, capacity), input by input."""
     term, finish, shares = inlined(family.term), inlined(family.finish), family.shares
 
     @inlined
@@ -224,6 +239,14 @@ def _value(family: Any) -> Callable[..., Any]:
     return added if shares else multiplied
 
 
-# value_of(family, c, x, rows, s, u, v): kappa of x (d,) and column s of rows (d, capacity); what
-# is shared is multiplied by u and by v, the inverse norms of both for normalised polynomials.
-value_of = _by_code([((code,), _value(family)) for code, family in enumerate(BUILT_IN)])
+_value_of = _by_code([((code,), _value(family)) for code, family in enumerate(BUILT_IN)])
+
+
+@inlined
+def value_of(family, c, x, rows, s, u, v):
+    """kappa of x (d,) and column s of rows (d, capacity).
+
+    What is shared is multiplied by u and by v: by 1, or for a normalised polynomial by the inverse
+    norms of both.
+    """
+    return _value_of(family, c, x, rows, s, u, v)

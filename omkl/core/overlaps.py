@@ -167,7 +167,7 @@ def computed(kernels: Sequence[Kernel], d: int) -> OverlapPieces:
     for f in range(F):
         where = family == f
         own[where] = d * (length[where] + np.polyval(table[first[f, f]], -1.0))
-    # overlap(i, j) is at most the integral of kappa_j, which is at most 2^d own_j.
+    # By Cauchy and Schwarz overlap(i, j) is at most the largest own.
     span = np.array([own.min() - 40.0, own.max() - own.min() + 42.0 + d * LOG_2])
     return OverlapPieces(own, family, length, d, first, count, lowest, table, span)
 
@@ -186,7 +186,10 @@ def _pieces(one: str, other: str, low: float, n: int) -> np.ndarray:
 
 @inlined
 def computed_overlaps(source, i, others, n, out):
-    """out[m] = log overlap of kernel i and kernel others[m], for m < n; equal kernels have own."""
+    """out[m] = log overlap of the kernels i and others[m], for m < n; equal kernels have own.
+
+    others and out have n entries or more.
+    """
     family, length, pieces = source.family, source.length, source.pieces
     fi, li = family[i], length[i]
     for m in range(n):
@@ -207,6 +210,7 @@ def computed_overlaps(source, i, others, n, out):
 
 @compiled
 def _fill_overlaps(source, rows, others, out):
+    """out (n, N) = log overlap of the kernels rows (n,) with the kernels others (N,)."""
     for r in range(rows.shape[0]):
         computed_overlaps(source, rows[r], others, others.shape[0], out[r])
 
