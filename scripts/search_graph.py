@@ -40,11 +40,12 @@ from omkl.algorithms import sfg, sfg_r
 from omkl.algorithms.as_released import released_divergence
 from omkl.checks import learners
 from omkl.core import cache, hyperparameters, kernels
-from omkl.core.divergence import Matrix, normalised, overlaps, ranks, sampled
+from omkl.core.divergence import Matrix, normalised, ranks, sampled
 from omkl.core.graphs import graphs_by, similarity_graph
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.node_sampler import edges_of
+from omkl.core.overlaps import overlaps
 from omkl.datasets import catalogue, open_stream
 from omkl.reproduction import searches
 from omkl.threads import default_threads

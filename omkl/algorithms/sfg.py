@@ -54,7 +54,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.core import divergence as divergences
-from omkl.core.divergence import LARGEST_MATRIX, Matrix, OverlapPieces
+from omkl.core.divergence import Matrix
 from omkl.core.graphs import dominating_set, graphs_by
 from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Choice, Range
 from omkl.core.jit import inlined
@@ -73,6 +73,7 @@ from omkl.core.node_sampler import (
     toggle_member,
     trees_of,
 )
+from omkl.core.overlaps import LARGEST_MATRIX, OverlapPieces, overlaps
 from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
@@ -137,7 +138,7 @@ def _graph(
             f"algorithm.reading={reading} with algorithm.divergence={divergence} keeps a matrix of "
             f"all kernels: at most {LARGEST_MATRIX}, and there are {N}"
         )
-    delta: Any = divergences.overlaps(dictionary, d)
+    delta: Any = overlaps(dictionary, d)
     order = divergences.ranked(dictionary, d)
     if divergence == "sample":
         delta = divergences.sampled(dictionary, np.frombuffer(rows).reshape(-1, d))

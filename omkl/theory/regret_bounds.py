@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.kernels import FAMILIES
 from omkl.runs.folder import Run
 
 PROBABILITY = 0.95  # at which the statements on random features are evaluated
@@ -155,18 +156,6 @@ def features_needed(epsilon: float, chance: float, second_moment: float, d: int)
     """The number of features from which ``probability`` of epsilon is at least ``chance``."""
     failure = 256 * second_moment / epsilon**2
     return max(0.0, (4 * d + 8) / epsilon**2 * math.log(failure / (1 - chance)))
-
-
-def second_moment(family: str, bandwidth: float, d: int) -> float:
-    """sigma^2 = E ||psi||^2 of a kernel's frequencies; the Laplacian's has none (inf)."""
-    match family:
-        case "gaussian":
-            return d / bandwidth
-        case "laplacian":
-            return math.inf
-        case "cauchy":
-            return 2 * d / bandwidth**2
-    raise ValueError(f"no second moment is known of the family {family!r}")
 
 
 # --- constants that follow from the loss ---------------------------------------------------
@@ -437,12 +426,15 @@ def assumptions(run: Run) -> list[Assumption]:
 
     best = best_kernels(run)
     if best:
-        wild = [f"{family} {bandwidth:.4g}" for family, bandwidth in best if family == "laplacian"]
+        families = [(FAMILIES[name], b) for name, b in best]
+        wild = [family for family, b in families if math.isinf(family.second_moment(1, b))]
         text = "the best kernel in hindsight has one"
         if wild:
+            named = " or ".join(dict.fromkeys(f.name.capitalize() for f in wild))
+            spectra = " or ".join(dict.fromkeys(str(f.spectrum) for f in wild))
             text = (
-                f"for {len(wild)} of {len(best)} comparators the best kernel is Laplacian: its "
-                "frequencies are Cauchy and have none"
+                f"for {len(wild)} of {len(best)} comparators the best kernel is {named}: its "
+                f"frequencies are {spectra} and have none"
             )
         found.append(Assumption("finite second moment of the frequencies", not wild, text))
     name = theorem_meant(result["algorithm"])
@@ -505,7 +497,7 @@ def _comparator_mse(run: Run, name: str) -> list[float]:
 def _epsilon(run: Run) -> float:
     """At the worst of the best kernels; inf where one has no second moment, or none is known."""
     D, d = run.result["D"], run.result["n_inputs"]
-    moments = [second_moment(family, b, d) for family, b in best_kernels(run)] or [math.inf]
+    moments = [FAMILIES[f].second_moment(d, b) for f, b in best_kernels(run)] or [math.inf]
     return max(smallest_epsilon(PROBABILITY, moment, D, d) for moment in moments)
 
 

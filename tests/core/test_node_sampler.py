@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from omkl.checks.learners import Case, default_settings
 from omkl.core import node_sampler
-from omkl.core.divergence import overlaps
 from omkl.core.graphs import dominating_set
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import (
@@ -22,6 +21,7 @@ from omkl.core.node_sampler import (
     toggle_member,
     trees_of,
 )
+from omkl.core.overlaps import overlaps
 from omkl.core.protocol import select
 from omkl.core.weights import normalised
 

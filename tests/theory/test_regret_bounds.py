@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omkl.core.kernels import Kernel
+from omkl.core.kernels import FAMILIES, Kernel
 from omkl.core.representations.random_features import features_of
 from omkl.experiment import comparators
 from omkl.runs.folder import Run
@@ -116,9 +116,9 @@ def test_probability_at_the_papers_setting():
     )
     assert bounds.probability(1.0, 5.0, 50, 5) == 0.0
     assert bounds.smallest_epsilon(0.95, 5.0, 50, 5) > 1
-    assert bounds.second_moment("gaussian", 0.5, 4) == 8
-    assert bounds.second_moment("cauchy", 0.5, 4) == 32
-    laplacian = bounds.second_moment("laplacian", 1.0, 5)
+    assert FAMILIES["gaussian"].second_moment(4, 0.5) == 8
+    assert FAMILIES["cauchy"].second_moment(4, 0.5) == 32
+    laplacian = FAMILIES["laplacian"].second_moment(5, 1.0)
     assert bounds.probability(1.9, laplacian, 10**9, 5) == 0.0
     assert bounds.smallest_epsilon(0.95, laplacian, 10**9, 5) == math.inf
 

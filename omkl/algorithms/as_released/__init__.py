@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.divergence import LARGEST_MATRIX, Matrix, distance_rows, distances_from, distances_to
+from omkl.core.divergence import Matrix, distance_rows, distances_from, distances_to
 from omkl.core.graphs import dissimilarity_graph
 from omkl.core.jit import dispatch, inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import edges_of
+from omkl.core.overlaps import LARGEST_MATRIX
 from omkl.core.representations.random_features import gradient_step
 
 

@@ -10,19 +10,16 @@ import numpy as np
 
 from omkl.core.jit import dispatch, inlined
 from omkl.core.kernel_sums import (
-    CAUCHY,
     CODES,
-    GAUSSIAN,
-    LAPLACIAN,
     POLYNOMIAL,
     add_distance,
     sum_of,
+    value_of,
 )
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import empty_expansion
 from omkl.core.representations.perceptrons import SMALLEST_SCALE, inverse_norm, own_value
-from omkl.core.weights import exp_nonpositive
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -150,23 +147,9 @@ def _add_to_budgeted(model, i, c, f, scratch):
 @inlined
 def _between(model, i, s, x, inverse):
     """kappa_i(x_s, x) at x (d,) of norm 1 / inverse."""
-    total, product = 0.0, 1.0
-    family, parameter = model.family[i], model.parameter[i]
-    for k in range(x.shape[0]):
-        a, b = model.x[i, k, s], x[k]
-        if family == GAUSSIAN:
-            total += (a - b) * (a - b)
-        elif family == LAPLACIAN:
-            total += abs(a - b)
-        elif family == POLYNOMIAL:
-            total += a * b
-        else:
-            product *= 1.0 + ((a - b) * parameter) ** 2
-    if family == POLYNOMIAL:
-        return (total * inverse * model.inverse[i, s]) ** int(parameter)
-    if family == CAUCHY:
-        return 1.0 / product
-    return exp_nonpositive(parameter * total)
+    family = model.family[i]
+    u, v = (inverse, model.inverse[i, s]) if family == POLYNOMIAL else (1.0, 1.0)
+    return value_of(family, model.parameter[i], x, model.x[i], s, u, v)
 
 
 def _project_budgeted(model, i, R, scratch):

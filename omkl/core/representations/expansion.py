@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, dispatch, inlined
-from omkl.core.kernel_sums import CAUCHY, CODES, add_distances, cauchy_values, parameter_of, sum_of
+from omkl.core.kernel_sums import CODES, add_distances, add_values, parameter_of, sum_of
 from omkl.core.representations import Lookahead, Representation, evaluate_row
 
 if TYPE_CHECKING:
@@ -119,8 +119,7 @@ def _add_sums(model, x, start, n, row, f):
     """f (N,) += the sums over n support rows from start on, their distances in row (4, CHUNK)."""
     for i in range(f.shape[0]):
         family, parameter = model.family[i], model.parameter[i]
-        if family == CAUCHY:
-            cauchy_values(parameter, x, model.x, start, n, row[CAUCHY])
+        add_values(family, parameter, model.x, x, start, n, row[family])
         alpha = model.alpha[i, start : start + n]
         f[i] += sum_of(family, parameter, row[family], alpha, n)
 

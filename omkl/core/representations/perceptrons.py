@@ -31,11 +31,10 @@ import numpy as np
 
 from omkl.core.jit import compiled, dispatch, dot, inlined, power_of_two
 from omkl.core.kernel_sums import (
-    CAUCHY,
     CODES,
     POLYNOMIAL,
     add_distances,
-    cauchy_values,
+    add_values,
     gathered_sum_of,
     sum_of,
 )
@@ -180,9 +179,8 @@ def _sum_at(model, i, first, last, x, start, row):
     members, alpha = model.members[i, first:last], model.alpha[i, first:last]
     family, parameter = model.family[i], model.parameter[i]
     low, held = members[0] - start, members[n - 1] - members[0] + 1
-    if family == CAUCHY:
-        cauchy_values(parameter, x, model.x, members[0], held, row[CAUCHY, low:])
     values = row[family]
+    add_values(family, parameter, model.x, x, members[0], held, values[low:])
     if held == n:  # they ascend: no row between them is missing
         return sum_of(family, parameter, values[low:], alpha, n)
     return gathered_sum_of(family, parameter, values, members, start, alpha, n)
