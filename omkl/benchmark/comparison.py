@@ -118,10 +118,10 @@ def _command(path: Path, outputs: Path, page: Path | None, pool: Executor) -> in
 
 
 def _draw(runs: list[Run], folder: Path, name: str, titles: Mapping[str, str]) -> list[Path]:
-    from omkl.report import figures
+    from omkl.report import sweep_figures
 
-    drawn = figures.summary(runs, folder, f"{name}_errors", ("png",), titles)
-    return drawn + figures.bounds(runs, folder, f"{name}_bounds", ("png",))
+    drawn = sweep_figures.summary(runs, folder, f"{name}_errors", ("png",), titles)
+    return drawn + sweep_figures.bounds(runs, folder, f"{name}_bounds", ("png",))
 
 
 def _our_run(

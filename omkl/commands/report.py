@@ -74,26 +74,26 @@ def _report(arguments: Any) -> int:
         )
         return 0
     if arguments.command == "figures":
-        from omkl.report import figures
-        from omkl.reproduction import paper_figures
+        from omkl.report import run_figures
+        from omkl.reproduction import regret_figures
 
         for r in runs:
             if r.complete:
-                figures.all_figures(r)
-                paper_figures.regret_bound(r)
+                run_figures.all_figures(r)
+                regret_figures.regret_bound(r)
         return 0
-    from omkl.reproduction import filled as filling
     from omkl.reproduction import matching, page, tables
+    from omkl.reproduction.formats import rendering
 
     if arguments.command == "page":
         files = sorted(
-            (conf_folder() / "table").glob("*.yaml"), key=lambda p: page.order_of(p.stem)
+            (conf_folder() / "table").glob("*.yaml"), key=lambda p: tables.order_of(p.stem)
         )
         every = [tables.load_table(path) for path in files]
         print(page.build(every, outputs, arguments.to or outputs / "page", runs)[0])
         return 0
     filled = matching.fill(tables.load_table(_table_path(arguments.name)), runs)
-    for path in filling.render(filled, filling.FORMATS, outputs / "tables"):
+    for path in rendering.render(filled, rendering.FORMATS, outputs / "tables"):
         print(path)
     return 0
 

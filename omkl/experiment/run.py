@@ -203,9 +203,9 @@ def _draw(run: Run, tracker: threading.Thread | None, progress: Progress | None)
         progress("figures", 0, None, None)
     if tracker:  # two threads should not import large packages at once
         tracker.join()
-    from omkl.report import figures
+    from omkl.report import run_figures
 
-    figures.all_figures(run)
+    run_figures.all_figures(run)
 
 
 def _prepare_tracking(config: Mapping[str, Any]) -> threading.Thread | None:

@@ -21,7 +21,8 @@ from omkl.conf import conf_folder, configuration
 from omkl.datasets.stream import MissingFile
 from omkl.experiment import run as runner
 from omkl.report import console
-from omkl.reproduction import filled, matching, page, tables
+from omkl.reproduction import matching, page, tables
+from omkl.reproduction.formats import rendering
 from omkl.runs import folder as run_folder
 
 
@@ -98,7 +99,7 @@ def command(arguments: Sequence[str], search: Callable[[Path], int] | None = Non
 def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
     files = {path.stem: path for path in (conf_folder() / "table").glob("*.yaml")}
     comparisons = {path.stem: path for path in (conf_folder() / "comparison").glob("*.yaml")}
-    known = sorted(files, key=page.order_of)
+    known = sorted(files, key=tables.order_of)
     parser = argparse.ArgumentParser(
         prog="omkl-report run", description=str(__doc__).split("\n", 1)[0]
     )
@@ -128,13 +129,13 @@ def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
     runs = list(run_folder.find(outputs))
     print("\nseconds that the runs of each table took (tables share runs)")
     for table in chosen:
-        filled.render(matching.fill(table, runs), filled.FORMATS, outputs / "tables")
+        rendering.render(matching.fill(table, runs), rendering.FORMATS, outputs / "tables")
         print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
     print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
     searched = search(outputs) if search and not arguments.tables else 0
     everything = [tables.load_table(files[name]) for name in known]
     written = page.build(everything, outputs, arguments.page or outputs / "page", runs)
     print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
-    print(f"tables   {outputs / 'tables'}/ ({', '.join(filled.FORMATS)})")
+    print(f"tables   {outputs / 'tables'}/ ({', '.join(rendering.FORMATS)})")
     print(f"page     {written[0]}")
     return searched if all(cells.done.values()) else 1

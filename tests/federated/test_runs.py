@@ -13,7 +13,7 @@ from omkl.datasets import DataError, catalogue, download, prepare
 from omkl.experiment import federation as federated_job
 from omkl.experiment import run as runner
 from omkl.federated.split import by_column, by_site, consecutive, deal
-from omkl.report import figures, sweep_table
+from omkl.report import run_figures, sweep_table
 from omkl.reproduction import tables
 
 
@@ -187,7 +187,7 @@ def test_a_run(tmp_path):
     )
     assert np.all(curves["client_regret"] <= regret["bound"])
     names = {"mse", "regret", "weights", "clients", "server"}
-    assert {p.stem for p in figures.all_figures(run)} == names
+    assert {p.stem for p in run_figures.all_figures(run)} == names
     (row,) = sweep_table.sweep_table([run])
     assert row["regret"] == regret["mean"]
     again = outcome_of(tmp_path, "algorithm=pof_mkl", "algorithm.M=3", *SYNTHETIC)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from omkl.reproduction import page, reproduce, searches
+from omkl.reproduction.page import search
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -59,15 +60,15 @@ def test_a_search_is_outdated_where_its_note_is_of_other_code_options_or_files(w
 def test_the_page_says_by_which_code_a_search_was_made(written):
     path = written("jmlr", "search_graph.py")
     change(path, commit="abc123")
-    told = page._search_origin(path)
+    told = search.made_by_text(path)
     assert told.startswith("Made by python scripts/search_graph.py at abc123 (clean tree), by the ")
     assert searches.code_stamp() in told
-    assert page._commands(path.parent).endswith("; python scripts/search_graph.py")
+    assert search.commands(path.parent).endswith("; python scripts/search_graph.py")
     change(path, code="0" * 12, commit="abc123+")
-    told = page._search_origin(path)
+    told = search.made_by_text(path)
     assert "abc123 with uncommitted changes, by other code than" in told
     path.with_suffix(".json").unlink()
-    assert "is not known" in page._search_origin(path)
+    assert "is not known" in search.made_by_text(path)
 
 
 @pytest.mark.slow
@@ -89,7 +90,7 @@ def test_outdated_searches_are_run_before_the_page_is_made(written, tmp_path, mo
     monkeypatch.setattr(anew.subprocess, "run", ran)
     monkeypatch.setattr(reproduce.Cells, "table", lambda *_: 0.0)
     monkeypatch.setattr(page, "build", lambda *_: done.append("page") or [outputs])
-    monkeypatch.setattr(reproduce.filled, "render", lambda *_: [])
+    monkeypatch.setattr(reproduce.rendering, "render", lambda *_: [])
     assert reproduce.command(["--outputs", str(outputs)], anew.search) == 0
     assert done == [*searches.SCRIPTS, "page"]
     done.clear()
