@@ -81,11 +81,11 @@ def compute(
     updates = np.stack([seed.updates for seed in done])
     used = np.stack([seed.used for seed in done])
     kernels = job.algorithm.kernels(job.params, job.dictionary)
-    binary = len(job.stream.labels) == 2
+    binary = len(job.stream.classes) == 2
     independent = binary and config["algorithm"]["name"] in INDEPENDENT
     result = {
         "task": "classification",
-        "labels_of_classes": [str(label) for label in job.stream.labels],
+        "labels_of_classes": [str(label) for label in job.stream.classes],
         "n_rounds": T,
         "n_inputs": job.stream.n_inputs,
         "n_kernels": len(kernels),
@@ -144,7 +144,7 @@ def _bound(
         return {}, {}
     if name not in mistake_bounds.THEOREMS:
         return {"skipped": f"no theorem is about {name}"}, {}
-    if len(job.stream.labels) > 2:
+    if len(job.stream.classes) > 2:
         return {"skipped": "the theorems are about two classes"}, {}
     if job.streams[0] is not job.streams[-1] and job.config["stream"]["limit"] is not None:
         why = "with stream.limit every permutation has other rows, and so another bound"
@@ -223,7 +223,7 @@ def told(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
 
 def _learners(job: Job, seed: int, n_threads: int) -> list[Learner]:
     d, D = job.stream.n_inputs, job.config["D"]
-    K = len(job.stream.labels)
+    K = len(job.stream.classes)
     precision = job.config["precision"]
     return [
         Learner(
@@ -247,7 +247,7 @@ def _warm_up(job: Job, n_threads: int) -> None:
 
 def _one_seed(job: Job, r: int, n_threads: int, tell: Callable[[np.ndarray], None]) -> OneSeed:
     learners, recorder = _learners(job, job.seeds[r], n_threads), Recorder(1)
-    K = len(job.stream.labels)
+    K = len(job.stream.classes)
     seconds, largest_norm, met = 0.0, 0.0, np.empty(0)
     for X, y in job.streams[r].blocks(job.config["block"]):
         before = time.perf_counter()

@@ -158,7 +158,7 @@ def _with_labels(job: Job, source: label_sources.Label | None, folder: Path) -> 
     if source is None:
         unit = job.stream.provenance["scaling"].get("max_norm", 1.0)
         source = label_sources.Prompt(job.stream.inputs, unit)
-    kept = label_sources.Kept(folder / "labels.csv", source, resume=prompted)
+    kept = label_sources.Journal(folder / "labels.csv", source, resume=prompted)
     return job._replace(label=kept)
 
 
