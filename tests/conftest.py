@@ -134,7 +134,8 @@ def make_run_folder(
     folder = outputs / "runs" / dataset / f"{algorithm}-{key}"
     folder.mkdir(parents=True)
     params = params or {"eta": "0.1/sqrt(t)", "lam": 1e-3}
-    config = f"algorithm:\n  name: {algorithm}\n  lam: 0.001\ndataset:\n  name: {dataset}\n"
+    given = {"name": algorithm, "lam": 0.001, **params}
+    config = f"algorithm: {json.dumps(given)}\ndataset:\n  name: {dataset}\n"
     config += f"D: 50\nseeds: {n_seeds}\nseed: 0\n"
     (folder / "config.yaml").write_text(config)
     base = {

@@ -461,8 +461,6 @@ def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run, here):
     assert cell(failed, good).written == found
     later = cell_run("gf", "airfoil", "1b", started="2026-02-01", mse_mean=0.028, mse_std=0.0)
     assert cell(later, good).written.verdict == "close"
-    interrupted = cell_run("gf", "airfoil", "1c", status="interrupted")
-    assert cell(interrupted).written.reason == "interrupted"
     assert found.margin == pytest.approx(2 * np.sqrt(2 / 20) * 0.5)
     scattered = cell_run("gf", "airfoil", "1d", mse_mean=0.04, mse_std=0.03)
     assert cell(scattered).written.verdict == "scatters"
