@@ -3,7 +3,7 @@
 python scripts/reproduce_tables.py [TABLE ...] [--outputs outputs] [--page FOLDER]
 
 Without a TABLE the searches that the page shows are run too, where what they wrote is not there
-or was made by other code.
+or was made by other code, and the comparisons with other libraries, where these are installed.
 """
 
 import subprocess
@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from omkl.reproduction import searches
-from omkl.reproduction.reproduce import command
+from omkl.reproduction.reproduce import command, compare
 
 
-def search(outputs: Path) -> int:
+def search(outputs: Path, page: Path) -> int:
     """Run the scripts whose tables are not those of this code; 1 if one of them failed."""
     failed = 0
     for script, reason in searches.outdated(outputs / "search").items():
@@ -28,4 +28,4 @@ def search(outputs: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(command(sys.argv[1:], search))
+    sys.exit(command(sys.argv[1:], (search, compare)))

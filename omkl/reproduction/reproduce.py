@@ -5,7 +5,8 @@
 
 Finished runs are reused while code, data and settings are the same; a run that several
 tables share is done once. The last thing is one page of all tables and figures. ``make`` runs
-the searches that the page shows as well, where they are not those of the present code.
+the searches that the page shows as well, where they are not those of the present code, and the
+comparisons with other libraries, where these are installed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from omkl.conf import conf_folder, configuration
 from omkl.datasets.stream import MissingFile
@@ -60,8 +62,8 @@ class Cells:
             self.done[job] = without  # nothing can be done about it here
             message = result["error"]["message"]
             first = message.splitlines()[0].removesuffix(" Looked for")
-            told = f"no data: {first}" if without else f"failed: {message}"
-            print(f"{text}: {told}", flush=True)
+            why = f"no data: {first}" if without else f"failed: {message}"
+            print(f"{text}: {why}", flush=True)
             return
         if outcome.status == "complete" or result["key"] not in self.times:
             self.times[result["key"]] = seconds
@@ -83,29 +85,55 @@ class Cells:
         return sum(self.spent[tuple(job)] for job in jobs)
 
 
-def command(arguments: Sequence[str], search: Callable[[Path], int] | None = None) -> int:
+BeforePage = Callable[[Path, Path], int]
+
+
+def command(arguments: Sequence[str], before_page: Sequence[BeforePage] = ()) -> int:
     """``omkl-report run``: fill tables and make the page; the exit code.
 
-    ``search`` brings the outputs folder's searches up to date and returns an exit code. It is
-    called before the page is made, where no single table is asked for.
+    Each of ``before_page`` gets the folders of outputs and of the page, brings up to date what
+    the page shows or links to besides the tables, and returns an exit code. They are called
+    where no single table is asked for.
     """
     try:
-        return _command(arguments, search)
+        return _command(arguments, before_page)
     except KeyboardInterrupt:
         print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
         return 130
 
 
-def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
+def compare(outputs: Path, folder: Path) -> int:
+    """Make every comparison with other libraries beside the page, where these are installed."""
+    from omegaconf import OmegaConf
+
+    from omkl.benchmark import comparison, peers
+
+    codes = [0]
+    for name, path in comparison_files().items():
+        spec: Any = OmegaConf.load(path)
+        absent = [reason for peer in spec["peers"] if (reason := peers.missing(peer))]
+        if absent:
+            print(f"\n{name}: left out: {'; '.join(dict.fromkeys(absent))}", flush=True)
+        else:
+            print(f"\n{name}", flush=True)
+            codes.append(comparison.command(path, outputs, page.comparison_folder(folder)))
+    return max(codes)
+
+
+def comparison_files() -> dict[str, Path]:
+    return {path.stem: path for path in (conf_folder() / "comparison").glob("*.yaml")}
+
+
+def _command(given: Sequence[str], before_page: Sequence[BeforePage]) -> int:
     files = {path.stem: path for path in (conf_folder() / "table").glob("*.yaml")}
-    comparisons = {path.stem: path for path in (conf_folder() / "comparison").glob("*.yaml")}
+    comparisons = comparison_files()
     known = sorted(files, key=tables.order_of)
     parser = argparse.ArgumentParser(
         prog="omkl-report run", description=str(__doc__).split("\n", 1)[0]
     )
     also = f"; there are also: {', '.join(comparisons)}"
-    told = f"default: {', '.join(known)}{also}"
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help=told)
+    names_text = f"default: {', '.join(known)}{also}"
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=names_text)
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
     arguments = parser.parse_args(given)
@@ -116,8 +144,10 @@ def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
     if asked := [name for name in arguments.tables if name in comparisons]:
         from omkl.benchmark import comparison
 
-        folder, given_page = arguments.outputs, arguments.page
-        codes = [comparison.command(comparisons[name], folder, given_page) for name in asked]
+        codes = [
+            comparison.command(comparisons[name], arguments.outputs, arguments.page)
+            for name in asked
+        ]
         arguments.tables = [name for name in arguments.tables if name not in comparisons]
         if not arguments.tables:
             return max(codes)
@@ -132,10 +162,12 @@ def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
         rendering.render(matching.fill(table, runs), rendering.FORMATS, outputs / "tables")
         print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
     print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
-    searched = search(outputs) if search and not arguments.tables else 0
+    folder = arguments.page or outputs / "page"
+    called = () if arguments.tables else before_page
+    codes = [bring(outputs, folder) for bring in called]
     everything = [tables.load_table(files[name]) for name in known]
-    written = page.build(everything, outputs, arguments.page or outputs / "page", runs)
+    written = page.build(everything, outputs, folder, runs)
     print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
     print(f"tables   {outputs / 'tables'}/ ({', '.join(rendering.FORMATS)})")
     print(f"page     {written[0]}")
-    return searched if all(cells.done.values()) else 1
+    return max(codes, default=0) if all(cells.done.values()) else 1

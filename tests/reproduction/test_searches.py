@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
 from pathlib import Path
 
 import pytest
 
+from omkl.benchmark import comparison, peers
 from omkl.reproduction import page, reproduce, searches
 from omkl.reproduction.page import search
 
@@ -91,12 +93,34 @@ def test_outdated_searches_are_run_before_the_page_is_made(written, tmp_path, mo
     monkeypatch.setattr(reproduce.Cells, "table", lambda *_: 0.0)
     monkeypatch.setattr(page, "build", lambda *_: done.append("page") or [outputs])
     monkeypatch.setattr(reproduce.rendering, "render", lambda *_: [])
-    assert reproduce.command(["--outputs", str(outputs)], anew.search) == 0
+    assert reproduce.command(["--outputs", str(outputs)], [anew.search]) == 0
     assert done == [*searches.SCRIPTS, "page"]
     done.clear()
     Ended.returncode = 3
-    assert reproduce.command(["--outputs", str(outputs)], anew.search) == 1
+    assert reproduce.command(["--outputs", str(outputs)], [anew.search]) == 1
     assert done == [*searches.SCRIPTS, "page"]
     done.clear()
-    assert reproduce.command(["arxiv_v1_table1", "--outputs", str(outputs)], anew.search) == 0
+    assert reproduce.command(["arxiv_v1_table1", "--outputs", str(outputs)], [anew.search]) == 0
     assert done == ["page"]
+
+
+def test_comparisons_are_made_beside_the_page_or_left_out_aloud(tmp_path, monkeypatch, capsys):
+    made = []
+    monkeypatch.setattr(comparison, "command", lambda path, *folders: made.append(folders) or 3)
+    monkeypatch.setattr(peers, "missing", lambda name: f"{name} is not installed")
+    assert reproduce.compare(tmp_path, tmp_path / "page") == 0
+    told = capsys.readouterr().out
+    assert "omkc_table: left out: sklearn_sgd is not installed" in told and not made
+    monkeypatch.setattr(peers, "missing", lambda name: None)
+    assert reproduce.compare(tmp_path, tmp_path / "page") == 3
+    assert made == [(tmp_path, tmp_path / "classification")]
+
+
+def test_the_page_links_to_the_comparisons_that_are_there(tmp_path):
+    build = functools.partial(page.build, [], tmp_path, tmp_path / "page", [])
+    assert all("classification" not in path.read_text(encoding="utf-8") for path in build()[:2])
+    (tmp_path / "classification").mkdir()
+    (tmp_path / "classification" / "omkc_table.md").touch()
+    markup, markdown = (path.read_text(encoding="utf-8") for path in build()[:2])
+    assert '<a href="../classification/omkc_table.md">omkc_table</a>' in markup
+    assert r"[omkc\_table](../classification/omkc_table.md)" in markdown

@@ -19,6 +19,7 @@ from omkl.reproduction.page.blocks import (
     Block,
     Facts,
     Heading,
+    Links,
     Text,
     html_page,
     markdown_page,
@@ -35,6 +36,7 @@ from omkl.runs.folder import Run, find, write_atomically
 
 TIMES = "tables/times.json"  # seconds of each run, by its key
 COUNTS = "counts.json"  # ``counts``, for whoever quotes them
+COMPARISONS = "classification"  # the folder beside the page where comparisons are
 ACTIVE = "active_table3"  # whose runs have the regret that their paper bounds
 
 # In the order of the page: title, and what draws the figures.
@@ -60,6 +62,11 @@ def read_times(outputs: Path) -> dict[str, float]:
         return json.loads((outputs / TIMES).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+
+
+def comparison_folder(folder: Path) -> Path:
+    """Where the comparisons with other libraries are that a page in ``folder`` links to."""
+    return folder.parent / COMPARISONS
 
 
 def build(
@@ -97,7 +104,17 @@ def _blocks(filled: Sequence[Filled], outputs: Path, folder: Path) -> list[Block
         blocks += active_regret_blocks([table for table in members if table.table.name == ACTIVE])
     blocks += theory_blocks([table for table in filled if table.table.name == "jmlr_table1"])
     blocks += search_blocks(outputs / "search")
+    blocks += _comparison_blocks(folder)
     return blocks + _made_with(filled, done, times, outputs / "search")
+
+
+def _comparison_blocks(folder: Path) -> list[Block]:
+    """Links to the comparisons that are there."""
+    found = sorted(comparison_folder(folder).glob("*.md"))
+    if not found:
+        return []
+    links = tuple((path.stem, f"../{COMPARISONS}/{path.name}") for path in found)
+    return [Heading("Online classifiers beside other libraries"), Links(links)]
 
 
 def _made_with(

@@ -43,7 +43,14 @@ class Facts:
     facts: tuple[tuple[str, str], ...]
 
 
-Block = Heading | Text | Items | Grid | Facts | Filled | Drawn
+@dataclass(frozen=True)
+class Links:
+    """Texts and what they lead to."""
+
+    links: tuple[tuple[str, str], ...]
+
+
+Block = Heading | Text | Items | Grid | Facts | Links | Filled | Drawn
 
 
 _CSS = """
@@ -77,6 +84,12 @@ def _html_block(block: Block) -> list[str]:
             return [f"<ul>{items}</ul>"] if items else []
         case Facts():
             return [html.fact_list(block.facts)]
+        case Links():
+            items = "".join(
+                f'<li><a href="{escape(place, quote=True)}">{escape(text)}</a></li>'
+                for text, place in block.links
+            )
+            return [f"<ul>{items}</ul>"]
         case Drawn():
             alt, name = escape(block.caption, quote=True), escape(block.path.name, quote=True)
             picture = f'<img src="{name}" alt="{alt}" loading="lazy">'
@@ -124,6 +137,8 @@ def _markdown_block(block: Block) -> list[str]:
         case Facts():
             facts = [tuple(map(markdown_text, fact)) for fact in block.facts]
             return [*(f"- {name}: {text}" for name, text in facts), ""]
+        case Links():
+            return [*(f"- [{markdown_text(text)}]({place})" for text, place in block.links), ""]
         case Drawn():
             caption = markdown_text(block.caption)
             return [f"![{caption}]({block.path.name})", "", caption, ""]
