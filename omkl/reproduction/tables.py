@@ -248,6 +248,12 @@ def load_table(source: str | Mapping[str, Any]) -> Table:
     return table
 
 
+def order_of(name: str) -> tuple[int, str]:
+    """A key that sorts tables: by paper, those of the JMLR paper first."""
+    later = (("arxiv",), ("active",), ("pof", "federated"))
+    return next((n for n, p in enumerate(later, 1) if name.startswith(p)), 0), name
+
+
 def _sweep(given: Mapping[str, Any]) -> Sweep:
     _check_keys(given, {"dataset", "algorithms", "vary"}, {"overrides", "seeds"}, "a sweep")
     common = given.get("overrides") or ()
