@@ -97,7 +97,7 @@ def test_nothing_compiled_is_left_out():
 
 def test_an_algorithm_imports_nothing_that_is_not_used():
     """Ruff is told not to look: what ``register`` reads from a module seems to be unused."""
-    for path in (jit.PACKAGE / "algorithms").rglob("*.py"):
+    for path in (cache.PACKAGE / "algorithms").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         imported = {
             (name.asname or name.name).partition(".")[0]
