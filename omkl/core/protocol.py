@@ -71,7 +71,7 @@ def update(params, state, t, y, selection):
 
 
 def evaluate(model: Any, x: np.ndarray, selection: Selection) -> None:
-    """The same for one x (d,) outside the compiled loop, for tests that go step by step."""
+    """``evaluate_row`` of one x (d,) outside the compiled loop, for checks that go step by step."""
     selection.f[:] = np.nan
     evaluate_row(selection.scratch, model, np.reshape(x, (1, -1)), 0, selection)
 

@@ -21,7 +21,7 @@ from omkl.core.overlaps import (
     log_overlaps_in_one_input,
     overlaps,
 )
-from omkl.core.representations.expansion import support
+from omkl.core.representations.expansion import empty_expansion
 from omkl.core.representations.random_features import features_of
 
 
@@ -148,4 +148,4 @@ def test_sfg_learns_with_it():
 def test_exact_kernels_refuse_it():
     """Their machine code is made from the families of the package alone."""
     with pytest.raises(ValueError, match="exact-kernel learners have no matern kernels; they have"):
-        support([Kernel("matern", 1.0)], 2, 8)
+        empty_expansion([Kernel("matern", 1.0)], 2, 8)
