@@ -133,6 +133,17 @@ def test_the_axis_of_a_comparison_ends_with_the_labels_bought(queried, tmp_path,
     assert ends == [n / 2, n]
 
 
+def test_a_sweep_is_drawn_against_labels_where_its_runs_count_them(queried, tmp_path):
+    """Federations and classifications have no such curve."""
+    other = queried("02", 0.0, 1, 1, dataset="energy")
+    np.savez(
+        other.folder / "curves.npz", **{k: v for k, v in other.curves.items() if k != "labels"}
+    )
+    drawn = sweep_figures.all_figures([queried("01", 5e-4, 1, 2), Run(other.folder)], tmp_path)
+    names = [path.name for path in drawn if path.suffix == ".png"]
+    assert names == ["comparison.png", "labels.png", "summary.png"]
+
+
 def test_tradeoff_needs_two_values_of_eta_c(queried, tmp_path):
     one = [queried("01", 5e-4, 1, 2), queried("02", 5e-4, 2, 3)]
     assert sweep_figures.tradeoff(one, tmp_path) == []
