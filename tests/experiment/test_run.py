@@ -19,7 +19,7 @@ from omkl.commands import viewers
 from omkl.experiment import regression, settings
 from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
-from omkl.report import figures
+from omkl.report import run_figures
 from omkl.runs import folder as run_folder
 from omkl.runs import provenance
 from omkl.runs.folder import Run
@@ -315,7 +315,7 @@ def test_viewers_take_nothing_from_a_finished_run(start, tmp_path, monkeypatch):
         (folder / "mse.png").write_bytes(b"half")
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(figures, "all_figures", broken)
+    monkeypatch.setattr(run_figures, "all_figures", broken)
     outcome = start("figures=true")
     assert outcome.status == "failed"
     assert "ZeroDivisionError: by zero" in outcome.run.result["error"]["traceback"]
