@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.protocol import Algorithm, Selection, loops_of
+from omkl.core.protocol import CLOSE, OPEN, WHOLE, Algorithm, Selection, run_block_of
 from omkl.core.seeding import selection_generator
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Learner:
                 )
             self.state = algorithm.init(params, kernels, model, before)
         self.rng = selection_generator(seed)
-        self._loops = loops_of(type(params))
+        self._run_block = run_block_of(type(params))
         self._asked: bool | None = None  # whether the open round asks; None where none is open
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
@@ -123,10 +123,7 @@ class Learner:
             start = 0
             while start < len(y):
                 rows = slice(start, start + self.prepare_tile(X[start:], pool))
-                self._loops.run_block(
-                    self.params, self.state, self.t, X[rows], y[rows], self.rng, self.selection,
-                    y_hat[rows], asked[rows], self.used, self.worst,
-                )  # fmt: skip
+                self._run(WHOLE, X[rows], y[rows], y_hat[rows], asked[rows])
                 self.t += rows.stop - start
                 start = rows.stop
         return Trace(y_hat, asked)
@@ -164,11 +161,9 @@ class Learner:
         label = math.nan if y is None else float(y)
         if self._asked and math.isnan(label):
             raise ValueError(f"the learner asked for the label of this row, and it is {y}")
-        asked, self._asked = self._asked, None
+        asked, self._asked = np.array([self._asked]), None
+        self._run(CLOSE, np.empty((1, self.d)), np.array([label]), np.empty(1), asked)
         self.t += 1
-        self._loops.close_round(
-            self.params, self.state, self.t, label, asked, self.selection, self.used, self.worst
-        )
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """What ``predict_one`` would say of each row X (n, d) as the next one, (n,).
@@ -203,10 +198,16 @@ class Learner:
         """y_hat and asked of each row, or of as many as fit into a tile, as that of the round."""
         X = X[: self.prepare_tile(X)]
         y_hat, asked = np.empty(len(X)), np.empty(len(X), dtype=np.bool_)
-        self._loops.open_round(
-            self.params, self.state, self.t + 1, X, self.rng, self.selection, y_hat, asked
-        )
+        self._run(OPEN, X, np.empty(len(X)), y_hat, asked)
         return y_hat, asked
+
+    def _run(
+        self, part: int, X: np.ndarray, y: np.ndarray, y_hat: np.ndarray, asked: np.ndarray
+    ) -> None:
+        self._run_block(
+            self.params, self.state, self.t, X, y, self.rng, self.selection, y_hat, asked,
+            self.used, self.worst, part,
+        )  # fmt: skip
 
     def _rows(self, X: np.ndarray) -> np.ndarray:
         X = np.ascontiguousarray(X, dtype=np.float64)
@@ -219,12 +220,12 @@ class Learner:
             raise RuntimeError("a round is open: learn_one(y) closes it")
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = {"_loops"} if self._asked is not None else {"_loops", "selection"}
+        left_out = {"_run_block"} if self._asked is not None else {"_run_block", "selection"}
         return {k: v for k, v in self.__dict__.items() if k not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._loops = loops_of(type(self.params))
+        self._run_block = run_block_of(type(self.params))
         if self._asked is None:
             self.selection = self._empty_selection()
 

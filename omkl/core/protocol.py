@@ -118,56 +118,38 @@ def _learn(params, state, t, y, ask, selection, used, worst):
             selection.f[selection.evaluate[m]] = np.nan
 
 
+WHOLE, OPEN, CLOSE = range(3)  # parts of a round, see ``run_block``
+
+
 @compiled
-def run_block(params, state, t, X, y, rng, selection, y_hat, asked, used, worst):
-    """Stream rounds t + 1 .. t + len(y).
+def run_block(params, state, t, X, y, rng, selection, y_hat, asked, used, worst, part):
+    """Stream rounds t + 1 .. t + n. The only loop over time, and all that an algorithm compiles.
 
     X (n, d), y (n,); y_hat (n,) and asked (n,) bool are written; used (N,) int64
     counts the rounds in which each kernel was evaluated, worst (1,) keeps the
     largest squared error of an evaluated kernel.
+
+    ``part`` is WHOLE, or a round in two halves: OPEN says of each row of X what is said of it as
+    that of round t + 1, and selects once; the last row is learned next. CLOSE learns its label
+    y (1,), with asked as it was written.
     """
-    for s in range(y.shape[0]):
-        now = t + s + 1
-        select(params, state, now, rng, selection)
-        evaluate_row(selection.scratch, state.model, X, s, selection)
-        prediction, ask = predict(params, state, now, selection)
-        y_hat[s] = prediction
-        asked[s] = ask
-        _learn(params, state, now, y[s], ask, selection, used, worst)
-
-
-@compiled
-def open_round(params, state, t, X, rng, selection, y_hat, asked):
-    """Say of each row X (n, d) what is said of it as that of round t; the last is learned next.
-
-    y_hat (n,) and asked (n,) bool are written.
-    """
-    select(params, state, t, rng, selection)
+    forward = 1 if part == WHOLE else 0
     for s in range(X.shape[0]):
-        evaluate_row(selection.scratch, state.model, X, s, selection)
-        prediction, ask = predict(params, state, t, selection)
-        y_hat[s] = prediction
-        asked[s] = ask
+        now = t + s * forward + 1
+        if part == WHOLE or (part == OPEN and s == 0):
+            select(params, state, now, rng, selection)
+        if part != CLOSE:
+            evaluate_row(selection.scratch, state.model, X, s, selection)
+            prediction, ask = predict(params, state, now, selection)
+            y_hat[s] = prediction
+            asked[s] = ask
+        if part != OPEN:
+            _learn(params, state, now, y[s], asked[s], selection, used, worst)
 
 
-@compiled
-def close_round(params, state, t, y, ask, selection, used, worst):
-    """Learn the label y of the row of ``open_round``; used and worst as in ``run_block``."""
-    _learn(params, state, t, y, ask, selection, used, worst)
-
-
-class Loops(NamedTuple):
-    """The compiled functions above, for one algorithm."""
-
-    run_block: Callable[..., None]
-    open_round: Callable[..., None]
-    close_round: Callable[..., None]
-
-
-def loops_of(Params: type) -> Loops:
+def run_block_of(Params: type) -> Callable[..., None]:
     """Code of algorithms outside the package is not kept on disk, where edits would go unseen."""
-    loops = Loops(run_block, open_round, close_round)
-    return loops if Params.__module__.startswith("omkl.") else Loops(*map(uncached, loops))
+    return run_block if Params.__module__.startswith("omkl.") else uncached(run_block)
 
 
 class Algorithm(NamedTuple):
