@@ -15,7 +15,6 @@ CIRCLES: dict[tuple[str, ...], str] = {}
 MOST_LINES, MOST_OF_A_FUNCTION = 450, 60
 LONG_MODULES = {
     "omkl.checks.learners": "one function a check, which share nothing but the case",
-    "omkl.federated.protocol": "the steps of client and server and the one loop that compiles them",
 }
 LONG_FUNCTIONS = {
     "omkl.core.representations.random_features._arguments_of_four": "four rows, unrolled",

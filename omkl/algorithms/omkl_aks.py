@@ -5,8 +5,7 @@ Task     regression; full information.
 Round    1. K = the number of kernels with w_i / max w > delta, (23); J = gamma_t K with
             gamma_t = min((N choose K) / N, gamma), (58).
          2. Throw N balls into gamma_t N bins, J throws a ball, each into another bin: bin j
-            holds the kernels V_j, K of them on average, and each kernel lies in exactly J bins
-            (``collection``).
+            holds the kernels V_j, K of them on average, and each kernel lies in exactly J bins.
          3. Draw the bin s with probability alpha_j = sum of w_i over V_j / (J sum of w), (29).
             Steps 2 and 3 are done in the other order: (29) is a kernel drawn by w and then one
             of its J bins, and each other kernel is in that bin with probability J / (gamma_t N).
@@ -99,14 +98,6 @@ def measure(log_w, delta, gamma):
             K += 1
     bins = n_subsets(N, K, gamma * N)
     return K, bins * K // N, bins  # J is whole for both values of gamma_t
-
-
-def collection(N: int, J: int, bins: int, rng: np.random.Generator) -> np.ndarray:
-    """Omega(J, K) by remark 1: which bin holds which kernel, (bins, N) bool."""
-    inside = np.zeros((bins, N), dtype=np.bool_)
-    for ball in range(N):
-        inside[rng.choice(bins, size=J, replace=False), ball] = True
-    return inside
 
 
 @inlined

@@ -4,7 +4,8 @@
 >>> learners.run("raker")
 
 The checks here are beside those of ``shared``; ``cases(name)`` yields all of them for an
-algorithm, so a test session can show them one by one.
+algorithm, so a test session can show them one by one. The module is long because every check
+is a function of its own, and they share nothing but the case.
 """
 
 from __future__ import annotations

@@ -13,3 +13,9 @@ def feature_generator(seed: int) -> np.random.Generator:
 def selection_generator(seed: int) -> np.random.Generator:
     """Draws what a learner selects."""
     return np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
+
+
+def party_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
+    """A federation's server's and one a client; a client's does not depend on how many there are."""
+    children = np.random.SeedSequence(seed).spawn(2)[1].spawn(n_clients + 1)
+    return [np.random.default_rng(child) for child in children]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.seeding import party_generators
 from omkl.experiment.federation import FederatedJob
 from omkl.federated import protocol
 from omkl.federated.budget import check_budget
@@ -95,7 +96,7 @@ class Server:
         self.events: list[Event] = []
         self.numbers = np.zeros(self.n_clients, dtype=np.int64)  # received from each client
         self.t = 0
-        self._rng = protocol.generators(seed, self.n_clients)[0]
+        self._rng = party_generators(seed, self.n_clients)[0]
         self._message = protocol.new_message(job.algorithm, job.params, model)
         self._senders: set[int] = set()  # of this round
         protocol.qualify_names(model)
@@ -213,7 +214,7 @@ class Client:
         self.state = type(first)(*(field.copy() for field in first))
         self.losses = np.zeros(1 + len(self.server.model.theta))  # cumulative
         self._drawn = 0
-        self._rng = protocol.generators(self.seed, self.client + 1)[1 + self.client]
+        self._rng = party_generators(self.seed, self.client + 1)[1 + self.client]
 
     def run_round(self, broadcast: Broadcast) -> ClientRound:
         """Round ``broadcast.t``: predict from the broadcast, see the label, learn.

@@ -444,9 +444,3 @@ def qualify_names(*states: Any) -> None:
     """Give the types of these states their full names in compiled code."""
     for state in states:
         qualify_name(type(state))
-
-
-def generators(seed: int, n_clients: int) -> list[np.random.Generator]:
-    """The server's generator and one a client; a client's does not depend on how many there are."""
-    children = np.random.SeedSequence(seed).spawn(2)[1].spawn(n_clients + 1)
-    return [np.random.default_rng(child) for child in children]

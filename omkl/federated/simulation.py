@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from omkl.core.seeding import party_generators
 from omkl.federated import protocol
 from omkl.federated.budget import check_budget
 from omkl.federated.protocol import FederatedAlgorithm, FederatedTrace, Totals
@@ -72,7 +73,7 @@ class Federation:
         self.server = protocol.new_server_state(algorithm, model)
         self.clients = algorithm.client_state(params, kernels, model, n_clients)
         protocol.qualify_names(self.clients, model)
-        server_rng, *self._client_rngs = protocol.generators(seed, n_clients)
+        server_rng, *self._client_rngs = party_generators(seed, n_clients)
         self._server_rng = server_rng
         self.t = 0
         self.totals = Totals(

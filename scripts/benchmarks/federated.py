@@ -21,7 +21,7 @@ from omkl.checks import learners
 from omkl.conf import configuration
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
-from omkl.federated import protocol
+from omkl.core.seeding import party_generators
 from omkl.federated.budget import MOST_FEATURES, features_for
 from omkl.federated.protocol import FederatedAlgorithm
 from omkl.federated.simulation import Federation
@@ -106,9 +106,7 @@ def in_numpy(given: Case, n_clients: int) -> Stream:
     model = federation.server.model
     if given.algorithm.name == "perfedavg":
         return _network(given.params, model)
-    start = _Start(
-        given.params, model.omega.copy(), n_clients, protocol.generators(SEED, n_clients)
-    )
+    start = _Start(given.params, model.omega.copy(), n_clients, party_generators(SEED, n_clients))
     return {"pof_mkl": _pof_mkl, "em_kofl": _em_kofl}.get(given.algorithm.name, _shared)(
         given.algorithm.name, start
     )

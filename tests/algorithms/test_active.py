@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from omkl import algorithms, conf
-from omkl.algorithms.omkl_aks import collection, measure
+from omkl.algorithms.omkl_aks import measure
 from omkl.checks import learners
 from omkl.checks.learners import DICTIONARY, Case, default_settings
 from omkl.core import protocol
@@ -186,8 +186,16 @@ def test_sizes_are_those_of_the_paper_and_whole(N, gamma):
         assert measure(log_w, 0.8, gamma) == (K, n_bins * K / N, n_bins)
 
 
+def collection(N, J, bins, rng):
+    """Omega(J, K) by remark 1: which bin holds which kernel, (bins, N) bool."""
+    inside = np.zeros((bins, N), dtype=np.bool_)
+    for ball in range(N):
+        inside[rng.choice(bins, size=J, replace=False), ball] = True
+    return inside
+
+
 def thrown(p, J, n_bins, rng):
-    """One subset by remark 1 and (29) to the letter: the whole collection, then the draw."""
+    """One subset by remark 1 and (29) to the letter: the whole then the draw."""
     inside = collection(len(p), J, n_bins, rng)
     assert inside.shape == (n_bins, len(p)) and (inside.sum(axis=0) == J).all()
     alpha = inside @ p / J

@@ -14,7 +14,7 @@ from omkl.checks.federations import streams
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
 from omkl.core.schedule import Schedule
-from omkl.federated import protocol
+from omkl.core.seeding import party_generators
 from omkl.federated.simulation import Federation
 
 DICTIONARY = tuple(Kernel("gaussian", b) for b in (0.05, 0.3, 1.0, 2.0, 5.0, 20.0, 80.0))
@@ -64,7 +64,7 @@ def test_pof_mkl(M, xi, lengths):
     )
     ours = federation.partial_fit(X, y).y_hat
     frequencies = draw_features(DICTIONARY, X.shape[2], D, SEED).omega
-    clients = protocol.generators(SEED, K)[1:]
+    clients = party_generators(SEED, K)[1:]
     uniform = np.stack([generator.random((T, 1))[:, 0] for generator in clients], axis=1)
     y_hat, theta = pof_mkl(frequencies, X, y, lengths, uniform, M, xi)
     np.testing.assert_allclose(ours, y_hat, rtol=0, atol=1e-12)

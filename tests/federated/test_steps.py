@@ -22,6 +22,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import draw_features, features_of
 from omkl.core.schedule import Schedule
+from omkl.core.seeding import party_generators
 from omkl.core.weights import normalised
 from omkl.federated import protocol
 from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
@@ -50,7 +51,7 @@ class Paper:
     def __init__(self, kernels=FIVE):
         self.psi = draw_features(kernels, 1, D, SEED).omega[:, 0, :].copy()  # (N, D), one input
         self.theta = np.zeros((len(kernels), 2 * D))
-        self.server, *self.clients = protocol.generators(SEED, K)
+        self.server, *self.clients = party_generators(SEED, K)
 
     def z(self, i, x):
         angle = self.psi[i] * x[0]
