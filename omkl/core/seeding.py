@@ -16,6 +16,6 @@ def selection_generator(seed: int) -> np.random.Generator:
 
 
 def party_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
-    """A federation's server's and one a client; a client's does not depend on how many there are."""
+    """A server's and one a client; a client's does not depend on how many clients there are."""
     children = np.random.SeedSequence(seed).spawn(2)[1].spawn(n_clients + 1)
     return [np.random.default_rng(child) for child in children]
