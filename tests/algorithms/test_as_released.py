@@ -202,6 +202,7 @@ def test_names_with_a_slash(tmp_path):
     config = {
         "algorithm": {"name": "as_released/raker", "eta": 0.1},
         "dataset": {"name": "airfoil"},
+        "kernels": {"name": "rbf51"},
         "outputs": str(tmp_path),
     }
     folder = writing.folder_of(config)

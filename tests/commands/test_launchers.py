@@ -196,7 +196,12 @@ def test_a_job_beside_others_takes_the_cores_it_was_given(monkeypatch, environme
 def test_the_table_does_not_depend_on_who_is_first(tmp_path):
     """Of jobs with the same settings the one that begins runs; the lowest number counts."""
     for number in (3, 1, 2):
-        config = {"algorithm": {"name": "gf"}, "dataset": {"name": "x"}, "outputs": "o"}
+        config = {
+            "algorithm": {"name": "gf"},
+            "dataset": {"name": "x"},
+            "kernels": {},
+            "outputs": "o",
+        }
         place = Sweep.claim(config | {"D": number % 2}, str(tmp_path), number)
         assert (place is None) == (number == 1)
     assert [fact["number"] for fact, _ in facts_of_jobs(tmp_path)] == [1, 2]
