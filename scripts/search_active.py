@@ -49,8 +49,7 @@ from omkl.core import hyperparameters
 from omkl.core.hyperparameters import parse_schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.seeding import draw_features
+from omkl.core.representations.random_features import RandomFeatures, draw_features
 from omkl.datasets import catalogue, open_stream
 from omkl.experiment.threads import default_threads
 from omkl.reproduction import searches

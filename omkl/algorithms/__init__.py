@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 
 from omkl.core.protocol import Algorithm
 
+MAKERS = ("variants",)  # modules that make algorithms and are none
+
 
 def names() -> list[str]:
     """Names of all algorithms, as typed after ``algorithm=``."""
@@ -22,6 +24,8 @@ def names() -> list[str]:
 def _modules(path: Iterable[str], prefix: str = "") -> Iterator[str]:
     for module in pkgutil.iter_modules(path):
         name = prefix + module.name
+        if name in MAKERS:
+            continue
         if module.ispkg:
             yield from _modules([f"{folder}/{module.name}" for folder in path], f"{name}/")
         else:

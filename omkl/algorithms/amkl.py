@@ -44,7 +44,7 @@ from omkl.algorithms.omkl_aks import learn
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
 from omkl.core.weights import exp_nonpositive, weighted_mean
 
@@ -124,12 +124,4 @@ def update(params, state, t, y, rnd):
     learn(params, state, t, y, rnd)
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    every_kernel=True,
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

@@ -34,7 +34,7 @@ from omkl.algorithms.amkl import update, wants_label
 from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
 from omkl.core.weights import weighted_mean
 
@@ -79,12 +79,4 @@ def predict(params, state, t, rnd):
     return y_hat, wants_label(params, state, rnd, y_hat, rnd.evaluate, rnd.n[0])
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    every_kernel=True,
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

@@ -30,7 +30,7 @@ import numpy as np
 from omkl.algorithms.amkl import update
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
 from omkl.core.weights import weighted_mean
 
@@ -67,12 +67,4 @@ def predict(params, state, t, rnd):
     return y_hat, state.unlabelled[0] >= params.M or state.coin[0] < params.rate
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    every_kernel=True,
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

@@ -45,8 +45,9 @@ from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import inlined
 from omkl.core.node_sampler import forget
 from omkl.core.protocol import choose, register
-from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
+from omkl.core.states import EVALUATED_WITH
 from omkl.core.weights import (
     draw,
     draw_by_sums,
@@ -79,7 +80,7 @@ class State(NamedTuple):
     sums: np.ndarray  # (N,) their running sums
     u: np.ndarray  # (J, M) weights of the nodes' kernels in this round, up to a factor
     p: np.ndarray  # (J,)
-    q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
+    q: EVALUATED_WITH  # (N,)
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
@@ -195,4 +196,4 @@ EXPECTED_FAILURES = {
     "importance_weights": "p follows the drawn graph, so the paper's q is exact for J = 1 alone",
 }
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(__name__, representation=RANDOM_FEATURES)

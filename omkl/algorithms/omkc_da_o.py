@@ -20,10 +20,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from omkl.algorithms.omkc_da_p1 import init, represent, select
+from omkl.algorithms.omkc_da_p1 import State, init, select
 from omkl.core.hyperparameters import FRACTION, POSITIVE
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add, project
+from omkl.core.representations.perceptrons import PERCEPTRONS
 from omkl.core.weights import weighted_mean
 
 
@@ -49,14 +50,4 @@ def update(params, state, t, y, rnd):
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
-    task="classification",
-    represent=represent,
-)
+algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)

@@ -27,7 +27,7 @@ import numpy as np
 from omkl.core.hyperparameters import FRACTION
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add, vote
-from omkl.core.representations.perceptrons import Perceptrons, perceptrons
+from omkl.core.representations.perceptrons import PERCEPTRONS
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -41,10 +41,6 @@ class State(NamedTuple):
     model: Any  # Perceptrons, Budgeted or RandomFeatures
     log_w: np.ndarray  # (N,)
     updates: np.ndarray  # (N,) int64, rounds in which the classifier learned
-
-
-def represent(params: Any, kernels: Sequence[Kernel], d: int) -> Perceptrons:
-    return perceptrons(kernels, d)
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
@@ -71,14 +67,4 @@ def update(params, state, t, y, rnd):
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
-    task="classification",
-    represent=represent,
-)
+algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.omkc_da_p1 import predict, represent, select
+from omkl.algorithms.omkc_da_p1 import predict, select
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add
+from omkl.core.representations.perceptrons import PERCEPTRONS
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -71,14 +72,4 @@ def update(params, state, t, y, rnd):
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
-    task="classification",
-    represent=represent,
-)
+algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)

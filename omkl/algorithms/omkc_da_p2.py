@@ -19,10 +19,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from omkl.algorithms.omkc_da_p1 import init, predict, represent, select
+from omkl.algorithms.omkc_da_p1 import State, init, predict, select
 from omkl.core.hyperparameters import FRACTION, POSITIVE
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add
+from omkl.core.representations.perceptrons import PERCEPTRONS
 
 
 class Params(NamedTuple):
@@ -42,14 +43,4 @@ def update(params, state, t, y, rnd):
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
-    task="classification",
-    represent=represent,
-)
+algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)

@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.omkc_da_p1 import predict, represent
+from omkl.algorithms.omkc_da_p1 import predict
 from omkl.algorithms.omkc_sua_p import smooth
 from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
+from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.states import LEARNS_WITH, MAY_LEARN
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -43,8 +45,8 @@ class State(NamedTuple):
     model: Any
     log_w: np.ndarray  # (N,)
     updates: np.ndarray  # (N,) int64
-    p: np.ndarray  # (N,)
-    drawn: np.ndarray  # (N,) int64, m_i
+    p: LEARNS_WITH  # (N,)
+    drawn: MAY_LEARN  # (N,) int64, m_i
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
@@ -75,13 +77,8 @@ EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught
 
 algorithm = register(
     __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
+    representation=PERCEPTRONS,
     task="classification",
-    represent=represent,
+    every_kernel=True,
     deterministic=False,
 )

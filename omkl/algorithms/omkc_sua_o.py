@@ -32,11 +32,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.omkc_da_o import predict
-from omkl.algorithms.omkc_da_p1 import represent
 from omkl.algorithms.omkc_sua_p import select
 from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add, project
+from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.states import LEARNS_WITH, MAY_LEARN
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class State(NamedTuple):
     model: Any
     log_w: np.ndarray  # (N,)
     updates: np.ndarray  # (N,) int64
-    p: np.ndarray  # (N,)
-    drawn: np.ndarray  # (1,) int64, i_t
+    p: LEARNS_WITH  # (N,)
+    drawn: MAY_LEARN  # (1,) int64, i_t
     eta: np.ndarray  # (1,)
 
 
@@ -90,13 +91,8 @@ EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught
 
 algorithm = register(
     __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
+    representation=PERCEPTRONS,
     task="classification",
-    represent=represent,
+    every_kernel=True,
     deterministic=False,
 )

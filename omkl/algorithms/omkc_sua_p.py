@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.omkc_da_p1 import predict, represent
+from omkl.algorithms.omkc_da_p1 import predict
 from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
+from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.states import LEARNS_WITH, MAY_LEARN
 from omkl.core.weights import draw, softmax
 
 if TYPE_CHECKING:
@@ -43,8 +45,8 @@ class State(NamedTuple):
     model: Any
     log_w: np.ndarray  # (N,)
     updates: np.ndarray  # (N,) int64
-    p: np.ndarray  # (N,)
-    drawn: np.ndarray  # (1,) int64, i_t
+    p: LEARNS_WITH  # (N,)
+    drawn: MAY_LEARN  # (1,) int64, i_t
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
@@ -79,13 +81,8 @@ EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught
 
 algorithm = register(
     __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
+    representation=PERCEPTRONS,
     task="classification",
-    represent=represent,
+    every_kernel=True,
     deterministic=False,
 )

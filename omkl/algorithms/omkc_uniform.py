@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.omkc_da_p1 import init, predict, represent, select
+from omkl.algorithms.omkc_da_p1 import State, init, predict, select
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add
+from omkl.core.representations.perceptrons import PERCEPTRONS
 
 
 class Params(NamedTuple):
@@ -32,14 +33,4 @@ def update(params, state, t, y, rnd):
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    exact=True,
-    task="classification",
-    represent=represent,
-)
+algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)

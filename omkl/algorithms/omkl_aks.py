@@ -44,7 +44,7 @@ import numpy as np
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import draw, softmax, weighted_mean
 
@@ -164,12 +164,8 @@ def predict(params, state, t, rnd):
     return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=learn,
-    every_kernel=True,
-)
+def update(params, state, t, y, rnd):
+    learn(params, state, t, y, rnd)
+
+
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

@@ -34,7 +34,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.expansion import Support, append, on_budget
+from omkl.core.representations.expansion import SLIDING, Support, append
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import weighted_mean
 
@@ -55,7 +55,7 @@ class State(NamedTuple):
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: Support) -> State:
-    return State(on_budget(model, params.budget), np.zeros(len(dictionary)))
+    return State(model, np.zeros(len(dictionary)))
 
 
 def select(params, state, t, rng, rnd):
@@ -86,6 +86,4 @@ EXPECTED_FAILURES = {
     "learns": "steps of 1/sqrt(T) from 50 rows are too little",
 }
 
-algorithm = register(
-    __name__, Params, init, select=select, predict=predict, update=update, exact=True
-)
+algorithm = register(__name__, representation=SLIDING, every_kernel=True)

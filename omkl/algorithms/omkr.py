@@ -24,7 +24,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import Range
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.expansion import Support, append
+from omkl.core.representations.expansion import GROWING, Support, append
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import weighted_mean
 
@@ -69,6 +69,4 @@ EXPECTED_FAILURES = {
     "bounded_memory": "exact kernels keep every row: the curse of dimensionality",
 }
 
-algorithm = register(
-    __name__, Params, init, select=select, predict=predict, update=update, exact=True
-)
+algorithm = register(__name__, representation=GROWING, every_kernel=True)

@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from omkl.algorithms import rbf
-from omkl.algorithms.rbf import init, predict, select, update
+from omkl.algorithms.rbf import State, init, predict, select, update
 from omkl.core.hyperparameters import COUNT
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register
+from omkl.core.representations.expansion import GROWING
 from omkl.core.schedule import Schedule
 
 
@@ -40,13 +41,4 @@ EXPECTED_FAILURES = {
     "learns": "the check's target is no quadratic form",
 }
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    kernels=kernels,
-    exact=True,
-)
+algorithm = register(__name__, representation=GROWING, every_kernel=True, kernels=kernels)

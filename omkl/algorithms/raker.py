@@ -28,7 +28,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import weighted_mean
 
@@ -70,12 +70,4 @@ def update(params, state, t, y, rnd):
         )
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    every_kernel=True,
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

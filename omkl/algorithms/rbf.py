@@ -23,7 +23,7 @@ import numpy as np
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.expansion import Support, append
+from omkl.core.representations.expansion import GROWING, Support, append
 from omkl.core.schedule import Schedule, rate
 
 
@@ -62,13 +62,4 @@ EXPECTED_FAILURES = {
     "bounded_memory": "exact kernels keep every row: the curse of dimensionality",
 }
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    kernels=kernels,
-    exact=True,
-)
+algorithm = register(__name__, representation=GROWING, every_kernel=True, kernels=kernels)

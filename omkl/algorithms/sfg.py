@@ -74,8 +74,9 @@ from omkl.core.node_sampler import (
     trees_of,
 )
 from omkl.core.protocol import choose, register
-from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
+from omkl.core.states import EVALUATED_WITH, NODE_WEIGHTS, TREES
 from omkl.core.weights import mean_by_shares, shares
 
 READINGS = Choice("farthest", "one_pass", "nearest")
@@ -96,13 +97,13 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
-    log_u: np.ndarray  # (N,) nodes
+    log_u: NODE_WEIGHTS  # (N,)
     edges: np.ndarray  # (3, N, M) the graph; these four as in omkl.core.node_sampler
-    trees: np.ndarray  # (3, 2 P) sums over u and over DS
+    trees: TREES  # (3, 2 P) sums over u and over DS
     cover: np.ndarray  # (2, N) DS
     seen: np.ndarray  # (2 N M,) sums over in-neighbours
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
-    q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
+    q: EVALUATED_WITH  # (N,)
     node: np.ndarray  # (1,)
 
 
@@ -215,6 +216,4 @@ def update(params, state, t, y, rnd):
         gradient_step(model, i, m, buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
-algorithm = register(
-    __name__, Params, init, select=select, predict=predict, update=update, rows_before=rows_before
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, rows_before=rows_before)

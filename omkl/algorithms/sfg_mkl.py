@@ -44,7 +44,7 @@ from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import edges_of
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
 
 
@@ -66,4 +66,4 @@ def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
     return edges_of(similarity_graph(overlaps(dictionary, d), M))
 
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(__name__, representation=RANDOM_FEATURES)

@@ -39,7 +39,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import follow
 from omkl.core.protocol import register
 from omkl.core.refinement import refine
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import shares
 
@@ -69,4 +69,4 @@ def select(params, state, t, rng, rnd):
     shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(__name__, representation=RANDOM_FEATURES)

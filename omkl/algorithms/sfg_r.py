@@ -61,8 +61,9 @@ from omkl.core.node_sampler import (
 )
 from omkl.core.protocol import choose, register
 from omkl.core.refinement import CANDIDATES, N_REFINED, PARTNER, REFINED, refine
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
+from omkl.core.states import EVALUATED_WITH, NODE_WEIGHTS, TREES
 from omkl.core.weights import shares
 
 
@@ -81,10 +82,10 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
-    log_u: np.ndarray  # (N,) nodes
+    log_u: NODE_WEIGHTS  # (N,)
     divergence: Any  # Delta by its order: Matrix or what it is computed from
     edges: np.ndarray  # (3, N, M) the unrefined graph; these four as in omkl.core.node_sampler
-    trees: np.ndarray  # (3, 2 P) sums over u and over DS'_t
+    trees: TREES  # (3, 2 P) sums over u and over DS'_t
     cover: np.ndarray  # (2, N) DS'_t
     seen: np.ndarray  # (2 N M,) sums over in-neighbours
     links: np.ndarray  # (9, N) see omkl.core.refinement
@@ -93,7 +94,7 @@ class State(NamedTuple):
     room: np.ndarray  # (2, N) for the divergences of one node
     best: np.ndarray  # (rank,) the last one is the smallest log u of DS'_t
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
-    q: np.ndarray  # (N,) of the evaluated kernels, NaN elsewhere
+    q: EVALUATED_WITH  # (N,)
     node: np.ndarray  # (1,)
 
 
@@ -178,6 +179,4 @@ def select(params, state, t, rng, rnd):
     shares(state.log_w, rnd.combine, rnd.n[1], state.w)
 
 
-algorithm = register(
-    __name__, Params, init, select=select, predict=predict, update=update, rows_before=rows_before
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, rows_before=rows_before)

@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -26,7 +26,16 @@ from omkl.core import hyperparameters, jit, node_sampler, protocol, schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
-from omkl.core.representations.random_features import RandomFeatures, features_of
+from omkl.core.representations import Representation
+from omkl.core.representations.random_features import features_of
+from omkl.core.states import (
+    EVALUATED_WITH,
+    LEARNS_WITH,
+    MAY_LEARN,
+    NODE_WEIGHTS,
+    TREES,
+    fields_with,
+)
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
 DICTIONARY = tuple(
@@ -73,6 +82,14 @@ class Case:
     @property
     def classifies(self) -> bool:
         return self.algorithm.task == "classification"
+
+    @property
+    def representation(self) -> Representation:
+        return self.algorithm.representation
+
+    def fields(self, annotation: Any) -> list[str]:
+        """Names of the fields of State with an annotation of ``omkl.core.states``."""
+        return fields_with(self.module.State, annotation)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
         """X (T, 3) and y (T,): the targets of ``stream``, or which side of 0.5 they are on."""
@@ -130,8 +147,8 @@ def check_interface(case: Case) -> None:
     missing = unexplained(fields, symbols)
     assert not missing, f"Symbols does not explain {missing}"
     assert set(case.settings) == set(fields), "the YAML's keys are not the fields of Params"
-    state = case.learner().state
-    assert isinstance(state, tuple) and "model" in state._fields  # type: ignore[attr-defined]
+    State = type(case.learner().state)
+    assert issubclass(State, tuple) and {"model", "log_w"} <= set(get_type_hints(State))
 
 
 def unexplained(fields: Iterable[str], symbols: str) -> list[str]:
@@ -155,10 +172,36 @@ def check_predict_is_pure(case: Case) -> None:
     assert pickle.dumps((learner.state, rnd)) == before
 
 
+def check_predict_changes_nothing(case: Case) -> None:
+    """``predict(X)`` is what ``predict_one`` says of each row as the next, and leaves no trace."""
+    X, y = case.stream()
+    learner = case.learner()
+    for n in (0, 57, 190):
+        learner.partial_fit(X[:n], y[:n])
+        before = pickle.dumps(learner)
+        y_hat = learner.predict(X[100:170])
+        assert pickle.dumps(learner) == before
+        for s in range(0, 70, 3):
+            assert pickle.loads(before).predict_one(X[100 + s])[0] == y_hat[s]
+
+
+def check_predict_and_learn_apart(case: Case) -> None:
+    """Rounds that are opened and closed one by one, pickled when open too: the same bits."""
+    X, y = case.stream()
+    whole, apart = case.learner(), case.learner()
+    trace = whole.partial_fit(X, y)
+    for s in range(len(y)):
+        assert apart.predict_one(X[s]) == (trace.y_hat[s], trace.asked[s])
+        if s in (0, 63, 200):
+            apart = pickle.loads(pickle.dumps(apart))
+        apart.learn_one(y[s])
+    np.testing.assert_array_equal(apart.state.log_w, whole.state.log_w)
+    np.testing.assert_array_equal(apart.used, whole.used)
+    assert (apart.t, apart.worst[0]) == (whole.t, whole.worst[0])
+
+
 def check_every_kernel(case: Case) -> None:
     """A learner that says so evaluates all kernels in their order, whatever it has seen."""
-    if case.algorithm.exact or case.algorithm.represent:
-        raise Skip("exact kernels: nothing is computed ahead by kernel")
     X, y = case.stream()
     learner = case.learner()
     if not case.algorithm.every_kernel:
@@ -177,7 +220,7 @@ def check_precision(case: Case) -> None:
     """Single precision is honoured by learners on random features and refused by the others."""
     X, y = case.stream()
     double = case.learner()
-    if not isinstance(double.state.model, RandomFeatures):
+    if not case.representation.supports_float32:
         for precision in ("float32", "float16"):
             try:
                 case.learner(precision=precision)
@@ -283,7 +326,7 @@ def check_honesty(case: Case) -> None:
     In every round the frequencies of all other kernels are NaN while the round
     lasts, and their theta must come out of it as it went in.
     """
-    if case.algorithm.exact or case.algorithm.represent:
+    if not case.representation.draws_features:
         raise Skip("evaluates all kernels: there are no others")
     X, y = case.stream()
     reference = play(case.learner(), X, y)
@@ -337,19 +380,19 @@ def check_selection(case: Case) -> None:
 def check_importance_weights(case: Case) -> None:
     """1 / q_i is an unbiased weight: the mean of [i was evaluated] / q_i is 1."""
     learner = case.learner()
-    if "q" not in learner.state._fields:
-        raise Skip("evaluates all kernels: there are no importance weights")
     state, n, N = learner.state, 20_000, len(DICTIONARY)
-    for field in ("log_w", "log_u"):  # uneven, or a wrong share would not show
-        if field in state._fields:
-            getattr(state, field)[:] = -0.3 * np.arange(N)
-    if "trees" in state._fields:
-        node_sampler.stale(state.trees)
+    if not case.fields(EVALUATED_WITH):
+        raise Skip("evaluates all kernels: there are no importance weights")
+    (q,) = case.fields(EVALUATED_WITH)
+    for field in ("log_w", *case.fields(NODE_WEIGHTS)):  # uneven, or no wrong share would show
+        getattr(state, field)[:] = -0.3 * np.arange(N)
+    for field in case.fields(TREES):
+        node_sampler.stale(getattr(state, field))
     weight = np.zeros((n, N))
     for k in range(n):
         protocol.select(learner.params, state, 41, learner.rng, learner._round)
         chosen = learner._round.evaluate[: learner._round.n[0]]
-        weight[k, chosen] = 1.0 / state.q[chosen]
+        weight[k, chosen] = 1.0 / getattr(state, q)[chosen]
     error = np.abs(weight.mean(axis=0) - 1.0)
     assert np.all(error < 5.0 * weight.std(axis=0) / np.sqrt(n) + 1e-9), error
 
@@ -357,7 +400,7 @@ def check_importance_weights(case: Case) -> None:
 def check_extreme_losses(case: Case) -> None:
     """100,000 rounds of labels that jump between 0 and 1 at random stay finite."""
     rng = np.random.default_rng(5)
-    T = 5_000 if case.algorithm.exact else 100_000  # a growing support takes T^2 time
+    T = 100_000 if case.representation.bounded else 5_000  # a growing support takes T^2 time
     X = rng.uniform(-1.0, 1.0, size=(T, INPUTS)) / np.sqrt(INPUTS)
     y = rng.integers(0, 2, size=T).astype(float)
     if case.classifies:
@@ -387,7 +430,7 @@ def check_permutation(case: Case) -> None:
     """The order of the dictionary does not matter."""
     X, y = case.stream()
     order = np.array([3, 0, 5, 1, 4, 2])
-    if "drawn" in case.learner().state._fields:
+    if case.fields(MAY_LEARN):
         raise Skip("draws who learns: another order is another draw")
     reference = case.learner(**FULL)
     y_hat = reference.partial_fit(X, y).y_hat
@@ -395,8 +438,7 @@ def check_permutation(case: Case) -> None:
         raise Skip("draws single kernels: another order is another draw")
     shuffled = tuple(DICTIONARY[i] for i in order)
     model = None
-    representation = case.algorithm.exact or case.algorithm.represent
-    if not representation:  # the same features, in the other order
+    if case.representation.draws_features:  # the same features, in the other order
         fresh = case.learner(**FULL).state.model
         model = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
     other = case.learner(dictionary=shuffled, model=model, **FULL)
@@ -419,7 +461,8 @@ def check_permuted_graph(case: Case) -> None:
 
     def predictions(dictionary: tuple[Kernel, ...], model: Any, log_u: np.ndarray) -> np.ndarray:
         learner = case.learner(dictionary=dictionary, d=d, model=model, **settings)
-        learner.state.log_u[:] = log_u
+        for field in case.fields(NODE_WEIGHTS):
+            getattr(learner.state, field)[:] = log_u
         return learner.partial_fit(X, y).y_hat
 
     fresh = case.learner(dictionary=WIDE, d=d, **settings).state.model
@@ -437,7 +480,7 @@ def check_one_kernel(case: Case) -> None:
         return _is_a_perceptron(case, X, y)
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, **(FULL | {"M": 1}))
-    if case.algorithm.exact:
+    if not case.representation.draws_features:
         if tuple(case.algorithm.kernels(learner.params, one)) != one:
             raise Skip("its only kernel is its own")
         rbf = Case("rbf", {"eta": case.settings["eta"], "bandwidth": 2.0 * one[0].bandwidth})
@@ -461,7 +504,7 @@ def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, R=1e9, budget=len(y))
     K = one[0].gram(X, X)
-    if isinstance(learner.state.model, RandomFeatures):
+    if case.representation.draws_features:
         z = features_of(learner.state.model.omega[0].copy(), X)
         K = z @ z.T
     alpha, expected = np.zeros(len(y)), np.empty(len(y))
@@ -476,27 +519,28 @@ def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
 def check_draws(case: Case) -> None:
     """Which classifiers may learn is drawn with the probabilities that the state states."""
     learner = case.learner()
-    if not case.classifies or "drawn" not in learner.state._fields:
+    if not case.fields(MAY_LEARN):
         raise Skip("draws nobody")
     state, n, N = learner.state, 20_000, len(DICTIONARY)
+    drawn, p = (getattr(state, case.fields(kind)[0]) for kind in (MAY_LEARN, LEARNS_WITH))
     state.log_w[:] = -0.3 * np.arange(N)  # uneven, or a wrong share would not show
     counts = np.zeros(N)
     for _ in range(n):
         protocol.select(learner.params, state, 41, learner.rng, learner._round)
-        if len(state.drawn) == 1:
-            counts[state.drawn[0]] += 1
+        if len(drawn) == 1:
+            counts[drawn[0]] += 1
         else:
-            counts += state.drawn
-    error = np.abs(counts / n - state.p)
-    assert np.all(error < 5.0 * np.sqrt(state.p * (1.0 - state.p) / n) + 1e-12), error
+            counts += drawn
+    error = np.abs(counts / n - p)
+    assert np.all(error < 5.0 * np.sqrt(p * (1.0 - p) / n) + 1e-12), error
     q = np.exp(state.log_w) / np.exp(state.log_w).sum()
-    delta, floor = learner.params.delta, 1.0 / N if len(state.drawn) == 1 else 1.0
-    np.testing.assert_allclose(state.p, (1.0 - delta) * q + delta * floor, rtol=1e-12)
+    delta, floor = learner.params.delta, 1.0 / N if len(drawn) == 1 else 1.0
+    np.testing.assert_allclose(p, (1.0 - delta) * q + delta * floor, rtol=1e-12)
 
 
 def check_complete_graph(case: Case) -> None:
     """Where every node sees every kernel and every label, a learner is the passive one, Raker."""
-    if case.algorithm.exact or case.classifies:
+    if not case.representation.draws_features or case.classifies:
         raise Skip("there is no graph")
     X, y = case.stream()
     learner = case.learner(**FULL)
@@ -535,7 +579,7 @@ def play(
     for s in range(len(y)):
         learner.t += 1
         rnd = learner._round
-        learner.take_sums_ahead(X[s : s + 1])
+        learner.prepare_tile(X[s : s + 1])
         parameters, state, t = learner.params, learner.state, learner.t
         protocol.select(parameters, state, t, learner.rng, rnd)
         after = spy(rnd) if spy else None

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import qualify_name
-from omkl.core.protocol import Algorithm, Round, run_block_of
-from omkl.core.representations import expansion, perceptrons, random_features
-from omkl.core.representations.budgeted import Budgeted, NoRoom
-from omkl.core.representations.expansion import Sums, Support
-from omkl.core.representations.perceptrons import Perceptrons, Scores
-from omkl.core.representations.random_features import Buffers, Tile
-from omkl.core.seeding import draw_features
+from omkl.core.protocol import Algorithm, Round, loops_of
+from omkl.core.seeding import selection_generator
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from omkl.core.kernels import Kernel
 
 
@@ -36,7 +32,7 @@ def check_precision(algorithm: Algorithm, precision: str) -> None:
     """Raise ValueError unless the algorithm can have features of that precision."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision={precision!r} is none of {', '.join(PRECISIONS)}")
-    if (algorithm.exact or algorithm.represent) and precision != "float64":
+    if precision != "float64" and not algorithm.representation.supports_float32:
         raise ValueError(
             f"precision={precision} rounds random features, and {algorithm.name} has exact "
             "kernels; leave it at float64"
@@ -86,12 +82,9 @@ class Learner:
     ) -> None:
         check_precision(algorithm, precision)
         kernels = algorithm.kernels(params, dictionary)
-        if model is None and algorithm.represent:
-            model = algorithm.represent(params, kernels, d)
-        elif model is None and algorithm.exact:
-            model = expansion.support(kernels, d, expansion.TILE)
-        elif model is None:
-            model = draw_features(kernels, d, D, seed)
+        self.representation = algorithm.representation
+        if model is None:
+            model = self.representation.fresh(params, kernels, d, D, seed)
         self.params = params
         self.d = d
         self.threads = threads
@@ -106,9 +99,9 @@ class Learner:
                     "first round: give them as Learner(before=X)"
                 )
             self.state = algorithm.init(params, kernels, model, before)
-        qualify_name(type(self.state))
-        self.rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
-        self._run_block = run_block_of(type(params))
+        self.rng = selection_generator(seed)
+        self._loops = loops_of(type(params))
+        self._asked: bool | None = None  # whether the open round asks; None where none is open
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self.worst = np.zeros(1)  # largest squared error of a single kernel
@@ -116,88 +109,131 @@ class Learner:
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
         """Predict, then learn, row by row: X (n, d), y (n,). Any split gives the same numbers."""
+        self._require_no_open_round()
         X = np.ascontiguousarray(X, dtype=np.float64)
         y = np.ascontiguousarray(y, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
             raise ValueError(
                 f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
             )
-        trace = Trace(np.empty(len(y)), np.empty(len(y), dtype=np.bool_))
-        if _has_tiles(self.state.model):
-            self._stream_in_tiles(X, y, trace)
-        else:
-            self._stream(X, y, trace, slice(0, len(y)))
-        return trace
-
-    def _stream(self, X: np.ndarray, y: np.ndarray, trace: Trace, rows: slice) -> None:
-        self._run_block(
-            self.params,
-            self.state,
-            self.t,
-            X[rows],
-            y[rows],
-            self.rng,
-            self._round,
-            trace.y_hat[rows],
-            trace.asked[rows],
-            self.used,
-            self.worst,
-        )
-        self.t += rows.stop - rows.start
-
-    def _stream_in_tiles(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
-        start = 0
-        with expansion.threads(self.threads) as pool:
+        y_hat, asked = np.empty(len(y)), np.empty(len(y), dtype=np.bool_)
+        several = self.threads > 1 and self.representation.lookahead is not None
+        pool = ThreadPoolExecutor(self.threads) if several else None
+        with pool or contextlib.nullcontext():
+            start = 0
             while start < len(y):
-                stop = min(len(y), start + self.rounds_of_tile())
-                self.take_sums_ahead(X[start:stop], pool)
-                self._stream(X, y, trace, slice(start, stop))
-                start = stop
+                rows = slice(start, start + self.prepare_tile(X[start:], pool))
+                self._loops.run_block(
+                    self.params, self.state, self.t, X[rows], y[rows], self.rng, self._round,
+                    y_hat[rows], asked[rows], self.used, self.worst,
+                )  # fmt: skip
+                self.t += rows.stop - start
+                start = rows.stop
+        return Trace(y_hat, asked)
 
-    def rounds_of_tile(self) -> int:
-        """How many rounds of an exact-kernel learner fit into the current tile."""
-        model = self.state.model
-        tiles = expansion if isinstance(model, Support) else perceptrons
-        return tiles.rows_of_tile(model)
-
-    def take_sums_ahead(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> None:
-        """Make room for the next rows X (n, d) of the current tile, and sum over finished ones."""
-        model, buffers = self.state.model, self._round.buffers
-        if isinstance(model, Support):
-            assert isinstance(buffers, Sums)
-            model = expansion.with_room(model, int(model.n[0]) + len(X))
-            expansion.ahead(model, buffers, X, pool)
-        elif isinstance(model, Perceptrons):
-            assert isinstance(buffers, Scores)
-            model = perceptrons.with_room(model, len(X))
-            perceptrons.ahead(model, buffers, X, pool)
+    def prepare_tile(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> int:
+        """Do what can be done for rows X (n, d) before their rounds; returns for how many."""
+        lookahead, model = self.representation.lookahead, self.state.model
+        if lookahead is None:
+            return len(X)
+        n = min(len(X), lookahead.tile_rows(model))
+        model = lookahead.prepare_tile(model, self._round.buffers, X[:n], pool)
         self.state = self.state._replace(model=model)
+        return n
 
-    def learn_one(self, x: np.ndarray, y: float) -> float:
-        """One round: the prediction for x (d,), given before y is learned."""
-        trace = self.partial_fit(np.reshape(x, (1, -1)), np.array([y]))
-        return float(trace.y_hat[0])
+    def predict_one(self, x: np.ndarray) -> tuple[float, bool]:
+        """Open a round with x (d,): the prediction, and whether the learner asks for the label.
+
+        The round is closed by ``learn_one``: the two are ``partial_fit`` of one row, to the bit.
+        RuntimeError while a round is open.
+        """
+        self._require_no_open_round()
+        y_hat, asked = self._open(self._rows(np.reshape(x, (1, -1))))
+        self._asked = bool(asked[0])
+        return float(y_hat[0]), self._asked
+
+    def learn_one(self, y: float | None = None) -> None:
+        """Close the open round with the label y of its row.
+
+        Where the learner did not ask, y may be left out, and it does not see one that is given.
+        RuntimeError where no round is open; ValueError where a label was asked for and is NaN
+        or left out: the round stays open.
+        """
+        if self._asked is None:
+            raise RuntimeError("no round is open: predict_one(x) opens one")
+        label = math.nan if y is None else float(y)
+        if self._asked and math.isnan(label):
+            raise ValueError(f"the learner asked for the label of this row, and it is {y}")
+        self.t += 1
+        self._loops.close_round(
+            self.params, self.state, self.t, label, self._asked, self._round, self.used, self.worst
+        )
+        self._asked = None
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """What ``predict_one`` would say of each row X (n, d) as the next one, (n,).
+
+        Nothing is learned and nothing changes: a learner that chooses kernels by chance predicts
+        with those of its next round, drawn from a copy of its generator, and will draw them
+        again. RuntimeError while a round is open.
+        """
+        self._require_no_open_round()
+        X = self._rows(X)
+        parts = [np.empty(0)]
+        while len(X):
+            look = self._look()
+            n = look.prepare_tile(X)
+            parts.append(look._open(X[:n])[0])
+            X = X[n:]
+        return np.concatenate(parts)
+
+    def _look(self) -> Learner:
+        """A learner with arrays of its own wherever a round writes before its label is known."""
+        state, model = self.state, self.state.model
+        look = copy.copy(self)
+        look.rng = np.random.Generator(type(self.rng.bit_generator)())
+        look.rng.bit_generator.state = self.rng.bit_generator.state
+        look.state = state._replace(
+            **{name: a.copy() for name, a in state._asdict().items() if isinstance(a, np.ndarray)},
+            model=model._replace(
+                **{name: getattr(model, name).copy() for name in self.representation.written}
+            ),
+        )
+        return look
+
+    def _open(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        y_hat, asked = np.empty(len(X)), np.empty(len(X), dtype=np.bool_)
+        self._loops.open_round(
+            self.params, self.state, self.t + 1, X, self.rng, self._round, y_hat, asked
+        )
+        return y_hat, asked
+
+    def _rows(self, X: np.ndarray) -> np.ndarray:
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != self.d:
+            raise ValueError(f"a row is x ({self.d},), rows are X (n, {self.d}); got {X.shape}")
+        return X
+
+    def _require_no_open_round(self) -> None:
+        if self._asked is not None:
+            raise RuntimeError("a round is open: learn_one(y) closes it")
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_round", "_run_block")
+        left_out = {"_loops"} if self._asked is not None else {"_loops", "_round"}
         return {k: v for k, v in self.__dict__.items() if k not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._run_block = run_block_of(type(self.params))
-        self._round = self._room()
+        self._loops = loops_of(type(self.params))
+        if self._asked is None:
+            self._round = self._room()
 
     def _room(self) -> Round:
         model = self.state.model
         N = model.n_kernels
-        if isinstance(model, Support):
-            buffers: Buffers | Tile | Sums | Scores | NoRoom = expansion.sums(model, self.threads)
-        elif isinstance(model, Perceptrons):
-            buffers = perceptrons.scores(model, self.threads)
-        elif isinstance(model, Budgeted):
-            buffers = NoRoom(np.zeros(1))
-        else:
-            buffers = random_features.buffers(model, self.every_kernel, self.precision)
+        buffers = self.representation.scratch(
+            model, self.threads, self.every_kernel, self.precision
+        )
         return Round(
             evaluate=np.zeros(N, dtype=np.int64),
             combine=np.zeros(N, dtype=np.int64),
@@ -205,7 +241,3 @@ class Learner:
             f=np.full(N, np.nan),
             buffers=buffers,
         )
-
-
-def _has_tiles(model: Any) -> bool:
-    return isinstance(model, Support | Perceptrons)

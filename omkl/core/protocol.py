@@ -18,17 +18,14 @@ Notation (paper | code | shape)
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, dispatch, inlined, uncached
-from omkl.core.representations import budgeted, expansion, perceptrons, random_features
-from omkl.core.representations.budgeted import NoRoom
-from omkl.core.representations.expansion import Sums, Support
-from omkl.core.representations.perceptrons import Scores
-from omkl.core.representations.random_features import Buffers, RandomFeatures, Tile
+from omkl.core.jit import compiled, dispatch, inlined, qualify_name, uncached
+from omkl.core.representations import Representation, evaluate_row
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -41,7 +38,7 @@ class Round(NamedTuple):
     combine   (N,) int64, the kernels that predict, a subset: the first n[1] entries
     n         (2,) int64, both counts
     f         (N,) outputs f_i(x_t); NaN where the kernel was not evaluated
-    buffers   room for the representation: features of the evaluated kernels, or sums
+    buffers   what the representation writes to: features of the evaluated kernels, or sums
 
     A learner that evaluates every kernel in every round and says so to ``register`` finds
     kernel i as number i of the evaluated ones.
@@ -51,7 +48,7 @@ class Round(NamedTuple):
     combine: np.ndarray
     n: np.ndarray
     f: np.ndarray
-    buffers: Buffers | Tile | Sums | Scores | NoRoom
+    buffers: Any
 
 
 @functools.singledispatch
@@ -72,48 +69,7 @@ def update(params, state, t, y, rnd):
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
-@functools.singledispatch
-def evaluate_row(buffers, model, X, row, rnd):
-    """Write f_i(X[row]) of the kernels to evaluate into rnd.f; the others keep NaN."""
-    raise TypeError(f"no representation is registered for {type(buffers)}")
-
-
-def _evaluate_chosen(buffers, model, X, row, rnd):
-    n = rnd.n[0]
-    random_features.transform(model, X, row, rnd.evaluate, n, buffers)
-    random_features.outputs(model, rnd.evaluate, n, buffers, rnd.f)
-
-
-def _evaluate_every(buffers, model, X, row, rnd):
-    random_features.transform_ahead(model, X, row, buffers)
-    random_features.outputs(model, rnd.evaluate, rnd.n[0], buffers, rnd.f)
-
-
-def _evaluate_support(buffers, model, X, row, rnd):
-    expansion.outputs(model, X[row], buffers, rnd.f)
-
-
-dispatch(evaluate_row, Buffers, _evaluate_chosen)
-
-dispatch(evaluate_row, Tile, _evaluate_every)
-
-dispatch(evaluate_row, Sums, _evaluate_support)
-
-
-def _evaluate_perceptrons(buffers, model, X, row, rnd):
-    perceptrons.outputs(model, X[row], buffers, rnd.f)
-
-
-def _evaluate_budgeted(buffers, model, X, row, rnd):
-    budgeted.budgeted_outputs(model, X[row], rnd.f)
-
-
-dispatch(evaluate_row, Scores, _evaluate_perceptrons)
-
-dispatch(evaluate_row, NoRoom, _evaluate_budgeted)
-
-
-def evaluate(model: RandomFeatures | Support, x: np.ndarray, rnd: Round) -> None:
+def evaluate(model: Any, x: np.ndarray, rnd: Round) -> None:
     """The same for one x (d,) outside the compiled loop, for tests that go step by step."""
     rnd.f[:] = np.nan
     evaluate_row(rnd.buffers, model, np.reshape(x, (1, -1)), 0, rnd)
@@ -139,6 +95,23 @@ def choose_all(rnd):
         rnd.n[:] = rnd.f.shape[0]
 
 
+@inlined
+def _learn(params, state, t, y, ask, rnd, used, worst):
+    """Count what was evaluated, learn y if it was asked for, and forget the outputs."""
+    n = rnd.n[0]
+    largest = worst[0]
+    for m in range(n):
+        i = rnd.evaluate[m]
+        used[i] += 1
+        error = rnd.f[i] - y
+        largest = max(largest, error * error)
+    worst[0] = largest
+    update(params, state, t, y if ask else np.nan, rnd)
+    if n < rnd.f.shape[0]:
+        for m in range(n):
+            rnd.f[rnd.evaluate[m]] = np.nan
+
+
 @compiled
 def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used, worst):
     """Stream rounds t + 1 .. t + len(y).
@@ -154,91 +127,114 @@ def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used, worst):
         prediction, ask = predict(params, state, now, rnd)
         y_hat[s] = prediction
         asked[s] = ask
-        n = rnd.n[0]
-        largest = worst[0]
-        for m in range(n):
-            i = rnd.evaluate[m]
-            used[i] += 1
-            error = rnd.f[i] - y[s]
-            largest = max(largest, error * error)
-        worst[0] = largest
-        update(params, state, now, y[s] if ask else np.nan, rnd)
-        if n < rnd.f.shape[0]:
-            for m in range(n):
-                rnd.f[rnd.evaluate[m]] = np.nan
+        _learn(params, state, now, y[s], ask, rnd, used, worst)
 
 
-def run_block_of(Params: type) -> Callable[..., None]:
+@compiled
+def open_round(params, state, t, X, rng, rnd, y_hat, asked):
+    """Say of each row X (n, d) what is said of it as that of round t; the last is learned next.
+
+    y_hat (n,) and asked (n,) bool are written.
+    """
+    select(params, state, t, rng, rnd)
+    for s in range(X.shape[0]):
+        evaluate_row(rnd.buffers, state.model, X, s, rnd)
+        prediction, ask = predict(params, state, t, rnd)
+        y_hat[s] = prediction
+        asked[s] = ask
+
+
+@compiled
+def close_round(params, state, t, y, ask, rnd, used, worst):
+    """Learn the label y of the row of ``open_round``; used and worst as in ``run_block``."""
+    _learn(params, state, t, y, ask, rnd, used, worst)
+
+
+class Loops(NamedTuple):
+    """The compiled functions above, for one algorithm."""
+
+    run_block: Callable[..., None]
+    open_round: Callable[..., None]
+    close_round: Callable[..., None]
+
+
+def loops_of(Params: type) -> Loops:
     """Code of algorithms outside the package is not kept on disk, where edits would go unseen."""
-    return run_block if Params.__module__.startswith("omkl.") else uncached(run_block)
+    loops = Loops(run_block, open_round, close_round)
+    return loops if Params.__module__.startswith("omkl.") else Loops(*map(uncached, loops))
 
 
 class Algorithm(NamedTuple):
     """An online learner, as its module in ``omkl.algorithms`` registers it.
 
     name       as typed after ``algorithm=``
+    module     where it is defined
     Params     the NamedTuple of hyper-parameters, the keys of its YAML
     init       (params, dictionary, model) -> State, a NamedTuple of arrays with ``model``
-    select, predict, update   the three steps
-    kernels    (params, dictionary) -> the kernels that it learns with
-    module     where it is defined
-    exact      True: exact kernels and a growing support, nothing random; False: random
-               features
-    every_kernel   it evaluates all kernels in every round: features of several rounds
-               are then computed together
+               and ``log_w``, the logarithms of the kernels' weights up to a constant
+    representation   what the kernels' functions are made of
     task       "regression", or "classification": labels are -1 and +1, and the sign of a
                prediction is the class
-    represent  (params, kernels, d) -> a fresh model, where it is another than these two
+    every_kernel   it evaluates all kernels in every round: features of several rounds
+               are then computed together
     deterministic   whether another seed gives the same numbers on the same rows
+    kernels    (params, dictionary) -> the kernels that it learns with
     rows_before   params -> how many rows it wants to see, without labels, before the first
                round; ``init`` then has a fourth argument, those rows (n, d) or None for 0
     """
 
     name: str
+    module: str
     Params: type
     init: Callable[..., Any]
-    select: Callable[..., Any]
-    predict: Callable[..., Any]
-    update: Callable[..., Any]
-    kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
-    exact: bool
+    representation: Representation
+    task: str
     every_kernel: bool
-    module: str
-    task: str = "regression"
-    represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None
-    deterministic: bool = False
-    rows_before: Callable[[Any], int] | None = None
-
-
-def register(
-    module: str,
-    Params: type,
-    init: Callable[..., Any],
-    *,
-    select: Callable[..., Any],
-    predict: Callable[..., Any],
-    update: Callable[..., Any],
-    kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] | None = None,
-    exact: bool = False,
-    every_kernel: bool = False,
-    task: str = "regression",
-    represent: Callable[[Any, Sequence[Kernel], int], Any] | None = None,
-    deterministic: bool | None = None,
-    rows_before: Callable[[Any], int] | None = None,
-) -> Algorithm:
-    """Make a module's three steps the ones that the engine takes for its Params."""
-    for step, function in ((_STEPS[0], select), (_STEPS[1], predict), (_STEPS[2], update)):
-        dispatch(step, Params, function)
-    name = module.removeprefix("omkl.algorithms.").replace(".", "/")
-    kernels = kernels or _dictionary
-    return Algorithm(
-        name, Params, init, select, predict, update, kernels, exact, every_kernel, module,
-        task, represent, exact if deterministic is None else deterministic, rows_before,
-    )  # fmt: skip
-
-
-_STEPS = (select, predict, update)
+    deterministic: bool
+    kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
+    rows_before: Callable[[Any], int] | None
 
 
 def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return dictionary
+
+
+STEPS = {"select": select, "predict": predict, "update": update}
+DEFINED = ("Params", "State", "init", *STEPS)
+
+
+def register(
+    module: str,
+    *,
+    representation: Representation,
+    task: str = "regression",
+    every_kernel: bool = False,
+    deterministic: bool = True,
+    kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] = _dictionary,
+    rows_before: Callable[[Any], int] | None = None,
+) -> Algorithm:
+    """Make the three steps of a module those that the engine takes for its Params.
+
+    Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
+    ``predict`` and ``update``; AttributeError names what it lacks. ``deterministic=False``
+    says that ``select`` draws.
+    """
+    names = vars(sys.modules[module])
+    missing = [name for name in DEFINED if name not in names]
+    if missing:
+        raise AttributeError(f"{module} registers an algorithm without {', '.join(missing)}")
+    for name, step in STEPS.items():
+        dispatch(step, names["Params"], names[name])
+    qualify_name(names["State"])
+    return Algorithm(
+        name=module.removeprefix("omkl.algorithms.").replace(".", "/"),
+        module=module,
+        Params=names["Params"],
+        init=names["init"],
+        representation=representation,
+        task=task,
+        every_kernel=every_kernel,
+        deterministic=deterministic and not representation.draws_features,
+        kernels=kernels,
+        rows_before=rows_before,
+    )

@@ -12,7 +12,6 @@ session which is interrupted goes on where it ended; such a file, with the colum
 
 from __future__ import annotations
 
-import copy
 import csv
 import math
 import sys
@@ -23,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core.learner import Learner, Trace
-from omkl.core.representations.random_features import RandomFeatures
 from omkl.datasets.stream import DataError
 
 DATA, PROMPT, CALLBACK = "data", "prompt", "callback"
@@ -44,26 +42,16 @@ class Answered(NamedTuple):
 def learn(learner: Learner, X: np.ndarray, label: Label, before: int = 0) -> Answered:
     """Stream rows X (n, d) through a learner that asks ``label`` for what it wants to know.
 
-    ``before`` rows were streamed earlier. The learner predicts, and says whether it asks,
-    before the label is there: on a twin of it, which gives the same bits.
+    ``before`` rows were streamed earlier.
     """
     trace = Trace(np.empty(len(X)), np.empty(len(X), dtype=np.bool_))
     y = np.full(len(X), np.nan)
-    for s in range(len(X)):
-        row = X[s : s + 1]
-        said = _twin(learner).partial_fit(row, np.zeros(1))
-        trace.y_hat[s], trace.asked[s] = said.y_hat[0], said.asked[0]
-        if said.asked[0]:
-            y[s] = _checked(label(before + s + 1, X[s], float(said.y_hat[0])), before + s + 1)
-        learner.partial_fit(row, y[s : s + 1])
+    for s, x in enumerate(X):
+        trace.y_hat[s], trace.asked[s] = learner.predict_one(x)
+        if trace.asked[s]:
+            y[s] = _checked(label(before + s + 1, x, float(trace.y_hat[s])), before + s + 1)
+        learner.learn_one(y[s])
     return Answered(trace, y)
-
-
-def _twin(learner: Learner) -> Learner:
-    """A copy that learns on its own; the frequencies never change and are shared."""
-    model = learner.state.model
-    shared = {id(model.omega): model.omega} if isinstance(model, RandomFeatures) else {}
-    return copy.deepcopy(learner, shared)
 
 
 def _checked(value: float, row: int) -> float:

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.learner import Learner
-from omkl.core.representations.perceptrons import Perceptrons
-from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import normalised
 from omkl.datasets import DataError
 from omkl.experiment.metrics import Recorder, mean_and_deviation
@@ -55,7 +53,7 @@ def compute(
     config, R = job.config, len(job.seeds)
     most_threads = config["threads"] or default_threads()
     n_threads = min(most_threads, R)
-    each = max(1, most_threads // R) if job.algorithm.exact else 1
+    each = max(1, most_threads // R) if job.algorithm.representation.lookahead else 1
     if progress:
         progress("preparing", 0, None, None)
     with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
@@ -265,13 +263,14 @@ def _one_seed(job: Job, r: int, n_threads: int, tell: Callable[[np.ndarray], Non
         largest_norm = max(largest_norm, float(np.linalg.norm(X, axis=1).max()))
         met = np.union1d(met, y)
         tell(wrong)
+    kept = job.algorithm.representation
     return OneSeed(
         recorder,
         weights=np.mean([normalised(x.state.log_w) for x in learners], axis=0),
         updates=np.sum([x.state.updates for x in learners], axis=0),
-        support=np.sum([_support(x) for x in learners], axis=0),
+        support=np.sum([kept.support_size(x.state.model) for x in learners], axis=0),
         used=learners[0].used,
-        rows=sum(map(_rows, learners)),
+        rows=sum(kept.kept_rows(x.state.model) for x in learners),
         seconds=seconds,
         largest_norm=largest_norm,
         n_classes_met=len(met),
@@ -294,19 +293,3 @@ class _Told:
             self.mistakes += int(wrong.sum())
             if self.progress:
                 self.progress("rounds", self.rounds, self.total, self.mistakes / self.rounds)
-
-
-def _support(learner: Learner) -> np.ndarray:
-    """Support vectors of each classifier (N,); none where it has random features."""
-    model = learner.state.model
-    if isinstance(model, RandomFeatures):
-        return np.zeros(model.n_kernels, dtype=np.int64)
-    return model.size
-
-
-def _rows(learner: Learner) -> int:
-    """Rows that are kept."""
-    model = learner.state.model
-    if isinstance(model, Perceptrons):
-        return int(model.n[0] + model.pending[0])
-    return int(_support(learner).sum())

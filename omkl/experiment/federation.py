@@ -46,8 +46,8 @@ import numpy as np
 
 from omkl import federated
 from omkl.core import hyperparameters, kernels
+from omkl.core.representations.random_features import draw_features
 from omkl.core.schedule import Schedule
-from omkl.core.seeding import draw_features
 from omkl.core.weights import normalised
 from omkl.experiment.metrics import Recorder, label_cost, mean_and_deviation
 from omkl.experiment.threads import one_thread_each

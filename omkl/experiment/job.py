@@ -69,7 +69,7 @@ def prepare(config: Mapping[str, Any]) -> Job | FederatedJob:
     hyperparameters.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
     check_precision(algorithm, config["precision"])
     classify = algorithm.task == "classification"
-    if not (algorithm.exact or algorithm.represent):
+    if algorithm.representation.draws_features:
         for kernel in dictionary:
             kernel.require_frequencies()
     own_order = classify and config["stream"]["order"] == "shuffled"
@@ -86,9 +86,8 @@ def prepare(config: Mapping[str, Any]) -> Job | FederatedJob:
             f"stream.labels={config['stream']['labels']} is asked by one learner of a regression, "
             f"and there are {n_seeds} seeds; set seeds=1"
         )
-    if algorithm.exact and not classify:
-        on_budget = "budget" in algorithm.Params._fields  # type: ignore[attr-defined]
-        _require_memory(len(algorithm.kernels(built, dictionary)), stream, on_budget)
+    if not (algorithm.representation.bounded or classify):
+        _require_memory(len(algorithm.kernels(built, dictionary)), stream)
     portable = named_by_content(config, stream)
     return Job(portable, stream, dictionary, algorithm, built, seeds, streams=streams)
 
@@ -128,9 +127,9 @@ def _file_stamp(dataset: Mapping[str, Any]) -> tuple[Any, ...] | None:
     return str(path), facts.st_mtime_ns, facts.st_size
 
 
-def _require_memory(n_kernels: int, stream: Stream, on_budget: bool) -> None:
-    """Without a budget exact kernels keep every row: refuse what cannot be held."""
-    if stream.n_rounds is None or on_budget:
+def _require_memory(n_kernels: int, stream: Stream) -> None:
+    """Exact kernels that keep every row: refuse what cannot be held."""
+    if stream.n_rounds is None:
         return
     gigabytes = stream.n_rounds * (n_kernels + stream.n_inputs) * 8 / 1e9
     if gigabytes > MOST_GIGABYTES:

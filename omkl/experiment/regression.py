@@ -91,7 +91,7 @@ def compute(
         "n_rounds": T,
         "n_inputs": stream.n_inputs,
         "n_kernels": used.shape[1],
-        "deterministic": job.algorithm.exact,
+        "deterministic": job.algorithm.deterministic,
         "max_squared_error": largest_error,
         "max_kernel_squared_error": max(float(learner.worst[0]) for learner in learners),
         "max_norm": largest_norm,
@@ -105,7 +105,7 @@ def compute(
         "mse_over": "all rounds" if job.label is None else "rounds with a label",
         "seconds": elapsed,
         "seconds_per_seed": seconds.tolist(),
-        "threads": most_threads if job.algorithm.exact else n_threads,
+        "threads": most_threads if job.algorithm.representation.lookahead else n_threads,
         "regret": regret,
         "stream": stream.provenance,
     }
@@ -151,8 +151,8 @@ def expansive_steps(job: Job | FederatedJob) -> list[str]:
     if isinstance(job, FederatedJob) or job.algorithm.task != "regression":
         return []
     own = job.params._asdict()
-    random_features = not (job.algorithm.exact or job.algorithm.represent)
-    if not (random_features and isinstance(own.get("eta"), Schedule) and "lam" in own):
+    draws_features = job.algorithm.representation.draws_features
+    if not (draws_features and isinstance(own.get("eta"), Schedule) and "lam" in own):
         return []
     eta, bound = own["eta"], 1.0 / (1.0 + own["lam"])
     T, given = job.stream.n_rounds, str(job.config["algorithm"]["eta"])
@@ -184,7 +184,8 @@ def _weights(learner: Learner) -> np.ndarray:
 def _learners(job: Job) -> list[Learner]:
     """A learner a seed; compiles, or loads what was compiled, before any clock starts."""
     d, D = job.stream.n_inputs, job.config["D"]
-    n_threads = job.config["threads"] or default_threads() if job.algorithm.exact else 1
+    ahead = job.algorithm.representation.lookahead
+    n_threads = job.config["threads"] or default_threads() if ahead else 1
 
     startup.load_numba()
     wanted = job.algorithm.rows_before(job.params) if job.algorithm.rows_before else 0
@@ -203,5 +204,8 @@ def _learners(job: Job) -> list[Learner]:
             before=before,
         )
 
-    learner(0).partial_fit(np.zeros((2, d)), np.zeros(2))
+    if job.label is None:
+        learner(0).partial_fit(np.zeros((2, d)), np.zeros(2))
+    else:
+        label_sources.learn(learner(0), np.zeros((2, d)), lambda row, x, y_hat: 0.0)
     return [learner(seed) for seed in job.seeds]

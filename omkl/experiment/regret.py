@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from omkl.core import kernels
-from omkl.core.seeding import draw_features
+from omkl.core.representations.random_features import draw_features
 from omkl.experiment import comparators
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.job import Job, Progress

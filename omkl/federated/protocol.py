@@ -35,8 +35,12 @@ import numpy as np
 
 from omkl.core.jit import compiled, dispatch, inlined, qualify_name, uncached
 from omkl.core.representations import random_features
-from omkl.core.representations.random_features import RandomFeatures, outputs, transform_ahead
-from omkl.core.seeding import draw_features
+from omkl.core.representations.random_features import (
+    RandomFeatures,
+    draw_features,
+    outputs,
+    transform_ahead,
+)
 from omkl.core.simd import LANES, fma, load, pack, store, total
 
 if TYPE_CHECKING:

@@ -17,8 +17,6 @@ from benchmarks import setting
 from benchmarks.learners import ROUNDS, Row, _row, random_features
 from benchmarks.setting import Case, Rows
 from benchmarks.timing import times
-from omkl.core.representations.budgeted import Budgeted
-from omkl.core.representations.perceptrons import Perceptrons
 
 CLASSIFIED_ROUNDS, BLOCK = 4000, 100
 
@@ -39,7 +37,7 @@ def classification(name: str, rows: Rows, seconds: float) -> list[Row]:
     """The rows of one classifier, in the form of ``benchmarks.learners``."""
     rows = labelled(rows)
     case = setting.case(name, setting.kernels(), rows.X.shape[1], setting.D, 100 * ROUNDS)
-    if case.algorithm.represent is None:
+    if case.algorithm.representation.draws_features:
         return [random_features(case, rows, seconds)[0]]
     X, y = rows.X[:CLASSIFIED_ROUNDS], rows.y[:CLASSIFIED_ROUNDS]
     took = times(lambda: case.learner().partial_fit(X, y), seconds, fewest=3)
@@ -49,21 +47,16 @@ def classification(name: str, rows: Rows, seconds: float) -> list[Row]:
 def _work(case: Case, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Kernel values a row of the support, and rows, means over the rounds."""
     learner, vectors, rows = case.learner(), [], []
+    kept = learner.representation
     for start in range(0, len(y), BLOCK):
-        vectors.append(float(learner.state.model.size.sum()))
-        rows.append(_rows(learner.state.model))
+        vectors.append(float(kept.support_size(learner.state.model).sum()))
+        rows.append(float(kept.kept_rows(learner.state.model)))
         learner.partial_fit(X[start : start + BLOCK], y[start : start + BLOCK])
     support = max(1.0, float(np.mean(rows)))
     return {
         "evaluated": float(np.mean(vectors)) / support,
-        "kinds": len({kernel.family for kernel in case.dictionary}),
+        # On a budget every kernel has rows of its own, and takes distances of its own kind.
+        "kinds": len({kernel.family for kernel in case.dictionary}) if kept.lookahead else 1,
         "support": support,
         "d": case.d,
     }
-
-
-def _rows(model: Perceptrons | Budgeted) -> float:
-    """Rows that distances are taken to, in a round."""
-    if isinstance(model, Perceptrons):
-        return float(model.n[0] + model.pending[0])
-    return float(model.size.sum()) / int(model.needs.sum())  # each kernel to its own, of one kind

@@ -48,7 +48,7 @@ def beside(rows: list[Row], limit: Limits) -> list[Row]:
 
 def regression(name: str, rows: Rows, seconds: float) -> list[Row]:
     case = setting.case(name, setting.kernels(), rows.X.shape[1], setting.D, 100 * ROUNDS)
-    if case.algorithm.exact:
+    if not case.algorithm.representation.draws_features:
         return [exact(case, rows, seconds)]
     row, y_hat = random_features(case, rows, seconds)
     found = [row]

@@ -14,8 +14,7 @@ from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
-from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.seeding import draw_features
+from omkl.core.representations.random_features import RandomFeatures, draw_features
 from omkl.datasets import catalogue, download, open_stream
 from omkl.datasets.columns import count_inputs
 

@@ -16,9 +16,10 @@ from omkl import algorithms, conf
 from omkl.algorithms.omkl_aks import collection, measure
 from omkl.checks import learners
 from omkl.checks.learners import DICTIONARY, Case, default_settings
-from omkl.core import protocol, seeding
+from omkl.core import protocol
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
+from omkl.core.representations.random_features import draw_features
 from omkl.core.schedule import Schedule
 from omkl.experiment import job as jobs
 from omkl.experiment import run as runner
@@ -302,7 +303,7 @@ def test_regret_15_is_counted_over_all_rounds_against_the_best_kernel_of_45(tmp_
     config = conf.configuration([*flat, f"outputs={tmp_path}"])
     outcome, job = runner.run(config), jobs.prepare(config)
     x, y = next(iter(job.stream.blocks(T)))
-    omega = seeding.draw_features(job.dictionary, x.shape[1], D, 0).omega
+    omega = draw_features(job.dictionary, x.shape[1], D, 0).omega
     best = (math.inf, 0.0)
     for i in range(len(omega)):
         angle = x @ omega[i]

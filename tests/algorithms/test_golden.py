@@ -19,7 +19,6 @@ import pytest
 
 from omkl import algorithms
 from omkl.checks.learners import Case, default_settings
-from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import normalised
 
 FOLDER = Path(__file__).parent / "golden"
@@ -32,7 +31,7 @@ def numbers(name: str) -> dict[str, object]:
     learner = case.learner(seed=7)
     y_hat = learner.partial_fit(X, y).y_hat
     model = learner.state.model
-    coefficients = model.theta if isinstance(model, RandomFeatures) else model.alpha
+    coefficients = model.theta if case.representation.draws_features else model.alpha
     return {
         "mse": float(np.mean((y_hat - y) ** 2)),
         "y_hat": {str(t): float(y_hat[t - 1]) for t in ROUNDS},

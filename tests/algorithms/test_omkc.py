@@ -36,6 +36,13 @@ def learner(name, kernels=KERNELS, d=3, seed=0, threads=1, **changes):
     return Learner(algorithm, built, kernels, d, 16, seed, threads=threads)
 
 
+def one_round(ours, x, y):
+    """The prediction for x (d,), given before y is learned."""
+    y_hat, _ = ours.predict_one(x)
+    ours.learn_one(y)
+    return y_hat
+
+
 def stream(T=200, seed=3):
     """Labels that are a curve in x but for one in ten, rows that repeat, and a row of zeros."""
     rng = np.random.default_rng(seed)
@@ -145,7 +152,7 @@ def test_is_its_box(name):
     for t in range(len(y)):
         f = box.f(t)
         expected = box.q @ (f if name.endswith("_o") else np.sign(f))
-        assert ours.learn_one(X[t], y[t]) == pytest.approx(expected, abs=1e-12)
+        assert one_round(ours, X[t], y[t]) == pytest.approx(expected, abs=1e-12)
         step(box, t, y[t], ours.state)
     np.testing.assert_allclose(np.exp(ours.state.log_w), box.w, rtol=1e-11)
     np.testing.assert_allclose(
@@ -159,13 +166,13 @@ def test_first_rounds_of_da_p1_by_hand():
     kernels = (Kernel("gaussian", 1.0), Kernel("polynomial", 1.0))
     ours = learner("omkc_da_p1", kernels, d=1, beta=0.5)
     # Both are 0, which is a mistake of both: f_1 = kappa(1, .), f_2 = sign(x), w = 1/2, 1/2.
-    assert ours.learn_one([1.0], 1.0) == 0.0
+    assert one_round(ours, [1.0], 1.0) == 0.0
     # f_1(-2) = exp(-9/2) > 0, f_2(-2) = -1: a tie. y = -1, so f_1 alone is wrong; w = 1/4, 1/2.
-    assert ours.learn_one([-2.0], -1.0) == 0.0
+    assert one_round(ours, [-2.0], -1.0) == 0.0
     # f_1(0.5) = exp(-1/8) - exp(-25/8) > 0, f_2 = 1: both for +1. y = -1: w = 1/8, 1/4.
-    assert ours.learn_one([0.5], -1.0) == 1.0
+    assert one_round(ours, [0.5], -1.0) == 1.0
     # f_1(-0.5) = exp(-9/8) - exp(-9/8) - exp(-1/2) < 0, f_2 = -1 + 1 = 0: q.sign = -1/3.
-    assert ours.learn_one([-0.5], -1.0) == pytest.approx(-1 / 3, rel=1e-15)
+    assert one_round(ours, [-0.5], -1.0) == pytest.approx(-1 / 3, rel=1e-15)
     np.testing.assert_allclose(np.exp(ours.state.log_w), [1 / 8, 1 / 8])
     assert ours.state.updates.tolist() == [3, 3]
 
@@ -181,7 +188,7 @@ def test_doubling_restarts_with_the_mistakes_of_the_best():
         if mistakes.min() == 2**k:
             k, mistakes, box.w = k + 1, np.zeros(N), np.ones(N)
             segments.append(t)
-        ours.learn_one(X[t], y[t])
+        one_round(ours, X[t], y[t])
         np.testing.assert_allclose(np.exp(ours.state.log_w), box.w, rtol=1e-11)
     assert ours.state.segment[0] == k >= 4 and segments[0] == 0
 
@@ -224,7 +231,7 @@ def test_supports_are_those_rounds_in_which_the_classifier_learned():
     rounds = []
     for t in range(len(y)):
         before = ours.state.updates.copy()
-        ours.learn_one(X[t], y[t])
+        one_round(ours, X[t], y[t])
         rounds.append(np.flatnonzero(ours.state.updates > before))
     model = ours.state.model
     kept = [t for t, who in enumerate(rounds) if len(who)]
@@ -241,7 +248,7 @@ def test_a_budget_drops_the_oldest_or_the_smallest(smallest):
     settings = {"budget": 9, "drop_smallest": smallest, "beta": 0.9, "R": 1.3}
     ours, box = learner("budget/omkc_da_o", **settings), Box(X)
     for t in range(len(y)):
-        assert ours.learn_one(X[t], y[t]) == pytest.approx(box.q @ box.f(t), abs=1e-11)
+        assert one_round(ours, X[t], y[t]) == pytest.approx(box.q @ box.f(t), abs=1e-11)
         f = box.f(t)
         if y[t] * (box.q @ f) > 0:
             continue
@@ -271,10 +278,10 @@ def test_kernels_are_at_most_one_on_the_diagonal():
     """As all theorems assume: ||f_i||^2 after the first mistake is kappa_i(x, x)."""
     for x in ([0.0, 0.0, 0.0], [1e-200, 0.0, 0.0], [3.0, -4.0, 1e6], [1e-3, 0.2, 0.1]):
         ours = learner("omkc_da_p1")
-        ours.learn_one(x, 1.0)
+        one_round(ours, x, 1.0)
         own = ours.state.model.norm2
         assert np.all(own <= 1.0) and own[2] == 1.0
-        again = ours.learn_one(x, 1.0)
+        again = one_round(ours, x, 1.0)
         assert np.all((0.0 <= ours._round.f) & (ours._round.f <= 1.0 + 1e-12)) and again > 0.5
 
 

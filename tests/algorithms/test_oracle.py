@@ -57,7 +57,7 @@ def kernels():
 # and SFG-R predicts with other kernels than it updates. The rest is the code of the package.
 
 
-class Released(NamedTuple):
+class Params(NamedTuple):
     eta: Schedule
     lam: float
 
@@ -68,6 +68,10 @@ class State(NamedTuple):
     updated: np.ndarray  # (T, N) bool
     predicting: np.ndarray  # (T, N) bool
     q: np.ndarray  # (T, N)
+
+
+def init(params, dictionary, model):
+    raise NotImplementedError("every test has an init of its own")
 
 
 def select(params, state, t, rng, rnd):
@@ -100,9 +104,7 @@ def update(params, state, t, y, rnd):
 
 @pytest.fixture(scope="module")
 def released():
-    return protocol.register(
-        "released", Released, None, select=select, predict=predict, update=update
-    )
+    return protocol.register(__name__, representation=random_features.RANDOM_FEATURES)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +138,7 @@ def test_replaying_the_release_gives_its_predictions(
     state = State(model, np.zeros(N), *transcript(oracle, name))
     algorithm = released._replace(init=lambda params, dictionary, model: state)
     monkeypatch.setattr(protocol, "run_block", run_block)
-    params = Released(Schedule(0.1, -0.5), 1e-3)
+    params = Params(Schedule(0.1, -0.5), 1e-3)
     learner = core_learner.Learner(algorithm, params, kernels(), d, D, seed=0, model=model)
     y_hat = learner.partial_fit(*airfoil).y_hat
     np.testing.assert_allclose(y_hat, oracle[f"{name}_y_hat"], rtol=0, atol=1e-9)

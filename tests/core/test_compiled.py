@@ -34,16 +34,23 @@ def learner_of(name: str, **options):
 @pytest.mark.parametrize("name", algorithms.names())
 def test_one_specialisation_serves_every_shape_block_and_layout(name):
     X, y = learners.stream()
-    before = jit.n_specialisations(engine.run_block)
-    learner_of(name).partial_fit(X, y)
-    once = jit.n_specialisations(engine.run_block)
-    assert once - before <= 1
+    loops = (engine.run_block, engine.open_round, engine.close_round)
+    before = [jit.n_specialisations(loop) for loop in loops]
+    learner = learner_of(name)
+    learner.partial_fit(X, y)
+    learner.predict_one(X[0])
+    learner.learn_one(y[0])
+    once = [jit.n_specialisations(loop) for loop in loops]
+    assert all(b - a <= 1 for a, b in zip(before, once, strict=True))
     learner = learner_of(name, seed=3, dictionary=learners.DICTIONARY[2:], d=2)
     learner.partial_fit(X[:1, :2], y[:1])
     learner.partial_fit(X[1:200:3, 1:], y[1:200:3])  # strided
     learner.partial_fit(np.asfortranarray(X[:90, :2], dtype=np.float32), y[:90] > 0.5)
-    learner.learn_one(X[0, :2], 0.5)
-    assert jit.n_specialisations(engine.run_block) == once
+    learner.predict(np.asfortranarray(X[:5, :2], dtype=np.float32))
+    for label in (True, np.float32(0.5), 1):
+        learner.predict_one(X[0, :2].tolist())
+        learner.learn_one(label)
+    assert [jit.n_specialisations(loop) for loop in loops] == once
 
 
 @pytest.mark.parametrize("name", federated.names())
@@ -203,7 +210,8 @@ def test_inner_loops_are_vector_code(function, packed):
 def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
     X, y = learners.stream()
     learner = learner_of(name)
-    learner._run_block = block = jit.uncached(engine.run_block)
+    block = jit.uncached(engine.run_block)
+    learner._loops = learner._loops._replace(run_block=block)
     before = set(block.signatures)
     learner.partial_fit(X[:4], y[:4])
     (signature,) = set(block.signatures) - before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import subprocess
@@ -14,11 +13,12 @@ import numpy as np
 import pytest
 
 from omkl import algorithms, federated
+from omkl.algorithms.raker import predict, select  # noqa: F401 - register reads them
 from omkl.checks import federations as federated_checks
 from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
 from omkl.core import jit, protocol
 from omkl.core.learner import Learner
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
 
 SCRIPT = """
@@ -84,22 +84,19 @@ class State(NamedTuple):
     log_w: np.ndarray
 
 
+def init(params, dictionary, model):
+    return State(model, np.zeros(len(dictionary)))
+
+
+def update(params, state, t, y, rnd):
+    state.log_w[0] = t
+
+
 @pytest.mark.slow
 def test_an_algorithm_with_the_fields_of_another_is_not_taken_for_it(monkeypatch):
     """Numba tells named tuples apart by the class's name, fields and their types alone."""
     raker = algorithms.load("raker")
-
-    def update(params, state, t, y, rnd):
-        state.log_w[0] = t
-
-    namesake = protocol.register(
-        "elsewhere.namesake",
-        Params,
-        lambda params, dictionary, model: State(model, np.zeros(len(dictionary))),
-        select=inspect.getmodule(raker.init).select,
-        predict=inspect.getmodule(raker.init).predict,
-        update=update,
-    )
+    namesake = protocol.register(__name__, representation=RANDOM_FEATURES)
     # Compiled in memory: machine code for a class of the tests must not be kept on disk.
     plain = getattr(protocol.run_block, "py_func", protocol.run_block)
     in_memory = numba.njit(nogil=True, error_model="numpy", fastmath=jit.FLAGS)(plain)

@@ -12,8 +12,8 @@ import pytest
 from omkl import federated
 from omkl.checks.federations import streams
 from omkl.core.kernels import Kernel
+from omkl.core.representations.random_features import draw_features
 from omkl.core.schedule import Schedule
-from omkl.core.seeding import draw_features
 from omkl.federated import protocol
 from omkl.federated.simulation import Federation
 

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from omkl.conf import configuration
-from omkl.core.representations.random_features import features_of
-from omkl.core.seeding import draw_features
+from omkl.core.representations.random_features import draw_features, features_of
 from omkl.datasets import DataError, catalogue, download, prepare
 from omkl.experiment import federation as federated_job
 from omkl.experiment import run as runner

@@ -18,9 +18,8 @@ from omkl.checks import learners
 from omkl.checks.federations import streams
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.core.representations.random_features import features_of
+from omkl.core.representations.random_features import draw_features, features_of
 from omkl.core.schedule import Schedule
-from omkl.core.seeding import draw_features
 from omkl.core.weights import normalised
 from omkl.federated import protocol
 from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters

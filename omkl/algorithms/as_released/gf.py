@@ -35,7 +35,7 @@ from omkl.algorithms.gf import State, blank, choose_node, draw_graph, predict
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import inlined
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
 
 if TYPE_CHECKING:
@@ -92,4 +92,4 @@ EXPECTED_FAILURES = {
     "importance_weights": "q is of the draw as it should be, the draw is shifted by one"
 }
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(__name__, representation=RANDOM_FEATURES)

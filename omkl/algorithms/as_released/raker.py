@@ -25,7 +25,7 @@ from omkl.algorithms.as_released import learn
 from omkl.algorithms.raker import State, predict, select
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
 
 if TYPE_CHECKING:
@@ -51,12 +51,4 @@ EXPECTED_FAILURES = {
     "complete_graph": "the penalty that feeds its weights is that of the moved theta"
 }
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    every_kernel=True,
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

@@ -27,7 +27,7 @@ from omkl.algorithms import rfomkr
 from omkl.algorithms.rfomkr import State, select, update
 from omkl.core.hyperparameters import NON_NEGATIVE, Range
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
 from omkl.core.weights import exp_nonpositive
 
@@ -59,12 +59,4 @@ EXPECTED_FAILURES = {
     "learns": "its predictions go to 0 as the losses add up",
 }
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    every_kernel=True,
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

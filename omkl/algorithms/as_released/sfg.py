@@ -40,7 +40,7 @@ from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import draw_node, follow, probability
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares
 
@@ -90,4 +90,4 @@ EXPECTED_FAILURES = {
     "complete_graph": "the penalty that feeds its weights is that of the moved theta",
 }
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(__name__, representation=RANDOM_FEATURES)

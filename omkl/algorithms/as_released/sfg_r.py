@@ -42,7 +42,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import MASS, MEMBER, draw_node, follow
 from omkl.core.protocol import register
 from omkl.core.refinement import CHANGED, FOUND, rank_largest, rewire
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import shares
 
@@ -114,4 +114,4 @@ EXPECTED_FAILURES = {
     "complete_graph": "the penalty that feeds its weights is that of the moved theta",
 }
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(__name__, representation=RANDOM_FEATURES)

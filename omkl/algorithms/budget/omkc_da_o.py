@@ -1,32 +1,6 @@
-"""OMKC DA-O on a budget: a classifier that is full drops a support vector.
+"""OMKC DA-O on a budget: a classifier that is full drops a support vector."""
 
-Paper    none; the algorithm of ``omkc_da_o`` with the budgets of Crammer, Kandola and Singer,
-         NIPS 2003 (smallest), and Dekel, Shalev-Shwartz and Singer, NIPS 2005 (oldest).
-Task     classification, labels -1 and +1; full information.
-Round    As ``omkc_da_o``; a support vector that is one too many takes the place of another.
-Symbols  beta           discount of the weights, in (0, 1)
-         R              largest norm of a classifier, > 0
-         budget         support vectors of a classifier, >= 1
-         drop_smallest  drop the smallest coefficient; false: the oldest vector
-Cost     O(N budget d) time a round; O(N budget d) memory.
-Bound    none.
-Differs  from ``omkc_da_o``: it forgets.
-"""
+from omkl.algorithms import omkc_da_o
+from omkl.algorithms.variants import ON_BUDGET, variant
 
-from __future__ import annotations
-
-from typing import NamedTuple
-
-from omkl.algorithms.budget import on_budget
-from omkl.algorithms.omkc_da_o import algorithm as exact
-from omkl.core.hyperparameters import COUNT, FRACTION, POSITIVE
-
-
-class Params(NamedTuple):
-    beta: FRACTION
-    R: POSITIVE
-    budget: COUNT
-    drop_smallest: bool
-
-
-algorithm = on_budget(__name__, Params, exact)
+algorithm = variant(__name__, omkc_da_o, ON_BUDGET)

@@ -17,10 +17,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from omkl.algorithms.amkl import wants_label
-from omkl.algorithms.amkl_aks import init, select, update
+from omkl.algorithms.amkl_aks import State, init, select, update
 from omkl.algorithms.omkl_aks import BELOW_ONE
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
 from omkl.core.protocol import register
+from omkl.core.representations.random_features import RANDOM_FEATURES
 from omkl.core.schedule import Schedule
 from omkl.core.weights import weighted_mean
 
@@ -40,12 +41,4 @@ def predict(params, state, t, rnd):
     return y_hat, wants_label(params, state, rnd, y_hat, rnd.combine, rnd.n[1])
 
 
-algorithm = register(
-    __name__,
-    Params,
-    init,
-    select=select,
-    predict=predict,
-    update=update,
-    every_kernel=True,
-)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

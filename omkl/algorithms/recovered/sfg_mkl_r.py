@@ -25,7 +25,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import draw_node, follow
 from omkl.core.protocol import register
 from omkl.core.refinement import refine
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import shares
 
@@ -58,4 +58,4 @@ EXPECTED_FAILURES = {
     "permuted_graph": "node 0 is taken for ever after round 300, whichever kernel it is"
 }
 
-algorithm = register(__name__, Params, init, select=select, predict=predict, update=update)
+algorithm = register(__name__, representation=RANDOM_FEATURES)

@@ -1,1 +1,71 @@
-"""What the function of a kernel is made of: one module a representation."""
+"""What the function of a kernel is made of: one module a representation.
+
+A module describes its own as a ``Representation`` and registers, with ``evaluate_row``,
+how a row is evaluated. The engine and the experiments ask the description and know no module.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from omkl.core.kernels import Kernel
+
+
+class Fresh(Protocol):
+    """A model of N kernels before the first round, all of whose functions are 0."""
+
+    def __call__(
+        self, params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
+    ) -> Any: ...
+
+
+class Lookahead(NamedTuple):
+    """Work on rows ahead of their rounds that needs no label: done for a tile of rows at once.
+
+    tile_rows     model -> how many rows fit into the current tile
+    prepare_tile  (model, scratch, X (n, d), pool or None) -> the model, with room for these
+                  rows; what is known of them before their rounds is in ``scratch``
+    """
+
+    tile_rows: Callable[[Any], int]
+    prepare_tile: Callable[[Any, Any, np.ndarray, ThreadPoolExecutor | None], Any]
+
+
+class Representation(NamedTuple):
+    """How a learner of N kernels keeps their functions, and what can be asked of it.
+
+    name              in words
+    fresh             makes a model, a NamedTuple of arrays with ``n_kernels``
+    scratch           (model, threads, every_kernel, precision) -> what a round writes to
+    lookahead         None where a row is looked at in its round alone
+    written           fields of the model that ``evaluate_row`` writes to
+    draws_features    f_i = theta_i'z_i with features z_i of norm 1 that are drawn from the
+                      seed by the frequencies of the kernel; else kernels are exact
+    bounded           memory does not grow with the stream
+    supports_float32  features may be of single precision
+    support_size      model -> terms of each kernel's function (N,); 0 where there are no such
+    kept_rows         model -> how many rows of the stream it keeps
+    """
+
+    name: str
+    fresh: Fresh
+    scratch: Callable[[Any, int, bool, str], Any]
+    lookahead: Lookahead | None
+    written: tuple[str, ...]
+    draws_features: bool
+    bounded: bool
+    supports_float32: bool
+    support_size: Callable[[Any], np.ndarray]
+    kept_rows: Callable[[Any], int]
+
+
+@functools.singledispatch
+def evaluate_row(scratch, model, X, row, rnd):
+    """Write f_i(X[row]) of the kernels to evaluate into rnd.f; the others keep NaN."""
+    raise TypeError(f"no representation is registered for {type(scratch)}")

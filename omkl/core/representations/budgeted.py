@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from omkl.core.kernel_sums import (
     add_distance,
     sum_of,
 )
+from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import support
 from omkl.core.representations.perceptrons import SMALLEST_SCALE, inverse_norm, own_value
@@ -35,7 +36,6 @@ class Budgeted(NamedTuple):
     size      (N,) int64; scale, norm2 (N,)
     now       (d,) the row of the current round; rounds (1,) int64
     smallest  (1,) bool: drop the smallest coefficient rather than the oldest vector
-    row       (4, B) room for distances
     """
 
     x: np.ndarray
@@ -48,7 +48,6 @@ class Budgeted(NamedTuple):
     now: np.ndarray
     rounds: np.ndarray
     smallest: np.ndarray
-    row: np.ndarray
     family: np.ndarray
     parameter: np.ndarray
     needs: np.ndarray
@@ -58,15 +57,18 @@ class Budgeted(NamedTuple):
         return len(self.alpha)
 
 
-class NoRoom(NamedTuple):
-    """What ``Budgeted`` needs besides itself: nothing."""
+class Scratch(NamedTuple):
+    """What a round writes to.
 
-    next: np.ndarray
+    row  (4, B) distances of each kind to the support vectors of a classifier
+    """
+
+    row: np.ndarray
 
 
-def budgeted(kernels: Sequence[Kernel], d: int, budget: int, smallest: bool) -> Budgeted:
-    """Classifiers that are 0 and will hold at most ``budget`` support vectors each."""
-    N = len(kernels)
+def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Budgeted:
+    """With at most ``params.budget`` support vectors each."""
+    N, budget = len(kernels), params.budget
     like = support(kernels, 1, 1)
     return Budgeted(
         x=np.zeros((N, d, budget)),
@@ -78,8 +80,7 @@ def budgeted(kernels: Sequence[Kernel], d: int, budget: int, smallest: bool) -> 
         norm2=np.zeros(N),
         now=np.zeros(d),
         rounds=np.zeros(1, dtype=np.int64),
-        smallest=np.array([smallest]),
-        row=np.zeros((len(CODES), budget)),
+        smallest=np.array([params.drop_smallest]),
         family=like.family,
         parameter=like.parameter,
         needs=like.needs,
@@ -87,10 +88,10 @@ def budgeted(kernels: Sequence[Kernel], d: int, budget: int, smallest: bool) -> 
 
 
 @inlined
-def _budgeted_sum(model, i, x, inverse):
-    """f_i(x) of x (d,) with 1 / ||x|| = inverse."""
+def _value(model, i, x, inverse, row):
+    """f_i(x) of x (d,) with 1 / ||x|| = inverse; row (4, B) is written to."""
     n = model.size[i]
-    row, family, parameter = model.row, model.family[i], model.parameter[i]
+    family, parameter = model.family[i], model.parameter[i]
     add_distance(family, parameter, model.x[i], x, n, row)
     if family == POLYNOMIAL:
         for s in range(n):
@@ -99,14 +100,14 @@ def _budgeted_sum(model, i, x, inverse):
 
 
 @inlined
-def budgeted_outputs(model, x, f):
-    """f_i(x) (N,); x is kept for an update."""
+def outputs(model, x, scratch, f):
+    """f_i(x) (N,); x (d,) is kept for an update."""
     model.rounds[0] += 1
     for k in range(x.shape[0]):
         model.now[k] = x[k]
     inverse = inverse_norm(x)
     for i in range(f.shape[0]):
-        f[i] = _budgeted_sum(model, i, x, inverse)
+        f[i] = _value(model, i, x, inverse, scratch.row)
 
 
 @inlined
@@ -134,7 +135,8 @@ def _add_to_budgeted(model, i, c, f, buffers):
         a = model.scale[i] * model.alpha[i, s]
         own = own_value(model, i, model.inverse[i, s])
         # f_i(x_s) with the new vector: <f_i, kappa(x_s, .)>.
-        at_dropped = _value_at_support(model, i, s) + c * _between(model, i, s, now, inverse)
+        at_dropped = _value(model, i, model.x[i, :, s], model.inverse[i, s], buffers.row)
+        at_dropped += c * _between(model, i, s, now, inverse)
         model.norm2[i] = max(0.0, model.norm2[i] - a * (2.0 * at_dropped - a * own))
     else:
         model.size[i] += 1
@@ -143,12 +145,6 @@ def _add_to_budgeted(model, i, c, f, buffers):
     model.inverse[i, s] = inverse
     model.alpha[i, s] = c / model.scale[i]
     model.age[i, s] = model.rounds[0]
-
-
-@inlined
-def _value_at_support(model, i, s):
-    """f_i at its own support vector s."""
-    return _budgeted_sum(model, i, model.x[i, :, s], model.inverse[i, s])
 
 
 @inlined
@@ -184,6 +180,38 @@ def _project_budgeted(model, i, R, buffers):
         model.scale[i] = 1.0
 
 
+def _evaluate(scratch, model, X, row, rnd):
+    outputs(model, X[row], scratch, rnd.f)
+
+
+dispatch(evaluate_row, Scratch, _evaluate)
+
 dispatch(add, Budgeted, _add_to_budgeted)
 
 dispatch(project, Budgeted, _project_budgeted)
+
+
+def _scratch(model: Budgeted, threads: int, every_kernel: bool, precision: str) -> Scratch:
+    return Scratch(np.zeros((len(CODES), model.alpha.shape[1])))
+
+
+def _support_size(model: Budgeted) -> np.ndarray:
+    return model.size
+
+
+def _kept_rows(model: Budgeted) -> int:
+    return int(model.size.sum())
+
+
+BUDGETED = Representation(
+    name="kernel Perceptrons on a budget",
+    fresh=_fresh,
+    scratch=_scratch,
+    lookahead=None,
+    written=("now", "rounds"),
+    draws_features=False,
+    bounded=True,
+    supports_float32=False,
+    support_size=_support_size,
+    kept_rows=_kept_rows,
+)

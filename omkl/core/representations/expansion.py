@@ -15,15 +15,15 @@ any split into blocks, and any number of threads, gives the same bits.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, inlined
+from omkl.core.jit import compiled, dispatch, inlined
 from omkl.core.kernel_sums import CAUCHY, CODES, add_distances, cauchy_values, parameter_of, sum_of
+from omkl.core.representations import Lookahead, Representation, evaluate_row
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -106,16 +106,6 @@ def sums(model: Support, n_threads: int) -> Sums:
     )
 
 
-def on_budget(model: Support, most: int) -> Support:
-    """An empty expansion that will hold ``most`` rows, with room for them and the current one.
-
-    Its coefficients change after they were written, so no sums are taken ahead.
-    """
-    d, N = len(model.x), len(model.alpha)
-    x, alpha = np.zeros((d, most + 1)), np.zeros((N, most + 1))
-    return model._replace(x=x, alpha=alpha, budget=np.array([most], dtype=np.int64))
-
-
 def with_room(model: Support, n_rows: int) -> Support:
     """The same expansion with room for ``n_rows`` rows; grows by doubling, but for a budget."""
     capacity = model.x.shape[1]
@@ -196,8 +186,18 @@ def append(model):
             model.alpha[i, s] = model.alpha[i, s + 1]
 
 
-def ahead(model: Support, buffers: Sums, X: np.ndarray, pool: ThreadPoolExecutor | None) -> None:
+def _evaluate(buffers, model, X, row, rnd):
+    outputs(model, X[row], buffers, rnd.f)
+
+
+dispatch(evaluate_row, Sums, _evaluate)
+
+
+def prepare_tile(
+    model: Support, buffers: Sums, X: np.ndarray, pool: ThreadPoolExecutor | None
+) -> Support:
     """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
+    model = with_room(model, int(model.n[0]) + len(X))
     held = 0 if model.budget[0] else int(model.n[0])
     upto = held - held % TILE
     buffers.upto[0], buffers.next[0] = upto, 0
@@ -211,18 +211,53 @@ def ahead(model: Support, buffers: Sums, X: np.ndarray, pool: ThreadPoolExecutor
         list(pool.map(lambda task: far_sums(*task), tasks))
     else:
         far_sums(*tasks[0])
+    return model
 
 
-def rows_of_tile(model: Support) -> int:
+def tile_rows(model: Support) -> int:
     """How many rows fit into the current tile."""
     return TILE if model.budget[0] else TILE - int(model.n[0]) % TILE
 
 
-@contextlib.contextmanager
-def threads(n: int) -> Iterator[ThreadPoolExecutor | None]:
-    """A pool of n threads, or none for one."""
-    if n == 1:
-        yield None
-        return
-    with ThreadPoolExecutor(n) as pool:
-        yield pool
+def _growing(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Support:
+    return support(kernels, d, TILE)
+
+
+def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Support:
+    """With room for ``params.budget`` rows and the current one.
+
+    Coefficients change after they were written, so no sums are taken ahead.
+    """
+    most = params.budget
+    return support(kernels, d, TILE)._replace(
+        x=np.zeros((d, most + 1)),
+        alpha=np.zeros((len(kernels), most + 1)),
+        budget=np.array([most], dtype=np.int64),
+    )
+
+
+def _scratch(model: Support, threads: int, every_kernel: bool, precision: str) -> Sums:
+    return sums(model, threads)
+
+
+def _support_size(model: Support) -> np.ndarray:
+    return np.full(model.n_kernels, model.n[0])
+
+
+def _kept_rows(model: Support) -> int:
+    return int(model.n[0])
+
+
+GROWING = Representation(
+    name="growing expansion",
+    fresh=_growing,
+    scratch=_scratch,
+    lookahead=Lookahead(tile_rows, prepare_tile),
+    written=("x",),
+    draws_features=False,
+    bounded=False,
+    supports_float32=False,
+    support_size=_support_size,
+    kept_rows=_kept_rows,
+)
+SLIDING = GROWING._replace(name="expansion over the last rows", fresh=_sliding, bounded=True)

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from omkl.core.kernel_sums import (
     gathered_sum_of,
     sum_of,
 )
+from omkl.core.representations import Lookahead, Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import TILE, support
 
@@ -103,10 +104,9 @@ class Scores(NamedTuple):
     next: np.ndarray
 
 
-def perceptrons(kernels: Sequence[Kernel], d: int, capacity: int = TILE) -> Perceptrons:
-    """Classifiers that are 0, with room for ``capacity`` rows; ValueError for a family it lacks."""
+def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Perceptrons:
     N = len(kernels)
-    like = support(kernels, d, capacity)
+    like = support(kernels, d, TILE)
     capacity = like.x.shape[1]
     return Perceptrons(
         x=like.x,
@@ -246,10 +246,18 @@ def _commit(model):
     model.pending[0] = 0
 
 
-def ahead(
+def _evaluate(buffers, model, X, row, rnd):
+    outputs(model, X[row], buffers, rnd.f)
+
+
+dispatch(evaluate_row, Scores, _evaluate)
+
+
+def prepare_tile(
     model: Perceptrons, buffers: Scores, X: np.ndarray, pool: ThreadPoolExecutor | None
-) -> None:
+) -> Perceptrons:
     """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
+    model = with_room(model, len(X))
     if model.seen[0] % TILE == 0:
         _commit(model)
         model.upto[0] = model.n[0]
@@ -265,9 +273,10 @@ def ahead(
         list(pool.map(task, range(n_parts)))
     else:
         task(0)
+    return model
 
 
-def rows_of_tile(model: Perceptrons) -> int:
+def tile_rows(model: Perceptrons) -> int:
     """How many rows fit into the current tile."""
     return TILE - int(model.seen[0]) % TILE
 
@@ -305,3 +314,29 @@ def _project_perceptron(model, i, R, buffers):
 dispatch(add, Perceptrons, _add_to_perceptron)
 
 dispatch(project, Perceptrons, _project_perceptron)
+
+
+def _scratch(model: Perceptrons, threads: int, every_kernel: bool, precision: str) -> Scores:
+    return scores(model, threads)
+
+
+def _support_size(model: Perceptrons) -> np.ndarray:
+    return model.size
+
+
+def _kept_rows(model: Perceptrons) -> int:
+    return int(model.n[0] + model.pending[0])
+
+
+PERCEPTRONS = Representation(
+    name="kernel Perceptrons",
+    fresh=_fresh,
+    scratch=_scratch,
+    lookahead=Lookahead(tile_rows, prepare_tile),
+    written=("x", "inverse", "near", "n", "upto", "pending", "seen"),
+    draws_features=False,
+    bounded=False,
+    supports_float32=False,
+    support_size=_support_size,
+    kept_rows=_kept_rows,
+)

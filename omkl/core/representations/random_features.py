@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, inlined
+from omkl.core.jit import compiled, dispatch, inlined
+from omkl.core.representations import Representation, evaluate_row
+from omkl.core.seeding import feature_generator
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 from omkl.core.trigonometry import Double, Single, fill, sincos_of_pack
 
@@ -61,6 +63,11 @@ def random_features(
     for i, kernel in enumerate(dictionary):
         model.omega[i] = kernel.frequencies(rng, D, d).T
     return model
+
+
+def draw_features(kernels: Sequence[Kernel], d: int, D: int, seed: int) -> RandomFeatures:
+    """The random features that every algorithm sees for this seed."""
+    return random_features(kernels, d, D, feature_generator(seed))
 
 
 class Buffers(NamedTuple):
@@ -338,3 +345,50 @@ def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
     z = np.empty((len(X), 2 * omega.shape[1]))
     _fill(np.ascontiguousarray(X @ omega), z)
     return z
+
+
+def _evaluate_chosen(buffers, model, X, row, rnd):
+    n = rnd.n[0]
+    transform(model, X, row, rnd.evaluate, n, buffers)
+    outputs(model, rnd.evaluate, n, buffers, rnd.f)
+
+
+def _evaluate_every(tile, model, X, row, rnd):
+    transform_ahead(model, X, row, tile)
+    outputs(model, rnd.evaluate, rnd.n[0], tile, rnd.f)
+
+
+dispatch(evaluate_row, Buffers, _evaluate_chosen)
+dispatch(evaluate_row, Tile, _evaluate_every)
+
+
+def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> RandomFeatures:
+    return draw_features(kernels, d, D, seed)
+
+
+def _scratch(
+    model: RandomFeatures, threads: int, every_kernel: bool, precision: str
+) -> Buffers | Tile:
+    return buffers(model, every_kernel, precision)
+
+
+def _support_size(model: RandomFeatures) -> np.ndarray:
+    return np.zeros(model.n_kernels, dtype=np.int64)
+
+
+def _kept_rows(model: RandomFeatures) -> int:
+    return 0
+
+
+RANDOM_FEATURES = Representation(
+    name="random features",
+    fresh=_fresh,
+    scratch=_scratch,
+    lookahead=None,
+    written=(),
+    draws_features=True,
+    bounded=True,
+    supports_float32=True,
+    support_size=_support_size,
+    kept_rows=_kept_rows,
+)

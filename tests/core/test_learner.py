@@ -1,0 +1,94 @@
+"""The rounds of a learner: what may follow what, and what is said when it does not."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from omkl.checks.learners import Case, default_settings, stream
+from omkl.core.protocol import register
+from omkl.core.representations.random_features import RANDOM_FEATURES
+
+X, y = stream(60)
+
+
+def learner(name="raker", **changes):
+    return Case(name, default_settings(name)).learner(**changes)
+
+
+def test_a_round_is_opened_and_closed():
+    ours = learner()
+    with pytest.raises(RuntimeError, match=r"no round is open: predict_one\(x\) opens one"):
+        ours.learn_one(0.5)
+    ours.predict_one(X[0])
+    for too_early in (
+        lambda: ours.predict_one(X[1]),
+        lambda: ours.predict(X[1:3]),
+        lambda: ours.partial_fit(X[1:3], y[1:3]),
+    ):
+        with pytest.raises(RuntimeError, match=r"a round is open: learn_one\(y\) closes it"):
+            too_early()
+    ours.learn_one(y[0])
+    assert ours.t == 1
+    np.testing.assert_array_equal(
+        ours.partial_fit(X[1:], y[1:]).y_hat, learner().partial_fit(X, y).y_hat[1:]
+    )
+
+
+@pytest.mark.parametrize("label", [None, np.nan])
+def test_a_label_that_was_asked_for_is_given(label):
+    ours = learner()
+    assert ours.predict_one(X[0]) == (0.0, True)
+    with pytest.raises(ValueError, match=f"asked for the label of this row, and it is {label}"):
+        ours.learn_one(label)
+    ours.learn_one(y[0])  # the round is still open
+    assert ours.t == 1 and ours.state.log_w.any()
+
+
+@pytest.mark.parametrize("label", [None, np.nan, 1e300])
+def test_a_label_that_was_not_asked_for_is_not_seen(label):
+    """AMKL with a criterion that is always met asks in one round of four."""
+    ours = learner("amkl", eta_c=1e9, M=3)
+    ours.predict_one(X[0])
+    ours.learn_one(y[0])
+    _, asked = ours.predict_one(X[1])
+    assert not asked
+    before = ours.state.log_w.copy(), ours.state.model.theta.copy()
+    pickle.loads(pickle.dumps(ours)).learn_one(label)
+    ours.learn_one(label)
+    np.testing.assert_array_equal(ours.state.log_w, before[0])
+    np.testing.assert_array_equal(ours.state.model.theta, before[1])
+    assert ours.t == 2 and ours.state.unlabelled[0] == 1
+
+
+def test_rows_of_another_shape_are_refused():
+    ours = learner()
+    for wrong in (lambda: ours.predict_one(X[0, :2]), lambda: ours.predict(X[0])):
+        with pytest.raises(ValueError, match=r"a row is x \(3,\), rows are X \(n, 3\); got"):
+            wrong()
+    assert ours.predict(X[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["sfg_r", "omkc_sua_o"])
+def test_predict_draws_nothing(name):
+    """The same stream, with and without predictions in between."""
+    y_of = y if name == "sfg_r" else np.where(y > 0.5, 1.0, -1.0)
+    quiet, asked = learner(name), learner(name)
+    for s in range(0, len(y), 7):
+        rows = slice(s, s + 7)
+        first, second = asked.predict(X), asked.predict(X)
+        np.testing.assert_array_equal(first, second)
+        a, b = (ours.partial_fit(X[rows], y_of[rows]).y_hat for ours in (quiet, asked))
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_module_that_lacks_a_step_is_told_which(monkeypatch):
+    module = ModuleType("incomplete")
+    module.Params = module.State = module.init = module.predict = object
+    monkeypatch.setitem(sys.modules, "incomplete", module)
+    with pytest.raises(AttributeError, match=r"incomplete registers .* without select, update"):
+        register("incomplete", representation=RANDOM_FEATURES)
