@@ -35,12 +35,16 @@ def matrix(factor: np.ndarray, diagonal: np.ndarray, F: int) -> np.ndarray:
 
 
 @inlined
-def project(factor, diagonal, i, B, z, at, f):
-    """f (8 B,) = U'z for z[at : at + 8 B]; return z'P z."""
+def project(factor, diagonal, i, B, z, f):
+    """Write f[i] = U'z[i] for matrix number i; return z[i]'P z[i]. z and f are (N, 8 blocks).
+
+    B of the blocks of the matrix are used: the others hold the identity, and z is 0 there.
+    """
+    at = i * z.shape[1]
     W = factor.shape[2] * LANES
     q = pack(0.0)
     for c in range(B):
-        w = (i * B * factor.shape[2] + c * LANES) * LANES
+        w = i * factor.shape[1] * W + c * LANES * LANES
         v = load(z, at)
         f0 = load(factor, w) * v
         f1 = load(factor, w + LANES) * v
@@ -62,35 +66,37 @@ def project(factor, diagonal, i, B, z, at, f):
             f6 = fma(load(factor, w + 6 * LANES), v, f6)
             f7 = fma(load(factor, w + 7 * LANES), v, f7)
         v = totals(f0, f1, f2, f3, f4, f5, f6, f7)
-        store(f, c * LANES, v)
-        q = fma(v * v, load(diagonal, i * B * LANES + c * LANES), q)
+        store(f, at + c * LANES, v)
+        q = fma(v * v, load(diagonal, at + c * LANES), q)
     return total(q)
 
 
 @inlined
-def take_in(factor, diagonal, i, B, f, r, decay, gain, slope, step):
-    """P <- (P - P z z'P / (z'P z + r)) / decay, from f = U'z of ``project``.
+def take_in(factor, diagonal, i, B, f, r, decay, ceiling, gain, slope, step):
+    """P <- (P - P z z'P / (z'P z + r)) / decay, from f[i] = U'z of ``project``.
 
-    Write step (8 B,) = P z / (z'P z + r). gain and slope (8 B,) are scratch.
+    No entry of D grows above ``ceiling`` by decay in (0, 1]: what is not seen any more would be
+    forgotten without end. Write step (8 B,) = P z / (z'P z + r); gain and slope (8 B,) are
+    scratch.
     """
     W = factor.shape[2] * LANES
     F = B * LANES
     alpha = r
     for j in range(F):
-        g = diagonal[i, j] * f[j]
+        g = diagonal[i, j] * f[i, j]
         gain[j] = g
         slope[j] = alpha
-        alpha += g * f[j]
+        alpha += g * f[i, j]
         step[j] = alpha
     more = 1.0 / decay
     for j in range(F):
         before = slope[j]
-        slope[j] = -f[j] / before
-        diagonal[i, j] *= more * (before / step[j])
+        slope[j] = -f[i, j] / before
+        diagonal[i, j] = min(ceiling, diagonal[i, j] * (more * (before / step[j])))
     inverse = 1.0 / alpha
     b = 0
     while b + 4 <= B:
-        w0 = ((i * B + b) * factor.shape[2] + b * LANES) * LANES
+        w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES
         w1 = w0 + W
         w2 = w1 + W
         w3 = w2 + W
@@ -123,7 +129,7 @@ def take_in(factor, diagonal, i, B, f, r, decay, gain, slope, step):
         store(step, b * LANES + 3 * LANES, k3 * inverse)
         b += 4
     while b < B:
-        w0 = ((i * B + b) * factor.shape[2] + b * LANES) * LANES
+        w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES
         k0 = pack(0.0)
         for j in range(b * LANES, F):
             u = load(factor, w0)

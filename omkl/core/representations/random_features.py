@@ -121,7 +121,7 @@ def buffers(
 
 
 @inlined
-def _arguments(padded, D, i, X, row, angle, start):
+def arguments(padded, D, i, X, row, angle, start):
     """angle[start : start + D] = omega_i X[row], the sum over inputs in their order."""
     d = padded.shape[1]
     W = padded.shape[2]
@@ -241,7 +241,7 @@ def transform(model, X, row, kernels, n, buffers):
     """Fill the buffers with the features of the first ``n`` of ``kernels`` at X[row]."""
     D = model.theta.shape[1] // 2
     for m in range(n):
-        _arguments(model.padded, D, kernels[m], X, row, buffers.angle, m * D)
+        arguments(model.padded, D, kernels[m], X, row, buffers.angle, m * D)
     fill(buffers.waves, n * D, buffers.angle, 0)
 
 
@@ -266,7 +266,7 @@ def transform_ahead(model, X, row, tile):
             r += ROWS
         if r < rows:
             for s in range(r, rows):
-                _arguments(model.padded, D, i, X, row + s, tile.angle, (s - r) * D)
+                arguments(model.padded, D, i, X, row + s, tile.angle, (s - r) * D)
             fill(tile.waves, (rows - r) * D, tile.angle, (i * rows + r) * D)
     tile.place[0] = rows * D
     tile.place[1] = 0

@@ -1,0 +1,58 @@
+"""Online linear ridge: the forecaster of Vovk, Azoury and Warmuth on the inputs and 1.
+
+Paper    V. Vovk, "Competitive on-line statistics", International Statistical Review 69 (2001);
+         K. S. Azoury, M. K. Warmuth, "Relative loss bounds for on-line density estimation with
+         the exponential family of distributions", Machine Learning 43 (2001).
+Task     regression; full information; no kernel, no step size.
+Round    Predict z'A_t^-1 b with z = (x_t, 1), A_t = lam I + sum_{s<=t} z_s z_s', which has x_t
+         in it already, and b = sum_{s<t} y_s z_s; then take y_t into b.
+Symbols  lam  regularisation, > 0
+Cost     O(d^2) time a round; O(d^2) memory.
+Bound    sum (y_hat_t - y_t)^2 <= min over theta of lam ||theta||^2 + sum (theta'z_t - y_t)^2,
+         + Y^2 (d + 1) ln(1 + T X^2 / (lam (d + 1))), for |y| <= Y and ||z|| <= X.
+Differs  from the paper: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from omkl.core.hyperparameters import POSITIVE
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import choose_all, register
+from omkl.core.representations.recursive import LINEAR, RECURSIVE, Recursive, learn
+
+
+class Params(NamedTuple):
+    lam: POSITIVE
+
+
+class State(NamedTuple):
+    model: Recursive
+    log_w: np.ndarray  # (1,)
+
+
+def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    return (Kernel(LINEAR, 1.0),)
+
+
+def init(params: Params, dictionary: Sequence[Kernel], model: Recursive) -> State:
+    return State(model, np.zeros(1))
+
+
+def select(params, state, t, rng, rnd):
+    choose_all(rnd)
+
+
+def predict(params, state, t, rnd):
+    return rnd.f[0] / (1.0 + rnd.buffers.variance[0]), True
+
+
+def update(params, state, t, y, rnd):
+    learn(state.model, 0, rnd.buffers, 1.0, 1.0, y - rnd.f[0])
+
+
+algorithm = register(__name__, representation=RECURSIVE, every_kernel=True, kernels=kernels)

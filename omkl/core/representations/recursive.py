@@ -1,0 +1,183 @@
+"""Linear learners of second order: coefficients with the matrix of what is not known of them.
+
+Of each kernel i, beside theta_i, a matrix P_i (F, F): the inverse of what was seen,
+(lam I + sum_s z_s z_s')^-1, which is also the covariance of theta_i in units of the noise. The
+engine evaluates a row once: theta_i'z_i, the product U'z and the variance z_i'P_i z_i; a step needs
+nothing more (``core.factor``). Features z_i are random ones, and for the family ``linear``
+the inputs and 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from omkl.core.factor import empty_factor, project, take_in
+from omkl.core.jit import dispatch, inlined
+from omkl.core.representations import Representation, evaluate_row
+from omkl.core.representations.random_features import arguments, blank, draw_features
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
+from omkl.core.trigonometry import Double, fill
+
+if TYPE_CHECKING:
+    from omkl.core.kernels import Kernel
+
+
+LINEAR = "linear"
+
+
+class Recursive(NamedTuple):
+    """N learners in d inputs; a learner has F_i features, B_i blocks of eight of them.
+
+    padded    (N, d, W) frequencies as of ``RandomFeatures``; zeros for ``linear``
+    theta     (N, 8 B) coefficients: sines, cosines; or inputs and 1; zeros behind
+    factor    (N, B, 8 B, 8) and diagonal (N, 8 B): P_i as of ``core.factor``
+    ceiling   (N,) the largest that an entry of the diagonal becomes by forgetting
+    blocks    (N,) int64, B_i
+    n_waves   (N,) int64, the frequencies D of a kernel, or 0 for ``linear``
+    """
+
+    padded: np.ndarray
+    theta: np.ndarray
+    factor: np.ndarray
+    diagonal: np.ndarray
+    ceiling: np.ndarray
+    blocks: np.ndarray
+    n_waves: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.theta)
+
+
+class Scratch(NamedTuple):
+    """What a round writes to.
+
+    z          (N, 8 B) features of the evaluated kernels, each in its kernel's row
+    projected  (N, 8 B) U'z; variance (N,) z'P z
+    angle, waves   (D,) arguments, and their sines and cosines
+    gain, slope, step   (8 B,) of ``take_in``
+    """
+
+    z: np.ndarray
+    projected: np.ndarray
+    variance: np.ndarray
+    angle: np.ndarray
+    waves: Double
+    gain: np.ndarray
+    slope: np.ndarray
+    step: np.ndarray
+
+
+def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> Recursive:
+    """Learners with theta = 0 and P = prior I; random features as every learner of this seed."""
+    linear = np.array([kernel.family == LINEAR for kernel in kernels])
+    n_waves = np.where(linear, 0, D)
+    blocks = -(-np.where(linear, d + 1, 2 * D) // LANES)
+    N, B = len(kernels), int(blocks.max())
+    factor, diagonal = empty_factor(N, B * LANES)
+    diagonal[:] = prior
+    padded = blank(N, d, D).padded
+    drawn = [kernel for kernel in kernels if kernel.family != LINEAR]
+    padded[~linear] = draw_features(drawn, d, D, seed).padded
+    return Recursive(
+        padded, aligned((N, B * LANES)), factor, diagonal, np.full(N, prior), blocks, n_waves
+    )
+
+
+def scratch(model: Recursive, threads: int, every_kernel: bool, precision: str) -> Scratch:
+    N, F = model.theta.shape
+    D = int(model.n_waves.max())
+    return Scratch(
+        z=aligned((N, F)),
+        projected=aligned((N, F)),
+        variance=np.zeros(N),
+        angle=aligned((max(D, 1),)),
+        waves=Double(aligned((max(D, 1),)), aligned((max(D, 1),))),
+        gain=np.zeros(F),
+        slope=np.zeros(F),
+        step=aligned((F,)),
+    )
+
+
+@inlined
+def _features(model, X, row, i, scratch):
+    """Write the features of kernel i at X[row] into scratch.z[i]; zeros behind them stay."""
+    D = model.n_waves[i]
+    d = X.shape[1]
+    if D == 0:
+        for k in range(d):
+            scratch.z[i, k] = X[row, k]
+        scratch.z[i, d] = 1.0
+        return
+    arguments(model.padded, D, i, X, row, scratch.angle, 0)
+    fill(scratch.waves, D, scratch.angle, 0)
+    scale = 1.0 / math.sqrt(D)
+    w = i * scratch.z.shape[1]
+    for j in range(0, D, LANES):
+        n = min(LANES, D - j)
+        store(scratch.z, w + j, load(scratch.waves.sin, j, n) * scale, n)
+        store(scratch.z, w + D + j, load(scratch.waves.cos, j, n) * scale, n)
+
+
+@inlined
+def evaluate(scratch, model, X, row, selection):
+    """f[i] = theta_i'z_i at X[row], and its variance, for the kernels to evaluate."""
+    F = model.theta.shape[1]
+    for m in range(selection.n[0]):
+        i = selection.evaluate[m]
+        _features(model, X, row, i, scratch)
+        a = pack(0.0)
+        for b in range(model.blocks[i]):
+            j = i * F + b * LANES
+            a = fma(load(model.theta, j), load(scratch.z, j), a)
+        selection.f[i] = total(a)
+        scratch.variance[i] = project(
+            model.factor, model.diagonal, i, model.blocks[i], scratch.z, scratch.projected
+        )
+
+
+dispatch(evaluate_row, Scratch, evaluate)
+
+
+@inlined
+def learn(model, i, scratch, noise, decay, error):
+    """theta_i += P_i z_i error / (noise + z_i'P_i z_i), and P_i takes z_i in.
+
+    ``decay`` in (0, 1] is the weight of all earlier rounds against this one.
+    """
+    F = model.theta.shape[1]
+    B = model.blocks[i]
+    take_in(
+        model.factor, model.diagonal, i, B, scratch.projected, noise, decay,
+        model.ceiling[i], scratch.gain, scratch.slope, scratch.step,
+    )  # fmt: skip
+    for b in range(B):
+        j = i * F + b * LANES
+        moved = fma(load(scratch.step, b * LANES), error, load(model.theta, j))
+        store(model.theta, j, moved)
+
+
+def _prior(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Recursive:
+    return fresh(kernels, d, D, seed, 1.0 / params.lam)
+
+
+def _no_support(model: Recursive) -> np.ndarray:
+    return np.zeros(model.n_kernels, dtype=np.int64)
+
+
+RECURSIVE = Representation(
+    name="recursive",
+    fresh=_prior,
+    scratch=scratch,
+    lookahead=None,
+    written=(),
+    draws_features=True,
+    bounded=True,
+    supports_float32=False,
+    support_size=_no_support,
+    kept_rows=lambda model: 0,
+)
