@@ -37,7 +37,9 @@ class Recursive(NamedTuple):
     factor    (N, B, 8 B, 8) and diagonal (N, 8 B): P_i as of ``core.factor``
     ceiling   (N,) the largest that an entry of the diagonal becomes by forgetting
     blocks    (N,) int64, B_i
-    n_waves   (N,) int64, the frequencies D of a kernel, or 0 for ``linear``
+    n_waves   (N,) int64, frequencies of a learner: D, or 0
+    n_raw     (N,) int64, how many of the inputs, the first ones, are features themselves, with a
+              1 behind them; 0 for none of both
     """
 
     padded: np.ndarray
@@ -47,6 +49,7 @@ class Recursive(NamedTuple):
     ceiling: np.ndarray
     blocks: np.ndarray
     n_waves: np.ndarray
+    n_raw: np.ndarray
 
     @property
     def n_kernels(self) -> int:
@@ -72,19 +75,27 @@ class Scratch(NamedTuple):
     step: np.ndarray
 
 
+def blank_recursive(
+    padded: np.ndarray, n_waves: np.ndarray, n_raw: np.ndarray, prior: np.ndarray
+) -> Recursive:
+    """Learners with theta = 0 and P_i = prior_i I, on frequencies (N, d, W)."""
+    N = len(padded)
+    blocks = -(-(2 * n_waves + np.where(n_raw > 0, n_raw + 1, 0)) // LANES)
+    factor, diagonal = empty_factor(N, int(blocks.max()) * LANES)
+    diagonal *= prior[:, None]
+    theta = aligned(diagonal.shape)
+    return Recursive(padded, theta, factor, diagonal, 1.0 * prior, blocks, n_waves, n_raw)
+
+
 def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> Recursive:
-    """Learners with theta = 0 and P = prior I; random features as every learner of this seed."""
+    """A learner for each kernel, with the features that every learner has for this seed."""
+    N = len(kernels)
     linear = np.array([kernel.family == LINEAR for kernel in kernels])
-    n_waves = np.where(linear, 0, D)
-    blocks = -(-np.where(linear, d + 1, 2 * D) // LANES)
-    N, B = len(kernels), int(blocks.max())
-    factor, diagonal = empty_factor(N, B * LANES)
-    diagonal[:] = prior
     padded = blank(N, d, D).padded
     drawn = [kernel for kernel in kernels if kernel.family != LINEAR]
     padded[~linear] = draw_features(drawn, d, D, seed).padded
-    return Recursive(
-        padded, aligned((N, B * LANES)), factor, diagonal, np.full(N, prior), blocks, n_waves
+    return blank_recursive(
+        padded, np.where(linear, 0, D), np.where(linear, d, 0), np.full(N, prior)
     )
 
 
@@ -105,22 +116,22 @@ def scratch(model: Recursive, threads: int, every_kernel: bool, precision: str) 
 
 @inlined
 def _features(model, X, row, i, scratch):
-    """Write the features of kernel i at X[row] into scratch.z[i]; zeros behind them stay."""
+    """Write the features of learner i at X[row] into scratch.z[i]; zeros behind them stay."""
     D = model.n_waves[i]
-    d = X.shape[1]
-    if D == 0:
-        for k in range(d):
-            scratch.z[i, k] = X[row, k]
-        scratch.z[i, d] = 1.0
-        return
-    arguments(model.padded, D, i, X, row, scratch.angle, 0)
-    fill(scratch.waves, D, scratch.angle, 0)
-    scale = 1.0 / math.sqrt(D)
-    w = i * scratch.z.shape[1]
-    for j in range(0, D, LANES):
-        n = min(LANES, D - j)
-        store(scratch.z, w + j, load(scratch.waves.sin, j, n) * scale, n)
-        store(scratch.z, w + D + j, load(scratch.waves.cos, j, n) * scale, n)
+    n_raw = model.n_raw[i]
+    if D > 0:
+        arguments(model.padded, D, i, X, row, scratch.angle, 0)
+        fill(scratch.waves, D, scratch.angle, 0)
+        scale = 1.0 / math.sqrt(D)
+        w = i * scratch.z.shape[1]
+        for j in range(0, D, LANES):
+            n = min(LANES, D - j)
+            store(scratch.z, w + j, load(scratch.waves.sin, j, n) * scale, n)
+            store(scratch.z, w + D + j, load(scratch.waves.cos, j, n) * scale, n)
+    if n_raw > 0:
+        for k in range(n_raw):
+            scratch.z[i, 2 * D + k] = X[row, k]
+        scratch.z[i, 2 * D + n_raw] = 1.0
 
 
 @inlined
