@@ -1,24 +1,127 @@
-"""Where the YAML files are, and the configuration that they compose."""
+"""The YAML files of ``conf``: where they are, what each says, and what they compose.
+
+A file stands in a group, ``conf/algorithm/rf/omkc_da_o.yaml`` in ``algorithm``, and is called
+by the rest of its path, ``rf/omkc_da_o``. Every function looks into ``folder()`` and then into
+the folders that it is given besides (those of ``--config-dir``); of two files of one name
+the first counts, as with Hydra.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+# OmegaConf and Hydra take 0.1 s to import and are imported where a file is read.
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 
-def conf_folder() -> Path:
+class MissingEntry(LookupError):
+    """There is no YAML file of that name; the text says where it was looked for."""
+
+
+class UnreadableFile(ValueError):
+    """A YAML file cannot be read; the text says which and why."""
+
+
+def folder() -> Path:
     """Where the YAML files are: in the package when installed, beside it in a checkout."""
     package = Path(__file__).parent
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
 
 
-def configuration(overrides: list[str]) -> dict[str, Any]:
-    """The resolved configuration of one cell."""
-    # Hydra is imported where something is composed: tables and reports do without.
-    from hydra import compose, initialize_config_dir
+def main_file() -> Path:
+    """The file that chooses one of each group and holds all other settings."""
+    return folder() / "config.yaml"
+
+
+def files(without: Sequence[str] = ()) -> list[Path]:
+    """All YAML files, but for those of some groups."""
+    found = sorted(folder().rglob("*.yaml"))
+    return [path for path in found if path.relative_to(folder()).parts[0] not in without]
+
+
+def groups(besides: Iterable[Path] = ()) -> dict[str, list[str]]:
+    """The names of all files, by group."""
+    places = (folder(), *besides)
+    folders = {path.name for place in places for path in place.iterdir() if path.is_dir()}
+    return {group: some for group in sorted(folders) if (some := names(group, places[1:]))}
+
+
+def names(group: str, besides: Iterable[Path] = ()) -> list[str]:
+    """What can be typed after ``group=``; what is in a sub-folder has a slash and comes last."""
+    found = {
+        path.relative_to(place / group).with_suffix("").as_posix()
+        for place in (folder(), *besides)
+        for path in (place / group).rglob("*.yaml")
+    }
+    return sorted(found, key=lambda name: ("/" in name, name))
+
+
+def entry(group: str, name: str, besides: Sequence[Path] = ()) -> dict[str, Any]:
+    """What ``group=name`` says: the files of its ``defaults`` list merged with its own content.
+
+    The later counts, key by key in nested mappings too, as with Hydra. What the list takes from
+    other groups is not of this one. Raises MissingEntry or UnreadableFile.
+    """
+    places = [place / group / f"{name}.yaml" for place in (folder(), *besides)]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        searched = ", ".join(map(str, (folder(), *besides)))
+        raise MissingEntry(f"there is no {group}/{name}.yaml in {searched}")
+    own = read(path)
+    bases = [base for base in own.pop("defaults", []) if _of_this_group(base)]
+    merged: dict[str, Any] = {}
+    for base in bases if "_self_" in bases else [*bases, "_self_"]:
+        content = own if base == "_self_" else entry(group, base, besides)
+        for part in reversed(base.split("/")[:-1]):  # Hydra puts sub/name below the key sub
+            content = {part: content}
+        merged = _merged(merged, content)
+    return merged
+
+
+def _of_this_group(base: Any) -> bool:
+    return isinstance(base, str) and re.fullmatch(r"\w[\w./-]*", base) is not None
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    found = dict(below)
+    for key, value in above.items():
+        nested = isinstance(value, dict) and isinstance(found.get(key), dict)
+        found[key] = _merged(found[key], value) if nested else value
+    return found
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file; {} where it holds another thing, a list say."""
+    import yaml
     from omegaconf import OmegaConf
 
-    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
-        container = OmegaConf.to_container(compose("config", overrides), resolve=True)
+    try:
+        content = OmegaConf.to_container(OmegaConf.load(path))
+    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+        raise UnreadableFile(f"cannot read {path}: {error}") from None
+    return {str(k): v for k, v in content.items()} if isinstance(content, dict) else {}
+
+
+def configuration(overrides: Sequence[str]) -> dict[str, Any]:
+    """The configuration of one job, as ``omkl-run`` makes it of these overrides."""
+    import hydra
+
+    with hydra.initialize_config_dir(str(folder()), version_base="1.3"):
+        return resolve(hydra.compose(main_file().stem, list(overrides)), overrides)
+
+
+def resolve(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:
+    """What Hydra composed of ``overrides``, with all references to other keys resolved."""
+    from omegaconf import OmegaConf
+
+    container = OmegaConf.to_container(composed, resolve=True)
     assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}
+    config = {str(key): value for key, value in container.items()}
+    keys = [text.lstrip("+").partition("=")[0] for text in overrides]
+    if any(key.startswith("kernels.") for key in keys) and "kernels.name" not in keys:
+        config["kernels"]["name"] = "own"  # no longer the dictionary of that name
+    return config

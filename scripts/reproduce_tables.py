@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from omkl.commands import report
 from omkl.reproduction import searches
-from omkl.reproduction.reproduce import command
 
 
 def search(outputs: Path) -> int:
@@ -28,4 +28,4 @@ def search(outputs: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(command(sys.argv[1:], search))
+    sys.exit(report.main(["run", *sys.argv[1:]], search))

@@ -51,9 +51,9 @@ from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import RandomFeatures, draw_features
 from omkl.datasets import catalogue, open_stream
-from omkl.experiment.threads import default_threads
 from omkl.reproduction import searches
 from omkl.reproduction.tables import published_numbers
+from omkl.threads import default_threads
 
 D = 50
 DATASETS = ("twitter", "toms", "air_quality", "energy", "naval_decay")

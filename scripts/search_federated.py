@@ -31,10 +31,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.conf import configuration
-from omkl.experiment import federation as federated_job
-from omkl.experiment.threads import default_threads
+from omkl.experiment import federation, settings
 from omkl.reproduction import searches
 from omkl.reproduction.tables import published_numbers
+from omkl.threads import default_threads
 
 ETAS = ("1/sqrt(T)", "2/sqrt(T)", "0.2")
 ETAS_W = ("1/sqrt(T)", "0.1", "0.5", "1.0")
@@ -105,7 +105,7 @@ class Data(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def split_of(dataset: str, data: tuple[str, ...]) -> Any:
     line = ["algorithm=pof_mkl", f"dataset={dataset}", *data, "kernels=rbf51"]
-    return federated_job.prepare(configuration(line)).split
+    return federation.prepare(settings.read(configuration(line))).split
 
 
 @functools.cache
@@ -119,7 +119,7 @@ def mse(cell: Cell, data: tuple[str, ...], eta: str, eta_w: str | None, seed: in
         line.append(f"algorithm.M={cell.M}")
     with LOCK:  # Hydra composes one at a time
         split = split_of(cell.dataset, data)
-        job = federated_job.prepare(configuration(line), split)
+        job = federation.prepare(settings.read(configuration(line)), split)
     with np.errstate(all="ignore"):
         trace = job.federation(seed).partial_fit(split.X, split.y)
         found = float(1e3 * np.mean(np.square(trace.y_hat - split.y)))

@@ -34,22 +34,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from omegaconf import OmegaConf
 
-from omkl import algorithms
+from omkl import algorithms, conf
 from omkl.algorithms import sfg, sfg_r
 from omkl.algorithms.as_released import released_divergence
 from omkl.checks import learners
-from omkl.conf import conf_folder
 from omkl.core import cache, hyperparameters, kernels
-from omkl.core.divergence import Matrix, normalised, overlaps, ranks, sampled
+from omkl.core.divergence import Matrix, normalised, ranks, sampled
 from omkl.core.graphs import graphs_by, similarity_graph
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.node_sampler import edges_of
+from omkl.core.overlaps import overlaps
 from omkl.datasets import catalogue, open_stream
-from omkl.experiment.threads import default_threads
 from omkl.reproduction import searches
+from omkl.threads import default_threads
 
 D = 50
 POWERS = (1.0, 0.5, -0.5, -1.0)
@@ -97,9 +96,7 @@ def rows_of(dataset: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dictionary(name: str) -> tuple[Kernel, ...]:
-    content = OmegaConf.to_container(OmegaConf.load(conf_folder() / "kernels" / f"{name}.yaml"))
-    assert isinstance(content, dict)
-    return kernels.dictionary({str(k): v for k, v in content.items()})
+    return kernels.dictionary(conf.entry("kernels", name))
 
 
 def mse(

@@ -80,17 +80,19 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
     @functools.wraps(job)
     def timed_job(cfg: Any) -> None:
         clock.switch("imports")
+        from omkl.commands.viewers import Viewers
         from omkl.experiment import regression
         from omkl.experiment import run as runner
         from omkl.runs import folder as run_folder
 
         clock.switch("the rest")
         clock.timed(runner, "prepare", "data")
-        clock.timed(regression, "compute", "rounds")
+        clock.timed(regression.Regression, "compute", "rounds")
+        clock.timed(regression.Regression, "warm_up", "compiled code")
         clock.timed(regression, "_learners", "compiled code")
         clock.timed(regression, "against_comparators", "comparators")
-        clock.timed(runner, "_draw", "figures")
-        clock.timed(runner, "_track", "tracking")
+        clock.timed(Viewers, "_draw", "figures")
+        clock.timed(Viewers, "_track", "tracking")
         clock.timed(run_folder, "write_together", "results")
         _noting_the_first_round(clock, regression)
         job(cfg)
@@ -108,11 +110,11 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
 
 
 def _noting_the_first_round(clock: Clock, regression: Any) -> None:
-    """``_learners`` runs in another thread while the main one waits; it ends with rounds."""
+    """The last that ``_learners`` makes are followed by rounds."""
     learners: Callable[..., Any] = regression._learners
 
-    def noted(job: Any) -> Any:
-        made = learners(job)
+    def noted(*given: Any) -> Any:
+        made = learners(*given)
         clock.first_round = time.perf_counter()
         return made
 

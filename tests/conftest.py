@@ -32,9 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    from omkl.experiment.threads import cores
+    from omkl.threads import usable_cores
 
-    return min(cores(), MOST_WORKERS)
+    return min(usable_cores(), MOST_WORKERS)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -135,7 +135,7 @@ def make_run_folder(
     folder.mkdir(parents=True)
     params = params or {"eta": "0.1/sqrt(t)", "lam": 1e-3}
     config = f"algorithm:\n  name: {algorithm}\n  lam: 0.001\ndataset:\n  name: {dataset}\n"
-    config += f"D: 50\nseeds: {n_seeds}\nseed: 0\n"
+    config += f"regret:\n  lam: 0.001\nD: 50\nseeds: {n_seeds}\nseed: 0\n"
     (folder / "config.yaml").write_text(config)
     base = {
         "status": "failed" if failed else "complete",
@@ -196,6 +196,9 @@ def make_run_folder(
         "mse": mse[:, -1].tolist(),
         "mse_mean": float(mse[:, -1].mean()),
         "mse_std": float(mse[:, -1].std(ddof=1)) if n_seeds > 1 else None,
+        "max_squared_error": float(squared.max()),
+        "max_kernel_squared_error": float(squared.max()),
+        "max_norm": 1.0,
         "kernels_per_round": 76.0,
         "labels": float(n_rounds),
         "labels_per_seed": [n_rounds] * n_seeds,

@@ -59,6 +59,6 @@ def test_the_six_steps(tmp_path: Path):
     (table,) = copy.glob("outputs/sweeps/*/table.csv")
     with open(table, encoding="utf-8", newline="") as file:
         mse = {row["algorithm"]: float(row["mse"]) for row in csv.DictReader(file)}
-    assert set(mse) == {"plain_mean", "Raker"}
+    assert set(mse) == {"Plain mean", "Raker"}
     # The example has the Params of Raker: machine code of the two must not be mixed up.
-    assert mse["plain_mean"] > mse["Raker"]
+    assert mse["Plain mean"] > mse["Raker"]

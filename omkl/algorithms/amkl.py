@@ -71,7 +71,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 @inlined
-def disagreement(log_w, rnd, mean, compared, n):
+def disagreement(log_w, selection, mean, compared, n):
     """max over j of sum over the combined i of p_i (f_i - f_j)^2, the left side of (33).
 
     j runs over the first ``n`` of the kernels ``compared``.
@@ -87,41 +87,43 @@ def disagreement(log_w, rnd, mean, compared, n):
         total += exp_nonpositive(log_w[i] - top)
     share = 0.0
     spread = 0.0
-    for m in range(rnd.n[1]):
-        i = rnd.combine[m]
+    for m in range(selection.n_combined[0]):
+        i = selection.combine[m]
         p = exp_nonpositive(log_w[i] - top) / total
         share += p
-        spread += p * (rnd.f[i] - mean) * (rnd.f[i] - mean)
+        spread += p * (selection.f[i] - mean) * (selection.f[i] - mean)
     farthest = 0.0
     for m in range(n):
-        farthest = max(farthest, abs(rnd.f[compared[m]] - mean))
+        farthest = max(farthest, abs(selection.f[compared[m]] - mean))
     return spread + share * farthest * farthest
 
 
 @inlined
-def wants_label(params, state, rnd, mean, compared, n):
+def wants_label(params, state, selection, mean, compared, n):
     """Whether the label is asked for, algorithm 2's active labelling step."""
     if params.eta_c == 0.0 or state.unlabelled[0] >= params.M:
         return True
-    apart = disagreement(state.log_w, rnd, mean, compared, n)
+    apart = disagreement(state.log_w, selection, mean, compared, n)
     return not apart <= params.eta_c  # True for NaN too
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
 
 
-def predict(params, state, t, rnd):
-    y_hat = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1])
-    return y_hat, wants_label(params, state, rnd, y_hat, rnd.evaluate, rnd.n[0])
+def predict(params, state, t, selection):
+    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
+    return y_hat, wants_label(
+        params, state, selection, y_hat, selection.evaluate, selection.n_evaluated[0]
+    )
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     if math.isnan(y):
         state.unlabelled[0] += 1
         return
     state.unlabelled[0] = 0
-    learn(params, state, t, y, rnd)
+    learn(params, state, t, y, selection)
 
 
 algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

@@ -68,15 +68,17 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     )
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     if state.unlabelled[0] == 0:
         draw_subset(params, state, rng)
-    choose_subset(state, rnd)
+    choose_subset(state, selection)
 
 
-def predict(params, state, t, rnd):
-    y_hat = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1])
-    return y_hat, wants_label(params, state, rnd, y_hat, rnd.evaluate, rnd.n[0])
+def predict(params, state, t, selection):
+    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
+    return y_hat, wants_label(
+        params, state, selection, y_hat, selection.evaluate, selection.n_evaluated[0]
+    )
 
 
 algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

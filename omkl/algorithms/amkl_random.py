@@ -1,4 +1,4 @@
-"""AMKL that asks at random: what AMKL's choice of labels has to beat.
+"""random labels: AMKL that asks at random, which its own choice of labels has to beat.
 
 Paper    none; the baseline of S. Hong, J. Chae, "Active Learning with Multiple Kernels", that
          the paper leaves out: algorithm 2 with a coin in place of criterion (33).
@@ -57,13 +57,13 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return State(model, np.zeros(len(dictionary)), np.array([params.M]), np.zeros(1))
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
     state.coin[0] = rng.random()
 
 
-def predict(params, state, t, rnd):
-    y_hat = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1])
+def predict(params, state, t, selection):
+    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
     return y_hat, state.unlabelled[0] >= params.M or state.coin[0] < params.rate
 
 

@@ -152,8 +152,8 @@ def share_out(log_w, share):
         log_w[i] = math.log((1.0 - share) * w + share / N)
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
 
 
 @inlined
@@ -177,13 +177,13 @@ def _mixtures(state, f):
     said[4] = a
 
 
-def predict(params, state, t, rnd):
-    _mixtures(state, rnd.f)
+def predict(params, state, t, selection):
+    _mixtures(state, selection.f)
     return mean_of(state.log_top, state.said[:4]), True
 
 
-def update(params, state, t, y, rnd):
-    N = rnd.f.shape[0]
+def update(params, state, t, y, selection):
+    N = selection.f.shape[0]
     y_hat = mean_of(state.log_top, state.said[:4])
     if t > 1:
         level = state.level
@@ -194,14 +194,14 @@ def update(params, state, t, y, rnd):
         if scale > 0.0:
             for k in range(2):
                 for i in range(N):
-                    error = y - rnd.f[i]
+                    error = y - selection.f[i]
                     state.log_v[k, i] -= ETA[k] * min(error * error / scale, 50.0)
                 share_out(state.log_v[k], SHARE[k])
             for i in range(N):
-                error2 = (y - rnd.f[i]) ** 2
+                error2 = (y - selection.f[i]) ** 2
                 q = 1.0
                 if i >= 2:
-                    q += rnd.buffers.first.variance[i - 2]
+                    q += selection.scratch.first.variance[i - 2]
                 noise = state.noise[i] / level[1]
                 # before its own error is known, an expert's noise is that of the mixture
                 noise = max(noise, 1e-6 * scale) if t > 2 else scale
@@ -222,7 +222,7 @@ def update(params, state, t, y, rnd):
                 state.theta[0, j] += state.step[j] * error
     for i in range(N):
         state.log_w[i] = state.log_v[2, i]
-    learn_label(state.model, rnd.buffers, state.decay, y)
+    learn_label(state.model, selection.scratch, state.decay, y)
 
 
 algorithm = register(

@@ -43,7 +43,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import inlined
-from omkl.core.node_sampler import forget
+from omkl.core.node_sampler import clear
 from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
@@ -139,7 +139,7 @@ def draw_graph(params, state, eta_e, rng):
 
 
 @inlined
-def choose_node(params, state, eta_e, rng, rnd):
+def choose_node(params, state, eta_e, rng, selection):
     """Draw a selective node from p, (19); its kernels are evaluated and combined. Their q."""
     kernels, n_kernels, p, q = state.kernels, state.n_kernels, state.p, state.q
     log_w = state.log_w
@@ -159,41 +159,41 @@ def choose_node(params, state, eta_e, rng, rnd):
     for j in range(params.J):
         p[j] = (1.0 - eta_e) * (p[j] / U) + eta_e / params.J
     node = draw(p, rng.random())
-    forget(state.q, rnd.evaluate, rnd.n[0])
-    choose(rnd, kernels[node], n_kernels[node])
-    drawn, evaluate = state.drawn, rnd.evaluate
-    for m in range(rnd.n[0]):
+    clear(state.q, selection.evaluate, selection.n_evaluated[0])
+    choose(selection, kernels[node], n_kernels[node])
+    drawn, evaluate = state.drawn, selection.evaluate
+    for m in range(selection.n_evaluated[0]):
         i = evaluate[m]
         q[i] = 0.0
         for j in range(params.J):
             q[i] += p[j] * drawn[j, i]
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     eta_e = rate(params.eta_e, t)
     if t <= params.freeze:
         draw_graph(params, state, eta_e, rng)
-    choose_node(params, state, eta_e, rng, rnd)
+    choose_node(params, state, eta_e, rng, selection)
 
 
-def predict(params, state, t, rnd):
-    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+def predict(params, state, t, selection):
+    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     eta = rate(params.eta, t)
-    model, buffers, evaluate, f = state.model, rnd.buffers, rnd.evaluate, rnd.f
+    model, scratch, evaluate, f = state.model, selection.scratch, selection.evaluate, selection.f
     log_w, q = state.log_w, state.q
-    for m in range(rnd.n[0]):
+    for m in range(selection.n_evaluated[0]):
         i = evaluate[m]
         error = f[i] - y
         step = eta / q[i]
         log_w[i] -= step * (error * error + params.lam * model.norm2[i])
-        gradient_step(model, i, m, buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
+        gradient_step(model, i, m, scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
 EXPECTED_FAILURES = {
     "importance_weights": "p follows the drawn graph, so the paper's q is exact for J = 1 alone",
 }
 
-algorithm = register(__name__, representation=RANDOM_FEATURES)
+algorithm = register(__name__, representation=RANDOM_FEATURES, theorem="theorem 2")

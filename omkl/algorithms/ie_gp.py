@@ -51,22 +51,20 @@ def init(params: Params, dictionary: Sequence[Kernel], model: Recursive) -> Stat
     return State(model, np.zeros(len(dictionary)))
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
 
 
-def predict(params, state, t, rnd):
-    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+def predict(params, state, t, selection):
+    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
-def update(params, state, t, y, rnd):
-    for i in range(rnd.f.shape[0]):
-        error = y - rnd.f[i]
-        spread = 1.0 + rnd.buffers.variance[i]
+def update(params, state, t, y, selection):
+    for i in range(selection.f.shape[0]):
+        error = y - selection.f[i]
+        spread = 1.0 + selection.scratch.variance[i]
         state.log_w[i] -= 0.5 * (error * error / (params.noise * spread) + math.log(spread))
-        learn(state.model, i, rnd.buffers, 1.0, 1.0, error)
+        learn(state.model, i, selection.scratch, 1.0, 1.0, error)
 
 
-algorithm = register(
-    __name__, representation=RECURSIVE._replace(fresh=fresh), every_kernel=True
-)
+algorithm = register(__name__, representation=RECURSIVE._replace(fresh=fresh), every_kernel=True)

@@ -33,21 +33,30 @@ class Params(NamedTuple):
     R: POSITIVE
 
 
-def predict(params, state, t, rnd):
-    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+def predict(params, state, t, selection):
+    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
-def update(params, state, t, y, rnd):
-    if y * weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]) > 0.0:
+def update(params, state, t, y, selection):
+    if (
+        y * weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
+        > 0.0
+    ):
         return
     discount = math.log(params.beta)
-    for i in range(rnd.f.shape[0]):
-        state.log_w[i] -= discount * y * rnd.f[i]
-        add(state.model, i, y, rnd.f[i], rnd.buffers)
-        project(state.model, i, params.R, rnd.buffers)
+    for i in range(selection.f.shape[0]):
+        state.log_w[i] -= discount * y * selection.f[i]
+        add(state.model, i, y, selection.f[i], selection.scratch)
+        project(state.model, i, params.R, selection.scratch)
         state.updates[i] += 1
 
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)
+algorithm = register(
+    __name__,
+    representation=PERCEPTRONS,
+    task="classification",
+    every_kernel=True,
+    theorem="theorem 8",
+)

@@ -48,23 +48,30 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     return State(model, np.zeros(N), np.zeros(N, dtype=np.int64))
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
 
 
-def predict(params, state, t, rnd):
-    return vote(state.log_w, rnd.f), True
+def predict(params, state, t, selection):
+    return vote(state.log_w, selection.f), True
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     discount = math.log(params.beta)
-    for i in range(rnd.f.shape[0]):
-        if y * rnd.f[i] <= 0.0:
-            add(state.model, i, y, rnd.f[i], rnd.buffers)
+    for i in range(selection.f.shape[0]):
+        if y * selection.f[i] <= 0.0:
+            add(state.model, i, y, selection.f[i], selection.scratch)
             state.log_w[i] += discount
             state.updates[i] += 1
 
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)
+algorithm = register(
+    __name__,
+    representation=PERCEPTRONS,
+    task="classification",
+    every_kernel=True,
+    theorem="theorem 2",
+    independent=True,
+)

@@ -1,4 +1,4 @@
-"""OMKC DA-P(1) with the doubling trick: beta follows the mistakes of the best classifier.
+"""OMKC DA-P(1), doubling: beta follows, by doubling, the mistakes of the best classifier.
 
 Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
          Mistake Bounds", ALT 2010, algorithm 1 with beta_k of equation (5).
@@ -50,14 +50,14 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     return State(model, np.zeros(N), counts, counts.copy(), np.zeros(1, dtype=np.int64))
 
 
-def update(params, state, t, y, rnd):
-    N = rnd.f.shape[0]
+def update(params, state, t, y, selection):
+    N = selection.f.shape[0]
     root = 2.0 ** (0.5 * state.segment[0])
     discount = math.log(root / (math.sqrt(math.log(N)) + root))
     fewest = state.mistakes[0] + 1
     for i in range(N):
-        if y * rnd.f[i] <= 0.0:
-            add(state.model, i, y, rnd.f[i], rnd.buffers)
+        if y * selection.f[i] <= 0.0:
+            add(state.model, i, y, selection.f[i], selection.scratch)
             state.log_w[i] += discount
             state.updates[i] += 1
             state.mistakes[i] += 1
@@ -72,4 +72,11 @@ def update(params, state, t, y, rnd):
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)
+algorithm = register(
+    __name__,
+    representation=PERCEPTRONS,
+    task="classification",
+    every_kernel=True,
+    theorem="theorem 5",
+    independent=True,
+)

@@ -31,16 +31,23 @@ class Params(NamedTuple):
     gamma: POSITIVE
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     discount = math.log(params.beta)
-    for i in range(rnd.f.shape[0]):
-        margin = y * rnd.f[i]
+    for i in range(selection.f.shape[0]):
+        margin = y * selection.f[i]
         if margin <= 0.0:
-            add(state.model, i, y, rnd.f[i], rnd.buffers)
+            add(state.model, i, y, selection.f[i], selection.scratch)
             state.log_w[i] += discount * (0.5 + min(params.gamma, -margin))
             state.updates[i] += 1
 
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)
+algorithm = register(
+    __name__,
+    representation=PERCEPTRONS,
+    task="classification",
+    every_kernel=True,
+    theorem="theorem 3",
+    independent=True,
+)

@@ -55,8 +55,8 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     return State(model, np.zeros(N), updates, np.zeros(N), updates.copy())
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
     smooth(state, params.delta, 1.0)
     for i in range(state.p.shape[0]):
         if t == 1:
@@ -64,11 +64,11 @@ def select(params, state, t, rng, rnd):
         state.drawn[i] = 1 if rng.random() < state.p[i] else 0
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     discount = math.log(params.beta)
-    for i in range(rnd.f.shape[0]):
-        if state.drawn[i] == 1 and y * rnd.f[i] <= 0.0:
-            add(state.model, i, y, rnd.f[i], rnd.buffers)
+    for i in range(selection.f.shape[0]):
+        if state.drawn[i] == 1 and y * selection.f[i] <= 0.0:
+            add(state.model, i, y, selection.f[i], selection.scratch)
             state.log_w[i] += discount
             state.updates[i] += 1
 
@@ -81,4 +81,5 @@ algorithm = register(
     task="classification",
     every_kernel=True,
     deterministic=False,
+    theorem="theorem 7",
 )

@@ -76,14 +76,17 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     return State(model, np.zeros(N), updates, np.zeros(N), drawn, np.array([eta]))
 
 
-def update(params, state, t, y, rnd):
-    if y * weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]) > 0.0:
+def update(params, state, t, y, selection):
+    if (
+        y * weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
+        > 0.0
+    ):
         return
     i = state.drawn[0]
     step = state.eta[0] / state.p[i] * y
-    state.log_w[i] -= math.log(params.beta) * step * rnd.f[i]
-    add(state.model, i, step, rnd.f[i], rnd.buffers)
-    project(state.model, i, params.R, rnd.buffers)
+    state.log_w[i] -= math.log(params.beta) * step * selection.f[i]
+    add(state.model, i, step, selection.f[i], selection.scratch)
+    project(state.model, i, params.R, selection.scratch)
     state.updates[i] += 1
 
 
@@ -95,4 +98,5 @@ algorithm = register(
     task="classification",
     every_kernel=True,
     deterministic=False,
+    theorem="theorem 10",
 )

@@ -63,16 +63,16 @@ def smooth(state, delta, uniform):
         state.p[i] = (1.0 - delta) * state.p[i] + delta * uniform
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
-    smooth(state, params.delta, 1.0 / rnd.f.shape[0])
+def select(params, state, t, rng, selection):
+    choose_all(selection)
+    smooth(state, params.delta, 1.0 / selection.f.shape[0])
     state.drawn[0] = draw(state.p, rng.random())
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     i = state.drawn[0]
-    if y * rnd.f[i] <= 0.0:
-        add(state.model, i, y, rnd.f[i], rnd.buffers)
+    if y * selection.f[i] <= 0.0:
+        add(state.model, i, y, selection.f[i], selection.scratch)
         state.log_w[i] += math.log(params.beta)
         state.updates[i] += 1
 
@@ -85,4 +85,5 @@ algorithm = register(
     task="classification",
     every_kernel=True,
     deterministic=False,
+    theorem="theorem 6",
 )

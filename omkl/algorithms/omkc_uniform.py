@@ -1,4 +1,4 @@
-"""Equal votes: the Perceptrons of ``omkc_da_p1``, none of which counts more than another.
+"""equal votes: the Perceptrons of ``omkc_da_p1``, none of which counts more than another.
 
 Paper    none; the baseline that Hedge weights have to beat.
 Task     classification, labels -1 and +1; full information.
@@ -24,13 +24,15 @@ class Params(NamedTuple):
     pass
 
 
-def update(params, state, t, y, rnd):
-    for i in range(rnd.f.shape[0]):
-        if y * rnd.f[i] <= 0.0:
-            add(state.model, i, y, rnd.f[i], rnd.buffers)
+def update(params, state, t, y, selection):
+    for i in range(selection.f.shape[0]):
+        if y * selection.f[i] <= 0.0:
+            add(state.model, i, y, selection.f[i], selection.scratch)
             state.updates[i] += 1
 
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
 
-algorithm = register(__name__, representation=PERCEPTRONS, task="classification", every_kernel=True)
+algorithm = register(
+    __name__, representation=PERCEPTRONS, task="classification", every_kernel=True, independent=True
+)

@@ -130,42 +130,42 @@ def draw_subset(params, state, rng):
 
 
 @inlined
-def choose_subset(state, rnd):
+def choose_subset(state, selection):
     """Evaluate all kernels; combine those of the subset."""
-    choose_all(rnd)
+    choose_all(selection)
     n = state.n[0]
-    if n < rnd.f.shape[0]:
+    if n < selection.f.shape[0]:
         for m in range(n):
-            rnd.combine[m] = state.subset[m]
-        rnd.n[1] = n
+            selection.combine[m] = state.subset[m]
+        selection.n_combined[0] = n
 
 
 @inlined
-def learn(params, state, t, y, rnd):
+def learn(params, state, t, y, selection):
     """(17) and (22) of every kernel."""
     eta = rate(params.eta, t)
     eta_g = rate(params.eta_g, t)
-    for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        error = rnd.f[i] - y
+    for m in range(selection.n_evaluated[0]):
+        i = selection.evaluate[m]
+        error = selection.f[i] - y
         loss = error * error + params.lam * state.model.norm2[i]
         state.log_w[i] -= eta_g * loss
         gradient_step(
-            state.model, i, m, rnd.buffers, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam
+            state.model, i, m, selection.scratch, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam
         )
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     draw_subset(params, state, rng)
-    choose_subset(state, rnd)
+    choose_subset(state, selection)
 
 
-def predict(params, state, t, rnd):
-    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+def predict(params, state, t, selection):
+    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
-def update(params, state, t, y, rnd):
-    learn(params, state, t, y, rnd)
+def update(params, state, t, y, selection):
+    learn(params, state, t, y, selection)
 
 
 algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

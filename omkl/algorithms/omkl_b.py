@@ -34,7 +34,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.expansion import SLIDING, Support, append
+from omkl.core.representations.expansion import SLIDING, Expansion, append
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import weighted_mean
 
@@ -50,32 +50,32 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    model: Support
+    model: Expansion
     log_w: np.ndarray  # (N,)
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: Support) -> State:
+def init(params: Params, dictionary: Sequence[Kernel], model: Expansion) -> State:
     return State(model, np.zeros(len(dictionary)))
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
 
 
-def predict(params, state, t, rnd):
-    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+def predict(params, state, t, selection):
+    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     eta = rate(params.eta, t)
     discount = math.log(params.beta)
     fade = 1.0 - eta * params.lam
     n = state.model.n[0]
-    for i in range(rnd.f.shape[0]):
+    for i in range(selection.f.shape[0]):
         alpha = state.model.alpha[i]
         for s in range(n):
             alpha[s] *= fade
-        error = rnd.f[i] - y
+        error = selection.f[i] - y
         alpha[n] = -eta * error
         state.log_w[i] += discount * error * error
     append(state.model)

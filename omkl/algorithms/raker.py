@@ -50,24 +50,26 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return State(model, np.zeros(len(dictionary)))
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
 
 
-def predict(params, state, t, rnd):
-    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+def predict(params, state, t, selection):
+    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     eta = rate(params.eta, t)
-    for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        error = rnd.f[i] - y
+    for m in range(selection.n_evaluated[0]):
+        i = selection.evaluate[m]
+        error = selection.f[i] - y
         loss = error * error + params.lam * state.model.norm2[i]
         state.log_w[i] -= eta * loss
         gradient_step(
-            state.model, i, m, rnd.buffers, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam
+            state.model, i, m, selection.scratch, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam
         )
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)
+algorithm = register(
+    __name__, representation=RANDOM_FEATURES, every_kernel=True, theorem="Shen et al. 2019"
+)

@@ -23,7 +23,7 @@ import numpy as np
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.expansion import GROWING, Support, append
+from omkl.core.representations.expansion import GROWING, Expansion, append
 from omkl.core.schedule import Schedule, rate
 
 
@@ -33,7 +33,7 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    model: Support
+    model: Expansion
     log_w: np.ndarray  # (1,) the only kernel has all the weight
 
 
@@ -41,20 +41,20 @@ def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return (Kernel("gaussian", 0.5 * params.bandwidth),)  # a Gaussian's bandwidth is its variance
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: Support) -> State:
+def init(params: Params, dictionary: Sequence[Kernel], model: Expansion) -> State:
     return State(model, np.zeros(1))
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
 
 
-def predict(params, state, t, rnd):
-    return rnd.f[0], True
+def predict(params, state, t, selection):
+    return selection.f[0], True
 
 
-def update(params, state, t, y, rnd):
-    state.model.alpha[0, state.model.n[0]] = -rate(params.eta, t) * (rnd.f[0] - y)
+def update(params, state, t, y, selection):
+    state.model.alpha[0, state.model.n[0]] = -rate(params.eta, t) * (selection.f[0] - y)
     append(state.model)
 
 

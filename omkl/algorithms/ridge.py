@@ -43,16 +43,16 @@ def init(params: Params, dictionary: Sequence[Kernel], model: Recursive) -> Stat
     return State(model, np.zeros(1))
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
 
 
-def predict(params, state, t, rnd):
-    return rnd.f[0] / (1.0 + rnd.buffers.variance[0]), True
+def predict(params, state, t, selection):
+    return selection.f[0] / (1.0 + selection.scratch.variance[0]), True
 
 
-def update(params, state, t, y, rnd):
-    learn(state.model, 0, rnd.buffers, 1.0, 1.0, y - rnd.f[0])
+def update(params, state, t, y, selection):
+    learn(state.model, 0, selection.scratch, 1.0, 1.0, y - selection.f[0])
 
 
 algorithm = register(__name__, representation=RECURSIVE, every_kernel=True, kernels=kernels)

@@ -54,7 +54,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.core import divergence as divergences
-from omkl.core.divergence import LARGEST_MATRIX, Matrix, OverlapPieces
+from omkl.core.divergence import Matrix
 from omkl.core.graphs import dominating_set, graphs_by
 from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Choice, Range
 from omkl.core.jit import inlined
@@ -62,17 +62,18 @@ from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import (
     OUT,
     best_node,
+    clear,
     cover_of,
     draw_node,
     edges_of,
-    enter,
-    follow,
-    forget,
-    probabilities_seen,
+    empty_in_mass,
+    in_probabilities,
     probability,
-    seen_of,
+    refresh,
+    toggle_member,
     trees_of,
 )
+from omkl.core.overlaps import LARGEST_MATRIX, OverlapPieces, overlaps
 from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
@@ -101,7 +102,7 @@ class State(NamedTuple):
     edges: np.ndarray  # (3, N, M) the graph; these four as in omkl.core.node_sampler
     trees: TREES  # (3, 2 P) sums over u and over DS
     cover: np.ndarray  # (2, N) DS
-    seen: np.ndarray  # (2 N M,) sums over in-neighbours
+    in_mass: np.ndarray  # (2 N M,) sums over in-neighbours
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: EVALUATED_WITH  # (N,)
     node: np.ndarray  # (1,)
@@ -137,7 +138,7 @@ def _graph(
             f"algorithm.reading={reading} with algorithm.divergence={divergence} keeps a matrix of "
             f"all kernels: at most {LARGEST_MATRIX}, and there are {N}"
         )
-    delta: Any = divergences.overlaps(dictionary, d)
+    delta: Any = overlaps(dictionary, d)
     order = divergences.ranked(dictionary, d)
     if divergence == "sample":
         delta = divergences.sampled(dictionary, np.frombuffer(rows).reshape(-1, d))
@@ -154,7 +155,7 @@ def on_graph(edges: np.ndarray, model: RandomFeatures) -> State:
     N = edges.shape[1]
     trees, cover = trees_of(edges), cover_of(edges)
     for i in dominating_set(edges[OUT]):
-        enter(edges, trees, cover, i, 1)
+        toggle_member(edges, trees, cover, i)
     return State(
         model,
         log_w=np.zeros(N),
@@ -162,7 +163,7 @@ def on_graph(edges: np.ndarray, model: RandomFeatures) -> State:
         edges=edges,
         trees=trees,
         cover=cover,
-        seen=seen_of(edges),
+        in_mass=empty_in_mass(edges),
         w=np.zeros(N),
         q=np.full(N, np.nan),
         node=np.zeros(1, dtype=np.int64),
@@ -179,41 +180,43 @@ def choose_node(params, state, t, xi, rng):
 
 
 @inlined
-def choose_neighbours(state, xi, rnd):
+def choose_neighbours(state, xi, selection):
     """Evaluate and combine the out-neighbours of the node; their q, (36)."""
-    forget(state.q, rnd.evaluate, rnd.n[0])
+    clear(state.q, selection.evaluate, selection.n_evaluated[0])
     edges = state.edges
-    choose(rnd, edges[OUT, state.node[0]], edges.shape[2])
-    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
-    probabilities_seen(
-        edges, state.trees, state.seen, state.cover, rnd.evaluate, rnd.n[0], xi, state.q
-    )
+    choose(selection, edges[OUT, state.node[0]], edges.shape[2])
+    shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
+    evaluate, n = selection.evaluate, selection.n_evaluated[0]
+    trees, in_mass, cover = state.trees, state.in_mass, state.cover
+    in_probabilities(edges, trees, in_mass, cover, evaluate, n, xi, state.q)
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     xi = rate(params.xi, t)
-    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
     choose_node(params, state, t, xi, rng)
-    choose_neighbours(state, xi, rnd)
+    choose_neighbours(state, xi, selection)
 
 
-def predict(params, state, t, rnd):
-    return mean_by_shares(state.w, rnd.f, rnd.combine, rnd.n[1]), True
+def predict(params, state, t, selection):
+    return mean_by_shares(state.w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     eta = rate(params.eta, t)
     node = state.node[0]
-    error = mean_by_shares(state.w, rnd.f, rnd.combine, rnd.n[1]) - y
+    error = mean_by_shares(state.w, selection.f, selection.combine, selection.n_combined[0]) - y
     state.log_u[node] -= eta / probability(state.trees, node, rate(params.xi, t)) * error * error
-    model, buffers, evaluate, f = state.model, rnd.buffers, rnd.evaluate, rnd.f
+    model, scratch, evaluate, f = state.model, selection.scratch, selection.evaluate, selection.f
     log_w, q = state.log_w, state.q
-    for m in range(rnd.n[0]):
+    for m in range(selection.n_evaluated[0]):
         i = evaluate[m]
         error = f[i] - y
         step = eta / q[i]
         log_w[i] -= step * (error * error + params.lam * model.norm2[i])
-        gradient_step(model, i, m, buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
+        gradient_step(model, i, m, scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, rows_before=rows_before)
+algorithm = register(
+    __name__, representation=RANDOM_FEATURES, rows_before=rows_before, theorem="theorem 5"
+)

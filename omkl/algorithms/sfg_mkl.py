@@ -38,11 +38,11 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from omkl.algorithms.sfg import State, on_graph, predict, select, update
-from omkl.core.divergence import overlaps
 from omkl.core.graphs import similarity_graph
 from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import edges_of
+from omkl.core.overlaps import overlaps
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
@@ -66,4 +66,4 @@ def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
     return edges_of(similarity_graph(overlaps(dictionary, d), M))
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES)
+algorithm = register(__name__, representation=RANDOM_FEATURES, theorem="arXiv v1, theorem 3")

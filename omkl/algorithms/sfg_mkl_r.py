@@ -36,7 +36,7 @@ from omkl.algorithms.sfg_r import State, choose_neighbours, on_graph, predict, u
 from omkl.core.divergence import ranked
 from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import follow
+from omkl.core.node_sampler import refresh
 from omkl.core.protocol import register
 from omkl.core.refinement import refine
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
@@ -60,13 +60,13 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return on_graph(edges, ranked(tuple(dictionary), d), params.rank, model)
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     xi = rate(params.xi, t)
     refine(params, state, -1.0)
-    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
     choose_node(params, state, t, xi, rng)
-    choose_neighbours(state, xi, rnd)
-    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
+    choose_neighbours(state, xi, selection)
+    shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES)
+algorithm = register(__name__, representation=RANDOM_FEATURES, theorem="arXiv v1, theorem 4")

@@ -51,12 +51,12 @@ from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import (
     OUT,
+    clear,
     cover_of,
-    follow,
-    forget,
-    probabilities_seen,
+    empty_in_mass,
+    in_probabilities,
     probability,
-    seen_of,
+    refresh,
     trees_of,
 )
 from omkl.core.protocol import choose, register
@@ -87,11 +87,11 @@ class State(NamedTuple):
     edges: np.ndarray  # (3, N, M) the unrefined graph; these four as in omkl.core.node_sampler
     trees: TREES  # (3, 2 P) sums over u and over DS'_t
     cover: np.ndarray  # (2, N) DS'_t
-    seen: np.ndarray  # (2 N M,) sums over in-neighbours
+    in_mass: np.ndarray  # (2 N M,) sums over in-neighbours
     links: np.ndarray  # (9, N) see omkl.core.refinement
     near: np.ndarray  # (N, K) candidates for d_i, the best first
     distance: np.ndarray  # (N, K) their divergence from i, times sign
-    room: np.ndarray  # (2, N) for the divergences of one node
+    scratch: np.ndarray  # (2, N) for the divergences of one node
     best: np.ndarray  # (rank,) the last one is the smallest log u of DS'_t
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: EVALUATED_WITH  # (N,)
@@ -119,11 +119,11 @@ def on_graph(edges: np.ndarray, divergence: Any, rank: int, model: RandomFeature
         edges=edges,
         trees=trees_of(edges),
         cover=cover_of(edges),
-        seen=seen_of(edges),
+        in_mass=empty_in_mass(edges),
         links=links,
         near=np.zeros((N, K), dtype=np.int64),
         distance=np.zeros((N, K)),
-        room=np.zeros((2, N)),
+        scratch=np.zeros((2, N)),
         best=np.zeros(rank),
         w=np.zeros(N),
         q=np.full(N, np.nan),
@@ -132,19 +132,20 @@ def on_graph(edges: np.ndarray, divergence: Any, rank: int, model: RandomFeature
 
 
 @inlined
-def choose_neighbours(state, xi, rnd):
+def choose_neighbours(state, xi, selection):
     """Evaluate and combine the out-neighbours of the node in the refined graph; their q.
 
     Those of the unrefined graph come first.
     """
-    forget(state.q, rnd.evaluate, rnd.n[0])
+    clear(state.q, selection.evaluate, selection.n_evaluated[0])
     edges, node = state.edges, state.node[0]
-    choose(rnd, edges[OUT, node], edges.shape[2])
-    rnd.n[:] = add_refined(state.links, node, rnd.n[0], rnd.evaluate, rnd.combine)
-    probabilities_seen(
-        edges, state.trees, state.seen, state.cover, rnd.evaluate, rnd.n[0], xi, state.q
-    )
-    add_probabilities(state.trees, state.links, rnd.evaluate, rnd.n[0], xi, state.q)
+    choose(selection, edges[OUT, node], edges.shape[2])
+    evaluate, n = selection.evaluate, selection.n_evaluated
+    n[0] = add_refined(state.links, node, n[0], evaluate, selection.combine)
+    selection.n_combined[0] = n[0]
+    trees, links, q = state.trees, state.links, state.q
+    in_probabilities(edges, trees, state.in_mass, state.cover, evaluate, n[0], xi, q)
+    add_probabilities(trees, links, evaluate, n[0], xi, q)
 
 
 @inlined
@@ -170,13 +171,15 @@ def add_probabilities(trees, links, evaluate, n, xi, q):
             q[i] += probability(trees, links[REFINED, i], xi)
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     xi = rate(params.xi, t)
     refine(params, state, 1.0)
-    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
     choose_node(params, state, t, xi, rng)
-    choose_neighbours(state, xi, rnd)
-    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
+    choose_neighbours(state, xi, selection)
+    shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, rows_before=rows_before)
+algorithm = register(
+    __name__, representation=RANDOM_FEATURES, rows_before=rows_before, theorem="theorem 6"
+)

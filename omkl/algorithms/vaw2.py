@@ -15,6 +15,7 @@ Bound    O(sqrt(T) ln T) against the best function of the kernels' sum, for D of
          at either level O(ln T) against the best fixed coefficients.
 Differs  from the paper: not known.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -44,16 +45,16 @@ def init(params: Params, dictionary: Sequence[Kernel], model: Stacked) -> State:
     return State(model, np.zeros(len(dictionary)))
 
 
-def select(params, state, t, rng, rnd):
-    choose_all(rnd)
+def select(params, state, t, rng, selection):
+    choose_all(selection)
 
 
-def predict(params, state, t, rnd):
-    return rnd.buffers.y_hat[0], True
+def predict(params, state, t, selection):
+    return selection.scratch.y_hat[0], True
 
 
-def update(params, state, t, y, rnd):
-    learn_both(state.model, rnd.buffers, rnd.f, y)
+def update(params, state, t, y, selection):
+    learn_both(state.model, selection.scratch, selection.f, y)
 
 
 algorithm = register(__name__, representation=STACKED, every_kernel=True)

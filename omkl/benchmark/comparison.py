@@ -31,19 +31,20 @@ from typing import Any
 
 import numpy as np
 
+from omkl import conf
 from omkl.benchmark import peers
-from omkl.conf import configuration
 from omkl.datasets import DataError, open_stream, open_streams
 from omkl.experiment import run as runner
 from omkl.experiment import settings
 from omkl.experiment.classification import mistaken
 from omkl.experiment.comparators import ONLINE_LEARNER
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.experiment.threads import default_threads, one_thread_each
+from omkl.experiment.settings import Settings
 from omkl.report import console, style
 from omkl.report.text import csv_text, markdown_table
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
+from omkl.threads import default_threads, one_thread_each
 
 BEST = f"{ONLINE_LEARNER}, chosen in hindsight"
 CONSTANT = "most frequent class in hindsight"
@@ -51,21 +52,19 @@ HINDSIGHT = (BEST, CONSTANT)
 Line = tuple[str, str, float, float | None, int, float]  # row, column, mean, std, seeds, seconds
 
 
-def command(path: Path, outputs: Path, page: Path | None = None) -> int:
+def command(spec: Mapping[str, Any], outputs: Path, page: Path | None = None) -> int:
     """Run what a comparison needs and write its tables; 0 if every run succeeded.
 
-    They go to OUTPUTS/tables, or with their figures into the folder ``page``.
+    ``spec`` is what a file of conf/comparison says. The tables go to OUTPUTS/tables, or with
+    their figures into the folder ``page``.
     """
     # Peers hold the interpreter's lock, so they run in processes; none is forked from threads.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(default_threads(), spawn) as pool:
-        return _command(path, outputs, page, pool)
+        return _command(spec, outputs, page, pool)
 
 
-def _command(path: Path, outputs: Path, page: Path | None, pool: Executor) -> int:
-    from omegaconf import OmegaConf
-
-    spec: Any = OmegaConf.to_container(OmegaConf.load(path))
+def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Executor) -> int:
     started = time.perf_counter()
     lines: list[Line] = []
     bounds: list[list[str]] = []
@@ -144,34 +143,34 @@ def _our_run(
 
 
 def _configuration(overrides: list[str], outputs: Path) -> dict[str, Any]:
-
     latest = {text.partition("=")[0]: text for text in overrides}
     quiet = ["tracking=none", "figures=false", f"outputs={outputs}"]
-    return configuration([*latest.values(), *quiet])
+    return conf.configuration([*latest.values(), *quiet])
 
 
 def _constant_line(
     spec: Mapping[str, Any], described: Mapping[str, Any], shown: str, outputs: Path
 ) -> Line:
     """Errors of always saying the class that is the most frequent in hindsight."""
-    config = _stream_configuration(spec, described, outputs)
+    common = _common_settings(spec, described, outputs)
     rates = []
-    for stream in open_streams(config["dataset"], config["stream"], list(range(spec["seeds"]))):
+    seeds = list(range(spec["seeds"]))
+    for stream in open_streams(common.dataset, common.stream.options, seeds):
         y = np.concatenate([labels for _, labels in stream.blocks(1024)])
         rates.append(min(np.mean(y > 0), np.mean(y < 0)))
     mean, std = mean_and_deviation(np.array(rates))
     return CONSTANT, shown, mean, std, len(rates), 0.0
 
 
-def _stream_configuration(
+def _common_settings(
     spec: Mapping[str, Any], described: Mapping[str, Any], outputs: Path
-) -> dict[str, Any]:
+) -> Settings:
     """What all runs on a data set have in common, the first learner standing for all."""
     overrides = [
         f"dataset={described['dataset']}", f"algorithm={spec['algorithms'][0]['algorithm']}",
         *spec["overrides"], *described.get("overrides", ()),
     ]  # fmt: skip
-    return settings.with_task(_configuration(overrides, outputs))
+    return settings.read(_configuration(overrides, outputs))
 
 
 def _peer_line(
@@ -186,8 +185,8 @@ def _peer_line(
     if reason := peers.missing(name):
         print(f"{name} on {dataset}: left out: {reason}", flush=True)
         return None
-    config = _stream_configuration(spec, described, outputs)
-    task = functools.partial(_peer_of_seed, config, name, outputs)
+    common = _common_settings(spec, described, outputs)
+    task = functools.partial(_peer_of_seed, common, name, outputs)
     found = list(pool.map(task, range(spec["peer_seeds"])))
     mean, std = mean_and_deviation(np.array([f["mistakes"] / f["rounds"] for f in found]))
     seconds = float(np.mean([f["seconds"] for f in found]))
@@ -196,8 +195,8 @@ def _peer_line(
     return peers.label(name), shown, mean, std, len(found), seconds
 
 
-def _peer_of_seed(config: Mapping[str, Any], name: str, outputs: Path, seed: int) -> dict[str, Any]:
-    stream = open_stream(config["dataset"], config["stream"], seed=seed)
+def _peer_of_seed(common: Settings, name: str, outputs: Path, seed: int) -> dict[str, Any]:
+    stream = open_stream(common.dataset, common.stream.options, seed=seed)
     library = importlib.import_module(peers.PEERS[name][1])
     identity = {
         "peer": name, "seed": seed, "stream": stream.provenance, "version": library.__version__,

@@ -1,28 +1,25 @@
-"""The conformance suite: what every algorithm passes.
+"""The conformance suite of learners that are alone on a stream.
 
 >>> from omkl.checks import learners
 >>> learners.run("raker")
 
-``cases(name)`` yields every check for an algorithm, so a test session can show
-them one by one. A module may declare ``EXPECTED_FAILURES = {check: reason}``;
-a declared check that passes is a failure too.
+The checks here are beside those of ``shared``; ``cases(name)`` yields all of them for an
+algorithm, so a test session can show them one by one.
 """
 
 from __future__ import annotations
 
-import inspect
 import pickle
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, get_type_hints
+from collections.abc import Callable, Iterator
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from omkl import algorithms
-from omkl.conf import conf_folder
-from omkl.core import hyperparameters, jit, node_sampler, protocol, schedule
+from omkl.checks import shared
+from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, default_settings
+from omkl.core import hyperparameters, node_sampler, protocol, schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
@@ -37,33 +34,25 @@ from omkl.core.states import (
     fields_with,
 )
 
-SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
-DICTIONARY = tuple(
-    [Kernel("gaussian", b) for b in (0.05, 0.3, 1.0, 5.0)]
-    + [Kernel("laplacian", b) for b in (0.5, 3.0)]
-)
 WIDE = tuple(
     Kernel(family, 10.0**b)
     for family in ("gaussian", "laplacian")
     for b in (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 )
-INPUTS, FEATURES, ROUNDS = 3, 8, 400
+ROUNDS = 400
 # With these every kernel is evaluated and predicts, and every label is asked for.
 FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0, "rate": 1.0}
 
 
-class Check(NamedTuple):
-    name: str
-    function: Callable[[Case], None]
-    expected_failure: str | None
-
-
 class Case:
-    """An algorithm with the settings of its YAML, cut to a small dictionary."""
+    """A ``shared.Case``: an algorithm with the settings of its YAML and a small dictionary."""
 
-    def __init__(self, name: str, settings: dict[str, Any]) -> None:
+    rounds_to_play = ROUNDS
+    loop = staticmethod(protocol.run_block)
+
+    def __init__(self, name: str, settings: dict[str, Any] | None = None) -> None:
         self.name = name
-        self.settings = settings
+        self.settings = default_settings(name) if settings is None else settings
         self.algorithm: Algorithm = algorithms.load(name)
         self.module = sys.modules[self.algorithm.module]
 
@@ -94,7 +83,17 @@ class Case:
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
         """X (T, 3) and y (T,): the targets of ``stream``, or which side of 0.5 they are on."""
         X, y = stream(T)
-        return X, np.where(y > 0.5, 1.0, -1.0) if self.classifies else y
+        return X, self.labels(y > 0.5) if self.classifies else y
+
+    @property
+    def many_rounds(self) -> int:
+        return 100_000 if self.representation.bounded else 5_000  # a growing support takes T^2 time
+
+    def labels(self, bits: np.ndarray) -> np.ndarray:
+        return np.where(bits, 1.0, -1.0) if self.classifies else bits
+
+    def opposite(self, y: np.ndarray) -> np.ndarray:
+        return -y if self.classifies else 1.0 - y
 
     def learner(
         self,
@@ -111,9 +110,19 @@ class Case:
             self.algorithm, built, dictionary, d, FEATURES, seed, model, precision=precision
         )
 
+    def learned(self, learner: Learner) -> Any:
+        return learner.state
 
-class Skip(Exception):
-    """The check does not apply; the text says why."""
+    def weights(self, learner: Learner) -> list[np.ndarray]:
+        return [learner.state.log_w]
+
+    def play(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return play(self.learner(), X, y)
+
+    def errors(self, y_hat: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+        if self.classifies:
+            return float(np.mean(y_hat * y <= 0.0)), float(min(np.mean(y > 0.0), np.mean(y < 0.0)))
+        return float(np.mean((y_hat - y) ** 2)), float(np.var(y))
 
 
 def stream(T: int = ROUNDS, d: int = INPUTS, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -124,37 +133,13 @@ def stream(T: int = ROUNDS, d: int = INPUTS, seed: int = 1) -> tuple[np.ndarray,
     return X, y
 
 
-def default_settings(name: str) -> dict[str, Any]:
-    """The parameters in ``conf/algorithm/<name>.yaml``."""
-    from omegaconf import OmegaConf
-
-    path = conf_folder() / "algorithm" / f"{name}.yaml"
-    content = OmegaConf.to_container(OmegaConf.load(path))
-    assert isinstance(content, dict)
-    return {str(k): v for k, v in content.items() if k != "name"}
-
-
 # --- the checks ---------------------------------------------------------------------------------
 
 
-def check_interface(case: Case) -> None:
-    """Docstring sections, every parameter explained, YAML keys are the Params fields."""
-    text = inspect.getdoc(case.module) or ""
-    missing = [s for s in SECTIONS if not any(x.startswith(s) for x in text.splitlines())]
-    assert not missing, f"the docstring lacks {missing}"
-    symbols = text[text.index("\nSymbols") : text.index("\nCost")]
-    fields = case.algorithm.Params._fields  # type: ignore[attr-defined]
-    missing = unexplained(fields, symbols)
-    assert not missing, f"Symbols does not explain {missing}"
-    assert set(case.settings) == set(fields), "the YAML's keys are not the fields of Params"
+def check_state(case: Case) -> None:
+    """What is learned is a NamedTuple with the model and the logarithms of weights in it."""
     State = type(case.learner().state)
     assert issubclass(State, tuple) and {"model", "log_w"} <= set(get_type_hints(State))
-
-
-def unexplained(fields: Iterable[str], symbols: str) -> list[str]:
-    """The fields that are no word of the text: "M" is none of "OMKL"."""
-    words = set(re.findall(r"\w+", symbols))
-    return [field for field in fields if field not in words]
 
 
 def check_predict_is_pure(case: Case) -> None:
@@ -162,14 +147,14 @@ def check_predict_is_pure(case: Case) -> None:
     learner = case.learner()
     X, y = case.stream()
     learner.partial_fit(X[:50], y[:50])
-    rnd, t = learner._round, learner.t + 1
-    protocol.select(learner.params, learner.state, t, learner.rng, rnd)
-    protocol.evaluate(learner.state.model, X[50], rnd)
-    before = pickle.dumps((learner.state, rnd))
-    first = protocol.predict(learner.params, learner.state, t, rnd)
-    second = protocol.predict(learner.params, learner.state, t, rnd)
+    selection, t = learner.selection, learner.t + 1
+    protocol.select(learner.params, learner.state, t, learner.rng, selection)
+    protocol.evaluate(learner.state.model, X[50], selection)
+    before = pickle.dumps((learner.state, selection))
+    first = protocol.predict(learner.params, learner.state, t, selection)
+    second = protocol.predict(learner.params, learner.state, t, selection)
     assert first == second
-    assert pickle.dumps((learner.state, rnd)) == before
+    assert pickle.dumps((learner.state, selection)) == before
 
 
 def check_predict_changes_nothing(case: Case) -> None:
@@ -209,8 +194,10 @@ def check_every_kernel(case: Case) -> None:
         assert learner.used.min() < len(y), "register it with every_kernel=True"
         return
 
-    def look(rnd: protocol.Round) -> Callable[[], None]:
-        np.testing.assert_array_equal(rnd.evaluate[: rnd.n[0]], np.arange(len(rnd.f)))
+    def look(selection: protocol.Selection) -> Callable[[], None]:
+        np.testing.assert_array_equal(
+            selection.evaluate[: selection.n_evaluated[0]], np.arange(len(selection.f))
+        )
         return lambda: None
 
     play(learner, X, y, look)
@@ -233,91 +220,14 @@ def check_precision(case: Case) -> None:
     model = double.state.model
 
     def outputs(precision: str) -> np.ndarray:
-        rnd = case.learner(model=model, precision=precision)._round
-        rnd.n[0] = len(rnd.f)
-        rnd.evaluate[:] = np.arange(len(rnd.f))
-        protocol.evaluate(model, X[50], rnd)
-        return rnd.f.copy()
+        selection = case.learner(model=model, precision=precision).selection
+        selection.n_evaluated[0] = len(selection.f)
+        selection.evaluate[:] = np.arange(len(selection.f))
+        protocol.evaluate(model, X[50], selection)
+        return selection.f.copy()
 
     moved = np.abs(outputs("float32") - outputs("float64")).max()
     assert 0.0 < moved < 1e-6, f"float32 moves an output by {moved}"
-
-
-def check_bounded_memory(case: Case) -> None:
-    """The state takes as much room after 1,000 rounds as after 10."""
-    X, y = case.stream(1000)
-    learner = case.learner(T=1000)
-    learner.partial_fit(X[:10], y[:10])
-    early = len(pickle.dumps(learner.state))
-    learner.partial_fit(X[10:], y[10:])
-    assert len(pickle.dumps(learner.state)) == early
-
-
-def check_no_second_compilation(case: Case) -> None:
-    """Another dictionary, dimension, seed or setting needs no new machine code."""
-    X, y = case.stream()
-    case.learner().partial_fit(X, y)
-    before = jit.n_specialisations(protocol.run_block)
-    case.learner(seed=3, lam=0.1).partial_fit(X[:7], y[:7])
-    case.learner(dictionary=DICTIONARY[:2], d=1).partial_fit(X[:, :1], y)
-    assert jit.n_specialisations(protocol.run_block) == before
-
-
-def check_pickle_and_resume(case: Case) -> None:
-    """Pickled in mid-stream and resumed: the same bits."""
-    X, y = case.stream()
-    whole = case.learner().partial_fit(X, y).y_hat
-    learner = case.learner()
-    head = learner.partial_fit(X[:333], y[:333]).y_hat
-    learner = pickle.loads(pickle.dumps(learner))
-    tail = learner.partial_fit(X[333:], y[333:]).y_hat
-    np.testing.assert_array_equal(np.concatenate([head, tail]), whole)
-
-
-def check_blocks(case: Case) -> None:
-    """Blocks of 1, 7 and T rounds: the same bits."""
-    X, y = case.stream()
-    whole = case.learner().partial_fit(X, y).y_hat
-    for size in (1, 7):
-        learner = case.learner()
-        parts = [
-            learner.partial_fit(X[s : s + size], y[s : s + size]).y_hat
-            for s in range(0, len(y), size)
-        ]
-        np.testing.assert_array_equal(np.concatenate(parts), whole)
-
-
-def check_threads(case: Case) -> None:
-    """Eight seeds on 8 threads and on 1: the same bits."""
-    X, y = case.stream()
-
-    def one(seed: int) -> np.ndarray:
-        return case.learner(seed).partial_fit(X, y).y_hat
-
-    alone = [one(seed) for seed in range(8)]
-    with ThreadPoolExecutor(8) as pool:
-        for a, b in zip(alone, pool.map(one, range(8)), strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-def check_python_equals_compiled(case: Case) -> None:
-    """The three steps as plain Python: the same numbers to 1e-12."""
-    X, y = case.stream()
-    compiled = case.learner().partial_fit(X, y).y_hat
-    plain = play(case.learner(), X, y)
-    np.testing.assert_allclose(plain, compiled, rtol=0, atol=1e-12)
-
-
-def check_causality(case: Case) -> None:
-    """Other labels from round s on never change a prediction up to round s."""
-    X, y = case.stream()
-    first = case.learner().partial_fit(X, y).y_hat
-    for s in (0, 1, 57, 399):
-        other = y.copy()
-        other[s:] = -other[s:] if case.classifies else 1.0 - other[s:]
-        np.testing.assert_array_equal(
-            case.learner().partial_fit(X, other).y_hat[: s + 1], first[: s + 1]
-        )
 
 
 def check_honesty(case: Case) -> None:
@@ -332,15 +242,15 @@ def check_honesty(case: Case) -> None:
     reference = play(case.learner(), X, y)
     learner = case.learner()
 
-    def poison(rnd: protocol.Round) -> Callable[[], None]:
+    def poison(selection: protocol.Selection) -> Callable[[], None]:
         model = learner.state.model
-        others = np.ones(len(rnd.f), dtype=bool)
-        others[rnd.evaluate[: rnd.n[0]]] = False
+        others = np.ones(len(selection.f), dtype=bool)
+        others[selection.evaluate[: selection.n_evaluated[0]]] = False
         omega, theta = model.omega[others].copy(), model.theta[others].copy()
         model.omega[others] = np.nan
 
         def restore() -> None:
-            assert np.all(np.isnan(rnd.f[others]))
+            assert np.all(np.isnan(selection.f[others]))
             np.testing.assert_array_equal(model.theta[others], theta)
             model.omega[others] = omega
 
@@ -366,12 +276,12 @@ def check_selection(case: Case) -> None:
     X, y = case.stream()
     learner = case.learner()
 
-    def inspect_round(rnd: protocol.Round) -> Callable[[], None]:
-        chosen = rnd.evaluate[: rnd.n[0]].tolist()
-        combined = rnd.combine[: rnd.n[1]].tolist()
-        assert 1 <= len(combined) <= len(chosen) <= len(rnd.f)
+    def inspect_round(selection: protocol.Selection) -> Callable[[], None]:
+        chosen = selection.evaluate[: selection.n_evaluated[0]].tolist()
+        combined = selection.combine[: selection.n_combined[0]].tolist()
+        assert 1 <= len(combined) <= len(chosen) <= len(selection.f)
         assert len(set(chosen)) == len(chosen)
-        assert set(combined) <= set(chosen) <= set(range(len(rnd.f)))
+        assert set(combined) <= set(chosen) <= set(range(len(selection.f)))
         return lambda: None
 
     play(learner, X, y, inspect_round)
@@ -390,40 +300,11 @@ def check_importance_weights(case: Case) -> None:
         node_sampler.stale(getattr(state, field))
     weight = np.zeros((n, N))
     for k in range(n):
-        protocol.select(learner.params, state, 41, learner.rng, learner._round)
-        chosen = learner._round.evaluate[: learner._round.n[0]]
+        protocol.select(learner.params, state, 41, learner.rng, learner.selection)
+        chosen = learner.selection.evaluate[: learner.selection.n_evaluated[0]]
         weight[k, chosen] = 1.0 / getattr(state, q)[chosen]
     error = np.abs(weight.mean(axis=0) - 1.0)
     assert np.all(error < 5.0 * weight.std(axis=0) / np.sqrt(n) + 1e-9), error
-
-
-def check_extreme_losses(case: Case) -> None:
-    """100,000 rounds of labels that jump between 0 and 1 at random stay finite."""
-    rng = np.random.default_rng(5)
-    T = 100_000 if case.representation.bounded else 5_000  # a growing support takes T^2 time
-    X = rng.uniform(-1.0, 1.0, size=(T, INPUTS)) / np.sqrt(INPUTS)
-    y = rng.integers(0, 2, size=T).astype(float)
-    if case.classifies:
-        y = 2.0 * y - 1.0
-    learner = case.learner(T=T)
-    y_hat = learner.partial_fit(X, y).y_hat
-    assert np.all(np.isfinite(y_hat))
-    assert all(np.all(np.isfinite(getattr(learner.state, f))) for f in ("log_w",))
-
-
-def check_degenerate(case: Case) -> None:
-    """One input, one kernel, one round, constant x, x = 0: finite predictions."""
-    X, y = case.stream()
-    one = (Kernel("gaussian", 1.0),)
-    for learner, inputs in (
-        (case.learner(d=1), X[:, :1]),
-        (case.learner(dictionary=one), X),
-        (case.learner(), np.ones_like(X) / 2.0),
-        (case.learner(), np.zeros_like(X)),
-    ):
-        assert np.all(np.isfinite(learner.partial_fit(inputs, y).y_hat))
-    first = case.learner().partial_fit(X[:1], y[:1]).y_hat
-    assert first.shape == (1,) and first[0] == 0.0  # nothing is known before the first label
 
 
 def check_permutation(case: Case) -> None:
@@ -526,7 +407,7 @@ def check_draws(case: Case) -> None:
     state.log_w[:] = -0.3 * np.arange(N)  # uneven, or a wrong share would not show
     counts = np.zeros(N)
     for _ in range(n):
-        protocol.select(learner.params, state, 41, learner.rng, learner._round)
+        protocol.select(learner.params, state, 41, learner.rng, learner.selection)
         if len(drawn) == 1:
             counts[drawn[0]] += 1
         else:
@@ -553,23 +434,11 @@ def check_complete_graph(case: Case) -> None:
     )
 
 
-def check_learns(case: Case) -> None:
-    """On a realisable stream the last third is predicted much better than by the mean."""
-    X, y = case.stream(6000)
-    y_hat = case.learner(T=6000).partial_fit(X, y).y_hat
-    last = slice(4000, 6000)
-    if case.classifies:
-        rarer = min(np.mean(y[last] > 0.0), np.mean(y[last] < 0.0))
-        assert np.mean(y_hat[last] * y[last] <= 0.0) < 0.5 * rarer
-        return
-    assert np.mean((y_hat[last] - y[last]) ** 2) < 0.5 * np.var(y[last])
-
-
 def play(
     learner: Learner,
     X: np.ndarray,
     y: np.ndarray,
-    spy: Callable[[protocol.Round], Callable[[], None]] | None = None,
+    spy: Callable[[protocol.Selection], Callable[[], None]] | None = None,
 ) -> np.ndarray:
     """The engine's loop in plain Python; ``spy(round)`` is called after every selection.
 
@@ -578,51 +447,38 @@ def play(
     y_hat = np.empty(len(y))
     for s in range(len(y)):
         learner.t += 1
-        rnd = learner._round
+        selection = learner.selection
         learner.prepare_tile(X[s : s + 1])
         parameters, state, t = learner.params, learner.state, learner.t
-        protocol.select(parameters, state, t, learner.rng, rnd)
-        after = spy(rnd) if spy else None
-        protocol.evaluate(state.model, X[s], rnd)
-        y_hat[s], asked = protocol.predict(parameters, state, t, rnd)
-        protocol.update(parameters, state, t, y[s] if asked else np.nan, rnd)
+        protocol.select(parameters, state, t, learner.rng, selection)
+        after = spy(selection) if spy else None
+        protocol.evaluate(state.model, X[s], selection)
+        y_hat[s], asked = protocol.predict(parameters, state, t, selection)
+        protocol.update(parameters, state, t, y[s] if asked else np.nan, selection)
         if after:
             after()
     return y_hat
 
 
-CHECKS: dict[str, Callable[[Case], None]] = {
-    name.removeprefix("check_"): function
-    for name, function in list(globals().items())
-    if name.startswith("check_")
-}
+CHECKS = shared.with_shared(globals())
+
+
+def names() -> list[str]:
+    """The algorithms that the suite is for."""
+    return algorithms.names()
 
 
 def cases(name: str) -> Iterator[Check]:
     """Every check for the algorithm of that name."""
-    module = sys.modules[algorithms.load(name).module]
-    declared: dict[str, str] = getattr(module, "EXPECTED_FAILURES", {})
-    unknown = set(declared) - set(CHECKS)
-    if unknown:
-        raise ValueError(f"{name} declares failures of checks that do not exist: {unknown}")
-    for check, function in CHECKS.items():
-        yield Check(check, function, declared.get(check))
+    return shared.declared(algorithms.load(name).module, CHECKS)
 
 
 def run(name: str, settings: dict[str, Any] | None = None) -> None:
     """All checks for one algorithm; AssertionError names the first that fails."""
-    case = Case(name, default_settings(name) if settings is None else settings)
-    for check in cases(name):
-        try:
-            check.function(case)
-        except Skip:
-            continue
-        except Exception as error:
-            if check.expected_failure is None:
-                raise AssertionError(f"{name} fails {check.name}: {error}") from error
-            continue
-        if check.expected_failure is not None:
-            raise AssertionError(f"{name} passes {check.name}, declared to fail")
+    shared.run(Case(name, settings), cases(name))
 
 
-__all__ = ["CHECKS", "Case", "Check", "Skip", "cases", "default_settings", "play", "run"]
+__all__ = [
+    "CHECKS", "DICTIONARY", "FEATURES", "INPUTS", "Case", "Check", "Skip", "cases",
+    "default_settings", "names", "play", "run",
+]  # fmt: skip

@@ -31,6 +31,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import InterpolationResolutionError
 
+from omkl import conf
+
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from hydra.types import HydraContext
@@ -106,7 +108,7 @@ class Batch:
     """The launcher: jobs are composed here and run by workers, in order as far as they are free."""
 
     def __init__(self, context: HydraContext, config: DictConfig, n_workers: int | None) -> None:
-        from omkl.experiment.threads import default_threads
+        from omkl.threads import default_threads
 
         # The sweeper composes every job, to find mistakes early: it shall be quick about it too.
         assert isinstance(context.config_loader, ConfigLoaderImpl)
@@ -155,12 +157,10 @@ def _plain(
     config: DictConfig, overrides: Sequence[str], number: int, folder: str
 ) -> dict[str, Any]:
     """The job's own part of a configuration, resolved."""
-    from omkl.commands import run as run_command
-
     with open_dict(config):
         hydra = config.pop("hydra")
     try:
-        return run_command.configuration(config, overrides)
+        return conf.resolve(config, overrides)
     except InterpolationResolutionError:  # something may name ${hydra:...}: as dear as in Hydra
         hydra.job.num, hydra.job.id = number, str(number)
         with read_write(hydra), open_dict(hydra):
@@ -169,7 +169,7 @@ def _plain(
         before = state.cfg
         state.set_config(OmegaConf.create({"hydra": hydra}))
         try:
-            return run_command.configuration(config, overrides)
+            return conf.resolve(config, overrides)
         finally:
             state.cfg = before
 
@@ -286,8 +286,8 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
         from omkl.commands.sweep import Sweep
-        from omkl.experiment.threads import one_thread_each
         from omkl.runs import folder as run_folder
+        from omkl.threads import one_thread_each
 
         run_folder.Syncing.in_background()
         connection.send(READY)

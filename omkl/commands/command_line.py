@@ -7,11 +7,11 @@ import importlib.util
 import os
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from omkl.conf import conf_folder
+from omkl import conf
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -44,6 +44,18 @@ def _installed(package: str) -> bool:
         return False
 
 
+class Typed(NamedTuple):
+    """An override: its place on the command line, its text for Hydra, and as Hydra reads it."""
+
+    place: int
+    text: str
+    override: Any
+
+    @property
+    def key(self) -> str:
+        return str(self.override.key_or_group)
+
+
 class CommandLine:
     """The arguments of ``omkl-run``: what they name is looked up before Hydra sees them."""
 
@@ -59,7 +71,8 @@ class CommandLine:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.arguments = list(arguments)
-        self.folders = [conf_folder()]
+        self.flags = {argument.partition("=")[0] for argument in arguments}
+        self.besides: list[Path] = []  # folders of YAML files that are searched after conf
         self.overrides: list[tuple[int, str]] = []
         before = ""
         for number, argument in enumerate(arguments):
@@ -75,14 +88,13 @@ class CommandLine:
             else:
                 before = "" if equals else flag
             if flag in ("--config-dir", "-cd") and value:
-                self.folders.append(Path(value))
+                self.besides.append(Path(value))
 
     @property
     def plain(self) -> bool:
         """Whether nothing but the YAML files of ``conf`` and these arguments sets anything."""
-        flags = {argument.partition("=")[0] for argument in self.arguments}
         mode = any("hydra.mode" in argument for argument in self.arguments)
-        return not mode and not flags & {*self._ANOTHER_MATTER} and len(self.folders) == 1
+        return not mode and not self.flags.intersection(self._ANOTHER_MATTER) and not self.besides
 
     def checked(self) -> list[str]:
         """The command line for Hydra. Raises UsageError that lists what exists, and the nearest.
@@ -90,66 +102,91 @@ class CommandLine:
         A parameter that only some of the swept algorithms have is marked ``++``, so
         that Hydra lets it pass for the others, which run without it.
         """
-        flags = {argument.partition("=")[0] for argument in self.arguments}
-        if not self.overrides or flags.intersection(self._ANOTHER_MATTER):
+        if not self.overrides or self.flags.intersection(self._ANOTHER_MATTER):
             return self.arguments
-        rewritten = list(self.arguments)
-        parsed = []
-        for number, text in self.overrides:
+        try:
+            typed = self._read()
+            groups = self.groups()
+            chosen, optional = self._choices(typed, groups)
+            added = self._launched(typed, self._sweeping(typed))
+            self._look_up(chosen, optional, groups)
+            # Where another group may choose the algorithm, Hydra and the runner judge its fields.
+            free = any(t.key in groups.keys() - chosen.keys() - optional.keys() for t in typed)
+            texts = []
+            for one in typed:
+                group, dot, field = one.key.partition(".")
+                known = one.key in groups or one.key.startswith(("hydra.", "hydra/"))
+                if known or one.override.package or (group in chosen and dot and free):
+                    texts.append(one.text)
+                elif group in chosen and dot:
+                    texts.append(self._parameter(one, group, field, chosen[group]))
+                else:
+                    texts.append(self._setting(one, chosen, optional))
+        except (conf.MissingEntry, conf.UnreadableFile) as error:
+            raise UsageError(str(error)) from None
+        # Hydra wants its own options first.
+        places = {one.place for one in typed}
+        options = [text for n, text in enumerate(self.arguments) if n not in places]
+        return [*options, *texts, *added]
+
+    def _read(self) -> list[Typed]:
+        """The overrides, parsed; notes the folders that they add to the search."""
+        typed = []
+        for place, text in self.overrides:
             text, override = parse_override(_spelt_out(text))
-            rewritten[number] = text
-            parsed.append((number, text, override))
+            typed.append(Typed(place, text, override))
             if override.key_or_group == "hydra.searchpath":
                 given = override.value()
-                paths = given if isinstance(given, list) else [given]
-                self.folders += [
-                    Path(str(path).removeprefix("file://"))
-                    for path in paths
-                    if not str(path).startswith("pkg://")
-                ]
-        groups = self.groups()
-        chosen = _defaults(self.folders[0])
-        sweeping = bool(flags & {"-m", "--multirun"})
-        if sweeping and (shown := flags.intersection(self._INFORMATION)):
+                paths = map(str, given if isinstance(given, list) else [given])
+                local = [path for path in paths if not path.startswith("pkg://")]
+                self.besides += [Path(path.removeprefix("file://")) for path in local]
+        return typed
+
+    def _choices(
+        self, typed: Sequence[Typed], groups: Mapping[str, Sequence[str]]
+    ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """Names that are chosen in each group of config.yaml, and in those that may be left out."""
+        shown = self.flags.intersection(self._INFORMATION)
+        if shown and self.flags & {"-m", "--multirun"}:
             raise UsageError(f"{shown.pop()} is about one run: leave -m out")
-        for _, text, override in parsed:
-            key = override.key_or_group
-            if override.is_delete() and not key.startswith("hydra"):
-                raise UsageError(f"{text}: nothing can be taken out of a run")
-            if key in chosen and not override.is_delete():
-                chosen[key] = values_of(override, groups[key])
-            sweeping = sweeping or (key == "hydra.mode" and str(override.value()) == "MULTIRUN")
-        for _, text, override in parsed:
-            if override.is_sweep_override() and not sweeping:
-                raise UsageError(f"{text} names several values: add -m to run them one by one")
-        rewritten += self._launched(parsed, sweeping)
-        for group, names in chosen.items():
+        items = [item for item in self._main()["defaults"] if isinstance(item, dict)]
+        pairs = {group: name for item in items for group, name in item.items()}
+        names = {group: [name] if name else [] for group, name in pairs.items()}
+        chosen = {group: some for group, some in names.items() if not group.startswith("override ")}
+        for one in typed:
+            if one.override.is_delete() and not one.key.startswith("hydra"):
+                raise UsageError(f"{one.text}: nothing can be taken out of a run")
+            if one.key in chosen and not one.override.is_delete():
+                chosen[one.key] = values_of(one.override, groups[one.key])
+        optional = {group: chosen.pop(group) for group in [*chosen] if not pairs[group]}
+        return chosen, optional
+
+    def _sweeping(self, typed: Sequence[Typed]) -> bool:
+        """Whether there are several runs; where not, no override may name several values."""
+        mode = [str(t.override.value()) for t in typed if t.key == "hydra.mode"]
+        sweeping = bool(self.flags & {"-m", "--multirun"}) or "MULTIRUN" in mode
+        for one in typed:
+            if one.override.is_sweep_override() and not sweeping:
+                raise UsageError(f"{one.text} names several values: add -m to run them one by one")
+        return sweeping
+
+    def _look_up(
+        self,
+        chosen: Mapping[str, Sequence[str]],
+        optional: Mapping[str, Sequence[str]],
+        groups: Mapping[str, Sequence[str]],
+    ) -> None:
+        """Whether there is what is chosen."""
+        for group, names in {**chosen, **optional}.items():
             for name in names:
                 if name not in groups[group]:
                     raise UsageError(unknown_name(f"{group}={name}", name, groups[group]))
-                if "name" not in self.fields(group, name):
+                if group in chosen and "name" not in self._fields(group, name):
                     raise UsageError(f"{group}/{name}.yaml has no key 'name'")
-        others = any(o.key_or_group in groups.keys() - chosen.keys() for _, _, o in parsed)
-        for number, text, override in parsed:
-            key = override.key_or_group
-            if key in groups or key.startswith(("hydra.", "hydra/")) or override.package:
-                continue
-            group, dot, field = key.partition(".")
-            if group in chosen and dot and others:
-                continue  # another group may choose the algorithm: Hydra and the runner judge
-            if group in chosen and dot:
-                rewritten[number] = self._parameter(text, override, group, field, chosen[group])
-            else:
-                self._setting(text, override, chosen)
-        # Hydra wants its own options first.
-        places = [number for number, _, _ in parsed]
-        n = len(self.arguments)
-        options = [text for number, text in enumerate(rewritten[:n]) if number not in places]
-        return [*options, *(rewritten[number] for number in places), *rewritten[n:]]
 
-    def _launched(self, parsed: Sequence[tuple[int, str, Any]], sweeping: bool) -> list[str]:
+    def _launched(self, typed: Sequence[Typed], sweeping: bool) -> list[str]:
         """Look up the launcher; what else it sets, unless that is set already."""
-        chosen = [o.value() for _, _, o in parsed if o.key_or_group == "hydra/launcher"]
+        chosen = [t.override.value() for t in typed if t.key == "hydra/launcher"]
         launcher = str(chosen[-1]) if chosen else "basic"
         known = ["basic", "batch", *EXTRAS]
         if launcher not in known and difflib.get_close_matches(launcher, known):
@@ -159,7 +196,7 @@ class CommandLine:
         if not sweeping:
             raise UsageError(f"launcher={launcher} runs the jobs of a sweep: add -m")
         if launcher == "batch":
-            given = {override.key_or_group for _, _, override in parsed}
+            given = {one.key for one in typed}
             quick = {"figures": "false", "tracking": "none"}
             added = [f"{key}={value}" for key, value in quick.items() if key not in given]
             if added:
@@ -177,11 +214,10 @@ class CommandLine:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
         return []
 
-    def _parameter(
-        self, text: str, override: Any, group: str, field: str, names: Sequence[str]
-    ) -> str:
+    def _parameter(self, typed: Typed, group: str, field: str, names: Sequence[str]) -> str:
         """An override of one key of an algorithm, a data set or a dictionary."""
-        have = {name: _flat(self.fields(group, name)) for name in names}
+        _, text, override = typed
+        have = {name: _flat(self._fields(group, name)) for name in names}
         # What lies below a list or a number of the YAML is not ours to judge.
         below = [
             f for fields in have.values() for f, v in fields.items() if not isinstance(v, dict)
@@ -194,7 +230,7 @@ class CommandLine:
             if isinstance(section, dict) and not isinstance(override.value(), dict):
                 raise UsageError(_made_of(text, f"{group}.{field}", section))
             return text
-        elsewhere = [n for n in self.groups()[group] if field in _flat(self.fields(group, n))]
+        elsewhere = [n for n in self.groups()[group] if field in _flat(self._fields(group, n))]
         if len(without) == len(names):
             if group == "dataset" and elsewhere and override.type.name != "CHANGE":
                 return text
@@ -211,49 +247,38 @@ class CommandLine:
         print(f"{', '.join(without)} has no {group}.{field} and runs without it.")
         return text if text.startswith("+") else "++" + text
 
-    def _setting(self, text: str, override: Any, chosen: Mapping[str, Sequence[str]]) -> None:
+    def _setting(
+        self, typed: Typed, chosen: Mapping[str, Sequence[str]], optional: Iterable[str]
+    ) -> str:
         """An override outside the groups."""
-        key = override.key_or_group
-        known = _settings(self.folders[0])
+        key, text = typed.key, typed.text
+        content = self._main()
+        known = _flat({k: v for k, v in content.items() if k not in ("hydra", "defaults")})
         if key in known:
             if isinstance(known[key], dict):
                 raise UsageError(_made_of(text, key, known[key]))
-            if key == "outputs" and {"", "null"}.intersection(values_of(override, [])):
+            if key == "outputs" and {"", "null"}.intersection(values_of(typed.override, [])):
                 raise UsageError(f"{text}: outputs is the folder that results go to")
-            return
+            return text
         flat = [name for name, value in known.items() if not isinstance(value, dict)]
         fields = [
-            f"{g}.{f}" for g, names in chosen.items() for n in names for f in self.fields(g, n)
+            f"{g}.{f}" for g, names in chosen.items() for n in names for f in self._fields(g, n)
         ]
-        raise UsageError(unknown_name(key, key, [*chosen, *flat], hidden=fields))
+        raise UsageError(unknown_name(key, key, [*chosen, *optional, *flat], hidden=fields))
 
     def groups(self) -> dict[str, list[str]]:
         """Names to choose from, by group."""
-        found: dict[str, list[str]] = {}
-        for folder in self.folders:
+        for folder in self.besides:
             if not folder.is_dir():
                 raise UsageError(f"there is no folder {folder} (--config-dir)")
-            for path in sorted(folder.glob("*/**/*.yaml")):
-                group, _, name = path.relative_to(folder).with_suffix("").as_posix().partition("/")
-                names = found.setdefault(group, [])
-                if name not in names:
-                    names.append(name)
-        found.pop("table", None)  # for omkl-report
-        found.pop("comparison", None)
-        return {k: sorted(v, key=lambda name: ("/" in name, name)) for k, v in found.items()}
+        of_reports = ("table", "comparison")
+        return {k: v for k, v in conf.groups(self.besides).items() if k not in of_reports}
 
-    def fields(self, group: str, name: str) -> dict[str, Any]:
-        """Keys of a group's YAML and their values, with those of the YAML that it builds upon."""
-        for folder in self.folders:  # Hydra takes the first as well
-            path = folder / group / f"{name}.yaml"
-            if path.exists():
-                content = _load_yaml(path)
-                merged: dict[str, Any] = {}
-                for base in content.pop("defaults", []):
-                    if isinstance(base, str) and base != "_self_":
-                        merged |= self.fields(group, base)
-                return merged | content
-        return {}
+    def _fields(self, group: str, name: str) -> dict[str, Any]:
+        return conf.entry(group, name, self.besides)
+
+    def _main(self) -> dict[str, Any]:
+        return conf.read(conf.main_file())
 
     def help(self) -> str:
         """The part of ``--help`` that depends on the YAML files."""
@@ -263,10 +288,10 @@ class CommandLine:
             lines += _hanging(group, ", ".join(names))
         lines += ["", "Parameters of each algorithm (algorithm.KEY=value) and their defaults"]
         for name in groups["algorithm"]:
-            fields = {k: v for k, v in self.fields("algorithm", name).items() if k != "name"}
+            fields = {k: v for k, v in self._fields("algorithm", name).items() if k != "name"}
             lines += _hanging(name, ", ".join(f"{k}={_plain(v)}" for k, v in fields.items()))
         lines += ["", "Settings (key=value) and their defaults"]
-        text = (self.folders[0] / "config.yaml").read_text(encoding="utf-8")
+        text = conf.main_file().read_text(encoding="utf-8")
         between = text.partition("\n\n")[2].partition("\nhydra:")[0]
         return "\n".join(lines + textwrap.indent(between.strip(), "  ").splitlines())
 
@@ -322,30 +347,6 @@ def values_of(override: Any, names: Sequence[str]) -> list[str]:
     if override.is_sweep_override():
         return [str(getattr(v, "text", v)) for v in override.sweep_iterator()]
     return ["null" if value is None else str(value)]
-
-
-def _load_yaml(path: Path) -> dict[str, Any]:
-    import yaml
-    from omegaconf import OmegaConf
-
-    try:
-        container = OmegaConf.to_container(OmegaConf.load(path))
-    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from None
-    return {str(k): v for k, v in container.items()} if isinstance(container, dict) else {}
-
-
-def _defaults(folder: Path) -> dict[str, list[str]]:
-    """What config.yaml chooses in each of its groups."""
-    items = _load_yaml(folder / "config.yaml")["defaults"]
-    pairs = [pair for item in items if isinstance(item, dict) for pair in item.items()]
-    return {group: [name] for group, name in pairs if not group.startswith("override ")}
-
-
-def _settings(folder: Path) -> dict[str, Any]:
-    """The settings of config.yaml, flat."""
-    content = _load_yaml(folder / "config.yaml")
-    return _flat({k: v for k, v in content.items() if k not in ("hydra", "defaults")})
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

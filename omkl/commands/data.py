@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from omkl.datasets import catalogue, download
 from omkl.datasets.columns import count_inputs
 from omkl.datasets.stream import DataError
 
+Entries = Mapping[str, Mapping[str, Any]]
 EPILOG = """\
 Files are looked for in OMKL_DATA_DIR (when set), in data/ of the project and in shared/data
 beside it; downloads go to the first of these.
@@ -23,14 +24,16 @@ exit status: 0 all well, 1 something is missing or damaged, 2 wrong usage
 """
 
 
+def data() -> None:
+    """``omkl-data list | describe NAME | fetch NAME... | verify``."""
+    sys.exit(main(sys.argv[1:]))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``omkl-data`` with ``argv`` (without the program's name); returns the exit status."""
-    parser = _parser()
-    arguments = parser.parse_args(argv)
+    arguments = _parser().parse_args(argv)
     try:
-        names = getattr(arguments, "names", [])
-        chosen = {name: catalogue.entry(name) for name in names} or catalogue.entries()
-        return int(arguments.act(chosen))
+        return int(arguments.act(_chosen(arguments.names)))
     except KeyError as error:
         print(f"omkl-data: {error.args[0]}", file=sys.stderr)
         return 2
@@ -50,23 +53,26 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="all data sets and where their files are")
-    listing.set_defaults(act=_list)
-    describing = commands.add_parser("describe", help="everything about one or more data sets")
-    describing.add_argument("names", nargs="+", metavar="NAME")
-    describing.set_defaults(act=_describe)
-    fetching = commands.add_parser("fetch", help="download the files of data sets")
-    fetching.add_argument("names", nargs="+", metavar="NAME")
-    fetching.set_defaults(act=_fetch)
-    verifying = commands.add_parser(
-        "verify", help="compare the sha256 of every file that is found (or of the named ones)"
-    )
-    verifying.add_argument("names", nargs="*", metavar="NAME")
-    verifying.set_defaults(act=_verify)
+
+    def add(name: str, act: Callable[[Entries], int], told: str, nargs: str | None = None) -> None:
+        command = commands.add_parser(name, help=told, description=f"{told[0].upper()}{told[1:]}.")
+        command.set_defaults(act=act, names=[])
+        if nargs:
+            command.add_argument("names", nargs=nargs, metavar="NAME")
+
+    add("list", _list, "all data sets and where their files are")
+    add("describe", _describe, "everything about one or more data sets", "+")
+    add("fetch", _fetch, "download the files of data sets", "+")
+    told = "compare the sha256 of every file that is found (or of the named ones)"
+    add("verify", _verify, told, "*")
     return parser
 
 
-def _list(entries: Mapping[str, Mapping[str, Any]]) -> int:
+def _chosen(names: Sequence[str]) -> Entries:
+    return {name: catalogue.entry(name) for name in names} or catalogue.entries()
+
+
+def _list(entries: Entries) -> int:
     from rich.console import Console
     from rich.table import Table
 
@@ -93,7 +99,7 @@ def _list(entries: Mapping[str, Mapping[str, Any]]) -> int:
     return 0
 
 
-def _describe(entries: Mapping[str, Mapping[str, Any]]) -> int:
+def _describe(entries: Entries) -> int:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -145,7 +151,7 @@ def _file_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _fetch(entries: Mapping[str, Mapping[str, Any]]) -> int:
+def _fetch(entries: Entries) -> int:
     status = 0
     for name, entry in entries.items():
         if "file" not in entry:
@@ -166,7 +172,7 @@ def _fetch(entries: Mapping[str, Mapping[str, Any]]) -> int:
     return status
 
 
-def _verify(entries: Mapping[str, Mapping[str, Any]]) -> int:
+def _verify(entries: Entries) -> int:
     status = 0
     seen: set[Path] = set()
     for name, entry in entries.items():
@@ -204,12 +210,3 @@ def _n_inputs(entry: Mapping[str, Any]) -> int | None:
 
 def _or_dash(value: Any) -> str:
     return "-" if value is None else str(value)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-
-
-def data() -> None:
-    """``omkl-data list | describe NAME | fetch NAME... | verify``."""
-    sys.exit(main(sys.argv[1:]))

@@ -1,108 +1,153 @@
-"""``omkl-report``: tables, figures and the MLflow view, from results."""
+"""``omkl-report``: tables, figures and the MLflow view, from results; ``run`` makes those too."""
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from omkl import conf
 from omkl.commands.command_line import EXIT_FAILED, EXIT_INTERRUPTED, unknown_name
-from omkl.conf import conf_folder
+
+# Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
+if TYPE_CHECKING:
+    from omkl.runs.folder import Run
 
 
 def report() -> None:
-    """``omkl-report``: from results only, but for ``run``, which makes what is missing."""
-    import argparse
+    """``omkl-report show | run | table NAME | page | figures | rebuild-tracking | ui``."""
+    sys.exit(main(sys.argv[1:]))
 
-    if sys.argv[1:2] == ["run"]:
-        from omkl.reproduction.reproduce import command as run_tables
 
-        sys.exit(run_tables(sys.argv[2:]))
+def main(argv: Sequence[str] | None = None, search: Callable[[Path], int] | None = None) -> int:
+    """Run ``omkl-report`` with ``argv`` (without the program's name); returns the exit status.
 
+    ``search`` is for ``run``: see ``omkl.reproduction.reproduce.command``.
+    """
+    arguments = _parser(search).parse_args(argv)
+    try:
+        return int(arguments.act(arguments))
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except (ValueError, OSError, RuntimeError) as error:
+        print(f"omkl-report: {error}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+def _parser(search: Callable[[Path], int] | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="omkl-report", description="Tables, figures and the MLflow view, from results alone."
     )
-    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="default: outputs")
-    sub = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    sub.add_parser("show", help="one table of all finished and failed runs")
-    sub.add_parser("run", help="run what published tables need, fill them, make the page")
-    table = sub.add_parser("table", help="fill a published table from the runs that are there")
-    table.add_argument("name", help="jmlr_table1, say")
-    page = sub.add_parser("page", help="one page of all tables and figures from those runs")
-    page.add_argument("--to", type=Path, help="folder; default: OUTPUTS/page")
-    sub.add_parser("figures", help="draw the plots of all runs anew")
-    sub.add_parser("rebuild-tracking", help="make the MLflow view again from the run folders")
-    ui = sub.add_parser("ui", help="open MLflow on the runs")
-    ui.add_argument("--port", type=int, default=5000)
-    for command in sub.choices.values():
-        command.add_argument("--outputs", type=Path, default=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    try:
-        sys.exit(_report(arguments))
-    except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
-    except (ValueError, OSError, RuntimeError) as error:
-        print(f"omkl-report: {error}", file=sys.stderr)
-        sys.exit(EXIT_FAILED)
+    folder: dict[str, Any] = {"type": Path, "help": "default: outputs"}
+    parser.add_argument("--outputs", default=Path("outputs"), **folder)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(
+        name: str, act: Callable[[argparse.Namespace], int], told: str
+    ) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=told, description=f"{told[0].upper()}{told[1:]}.")
+        command.add_argument("--outputs", default=argparse.SUPPRESS, **folder)
+        command.set_defaults(act=act)
+        return command
+
+    add("show", _show, "one table of all finished and failed runs")
+    running = add("run", _run, "run what published tables need, fill them, make the page")
+    known, also = conf.names("table"), ", ".join(conf.names("comparison"))
+    told = f"default: {', '.join(known)}; there are also: {also}"
+    running.add_argument("tables", nargs="*", metavar="TABLE", help=told)
+    running.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
+    running.set_defaults(search=search, error=running.error)
+    filling = add("table", _table, "fill a published table from the runs that are there")
+    filling.add_argument("name", help="jmlr_table1, say")
+    paging = add("page", _page, "one page of all tables and figures from those runs")
+    paging.add_argument("--to", type=Path, help="folder; default: OUTPUTS/page")
+    add("figures", _figures, "draw the plots of all runs anew")
+    add("rebuild-tracking", _rebuild, "make the MLflow view again from the run folders")
+    viewing = add("ui", _ui, "open MLflow on the runs")
+    viewing.add_argument("--port", type=int, default=5000, help="default: 5000")
+    return parser
 
 
-def _report(arguments: Any) -> int:
-    from rich.console import Console
-
+def _runs(arguments: argparse.Namespace) -> list[Run]:
     from omkl.runs.folder import find
 
-    outputs: Path = arguments.outputs
-    if arguments.command == "ui":
-        from omkl.tracking import ui as user_interface
-
-        return user_interface.ui(outputs, port=arguments.port)
-    if arguments.command == "rebuild-tracking":
-        from omkl.tracking import view
-
-        n = view.rebuild(outputs)
-        print(f"{n} runs are in {outputs / 'mlflow.db'} again.")
-        return 0
-    runs = list(find(outputs))
+    runs = list(find(arguments.outputs))
     if not runs:
-        raise ValueError(f"there are no runs in {outputs / 'runs'}; omkl-run makes some")
-    if arguments.command == "show":
-        from omkl.report import sweep_table
+        raise ValueError(f"there are no runs in {arguments.outputs / 'runs'}; omkl-run makes some")
+    return runs
 
-        complete = [r for r in runs if r.complete]
-        sweep_table.print_sweep(
-            sweep_table.sweep_table(complete), sweep_table.failure_table(runs), Console()
+
+def _show(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from omkl.report import sweep_table
+
+    runs = _runs(arguments)
+    rows = sweep_table.sweep_table([run for run in runs if run.complete])
+    sweep_table.print_sweep(rows, sweep_table.failure_table(runs), Console())
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    known = [*conf.names("table"), *conf.names("comparison")]
+    for name in arguments.tables:
+        if name not in known:
+            arguments.error(f"there is no table {name}; there are: {', '.join(known)}")
+    from omkl.reproduction import reproduce
+
+    try:
+        return reproduce.command(
+            arguments.tables, arguments.outputs, arguments.page, arguments.search
         )
-        return 0
-    if arguments.command == "figures":
-        from omkl.report import figures
-        from omkl.reproduction import paper_figures
+    except KeyboardInterrupt:
+        print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
+        return EXIT_INTERRUPTED
 
-        for r in runs:
-            if r.complete:
-                figures.all_figures(r)
-                paper_figures.regret_bound(r)
-        return 0
-    from omkl.reproduction import filled as filling
-    from omkl.reproduction import matching, page, tables
 
-    if arguments.command == "page":
-        files = sorted(
-            (conf_folder() / "table").glob("*.yaml"), key=lambda p: page.order_of(p.stem)
-        )
-        every = [tables.load_table(path) for path in files]
-        print(page.build(every, outputs, arguments.to or outputs / "page", runs)[0])
-        return 0
-    filled = matching.fill(tables.load_table(_table_path(arguments.name)), runs)
-    for path in filling.render(filled, filling.FORMATS, outputs / "tables"):
+def _table(arguments: argparse.Namespace) -> int:
+    from omkl.reproduction import filled, matching, tables
+
+    runs, known = _runs(arguments), conf.names("table")
+    if arguments.name not in known:
+        raise ValueError(unknown_name(f"table {arguments.name}", arguments.name, known))
+    table = matching.fill(tables.load_table(arguments.name), runs)
+    for path in filled.render(table, filled.FORMATS, arguments.outputs / "tables"):
         print(path)
     return 0
 
 
-def _table_path(name: str) -> Path:
-    folder = conf_folder() / "table"
-    path = folder / f"{name}.yaml"
-    if not path.exists():
-        raise ValueError(
-            unknown_name(f"table {name}", name, [p.stem for p in folder.glob("*.yaml")])
-        )
-    return path
+def _page(arguments: argparse.Namespace) -> int:
+    from omkl.reproduction import page, tables
+
+    runs, outputs = _runs(arguments), arguments.outputs
+    every = [tables.load_table(name) for name in sorted(conf.names("table"), key=page.order_of)]
+    print(page.build(every, outputs, arguments.to or outputs / "page", runs)[0])
+    return 0
+
+
+def _figures(arguments: argparse.Namespace) -> int:
+    runs = _runs(arguments)
+    from omkl.report import figures
+    from omkl.reproduction import paper_figures
+
+    for run in runs:
+        if run.complete:
+            figures.all_figures(run)
+            paper_figures.regret_bound(run)
+    return 0
+
+
+def _rebuild(arguments: argparse.Namespace) -> int:
+    from omkl.tracking import view
+
+    n = view.rebuild(arguments.outputs)
+    print(f"{n} runs are in {arguments.outputs / 'mlflow.db'} again.")
+    return 0
+
+
+def _ui(arguments: argparse.Namespace) -> int:
+    from omkl.tracking import ui
+
+    return ui.ui(arguments.outputs, port=arguments.port)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omkl import conf
 from omkl.commands.command_line import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -19,8 +20,7 @@ from omkl.commands.command_line import (
     UsageError,
 )
 from omkl.commands.sweep import Sweep
-from omkl.conf import conf_folder
-from omkl.experiment.threads import one_thread_each, share_the_machine
+from omkl.threads import default_to_one_thread, one_thread_each
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -89,12 +89,12 @@ def _run(arguments: Sequence[str]) -> int:
         line = CommandLine(arguments)
         sys.argv[1:] = line.checked()
         OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)
-        folder = str(conf_folder())
-        main = hydra.main(version_base="1.3", config_path=folder, config_name="config")(job)
+        place = conf.main_file()
+        main = hydra.main(version_base="1.3", config_path=str(place.parent), config_name=place.stem)
         once = startup.composing_once() if line.plain else contextlib.nullcontext()
         try:
             with once:
-                main()
+                main(job)()
         except (Exception, SystemExit):
             Sweep.finish()
             raise
@@ -131,8 +131,8 @@ def job(cfg: DictConfig) -> None:
     from hydra.types import RunMode
 
     hydra_config = HydraConfig.get()
-    config = configuration(cfg, hydra_config.overrides.task)
-    from omkl.experiment import run as runner
+    config = conf.resolve(cfg, hydra_config.overrides.task)
+    from omkl.commands import viewers
     from omkl.experiment import settings
     from omkl.report import console
 
@@ -141,14 +141,14 @@ def job(cfg: DictConfig) -> None:
     if hydra_config.mode != RunMode.MULTIRUN:
         label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
         with console.Bar(label, config["seeds"], not prompted, classify) as progress:
-            outcome = runner.run(config, progress)
+            outcome = viewers.run_and_show(config, progress)
         console.print_outcome(outcome, Path(config["outputs"]))
         _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
         return
     # A launcher may run jobs in other processes, whose bars would write over each other.
     elsewhere = Sweep.folder is None
     if elsewhere:
-        share_the_machine()
+        default_to_one_thread()
         Sweep.recall(Path(hydra_config.sweep.dir))
         if config["fail_fast"] and Sweep.has_failed(Path(hydra_config.sweep.dir)):
             return
@@ -165,16 +165,3 @@ def job(cfg: DictConfig) -> None:
     print(text, flush=True)
     if failed and config["fail_fast"]:
         raise SystemExit(EXIT_FAILED)
-
-
-def configuration(cfg: DictConfig, given: Sequence[str]) -> dict[str, Any]:
-    """What a job is made of, from Hydra's configuration and the overrides of the job."""
-    from omegaconf import OmegaConf
-
-    container = OmegaConf.to_container(cfg, resolve=True)
-    assert isinstance(container, dict)
-    config = {str(k): v for k, v in container.items()}
-    keys = [text.lstrip("+").partition("=")[0] for text in given]
-    if any(key.startswith("kernels.") for key in keys) and "kernels.name" not in keys:
-        config["kernels"]["name"] = "own"
-    return config

@@ -118,9 +118,9 @@ class Sweep:
     @staticmethod
     def work(task: Task, progress: Any = None) -> tuple[str, bool]:
         """Run a job: the text that tells how it ended, and whether it failed."""
-        from omkl.experiment import run as runner
+        from omkl.commands import viewers
 
-        return Sweep.ended(task, runner.run(task.config, progress))
+        return Sweep.ended(task, viewers.run_and_show(task.config, progress))
 
     @staticmethod
     def ended(task: Task, outcome: Outcome) -> tuple[str, bool]:

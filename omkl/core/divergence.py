@@ -16,7 +16,6 @@ Source: Ghari and Shen, JMLR, (27).
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -25,223 +24,15 @@ import numpy as np
 
 from omkl.core.jit import compiled, dispatch, inlined
 from omkl.core.kernels import Kernel
+from omkl.core.overlaps import (
+    LOG_2,
+    OverlapPieces,
+    Overlaps,
+    computed_overlaps,
+    overlap_rows,
+    overlaps,
+)
 from omkl.core.weights import exp_nonpositive, log_one_minus_exp, log_one_plus
-
-LOG_2 = math.log(2.0)
-
-
-# --- Overlaps -------------------------------------------------------------------------------------
-
-
-def _log_overlaps(first: str, p: np.ndarray, second: str, q: np.ndarray) -> np.ndarray:
-    """log of the integral of kappa kappa' over one input, for bandwidths of two families.
-
-    Closed forms throughout; in d inputs the integral is this one to the power d.
-    """
-    if first > second:
-        first, p, second, q = second, q, first, p
-    log_p, log_q = np.log(p), np.log(q)
-    match first, second:
-        case "gaussian", "gaussian":
-            return 0.5 * (math.log(2.0 * math.pi) + (log_p + log_q) - np.log(p + q))
-        case "laplacian", "laplacian":
-            return math.log(2.0) + (log_p + log_q) - np.log(p + q)
-        case "cauchy", "cauchy":
-            return math.log(math.pi) + (log_p + log_q) - np.log(p + q)
-        case "gaussian", "laplacian":
-            return 0.5 * (math.log(2.0 * math.pi) + log_p) + _log_erfcx(np.sqrt(0.5 * p) / q)
-        case "cauchy", "gaussian":
-            return math.log(math.pi) + log_p + _log_erfcx(p / np.sqrt(2.0 * q))
-        case "cauchy", "laplacian":
-            return math.log(2.0) + log_p + np.log(_exponential_over_cauchy(p / q))
-    raise ValueError(f"{first} and {second} kernels have no overlap of spectra")
-
-
-def _log_erfcx(z: np.ndarray) -> np.ndarray:
-    from scipy.special import erfcx
-
-    return np.log(erfcx(z))
-
-
-def _exponential_over_cauchy(z: np.ndarray) -> np.ndarray:
-    """The integral of exp(-z u) / (1 + u^2) over u > 0, for z > 0 (A&S 5.2.12)."""
-    from scipy.special import sici
-
-    z = np.asarray(z, dtype=float)
-    si, ci = sici(z)
-    result = np.asarray(ci * np.sin(z) + (0.5 * math.pi - si) * np.cos(z))
-    far = z > 40.0  # the closed form cancels; the asymptotic series is exact to rounding here
-    if far.any():
-        squares = z[far] ** 2
-        term, total = 1.0 / z[far], np.zeros(far.sum())
-        for k in range(1, 14):
-            total += term
-            term = term * -(2 * k - 1) * (2 * k) / squares
-        result[far] = total
-    return result
-
-
-def log_overlaps(kernels: Sequence[Kernel], d: int) -> np.ndarray:
-    """log of the integrals of kappa_i kappa_j over R^d, (N, N), symmetric.
-
-    The families are products over the inputs, so an integral is that over one input to the
-    power d. Its logarithm neither over- nor underflows, whatever d is.
-    """
-    families = np.array([kernel.family for kernel in kernels])
-    bandwidths = np.array([kernel.bandwidth for kernel in kernels])
-    result = np.empty((len(kernels), len(kernels)))
-    for first in np.unique(families):
-        for second in np.unique(families):
-            rows, columns = np.nonzero(families == first)[0], np.nonzero(families == second)[0]
-            p, q = np.broadcast_arrays(bandwidths[rows][:, None], bandwidths[columns][None, :])
-            result[np.ix_(rows, columns)] = d * _log_overlaps(first, p, second, q)
-    return result
-
-
-class Overlaps(NamedTuple):
-    """The logarithms of all overlaps as a matrix (N, N); own (N,) is its diagonal."""
-
-    values: np.ndarray
-    own: np.ndarray
-
-
-class OverlapPieces(NamedTuple):
-    """The logarithms of the overlaps of N kernels, computed when asked for: O(N) memory.
-
-    The overlap of two kernels scales with their lengths a and b: its log is
-    log a + H(log b - log a), and H, one function for every two families, is kept as
-    polynomials on short pieces of its argument. Equal to the matrix to 1e-12 (relative
-    where it is above 1).
-
-    own      (N,) log of the integral of kappa_i^2 over R^d
-    family   (N,) number of the kernel's family
-    length   (N,) log of the kernel's length
-    d        inputs
-    first    (F, F) the first piece for families f <= g
-    n_pieces (F, F) how many pieces
-    lowest   (F, F) argument at which the first piece begins
-    pieces   (n, DEGREE + 1) coefficients, the highest power first
-    span     (2,) the smallest own less 40, and what no log |own_j - 2 overlap(i, j)| exceeds it by
-    """
-
-    own: np.ndarray
-    family: np.ndarray
-    length: np.ndarray
-    d: int
-    first: np.ndarray
-    n_pieces: np.ndarray
-    lowest: np.ndarray
-    pieces: np.ndarray
-    span: np.ndarray
-
-
-LARGEST_MATRIX = 1024  # kernels: 8 MB
-PER_UNIT = 4  # pieces of H in a unit of its argument
-DEGREE = 11
-# A bandwidth is a length, or of a Gaussian its square.
-LENGTH_POWER = {"gaussian": 0.5, "laplacian": 1.0, "cauchy": 1.0}
-
-
-@functools.lru_cache(maxsize=4)
-def overlaps(kernels: tuple[Kernel, ...], d: int) -> Overlaps | OverlapPieces:
-    """The overlaps of a dictionary in a form that fits into memory: the matrix while it is small.
-
-    Made once for all seeds.
-    """
-    if len(kernels) <= LARGEST_MATRIX:
-        values = log_overlaps(kernels, d)
-        return Overlaps(values, np.diagonal(values).copy())
-    return computed(kernels, d)
-
-
-def computed(kernels: Sequence[Kernel], d: int) -> OverlapPieces:
-    """What the overlaps of these kernels in d inputs are computed from."""
-    names = sorted({kernel.family for kernel in kernels})
-    bandwidth = np.array([kernel.bandwidth for kernel in kernels])
-    family = np.array([names.index(kernel.family) for kernel in kernels])
-    length = np.array([LENGTH_POWER[k.family] for k in kernels]) * np.log(bandwidth)
-    own = np.empty(len(kernels))
-    F = len(names)
-    first, count = np.zeros((F, F), dtype=np.int64), np.zeros((F, F), dtype=np.int64)
-    lowest = np.zeros((F, F))
-    pieces: list[np.ndarray] = []
-    for f, g in itertools.combinations_with_replacement(range(F), 2):
-        here, there = length[family == f], length[family == g]
-        low = 0.0 if f == g else there.min() - here.max()
-        high = there.max() - here.min()
-        n = max(1, math.ceil((high - low) * PER_UNIT))
-        first[f, g], count[f, g], lowest[f, g] = len(pieces), n, low
-        pieces += list(_pieces(names[f], names[g], low, n))
-    table = np.array(pieces)
-    for f in range(F):
-        where = family == f
-        own[where] = d * (length[where] + np.polyval(table[first[f, f]], -1.0))
-    # overlap(i, j) is at most the integral of kappa_j, which is at most 2^d own_j.
-    span = np.array([own.min() - 40.0, own.max() - own.min() + 42.0 + d * LOG_2])
-    return OverlapPieces(own, family, length, d, first, count, lowest, table, span)
-
-
-def _pieces(one: str, other: str, low: float, n: int) -> np.ndarray:
-    """H of two families from ``low`` on, n pieces: (n, DEGREE + 1).
-
-    The interpolation at Chebyshev's points is exact to rounding on pieces this short.
-    """
-    nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
-    s = low + (np.arange(n)[:, None] + 0.5 * (nodes + 1.0)) / PER_UNIT
-    values = _log_overlaps(one, np.ones_like(s), other, np.exp(s / LENGTH_POWER[other]))
-    return np.linalg.solve(np.vander(nodes), values.T).T
-
-
-@inlined
-def computed_overlaps(source, i, others, n, out):
-    """out[m] = log overlap of kernel i and kernel others[m], for m < n; equal kernels have own."""
-    family, length, pieces = source.family, source.length, source.pieces
-    fi, li = family[i], length[i]
-    for m in range(n):
-        fj, lj = family[others[m]], length[others[m]]
-        swap = fj < fi or (fj == fi and lj < li)
-        f, g = (fj, fi) if swap else (fi, fj)
-        begin = lj if swap else li
-        s = li - lj if swap else lj - li
-        x = (s - source.lowest[f, g]) * PER_UNIT
-        k = min(max(int(x), 0), source.n_pieces[f, g] - 1)
-        x = 2.0 * (x - k) - 1.0
-        k += source.first[f, g]
-        H = pieces[k, 0]
-        for c in range(1, DEGREE + 1):
-            H = H * x + pieces[k, c]
-        out[m] = source.own[i] if fi == fj and li == lj else source.d * (begin + H)
-
-
-@compiled
-def _fill_overlaps(source, rows, others, out):
-    for r in range(rows.shape[0]):
-        computed_overlaps(source, rows[r], others, others.shape[0], out[r])
-
-
-def overlap_rows(source: Overlaps | OverlapPieces, rows: np.ndarray) -> np.ndarray:
-    """Rows (n, N) of the logarithms of the overlaps."""
-    if isinstance(source, Overlaps):
-        return source.values[rows]
-    out = np.empty((len(rows), len(source.own)))
-    _fill_overlaps(source, np.asarray(rows, dtype=np.int64), np.arange(out.shape[1]), out)
-    return out
-
-
-# --- Divergences ----------------------------------------------------------------------------------
-
-
-def log_divergence(kernels: Sequence[Kernel], d: int) -> np.ndarray:
-    """log of Delta(kappa_i, kappa_j), the integral over R^d of (kappa_i - kappa_j)^2, (N, N).
-
-    Equal kernels have -inf. Each entry is exact to rounding. Its differences along a row need not
-    be, where own_i is most of it: ``ranks`` has the order. Source: Ghari and Shen, JMLR, (27).
-    """
-    values = log_overlaps(kernels, d)
-    own = np.diagonal(values)
-    result = _log_divergences(values, own[:, None], own[None, :])
-    np.fill_diagonal(result, -np.inf)
-    return result
 
 
 def _log_divergences(overlap: np.ndarray, own_i: np.ndarray, own_j: np.ndarray) -> np.ndarray:
@@ -303,14 +94,18 @@ def ranked(kernels: tuple[Kernel, ...], d: int) -> Matrix | OverlapPieces:
 def distances_from(source, i, others, n, out, scratch):
     """out[m] = how far kernel others[m] is from kernel i, for m < n.
 
-    Numbers of one i can be compared with each other; scratch (n,) is written.
+    others, out and scratch have n entries or more; scratch is written. Numbers of one i can be
+    compared with each other.
     """
     raise TypeError(f"{type(source)} holds no distances")
 
 
 @functools.singledispatch
 def distances_to(source, j, others, n, out, scratch):
-    """out[m] = how far kernel j is from kernel others[m], comparable for that kernel."""
+    """out[m] = how far kernel j is from kernel others[m], for m < n; arrays as above.
+
+    A number can be compared with those that ``distances_from`` gives for the kernel others[m].
+    """
     raise TypeError(f"{type(source)} holds no distances")
 
 
@@ -328,7 +123,7 @@ def _given_to(source, j, others, n, out, scratch):
 
 @inlined
 def log_delta(overlap, own_i, own_j):
-    """log(own_i + own_j - 2 overlap) of three logarithms."""
+    """log(own_i + own_j - 2 overlap) of three logarithms; each is one number."""
     if overlap >= own_i and overlap >= own_j:
         return -np.inf  # equal kernels
     high = own_j if own_i < own_j else own_i
@@ -338,10 +133,14 @@ def log_delta(overlap, own_i, own_j):
 
 
 @inlined
-def distance(overlap, own_i, own_j, span):
-    """One number with the order of ``ranks`` among all j of one i."""
+def distance(overlap, rest, own_i, own_j, span):
+    """One number with the order of ``ranks`` among all j of one i.
+
+    overlap, own_i and own_j are logarithms, one number each, and rest is log(1 - exp(-|x|)) for
+    x = log of 2 overlap / own_j. span (2,) is that of ``OverlapPieces``.
+    """
     x = LOG_2 + overlap - own_j
-    size = own_j + (x if x > 0.0 else 0.0) + log_one_minus_exp(-abs(x)) - span[0]
+    size = own_j + (x if x > 0.0 else 0.0) + rest - span[0]
     size = size if size > 0.0 else 0.0
     if x < 0.0:
         return size
@@ -350,16 +149,31 @@ def distance(overlap, own_i, own_j, span):
     return -size
 
 
+@inlined
+def _log_rests(n, x):
+    """x[m] <- log(1 - exp(x[m])) of x (n,); a loop without branches or gathers is vector code."""
+    for m in range(n):
+        x[m] = log_one_minus_exp(x[m])
+
+
 def _computed_from(source, i, others, n, out, scratch):
     computed_overlaps(source, i, others, n, scratch)
+    own = source.own
     for m in range(n):
-        out[m] = distance(scratch[m], source.own[i], source.own[others[m]], source.span)
+        out[m] = -abs(LOG_2 + scratch[m] - own[others[m]])
+    _log_rests(n, out)
+    for m in range(n):
+        out[m] = distance(scratch[m], out[m], own[i], own[others[m]], source.span)
 
 
 def _computed_to(source, j, others, n, out, scratch):
     computed_overlaps(source, j, others, n, scratch)
+    own = source.own
     for m in range(n):
-        out[m] = distance(scratch[m], source.own[others[m]], source.own[j], source.span)
+        out[m] = -abs(LOG_2 + scratch[m] - own[j])
+    _log_rests(n, out)
+    for m in range(n):
+        out[m] = distance(scratch[m], out[m], own[others[m]], own[j], source.span)
 
 
 dispatch(distances_from, Matrix, _given_from)
@@ -370,6 +184,7 @@ dispatch(distances_to, OverlapPieces, _computed_to)
 
 @compiled
 def _fill_distances(source, rows, others, out, scratch):
+    """out (n, N) = the distances of the kernels others (N,) from rows (n,); scratch (N,)."""
     for r in range(rows.shape[0]):
         distances_from(source, rows[r], others, others.shape[0], out[r], scratch)
 

@@ -13,18 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from omkl.core.divergence import (
-    LARGEST_MATRIX,
-    LOG_2,
-    Matrix,
-    OverlapPieces,
-    Overlaps,
-    distance_rows,
-    divergence_rows,
-    overlap_rows,
-    ranks,
-)
+from omkl.core.divergence import Matrix, distance_rows, divergence_rows, ranks
 from omkl.core.jit import compiled
+from omkl.core.overlaps import LARGEST_MATRIX, LOG_2, OverlapPieces, Overlaps, overlap_rows
 from omkl.core.weights import add_logs, log_one_minus_exp
 
 BLOCK = 2**18  # divergences held at a time
@@ -53,7 +44,7 @@ def dissimilarity_graph(divergence: Distances, M: int, logs: bool = True) -> np.
     with the largest mean divergence from those already there joins next (ties:
     the smallest index); gamma_i is then the mean divergence of the last to join.
 
-    divergence is what ``divergence.overlaps`` returns, or a matrix (N, N): the log of Delta; with
+    divergence is what ``overlaps.overlaps`` returns, or a matrix (N, N): the log of Delta; with
     ``logs=False`` Delta itself, which may then be negative. Of overlaps, candidates j are compared
     by k own_j - 2 sum of overlap(m, j) over the k kernels m already there: the sum of Delta(m, j)
     without what does not depend on j. The first column is the node itself. O(N^2 M) time. Raises
@@ -264,7 +255,7 @@ def similarity_graph(divergence: Distances, M: int) -> np.ndarray:
     among them (Delta(i, i) = 0). Every gamma from the M-th smallest divergence up
     to the next one gives this graph; equal divergences go to the smallest index.
 
-    divergence is what ``divergence.overlaps`` returns, or a matrix (N, N): Delta or its logarithm.
+    divergence is what ``overlaps.overlaps`` returns, or a matrix (N, N): Delta or its logarithm.
     The first column is the node itself. O(N^2 log N) time.
     """
     N = _n_kernels(divergence, M)
@@ -273,9 +264,11 @@ def similarity_graph(divergence: Distances, M: int) -> np.ndarray:
     out = np.empty((N, M), dtype=np.int64)
     for nodes in _blocks(N):
         order = np.argsort(distance_rows(given, nodes, N), axis=1, kind="stable")
-        others = order[order != nodes[:, None]].reshape(len(nodes), N - 1)
-        out[nodes, 0] = nodes  # copies of a kernel may precede it
-        out[nodes, 1:] = others[:, : M - 1]
+        near = order[:, :M]
+        left_out = near == nodes[:, None]
+        left_out[~left_out.any(axis=1), -1] = True  # copies of a kernel may precede it
+        out[nodes, 0] = nodes
+        out[nodes, 1:] = near[~left_out].reshape(len(nodes), M - 1)
     return out
 
 

@@ -1,54 +1,57 @@
-"""Sums of exact kernels over rows, by kernel family: distances first, then alpha kappa.
+"""Sums of exact kernels over rows, made from the pieces that each kernel family states.
 
-A row (families, n) holds what the kernels of a family share: squared distances, absolute
-distances, inner products; a Cauchy kernel shares nothing, so its place holds its values.
+First the distances of a row x to many rows, then the sum of alpha kappa. A row (families, n) holds
+a line for each family: what its kernels share, as the squared distance; or, of a family that
+shares nothing, the values of one kernel.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from omkl.core.jit import inlined
+from omkl.core.kernels import BUILT_IN, FAMILIES, Kernel
 from omkl.core.simd import LANES, fma, gather, load, pack, store, total
-from omkl.core.weights import exp_of_pack
+from omkl.core.weights import exp_nonpositive, exp_of_pack
 
-if TYPE_CHECKING:
-    from omkl.core.kernels import Kernel
-
-GAUSSIAN, LAPLACIAN, POLYNOMIAL, CAUCHY = 0, 1, 2, 3
-CODES = {
-    "gaussian": GAUSSIAN, "laplacian": LAPLACIAN, "polynomial": POLYNOMIAL, "cauchy": CAUCHY,
-}  # fmt: skip
+CODES = {family.name: code for code, family in enumerate(BUILT_IN)}
+POLYNOMIAL = CODES["polynomial"]
+SHARED = tuple(CODES[family.name] for family in BUILT_IN if family.shares)
 
 
 def parameter_of(kernel: Kernel) -> float:
-    match kernel.family:
-        case "gaussian":
-            return -0.5 / kernel.bandwidth
-        case "laplacian":
-            return -1.0 / kernel.bandwidth
-        case "cauchy":
-            return 1.0 / kernel.bandwidth
-    return kernel.bandwidth  # a polynomial's degree
+    """The number c of a kernel that compiled code takes."""
+    return FAMILIES[kernel.family].parameter(kernel.bandwidth)
 
 
-@inlined
-def _squared(a, b):
-    return (a - b) * (a - b)
+def _by_code(cases: Sequence[tuple[tuple[int, ...], Callable[..., Any]]]) -> Callable[..., Any]:
+    """An inlined function of (code, ...) that calls the one whose codes hold the code."""
+    codes, function = cases[-1]
+    if len(cases) == 1:
+
+        @inlined
+        def only(code, *args):
+            return function(*args)
+
+        return only
+    before = _by_code(cases[:-1])
+
+    @inlined
+    def choose(code, *args):
+        if code in codes:
+            return function(*args)
+        return before(code, *args)
+
+    return choose
 
 
-@inlined
-def _absolute(a, b):
-    return abs(a - b)
+# --- Distances ------------------------------------------------------------------------------------
 
 
-@inlined
-def _product(a, b):
-    return a * b
-
-
-def _accumulator(term):
+def _added(term: Callable[..., Any]) -> Callable[..., Any]:
     """A pass over support rows that adds term(x_k, x_sk) over the inputs k, four at a time."""
+    term = inlined(term)
 
     @inlined
     def add_four(x, rows, k, start, row, s, n):
@@ -67,7 +70,8 @@ def _accumulator(term):
         store(row, s, kept, n)
 
     @inlined
-    def accumulate(x, rows, start, n, row):
+    def distances(c, x, rows, start, n, row):
+        """row[:n] = those of x (d,) to the columns start .. start + n of rows (d, capacity)."""
         whole = n - n % LANES
         for k in range(0, rows.shape[0], 4):
             for s in range(0, whole, LANES):
@@ -75,127 +79,174 @@ def _accumulator(term):
             if whole < n:
                 add_four(x, rows, k, start, row, whole, n - whole)
 
-    return accumulate
+    return distances
 
 
-_add_squared, _add_absolute, _add_product = map(_accumulator, (_squared, _absolute, _product))
+def _multiplied(term: Callable[..., Any], finish: Callable[..., Any]) -> Callable[..., Any]:
+    """A pass over support rows that multiplies term(x_k, x_sk, c) over the inputs k."""
+    term, finish = inlined(term), inlined(finish)
+
+    @inlined
+    def multiply(c, x, rows, start, row, s, n):
+        """row[s : s + n] = the values of one kernel, n <= 8."""
+        d, stride = rows.shape
+        kept = pack(1.0)
+        for k in range(d):
+            kept = kept * term(x[k], load(rows, k * stride + start + s, n), c)
+        store(row, s, finish(exp_of_pack, c, kept), n)
+
+    @inlined
+    def values(c, x, rows, start, n, row):
+        """row[:n] = those of x (d,) and the columns start .. start + n of rows (d, capacity)."""
+        whole = n - n % LANES
+        for s in range(0, whole, LANES):
+            multiply(c, x, rows, start, row, s, LANES)
+        if whole < n:
+            multiply(c, x, rows, start, row, whole, n - whole)
+
+    return values
 
 
-@inlined
-def _cauchy_of_eight(c, x, rows, start, row, s, n):
-    d, stride = rows.shape
-    kept = pack(1.0)
-    for k in range(d):
-        scaled = (load(rows, k * stride + start + s, n) - x[k]) * c
-        kept = kept * fma(scaled, scaled, pack(1.0))
-    store(row, s, pack(1.0) / kept, n)
-
-
-@inlined
-def cauchy_values(c, x, rows, start, n, row):
-    """row[:n] = the Cauchy kernel of bandwidth 1 / c of x (d,) and n of rows (d, capacity)."""
-    whole = n - n % LANES
-    for s in range(0, whole, LANES):
-        _cauchy_of_eight(c, x, rows, start, row, s, LANES)
-    if whole < n:
-        _cauchy_of_eight(c, x, rows, start, row, whole, n - whole)
+_share = _by_code([((CODES[f.name],), _added(f.term)) for f in BUILT_IN if f.shares])
+_evaluate = _by_code(
+    [((CODES[f.name],), _multiplied(f.term, f.finish)) for f in BUILT_IN if not f.shares]
+)
 
 
 @inlined
 def add_distances(model, rows, x, start, n, row):
-    """Squared and absolute distances and inner products of x (d,) to n of rows (d, capacity)."""
-    if model.needs[GAUSSIAN]:
-        _add_squared(x, rows, start, n, row[GAUSSIAN])
-    if model.needs[LAPLACIAN]:
-        _add_absolute(x, rows, start, n, row[LAPLACIAN])
-    if model.needs[POLYNOMIAL]:
-        _add_product(x, rows, start, n, row[POLYNOMIAL])
+    """What the kernels of each family that occurs share, of x (d,) and n of rows (d, capacity)."""
+    for code in SHARED:
+        if model.needs[code]:
+            _share(code, 0.0, x, rows, start, n, row[code])
 
 
 @inlined
-def add_distance(family, parameter, rows, x, n, row):
-    """What ``sum_of`` needs of a family, of x (d,) and n of rows (d, capacity), in its place."""
-    if family == GAUSSIAN:
-        _add_squared(x, rows, 0, n, row[GAUSSIAN])
-    elif family == LAPLACIAN:
-        _add_absolute(x, rows, 0, n, row[LAPLACIAN])
-    elif family == POLYNOMIAL:
-        _add_product(x, rows, 0, n, row[POLYNOMIAL])
+def add_values(family, c, rows, x, start, n, row):
+    """row[:n] = the kernel of x (d,) and n of rows (d, capacity), where its family shares nothing.
+
+    Otherwise nothing is written: ``add_distances`` did it for all kernels of the family.
+    """
+    if family not in SHARED:
+        _evaluate(family, c, x, rows, start, n, row)
+
+
+@inlined
+def add_distance(family, c, rows, x, n, row):
+    """row[family, :n] = what ``sum_of`` needs of x (d,) and the first n of rows (d, capacity)."""
+    if family in SHARED:
+        _share(family, c, x, rows, 0, n, row[family])
     else:
-        cauchy_values(parameter, x, rows, 0, n, row[CAUCHY])
+        _evaluate(family, c, x, rows, 0, n, row[family])
+
+
+# --- Sums -----------------------------------------------------------------------------------------
 
 
 @inlined
-def exponential_sum(c, distance, alpha, n):
-    """Sum of alpha exp(c distance) over n terms, c <= 0."""
-    whole = n - n % LANES
-    kept = pack(0.0)
-    for s in range(0, whole, LANES):
-        kept = fma(load(alpha, s), exp_of_pack(load(distance, s) * c), kept)
-    if whole < n:
-        some = n - whole
-        kept = fma(load(alpha, whole, some), exp_of_pack(load(distance, whole, some) * c), kept)
-    return total(kept)
+def _as_it_is(exp, c, s):
+    """A pack of values, for families that share nothing."""
+    return s
 
 
-@inlined
-def _power(degree, base):
-    power = base
-    for _ in range(degree - 1):
-        power = power * base
-    return power
+def _sum(finish: Callable[..., Any]) -> Callable[..., Any]:
+    """The sum of alpha kappa over n terms, with kappa = finish(exp, c, distance)."""
 
-
-@inlined
-def polynomial_sum(degree, product, alpha, n):
-    """Sum of alpha product^degree over n terms."""
-    whole = n - n % LANES
-    kept = pack(0.0)
-    for s in range(0, whole, LANES):
-        kept = fma(load(alpha, s), _power(degree, load(product, s)), kept)
-    if whole < n:
-        some = n - whole
-        kept = fma(load(alpha, whole, some), _power(degree, load(product, whole, some)), kept)
-    return total(kept)
-
-
-@inlined
-def sum_of(family, parameter, row, alpha, n):
-    """Sum of alpha kappa over n terms, whose distances or values are in ``row``."""
-    if family == POLYNOMIAL:
-        return polynomial_sum(int(parameter), row, alpha, n)
-    if family == CAUCHY:
-        return polynomial_sum(1, row, alpha, n)
-    return exponential_sum(parameter, row, alpha, n)
-
-
-@inlined
-def _gathered_exponentials(c, row, members, base, alpha, s, n, kept):
-    distance = gather(row, members, s, base, n)
-    return fma(load(alpha, s, n), exp_of_pack(distance * c), kept)
-
-
-@inlined
-def _gathered_powers(degree, row, members, base, alpha, s, n, kept):
-    return fma(load(alpha, s, n), _power(degree, gather(row, members, s, base, n)), kept)
-
-
-@inlined
-def gathered_sum_of(family, parameter, row, members, base, alpha, n):
-    """``sum_of`` over the entries members - base (n,) of the row, to the same bits."""
-    whole = n - n % LANES
-    kept = pack(0.0)
-    if family in (POLYNOMIAL, CAUCHY):
-        degree = int(parameter) if family == POLYNOMIAL else 1
+    @inlined
+    def add(c, distance, alpha, n):
+        """Of the first n of distance and of alpha."""
+        whole = n - n % LANES
+        kept = pack(0.0)
         for s in range(0, whole, LANES):
-            kept = _gathered_powers(degree, row, members, base, alpha, s, LANES, kept)
+            kept = fma(load(alpha, s), finish(exp_of_pack, c, load(distance, s)), kept)
         if whole < n:
-            kept = _gathered_powers(degree, row, members, base, alpha, whole, n - whole, kept)
-    else:
+            rest = n - whole
+            kappa = finish(exp_of_pack, c, load(distance, whole, rest))
+            kept = fma(load(alpha, whole, rest), kappa, kept)
+        return total(kept)
+
+    return add
+
+
+def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
+    """As ``_sum``, over the entries members - base (n,) of the distances, to the same bits."""
+
+    @inlined
+    def add_eight(c, distance, members, base, alpha, s, n, kept):
+        """The pack ``kept`` and the terms s .. s + n, n <= 8."""
+        kappa = finish(exp_of_pack, c, gather(distance, members, s, base, n))
+        return fma(load(alpha, s, n), kappa, kept)
+
+    @inlined
+    def add(c, distance, members, base, alpha, n):
+        """Of the first n of members and of alpha; distance begins at the column ``base``."""
+        whole = n - n % LANES
+        kept = pack(0.0)
         for s in range(0, whole, LANES):
-            kept = _gathered_exponentials(parameter, row, members, base, alpha, s, LANES, kept)
+            kept = add_eight(c, distance, members, base, alpha, s, LANES, kept)
         if whole < n:
-            kept = _gathered_exponentials(
-                parameter, row, members, base, alpha, whole, n - whole, kept
-            )
-    return total(kept)
+            kept = add_eight(c, distance, members, base, alpha, whole, n - whole, kept)
+        return total(kept)
+
+    return add
+
+
+def _each(make: Callable[..., Any]) -> Callable[..., Any]:
+    """``make`` for each way to finish; families that finish alike have one piece of code."""
+    codes: dict[Any, tuple[int, ...]] = {}
+    for code, family in enumerate(BUILT_IN):
+        finish = family.finish if family.shares else _as_it_is
+        codes[finish] = (*codes.get(finish, ()), code)
+    return _by_code([(some, make(inlined(finish))) for finish, some in codes.items()])
+
+
+_sum_of, _gathered_sum_of = _each(_sum), _each(_gathered_sum)
+
+
+@inlined
+def sum_of(family, c, row, alpha, n):
+    """The sum of alpha kappa over n terms, whose distances or values are row[:n]; alpha[:n]."""
+    return _sum_of(family, c, row, alpha, n)
+
+
+@inlined
+def gathered_sum_of(family, c, row, members, base, alpha, n):
+    """``sum_of`` over the entries members[:n] - base of the row, to the same bits."""
+    return _gathered_sum_of(family, c, row, members, base, alpha, n)
+
+
+# --- One value ------------------------------------------------------------------------------------
+
+
+def _value(family: Any) -> Callable[..., Any]:
+    """kappa of a row x (d,) and one column of rows (d, capacity), input by input."""
+    term, finish, shares = inlined(family.term), inlined(family.finish), family.shares
+
+    @inlined
+    def added(c, x, rows, s, u, v):
+        kept = 0.0
+        for k in range(x.shape[0]):
+            kept += term(rows[k, s], x[k])
+        return finish(exp_nonpositive, c, kept * u * v)
+
+    @inlined
+    def multiplied(c, x, rows, s, u, v):
+        kept = 1.0
+        for k in range(x.shape[0]):
+            kept *= term(rows[k, s], x[k], c)
+        return finish(exp_nonpositive, c, kept)
+
+    return added if shares else multiplied
+
+
+_value_of = _by_code([((code,), _value(family)) for code, family in enumerate(BUILT_IN)])
+
+
+@inlined
+def value_of(family, c, x, rows, s, u, v):
+    """kappa of x (d,) and column s of rows (d, capacity).
+
+    What is shared is multiplied by u and by v: by 1, or for a normalised polynomial by the inverse
+    norms of both.
+    """
+    return _value_of(family, c, x, rows, s, u, v)

@@ -1,8 +1,9 @@
 """Kernel families and dictionaries of kernels.
 
-Every family is shift invariant, a product over the inputs, and 1 at zero, so
-its spectral measure is a probability distribution. A family states its exact
-value and samples its frequencies side by side:
+A family is one class: its exact value, its frequencies, what its number b means, the pieces from
+which compiled sums over rows are made, and the overlaps that it knows in closed form. Families
+with a spectral measure are shift invariant, a product over the inputs, and 1 at zero, so that
+the measure is a probability distribution:
 
 | family    | kappa(r)                     | frequencies                        | bandwidth b |
 |-----------|------------------------------|------------------------------------|-------------|
@@ -21,58 +22,278 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+LogOverlap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-class Family(NamedTuple):
-    """One kernel family: exact value and spectral sampling.
 
-    value(r, b)              r (..., d) differences -> (...) in [0, 1]
-    frequencies(rng, D, d, b)   -> (D, d) draws from the spectral distribution
+class Family:
+    """One kernel family. ``register`` makes it known; nothing else has to change.
+
+    Every family has ``gram``. One with a spectral measure states ``value`` and ``frequencies``:
+    its kernels are products over the inputs, 1 at zero, and depend on r / length alone.
+
+    Exact-kernel learners need the family in this module and three pieces, of which machine code
+    is made for eight numbers at a time: operators, ``abs`` and the given ``exp`` of what is <= 0
+    are all that they may use. Of x_k and the inputs x_sk of rows, ``term(x_k, x_sk)`` is added
+    over the inputs k, and all kernels of the family share that sum s. Or, in a family that
+    shares nothing, ``term(x_k, x_sk, c)`` is multiplied. Then kappa = ``finish(exp, c, s)``,
+    finite for s = 0 where it is shared, with c = ``parameter(b)``.
+
+    name          in configurations and run folders
+    label         of the number b: its key in conf/kernels, its axis in figures
+    spectrum      name of the distribution of the frequencies; None where there is none
+    length_power  the length of a kernel is b to this power: 1 for a length, 1/2 for a variance
+    metric        of ``scipy.spatial.distance.cdist``, where all kernels of the family are
+                  functions ``of_distance`` of it
+    shares        whether ``term`` is without c
+    overlaps      by name of a family, itself or one above: log of the integral of kappa kappa'
+                  over one input, of the bandwidths of both; other pairs are integrated numerically
     """
 
-    name: str
-    value: Callable[[np.ndarray, float], np.ndarray]
-    frequencies: Callable[[np.random.Generator, int, int, float], np.ndarray]
+    name: ClassVar[str]
+    label: ClassVar[str] = "bandwidth"
+    spectrum: ClassVar[str | None] = None
+    length_power: ClassVar[float] = 1.0
+    metric: ClassVar[str | None] = None
+    shares: ClassVar[bool] = True
+    term: ClassVar[Callable[..., Any]]
+    finish: ClassVar[Callable[..., Any]]
+    overlaps: ClassVar[Mapping[str, LogOverlap]] = {}
+
+    def value(self, r: np.ndarray, b: float) -> np.ndarray:
+        """kappa of differences r (..., d), (...) in [0, 1]."""
+        raise TypeError(f"{self.name} kernels are no functions of a difference")
+
+    def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
+        """(D, d) draws from the spectral distribution."""
+        raise TypeError(f"{self.name} kernels have no frequencies")
+
+    def second_moment(self, d: int, b: float) -> float:
+        """The mean of ||omega||^2 over the frequencies omega (d,)."""
+        raise ValueError(f"no second moment is known of the family {self.name!r}")
+
+    def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
+        """Exact kernel matrix: A (m, d), B (n, d) -> (m, n)."""
+        return np.stack([self.value(a - B, b) for a in A])
+
+    def of_distance(self, distance: np.ndarray, b: float) -> np.ndarray:
+        """kappa of distances (...) in the family's metric."""
+        raise TypeError(f"{self.name} kernels are no functions of one distance")
+
+    def parameter(self, b: float) -> float:
+        """What ``term`` and ``finish`` take as c."""
+        return b
+
+    def numbers(self, where: str, part: Mapping[str, Any]) -> list[float]:
+        """The bandwidths of a part of a dictionary; ValueError naming what is wrong."""
+        unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
+        if unknown:
+            raise ValueError(f"{where} has no key {sorted(map(str, unknown))[0]!r}")
+        factor = part.get("factor", 1.0)
+        found = []
+        for b in _bandwidths(where, part):
+            for value in (b, factor):
+                if isinstance(value, bool) or not (
+                    isinstance(value, int | float) and 0.0 < value < math.inf
+                ):
+                    raise ValueError(f"{where}: bandwidth {value!r} is not a positive number")
+            found.append(float(factor * b))
+        return found
 
 
-def _gaussian_value(r: np.ndarray, b: float) -> np.ndarray:
-    return np.exp(-0.5 / b * np.square(r).sum(axis=-1))
+FAMILIES: dict[str, Family] = {}
 
 
-def _gaussian_frequencies(rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
-    return rng.standard_normal((D, d)) / math.sqrt(b)
+def register(family: type[Family]) -> type[Family]:
+    """Make a family known by its name; ValueError where there is one of that name."""
+    if family.name in FAMILIES:
+        raise ValueError(f"there is already a kernel family {family.name}")
+    FAMILIES[family.name] = family()
+    return family
 
 
-def _laplacian_value(r: np.ndarray, b: float) -> np.ndarray:
-    return np.exp(-np.abs(r).sum(axis=-1) / b)
+def exponential(exp, c, s):
+    """exp(c s), for c <= 0."""
+    return exp(s * c)
 
 
-def _laplacian_frequencies(rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
-    return rng.standard_cauchy((D, d)) / b
+# --- Families -------------------------------------------------------------------------------------
 
 
-def _cauchy_value(r: np.ndarray, b: float) -> np.ndarray:
-    return np.exp(-np.log1p(np.square(r / b)).sum(axis=-1))
+@register
+class Gaussian(Family):
+    name = "gaussian"
+    spectrum = "normal"
+    length_power = 0.5
+    metric = "sqeuclidean"
+    overlaps: ClassVar = {
+        "gaussian": lambda p, q: (
+            0.5 * (math.log(2.0 * math.pi) + (np.log(p) + np.log(q)) - np.log(p + q))
+        )
+    }
+
+    def value(self, r: np.ndarray, b: float) -> np.ndarray:
+        return self.of_distance(np.square(r).sum(axis=-1), b)
+
+    def of_distance(self, distance: np.ndarray, b: float) -> np.ndarray:
+        return np.exp(-0.5 / b * distance)
+
+    def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
+        return rng.standard_normal((D, d)) / math.sqrt(b)
+
+    def second_moment(self, d: int, b: float) -> float:
+        return d / b
+
+    def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
+        squares = np.square(A).sum(1)[:, None] + np.square(B).sum(1)[None, :] - 2.0 * A @ B.T
+        return self.of_distance(np.maximum(squares, 0.0), b)
+
+    def parameter(self, b: float) -> float:
+        return -0.5 / b
+
+    @staticmethod
+    def term(a, b):
+        return (a - b) * (a - b)
+
+    finish = staticmethod(exponential)
 
 
-def _cauchy_frequencies(rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
-    return rng.laplace(size=(D, d)) / b
+@register
+class Laplacian(Family):
+    name = "laplacian"
+    spectrum = "Cauchy"
+    metric = "cityblock"
+    overlaps: ClassVar = {
+        "laplacian": lambda p, q: math.log(2.0) + (np.log(p) + np.log(q)) - np.log(p + q),
+        "gaussian": lambda q, p: (
+            0.5 * (math.log(2.0 * math.pi) + np.log(p)) + _log_erfcx(np.sqrt(0.5 * p) / q)
+        ),
+    }
+
+    def value(self, r: np.ndarray, b: float) -> np.ndarray:
+        return self.of_distance(np.abs(r).sum(axis=-1), b)
+
+    def of_distance(self, distance: np.ndarray, b: float) -> np.ndarray:
+        return np.exp(-distance / b)
+
+    def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
+        return rng.standard_cauchy((D, d)) / b
+
+    def second_moment(self, d: int, b: float) -> float:
+        return math.inf
+
+    def parameter(self, b: float) -> float:
+        return -1.0 / b
+
+    @staticmethod
+    def term(a, b):
+        return abs(a - b)
+
+    finish = staticmethod(exponential)
 
 
-FAMILIES = {
-    family.name: family
-    for family in (
-        Family("gaussian", _gaussian_value, _gaussian_frequencies),
-        Family("laplacian", _laplacian_value, _laplacian_frequencies),
-        Family("cauchy", _cauchy_value, _cauchy_frequencies),
-    )
-}
+@register
+class Cauchy(Family):
+    name = "cauchy"
+    spectrum = "Laplace"
+    shares = False
+    overlaps: ClassVar = {
+        "cauchy": lambda p, q: math.log(math.pi) + (np.log(p) + np.log(q)) - np.log(p + q),
+        "gaussian": lambda p, q: math.log(math.pi) + np.log(p) + _log_erfcx(p / np.sqrt(2.0 * q)),
+        "laplacian": lambda p, q: (
+            math.log(2.0) + np.log(p) + np.log(_exponential_over_cauchy(p / q))
+        ),
+    }
+
+    def value(self, r: np.ndarray, b: float) -> np.ndarray:
+        return np.exp(-np.log1p(np.square(r / b)).sum(axis=-1))
+
+    def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
+        return rng.laplace(size=(D, d)) / b
+
+    def second_moment(self, d: int, b: float) -> float:
+        return 2 * d / b**2
+
+    def parameter(self, b: float) -> float:
+        return 1.0 / b
+
+    @staticmethod
+    def term(a, b, c):
+        scaled = (b - a) * c
+        return scaled * scaled + 1.0
+
+    @staticmethod
+    def finish(exp, c, s):
+        return 1.0 / s
 
 
-POLYNOMIAL = "polynomial"
+@register
+class Polynomial(Family):
+    name = "polynomial"
+    label = "degree"
+
+    def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
+        return (A @ B.T) ** int(b)
+
+    @staticmethod
+    def term(a, b):
+        return a * b
+
+    @staticmethod
+    def finish(exp, c, s):
+        power = s
+        for _ in range(int(c) - 1):
+            power = power * s
+        return power
+
+    def numbers(self, where: str, part: Mapping[str, Any]) -> list[float]:
+        if set(part) != {"family", "degree"}:
+            raise ValueError(f"{where}: a polynomial has the keys family and degree, nothing else")
+        given = part["degree"]
+        degrees = list(given) if isinstance(given, list | tuple) else [given]
+        for degree in degrees:
+            if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
+                raise ValueError(f"{where}: degree {degree!r} is not a whole number of at least 1")
+        return [float(degree) for degree in degrees]
+
+
+# Machine code is kept by the text of the package's sources: it may know no other families.
+BUILT_IN = tuple(family for family in FAMILIES.values() if hasattr(family, "term"))
+
+
+def with_spectrum() -> list[str]:
+    """Names of the families with a spectral measure."""
+    return [name for name, family in FAMILIES.items() if family.spectrum]
+
+
+def _log_erfcx(z: np.ndarray) -> np.ndarray:
+    from scipy.special import erfcx  # SciPy is heavy, and few dictionaries need it
+
+    return np.log(erfcx(z))
+
+
+def _exponential_over_cauchy(z: np.ndarray) -> np.ndarray:
+    """The integral of exp(-z u) / (1 + u^2) over u > 0, for z > 0 (A&S 5.2.12)."""
+    from scipy.special import sici  # as above
+
+    z = np.asarray(z, dtype=float)
+    si, ci = sici(z)
+    result = np.asarray(ci * np.sin(z) + (0.5 * math.pi - si) * np.cos(z))
+    far = z > 40.0  # the closed form cancels; the asymptotic series is exact to rounding here
+    if far.any():
+        squares = z[far] ** 2
+        term, total = 1.0 / z[far], np.zeros(far.sum())
+        for k in range(1, 14):
+            total += term
+            term = term * -(2 * k - 1) * (2 * k) / squares
+        result[far] = total
+    return result
+
+
+# --- Kernels and dictionaries ---------------------------------------------------------------------
 
 
 class Kernel(NamedTuple):
@@ -91,21 +312,16 @@ class Kernel(NamedTuple):
         return FAMILIES[self.family].frequencies(rng, D, d, self.bandwidth)
 
     def require_frequencies(self) -> None:
-        """ValueError for a polynomial: it has no spectral distribution."""
-        if self.family == POLYNOMIAL:
+        """ValueError for a kernel that has no spectral distribution."""
+        if FAMILIES[self.family].spectrum is None:
             raise ValueError(
-                "polynomial kernels have no random features: choose a dictionary without "
+                f"{self.family} kernels have no random features: choose a dictionary without "
                 "(kernels=gauss13), or an algorithm with exact kernels"
             )
 
     def gram(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Exact kernel matrix: A (m, d), B (n, d) -> (m, n)."""
-        if self.family == POLYNOMIAL:
-            return (A @ B.T) ** int(self.bandwidth)
-        if self.family == "gaussian":
-            squares = np.square(A).sum(1)[:, None] + np.square(B).sum(1)[None, :] - 2.0 * A @ B.T
-            return np.exp(-0.5 / self.bandwidth * np.maximum(squares, 0.0))
-        return np.stack([self.value(a - B) for a in A])
+        return FAMILIES[self.family].gram(A, B, self.bandwidth)
 
 
 def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
@@ -124,38 +340,12 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         if not isinstance(part, Mapping):
             raise ValueError(f"{where} is no mapping with family and bandwidth: {part!r}")
         family = part.get("family")
-        if family == POLYNOMIAL:
-            kernels += [Kernel(family, float(degree)) for degree in _degrees(where, part)]
-            continue
         if not isinstance(family, str) or family not in FAMILIES:
-            raise ValueError(
-                f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}, {POLYNOMIAL}"
-            )
-        unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
-        if unknown:
-            raise ValueError(f"{where} has no key {sorted(map(str, unknown))[0]!r}")
-        factor = part.get("factor", 1.0)
-        for b in _bandwidths(where, part):
-            for value in (b, factor):
-                if isinstance(value, bool) or not (
-                    isinstance(value, int | float) and 0.0 < value < math.inf
-                ):
-                    raise ValueError(f"{where}: bandwidth {value!r} is not a positive number")
-            kernels.append(Kernel(family, float(factor * b)))
+            raise ValueError(f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}")
+        kernels += [Kernel(family, b) for b in FAMILIES[family].numbers(where, part)]
     if not kernels:
         raise ValueError("kernels.parts is empty: a dictionary needs at least one kernel")
     return tuple(kernels)
-
-
-def _degrees(where: str, part: Mapping[str, Any]) -> list[int]:
-    if set(part) != {"family", "degree"}:
-        raise ValueError(f"{where}: a polynomial has the keys family and degree, nothing else")
-    given = part["degree"]
-    degrees = list(given) if isinstance(given, list | tuple) else [given]
-    for degree in degrees:
-        if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
-            raise ValueError(f"{where}: degree {degree!r} is not a whole number of at least 1")
-    return degrees
 
 
 def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.protocol import Algorithm, Round, loops_of
+from omkl.core.protocol import Algorithm, Selection, loops_of
 from omkl.core.seeding import selection_generator
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Learner:
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self.worst = np.zeros(1)  # largest squared error of a single kernel
-        self._round = self._room()
+        self.selection = self._empty_selection()
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
         """Predict, then learn, row by row: X (n, d), y (n,). Any split gives the same numbers."""
@@ -124,7 +124,7 @@ class Learner:
             while start < len(y):
                 rows = slice(start, start + self.prepare_tile(X[start:], pool))
                 self._loops.run_block(
-                    self.params, self.state, self.t, X[rows], y[rows], self.rng, self._round,
+                    self.params, self.state, self.t, X[rows], y[rows], self.rng, self.selection,
                     y_hat[rows], asked[rows], self.used, self.worst,
                 )  # fmt: skip
                 self.t += rows.stop - start
@@ -137,7 +137,7 @@ class Learner:
         if lookahead is None:
             return len(X)
         n = min(len(X), lookahead.tile_rows(model))
-        model = lookahead.prepare_tile(model, self._round.buffers, X[:n], pool)
+        model = lookahead.prepare_tile(model, self.selection.scratch, X[:n], pool)
         self.state = self.state._replace(model=model)
         return n
 
@@ -164,11 +164,11 @@ class Learner:
         label = math.nan if y is None else float(y)
         if self._asked and math.isnan(label):
             raise ValueError(f"the learner asked for the label of this row, and it is {y}")
+        asked, self._asked = self._asked, None
         self.t += 1
         self._loops.close_round(
-            self.params, self.state, self.t, label, self._asked, self._round, self.used, self.worst
+            self.params, self.state, self.t, label, asked, self.selection, self.used, self.worst
         )
-        self._asked = None
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """What ``predict_one`` would say of each row X (n, d) as the next one, (n,).
@@ -181,10 +181,8 @@ class Learner:
         X = self._rows(X)
         parts = [np.empty(0)]
         while len(X):
-            look = self._look()
-            n = look.prepare_tile(X)
-            parts.append(look._open(X[:n])[0])
-            X = X[n:]
+            parts.append(self._look()._open(X)[0])
+            X = X[len(parts[-1]) :]
         return np.concatenate(parts)
 
     def _look(self) -> Learner:
@@ -202,9 +200,11 @@ class Learner:
         return look
 
     def _open(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """y_hat and asked of each row, or of as many as fit into a tile, as that of the round."""
+        X = X[: self.prepare_tile(X)]
         y_hat, asked = np.empty(len(X)), np.empty(len(X), dtype=np.bool_)
         self._loops.open_round(
-            self.params, self.state, self.t + 1, X, self.rng, self._round, y_hat, asked
+            self.params, self.state, self.t + 1, X, self.rng, self.selection, y_hat, asked
         )
         return y_hat, asked
 
@@ -219,25 +219,26 @@ class Learner:
             raise RuntimeError("a round is open: learn_one(y) closes it")
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = {"_loops"} if self._asked is not None else {"_loops", "_round"}
+        left_out = {"_loops"} if self._asked is not None else {"_loops", "selection"}
         return {k: v for k, v in self.__dict__.items() if k not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._loops = loops_of(type(self.params))
         if self._asked is None:
-            self._round = self._room()
+            self.selection = self._empty_selection()
 
-    def _room(self) -> Round:
+    def _empty_selection(self) -> Selection:
         model = self.state.model
         N = model.n_kernels
-        buffers = self.representation.scratch(
+        scratch = self.representation.scratch(
             model, self.threads, self.every_kernel, self.precision
         )
-        return Round(
+        return Selection(
             evaluate=np.zeros(N, dtype=np.int64),
             combine=np.zeros(N, dtype=np.int64),
-            n=np.zeros(2, dtype=np.int64),
+            n_evaluated=np.zeros(1, dtype=np.int64),
+            n_combined=np.zeros(1, dtype=np.int64),
             f=np.full(N, np.nan),
-            buffers=buffers,
+            scratch=scratch,
         )

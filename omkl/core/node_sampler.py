@@ -65,14 +65,14 @@ def cover_of(edges: np.ndarray) -> np.ndarray:
     return np.zeros((2, edges.shape[1]), dtype=np.int64)
 
 
-def seen_of(edges: np.ndarray) -> np.ndarray:
+def empty_in_mass(edges: np.ndarray) -> np.ndarray:
     """For every kernel the tree of MASS over its in-neighbours, (2 N M,); at 0 how many those are.
 
     Of n leaves the first is at n: the tree need not be full.
     """
-    seen = np.zeros(2 * edges.shape[1] * edges.shape[2])
-    np.add.at(seen, edges[FIRST], 1.0)
-    return seen
+    in_mass = np.zeros(2 * edges.shape[1] * edges.shape[2])
+    np.add.at(in_mass, edges[FIRST], 1.0)
+    return in_mass
 
 
 def stale(trees: np.ndarray) -> None:
@@ -82,13 +82,16 @@ def stale(trees: np.ndarray) -> None:
 
 @inlined
 def is_fresh(trees):
-    """Whether the trees follow log_u, but for the node of the last round."""
+    """Whether the trees (3, 2 P) follow log_u, but for the node of the last round."""
     return trees[TOP, 0] == 1.0
 
 
 @inlined
-def follow(edges, trees, seen, log_u, node):
-    """Bring the trees up to date: log_u changed at ``node`` alone, if they are fresh."""
+def refresh(edges, trees, in_mass, log_u, node):
+    """Bring the trees up to date: log_u (N,) changed at ``node`` alone, if they are fresh.
+
+    edges (3, N, M), trees (3, 2 P), in_mass (2 N M,).
+    """
     mass, top = trees[MASS], trees[TOP]
     if top[0] == 1.0:
         u = exp_nonpositive(log_u[node] - mass[0])
@@ -102,18 +105,18 @@ def follow(edges, trees, seen, log_u, node):
         for m in range(edges.shape[2]):
             first = edges[FIRST, node, m]
             k = edges[LEAF, node, m]
-            seen[first + k] = u
+            in_mass[first + k] = u
             while k > 1:
                 k >>= 1
-                seen[first + k] = seen[first + 2 * k] + seen[first + 2 * k + 1]
+                in_mass[first + k] = in_mass[first + 2 * k] + in_mass[first + 2 * k + 1]
     if top[0] != 1.0 or top[1] < mass[0] - MOST_FALL:
         begin(mass, top, log_u)
-        begin_seen(edges, seen, mass)
+        begin_in_mass(edges, in_mass, mass)
 
 
 @inlined
 def begin(mass, top, log_u):
-    """All weights anew, the largest as 1."""
+    """All weights anew, the largest as 1: mass and top (2 P,) from log_u (N,)."""
     N = log_u.shape[0]
     P = mass.shape[0] // 2
     for i in range(N):
@@ -129,21 +132,22 @@ def begin(mass, top, log_u):
 
 
 @inlined
-def begin_seen(edges, seen, mass):
-    """All sums over in-neighbours anew."""
+def begin_in_mass(edges, in_mass, mass):
+    """All sums over in-neighbours anew: in_mass (2 N M,) from mass (2 P,)."""
     P = mass.shape[0] // 2
     for i in range(edges.shape[1]):
         for m in range(edges.shape[2]):
-            seen[edges[FIRST, i, m] + edges[LEAF, i, m]] = mass[P + i]
+            in_mass[edges[FIRST, i, m] + edges[LEAF, i, m]] = mass[P + i]
     for i in range(edges.shape[1]):
         first = edges[FIRST, i, 0]
-        for k in range(int(seen[first]) - 1, 0, -1):
-            seen[first + k] = seen[first + 2 * k] + seen[first + 2 * k + 1]
+        for k in range(int(in_mass[first]) - 1, 0, -1):
+            in_mass[first + k] = in_mass[first + 2 * k] + in_mass[first + 2 * k + 1]
 
 
 @inlined
-def enter(edges, trees, cover, i, change):
-    """Node i enters the set (change = 1) or leaves it (-1)."""
+def toggle_member(edges, trees, cover, i):
+    """Node i enters the set, or leaves it: edges (3, N, M), trees (3, 2 P), cover (2, N)."""
+    change = 1 - 2 * cover[MEMBER, i]
     cover[MEMBER, i] += change
     k = trees.shape[1] // 2 + i
     while k > 0:
@@ -155,19 +159,22 @@ def enter(edges, trees, cover, i, change):
 
 @inlined
 def probability(trees, i, xi):
-    """p of node i."""
+    """p of node i, from trees (3, 2 P)."""
     k = trees.shape[1] // 2 + i
     share = trees[COUNT, k] / trees[COUNT, 1]
     return (1.0 - xi) * (trees[MASS, k] / trees[MASS, 1]) + xi * share
 
 
 @inlined
-def probabilities_seen(edges, trees, seen, cover, kernels, n, xi, q):
-    """q[i] = sum of p over the in-neighbours of kernel i, for the first ``n`` of ``kernels``."""
+def in_probabilities(edges, trees, in_mass, cover, kernels, n, xi, q):
+    """q[i] = sum of p over the in-neighbours of kernel i, for the first ``n`` of ``kernels``.
+
+    edges (3, N, M), trees (3, 2 P), in_mass (2 N M,), cover (2, N); kernels and q (N,).
+    """
     total, size = trees[MASS, 1], trees[COUNT, 1]
     for m in range(n):
         i = kernels[m]
-        mass = seen[edges[FIRST, i, 0] + 1]
+        mass = in_mass[edges[FIRST, i, 0] + 1]
         q[i] = (1.0 - xi) * (mass / total) + xi * (cover[COVERS, i] / size)
 
 
@@ -175,6 +182,7 @@ def probabilities_seen(edges, trees, seen, cover, kernels, n, xi, q):
 def draw_node(trees, xi, v):
     """Node drawn from p by one uniform number v in [0, 1): the first whose running sum exceeds v.
 
+    p is that of the trees (3, 2 P).
     Where rounding leaves the sum of p below v it is the last node with a positive p.
     """
     per_mass, per_count = (1.0 - xi) / trees[MASS, 1], xi / trees[COUNT, 1]
@@ -191,7 +199,7 @@ def draw_node(trees, xi, v):
 
 @inlined
 def best_node(trees):
-    """The smallest index of the largest log_u."""
+    """The smallest index of the largest log_u, from trees (3, 2 P)."""
     P = trees.shape[1] // 2
     k = 1
     while k < P:
@@ -202,8 +210,8 @@ def best_node(trees):
 
 
 @inlined
-def forget(q, evaluate, n):
-    """NaN for the q of the last round's kernels."""
+def clear(q, evaluate, n):
+    """NaN for the q (N,) of the last round's kernels, the first ``n`` of ``evaluate`` (N,)."""
     if n == 0:  # the round is new, the state need not be
         q[:] = np.nan
     for m in range(n):

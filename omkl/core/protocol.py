@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
 
 
-class Round(NamedTuple):
+class Selection(NamedTuple):
     """What one round hands from step to step; arrays are reused in the next.
 
-    evaluate  (N,) int64, the kernels to evaluate: the first n[0] entries, distinct
-    combine   (N,) int64, the kernels that predict, a subset: the first n[1] entries
-    n         (2,) int64, both counts
-    f         (N,) outputs f_i(x_t); NaN where the kernel was not evaluated
-    buffers   what the representation writes to: features of the evaluated kernels, or sums
+    evaluate     (N,) int64, the kernels to evaluate, distinct: the first ``n_evaluated[0]``
+    combine      (N,) int64, the kernels that predict, some of these: ``n_combined[0]``
+    n_evaluated, n_combined   (1,) int64
+    f            (N,) outputs f_i(x_t); NaN where the kernel was not evaluated
+    scratch      what the representation writes to: features of the evaluated kernels, or sums
 
     A learner that evaluates every kernel in every round and says so to ``register`` finds
     kernel i as number i of the evaluated ones.
@@ -46,74 +46,80 @@ class Round(NamedTuple):
 
     evaluate: np.ndarray
     combine: np.ndarray
-    n: np.ndarray
+    n_evaluated: np.ndarray
+    n_combined: np.ndarray
     f: np.ndarray
-    buffers: Any
+    scratch: Any
 
 
 @functools.singledispatch
-def select(params, state, t, rng, rnd):
-    """Draw all randomness of round t and fill rnd.evaluate, rnd.combine and rnd.n."""
+def select(params, state, t, rng, selection):
+    """Draw all randomness of round t; say what to evaluate and to combine, and how many."""
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
 @functools.singledispatch
-def predict(params, state, t, rnd):
-    """Return (y_hat, asked) from rnd.f; changes nothing."""
+def predict(params, state, t, selection):
+    """Return (y_hat, asked) from selection.f; changes nothing."""
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
 @functools.singledispatch
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     """Learn from the label y, in place; y is NaN when it was not asked for."""
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
-def evaluate(model: Any, x: np.ndarray, rnd: Round) -> None:
-    """The same for one x (d,) outside the compiled loop, for tests that go step by step."""
-    rnd.f[:] = np.nan
-    evaluate_row(rnd.buffers, model, np.reshape(x, (1, -1)), 0, rnd)
+def evaluate(model: Any, x: np.ndarray, selection: Selection) -> None:
+    """``evaluate_row`` of one x (d,) outside the compiled loop, for checks that go step by step."""
+    selection.f[:] = np.nan
+    evaluate_row(selection.scratch, model, np.reshape(x, (1, -1)), 0, selection)
 
 
 @inlined
-def choose(rnd, kernels, n):
-    """Evaluate and combine the first ``n`` of ``kernels``."""
+def choose(selection, kernels, n):
+    """Evaluate and combine the first ``n`` of ``kernels`` (at least n,)."""
     for m in range(n):
-        rnd.evaluate[m] = kernels[m]
-        rnd.combine[m] = kernels[m]
-    rnd.n[0] = n
-    rnd.n[1] = n
+        selection.evaluate[m] = kernels[m]
+        selection.combine[m] = kernels[m]
+    selection.n_evaluated[0] = n
+    selection.n_combined[0] = n
 
 
 @inlined
-def choose_all(rnd):
-    """Evaluate and combine every kernel."""
-    if rnd.n[0] != rnd.f.shape[0] or rnd.n[1] != rnd.f.shape[0]:
-        for i in range(rnd.f.shape[0]):
-            rnd.evaluate[i] = i
-            rnd.combine[i] = i
-        rnd.n[:] = rnd.f.shape[0]
+def choose_all(selection):
+    """Evaluate and combine every kernel, in their order: both lists are (N,) then."""
+    N = selection.f.shape[0]
+    if selection.n_evaluated[0] != N or selection.n_combined[0] != N:
+        for i in range(N):
+            selection.evaluate[i] = i
+            selection.combine[i] = i
+        selection.n_evaluated[0] = N
+        selection.n_combined[0] = N
 
 
 @inlined
-def _learn(params, state, t, y, ask, rnd, used, worst):
-    """Count what was evaluated, learn y if it was asked for, and forget the outputs."""
-    n = rnd.n[0]
+def _learn(params, state, t, y, ask, selection, used, worst):
+    """Count what was evaluated, learn y if it was asked for, and clear the outputs.
+
+    used (N,) int64 and worst (1,) as in ``run_block``.
+    """
+    n = selection.n_evaluated[0]
     largest = worst[0]
     for m in range(n):
-        i = rnd.evaluate[m]
+        i = selection.evaluate[m]
         used[i] += 1
-        error = rnd.f[i] - y
+        error = selection.f[i] - y
         largest = max(largest, error * error)
     worst[0] = largest
-    update(params, state, t, y if ask else np.nan, rnd)
-    if n < rnd.f.shape[0]:
+    update(params, state, t, y if ask else np.nan, selection)
+    if n < selection.f.shape[0]:
         for m in range(n):
-            rnd.f[rnd.evaluate[m]] = np.nan
+            selection.f[selection.evaluate[m]] = np.nan
 
 
 @compiled
-def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used, worst):
+def run_block(params, state, t, X, y, rng, selection, y_hat, asked, used, worst):
     """Stream rounds t + 1 .. t + len(y).
 
     X (n, d), y (n,); y_hat (n,) and asked (n,) bool are written; used (N,) int64
@@ -122,32 +128,32 @@ def run_block(params, state, t, X, y, rng, rnd, y_hat, asked, used, worst):
     """
     for s in range(y.shape[0]):
         now = t + s + 1
-        select(params, state, now, rng, rnd)
-        evaluate_row(rnd.buffers, state.model, X, s, rnd)
-        prediction, ask = predict(params, state, now, rnd)
+        select(params, state, now, rng, selection)
+        evaluate_row(selection.scratch, state.model, X, s, selection)
+        prediction, ask = predict(params, state, now, selection)
         y_hat[s] = prediction
         asked[s] = ask
-        _learn(params, state, now, y[s], ask, rnd, used, worst)
+        _learn(params, state, now, y[s], ask, selection, used, worst)
 
 
 @compiled
-def open_round(params, state, t, X, rng, rnd, y_hat, asked):
+def open_round(params, state, t, X, rng, selection, y_hat, asked):
     """Say of each row X (n, d) what is said of it as that of round t; the last is learned next.
 
     y_hat (n,) and asked (n,) bool are written.
     """
-    select(params, state, t, rng, rnd)
+    select(params, state, t, rng, selection)
     for s in range(X.shape[0]):
-        evaluate_row(rnd.buffers, state.model, X, s, rnd)
-        prediction, ask = predict(params, state, t, rnd)
+        evaluate_row(selection.scratch, state.model, X, s, selection)
+        prediction, ask = predict(params, state, t, selection)
         y_hat[s] = prediction
         asked[s] = ask
 
 
 @compiled
-def close_round(params, state, t, y, ask, rnd, used, worst):
+def close_round(params, state, t, y, ask, selection, used, worst):
     """Learn the label y of the row of ``open_round``; used and worst as in ``run_block``."""
-    _learn(params, state, t, y, ask, rnd, used, worst)
+    _learn(params, state, t, y, ask, selection, used, worst)
 
 
 class Loops(NamedTuple):
@@ -181,6 +187,9 @@ class Algorithm(NamedTuple):
     kernels    (params, dictionary) -> the kernels that it learns with
     rows_before   params -> how many rows it wants to see, without labels, before the first
                round; ``init`` then has a fourth argument, those rows (n, d) or None for 0
+    theorem    what its paper calls the theorem about it, as ``omkl.theory`` knows it
+    independent   whether its classifiers learn from their own mistakes alone: single kernel
+               Perceptrons
     """
 
     name: str
@@ -193,6 +202,8 @@ class Algorithm(NamedTuple):
     deterministic: bool
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
     rows_before: Callable[[Any], int] | None
+    theorem: str | None
+    independent: bool
 
 
 def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
@@ -212,6 +223,8 @@ def register(
     deterministic: bool = True,
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] = _dictionary,
     rows_before: Callable[[Any], int] | None = None,
+    theorem: str | None = None,
+    independent: bool = False,
 ) -> Algorithm:
     """Make the three steps of a module those that the engine takes for its Params.
 
@@ -237,4 +250,6 @@ def register(
         deterministic=deterministic and not representation.draws_features,
         kernels=kernels,
         rows_before=rows_before,
+        theorem=theorem,
+        independent=independent,
     )

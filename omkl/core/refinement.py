@@ -6,7 +6,7 @@ import numpy as np
 
 from omkl.core.divergence import distances_from, distances_to
 from omkl.core.jit import inlined
-from omkl.core.node_sampler import COUNT, COVERS, MEMBER, OUT, enter, is_fresh
+from omkl.core.node_sampler import COUNT, COVERS, MEMBER, OUT, is_fresh, toggle_member
 
 # Rows of the links: the nodes of DS'_t in rising order, as many as there are; the d_i of node i
 # outside DS'_t, -1 inside; of how many nodes a node is the d_i; the node d_i whose edge to i was
@@ -22,7 +22,7 @@ CANDIDATES = 32  # for each d_i: so often its node may leave DS'_t before all ar
 
 @inlined
 def rank_largest(values, best):
-    """The k-th largest of values (N,), k the length of best, which is filled in falling order."""
+    """The k-th largest of values (N,); best (k,) is filled with the k largest, in falling order."""
     best[:] = -np.inf
     k = best.shape[0]
     for i in range(values.shape[0]):
@@ -59,7 +59,10 @@ def refine(params, state, sign):
 
 @inlined
 def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
-    """Nodes that enter or leave DS'_t: how many, listed in ``changed``."""
+    """Nodes that enter or leave DS'_t: how many, listed in ``changed`` (N,).
+
+    log_u and member (N,), size of DS'_t, best (rank,).
+    """
     N, last = log_u.shape[0], best.shape[0] - 1
     n = 0
     if not fresh:
@@ -94,7 +97,7 @@ def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
 def rewire(state, n, sign, only_undominated, everyone):
     """The first ``n`` of the changed enter or leave DS'_t: every d_i and the edges that follow.
 
-    everyone: the nodes of DS'_t have a d_i too.
+    everyone: the nodes of DS'_t have a d_i too. Arrays of the state as in ``sfg_r.State``.
     """
     edges, trees, cover, links = state.edges, state.trees, state.cover, state.links
     scan = everyone or trees[COUNT, 1] == 0.0
@@ -102,7 +105,7 @@ def rewire(state, n, sign, only_undominated, everyone):
         i = links[CHANGED, k]
         leaves = cover[MEMBER, i] == 1
         scan = scan or (leaves and links[N_PARTNER, i] > 0)
-        enter(edges, trees, cover, i, -1 if leaves else 1)
+        toggle_member(edges, trees, cover, i)
     list_members(cover, links)
     connect(state, list_unconnected(cover, links, n, scan, everyone), sign, only_undominated)
     # Those that entered may be a better d_i, and need none.
@@ -125,7 +128,7 @@ def rewire(state, n, sign, only_undominated, everyone):
 
 @inlined
 def list_members(cover, links):
-    """DS'_t in rising order."""
+    """DS'_t in rising order: from cover (2, N) to links (9, N)."""
     size = 0
     for i in range(cover.shape[1]):
         if cover[MEMBER, i] == 1:
@@ -135,7 +138,10 @@ def list_members(cover, links):
 
 @inlined
 def list_unconnected(cover, links, n, scan, everyone):
-    """Those that lost their d_i, or left DS'_t and have none yet: how many, listed in OTHERS."""
+    """Those that lost their d_i, or left DS'_t and have none yet: how many, listed in OTHERS.
+
+    cover (2, N), links (9, N).
+    """
     n_others = 0
     if not scan:
         for k in range(n):
@@ -154,7 +160,7 @@ def list_unconnected(cover, links, n, scan, everyone):
 
 @inlined
 def list_outside(cover, links, everyone):
-    """Those that have a d_i: how many, listed in OTHERS."""
+    """Those that have a d_i: how many, listed in OTHERS; cover (2, N), links (9, N)."""
     n_others = 0
     for i in range(cover.shape[1]):
         if everyone or cover[MEMBER, i] == 0:
@@ -165,8 +171,8 @@ def list_outside(cover, links, everyone):
 
 @inlined
 def connect(state, n, sign, only_undominated):
-    """d_i of the first ``n`` of the others, (45), whose d_i has left DS'_t."""
-    edges, cover, links, room = state.edges, state.cover, state.links, state.room
+    """d_i of the first ``n`` of the others, (45), whose d_i has left DS'_t: from near (N, K)."""
+    edges, cover, links, scratch = state.edges, state.cover, state.links, state.scratch
     near, distance = state.near, state.distance
     size = int(state.trees[COUNT, 1])
     left = 0
@@ -183,8 +189,8 @@ def connect(state, n, sign, only_undominated):
     if size < n:  # few candidates, many nodes: the best for each is enough
         for m in range(size):
             j = links[MEMBERS, m]
-            distances_to(state.divergence, j, links[OTHERS], left, room[FOUND], room[SPARE])
-            keep_best(links[OTHERS], left, room[FOUND], sign, j, m == 0, near, distance)
+            distances_to(state.divergence, j, links[OTHERS], left, scratch[FOUND], scratch[SPARE])
+            keep_best(links[OTHERS], left, scratch[FOUND], sign, j, m == 0, near, distance)
         for k in range(left):
             i = links[OTHERS, k]
             links[N_NEAR, i] = 1
@@ -193,9 +199,9 @@ def connect(state, n, sign, only_undominated):
         return
     for k in range(left):
         i = links[OTHERS, k]
-        distances_from(state.divergence, i, links[MEMBERS], size, room[FOUND], room[SPARE])
+        distances_from(state.divergence, i, links[MEMBERS], size, scratch[FOUND], scratch[SPARE])
         for m in range(size):
-            v = sign * room[FOUND, m]
+            v = sign * scratch[FOUND, m]
             if m < near.shape[1] or v > distance[i, near.shape[1] - 1]:
                 insert(links, near[i], distance[i], i, links[MEMBERS, m], v)
             else:
@@ -206,7 +212,10 @@ def connect(state, n, sign, only_undominated):
 
 @inlined
 def keep_best(others, n, found, sign, j, first, near, distance):
-    """Node j becomes the best so far of those among ``others`` that it suits best."""
+    """Node j becomes the best so far of those among ``others`` (N,) that it suits best.
+
+    found (N,) divergences of the first ``n``; near and distance (N, K).
+    """
     for k in range(n):
         i = others[k]
         v = sign * found[k]
@@ -217,7 +226,10 @@ def keep_best(others, n, found, sign, j, first, near, distance):
 
 @inlined
 def next_candidate(cover, links, near, distance, i):
-    """The best of the candidates of node i that is in DS'_t, now the first; -1 for none."""
+    """The best of the candidates of node i that is in DS'_t, now the first; -1 for none.
+
+    cover (2, N), links (9, N); near and distance (K,) of node i.
+    """
     n = links[N_NEAR, i]
     gone = 0
     while gone < n and cover[MEMBER, near[gone]] == 0:
@@ -234,8 +246,8 @@ def next_candidate(cover, links, near, distance, i):
 def insert(links, near, distance, i, j, v):
     """Node j becomes a candidate of node i, in the order of distance (ties: of index).
 
-    Where there is no room the worst is dropped. From then on nobody worse than the last may
-    be let in, for one of those dropped could be better.
+    links (9, N); near and distance (K,) of node i. Of more than K the worst is dropped. From
+    then on nobody worse than the last may be let in, for one of those dropped could be better.
     """
     n, K = links[N_NEAR, i], near.shape[0]
     for k in range(n):
@@ -260,13 +272,13 @@ def insert(links, near, distance, i, j, v):
 
 @inlined
 def offer(state, j, n, sign, only_undominated):
-    """Node j becomes a candidate of those among the first ``n`` of the others, or their d_i."""
-    edges, cover, links, room = state.edges, state.cover, state.links, state.room
+    """Node j becomes a candidate of the first ``n`` of the others, near (N, K), or their d_i."""
+    edges, cover, links, scratch = state.edges, state.cover, state.links, state.scratch
     near, distance = state.near, state.distance
-    distances_to(state.divergence, j, links[OTHERS], n, room[FOUND], room[SPARE])
+    distances_to(state.divergence, j, links[OTHERS], n, scratch[FOUND], scratch[SPARE])
     for k in range(n):
         i = links[OTHERS, k]
-        v = sign * room[FOUND, k]
+        v = sign * scratch[FOUND, k]
         if links[WHOLE, i] == 0 and v < distance[i, links[N_NEAR, i] - 1]:
             continue
         insert(links, near[i], distance[i], i, j, v)
@@ -278,7 +290,7 @@ def offer(state, j, n, sign, only_undominated):
 
 @inlined
 def set_partner(links, i, j):
-    """d_i = j, or none for j = -1."""
+    """d_i = j, or none for j = -1, in links (9, N)."""
     before = links[PARTNER, i]
     if before >= 0:
         links[N_PARTNER, before] -= 1
@@ -289,7 +301,7 @@ def set_partner(links, i, j):
 
 @inlined
 def set_edge(edges, cover, links, i, only_undominated):
-    """The edge (d_i, i), unless it is there, or not needed."""
+    """The edge (d_i, i) of links (9, N), unless it is one of edges (3, N, M), or not needed."""
     j = links[PARTNER, i]
     if only_undominated and cover[COVERS, i] > 0:
         j = -1

@@ -325,7 +325,9 @@ if ENABLED:
         return types.float64(value), build
 
     @intrinsic
-    def _totals(typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any) -> Any:
+    def _totals(
+        typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any
+    ) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             kind, packs = ir.VectorType(ir.IntType(32), LANES), list(args)
             for width in (4, 2, 1):

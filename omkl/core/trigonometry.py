@@ -40,7 +40,7 @@ ONE = np.float32(1.0)
 
 @inlined
 def sincos_of_pack(x):
-    """Sine and cosine of a pack."""
+    """Sine and cosine, a pack each, of a pack."""
     shifted = fma(x, PER_PI, WHOLE)
     k = shifted - WHOLE
     # Beyond 2^51 neighbouring floats are further apart than a period; clip keeps the
@@ -74,7 +74,7 @@ def _sincos_in_single_precision(x):
 
 @inlined
 def _sincos_of_first(n, x, sin, cos, start):
-    """The first n of x; the results from ``start`` on."""
+    """sin[start : start + n] and cos likewise = those of x[:n]; all are one-dimensional."""
     j = 0
     while j + LANES <= n:
         s, c = sincos_of_pack(load(x, j))
@@ -88,14 +88,14 @@ def _sincos_of_first(n, x, sin, cos, start):
 
 
 class Double(NamedTuple):
-    """Sines and cosines of a round, or of a tile of rounds: not yet divided by sqrt(D)."""
+    """Sines (n,) and cosines (n,) of a round or a tile of rounds, not yet divided by sqrt(D)."""
 
     sin: np.ndarray
     cos: np.ndarray
 
 
 class Single(NamedTuple):
-    """As ``Double`` in single precision."""
+    """As ``Double``, in single precision."""
 
     sin: np.ndarray
     cos: np.ndarray
@@ -103,7 +103,7 @@ class Single(NamedTuple):
 
 @functools.singledispatch
 def fill(waves, n, angle, start):
-    """Sine and cosine of the first n angles, from ``start`` on."""
+    """Write sine and cosine of angle[:n] to the places start .. start + n of ``waves``."""
     raise TypeError(f"no trigonometry is registered for {type(waves)}")
 
 

@@ -95,8 +95,8 @@ def log_one_minus_exp(x):
 
 
 @inlined
-def add_logs(total, more, room):
-    """total <- log(exp(total) + exp(more)), both (n,), -inf allowed; ``room`` (n,) is written.
+def add_logs(total, more, scratch):
+    """total <- log(exp(total) + exp(more)), both (n,), -inf allowed; ``scratch`` (n,) is written.
 
     In two passes: as one, the code is too long to be inlined and turned into vector code.
     """
@@ -104,9 +104,9 @@ def add_logs(total, more, room):
         x, y = total[j], more[j]
         low = x if x < y else y
         total[j] = y if x < y else x
-        room[j] = exp_nonpositive(low - total[j]) if low > -np.inf else 0.0
+        scratch[j] = exp_nonpositive(low - total[j]) if low > -np.inf else 0.0
     for j in range(total.shape[0]):
-        total[j] += log_one_plus(room[j])
+        total[j] += log_one_plus(scratch[j])
 
 
 @inlined
@@ -128,7 +128,7 @@ def softmax(log_w, w):
 
 @inlined
 def weighted_mean(log_w, f, kernels, n):
-    """Mean of f over the first ``n`` of ``kernels``, weighted by exp(log_w)."""
+    """Mean of f over the first ``n`` of ``kernels``, weighted by exp(log_w); all three (N,)."""
     top = log_w[kernels[0]]
     for m in range(1, n):
         top = max(top, log_w[kernels[m]])
@@ -146,7 +146,7 @@ def weighted_mean(log_w, f, kernels, n):
 def shares(log_w, kernels, n, w):
     """Weights of the first ``n`` of ``kernels``, in their order, proportional to exp(log_w).
 
-    Write w[:n], which then sums to 1.
+    Write w[:n], which then sums to 1; log_w, kernels and w (N,).
     """
     top = log_w[kernels[0]]
     for m in range(1, n):
@@ -163,7 +163,7 @@ def shares(log_w, kernels, n, w):
 
 @inlined
 def mean_by_shares(w, f, kernels, n):
-    """Mean of f over the first ``n`` of ``kernels`` by weights from ``shares``."""
+    """Mean of f over the first ``n`` of ``kernels`` by weights w from ``shares``; all (N,)."""
     mean = 0.0
     for m in range(n):
         mean += w[m] * f[kernels[m]]
@@ -190,7 +190,7 @@ def draw(p, u):
 
 @inlined
 def running_sums(p, sums):
-    """sums[i] = p[0] + .. + p[i], added up as ``draw`` does."""
+    """sums[i] = p[0] + .. + p[i], added up as ``draw`` does; both (N,)."""
     total = 0.0
     for i in range(p.shape[0]):
         total += p[i]
@@ -199,7 +199,7 @@ def running_sums(p, sums):
 
 @inlined
 def draw_by_sums(sums, u):
-    """What ``draw`` draws, in O(log N), from the running sums of the probabilities."""
+    """What ``draw`` draws, in O(log N), from the running sums (N,) of the probabilities."""
     last = sums.shape[0] - 1
     if not u < sums[last]:
         u = math.nextafter(sums[last], 0.0)  # the last index with a positive probability

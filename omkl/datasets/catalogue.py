@@ -33,11 +33,11 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl import conf
 from omkl.datasets import cache, download
 from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
 
@@ -431,36 +431,16 @@ def _require_rows(cfg: Mapping[str, Any], name: str, found: download.Found, n: i
         )
 
 
-def folder() -> Path:
-    """conf/dataset of the checkout, or that of an installed package."""
-    package = Path(__file__).resolve().parents[1]
-    beside = package.parent / "conf" / "dataset"
-    return beside if beside.is_dir() else package / "conf" / "dataset"
-
-
 def entries() -> dict[str, dict[str, Any]]:
     """All data sets by name, as Hydra would compose them without overrides."""
-    return {path.stem: _load(path) for path in sorted(folder().glob("*.yaml"))}
+    return {name: conf.entry("dataset", name) for name in conf.names("dataset")}
 
 
 def entry(name: str) -> dict[str, Any]:
     """One data set; an unknown name is a KeyError that lists all and the nearest."""
-    known = sorted(path.stem for path in folder().glob("*.yaml"))
+    known = conf.names("dataset")
     if name in known:
-        return _load(folder() / f"{name}.yaml")
+        return conf.entry("dataset", name)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise KeyError(f"no data set {name!r}.{hint} Known: {', '.join(known)}")
-
-
-def _load(path: Path) -> dict[str, Any]:
-    from omegaconf import OmegaConf
-
-    content = OmegaConf.to_container(OmegaConf.load(path))
-    assert isinstance(content, dict)
-    own = {str(key): value for key, value in content.items()}
-    merged: dict[str, Any] = {}
-    for item in own.pop("defaults", []):
-        if item != "_self_":
-            merged |= _load(path.with_name(f"{item}.yaml"))
-    return merged | own

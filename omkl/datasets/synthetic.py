@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.kernels import Kernel, with_spectrum
 from omkl.datasets.stream import Chunk, DataError
 
 CHUNK_ROWS = 4_096
@@ -98,11 +99,9 @@ class SyntheticSource:
         return rng.uniform(-1.0, 1.0, (n, self._n_inputs)) / math.sqrt(self._n_inputs)
 
     def _draw(self, number: int, kernel: Mapping[str, Any], key: str, n_centres: int) -> Expansion:
-        from omkl.core.kernels import FAMILIES
-
         family, bandwidth = str(kernel["family"]), float(kernel["bandwidth"])
-        if family not in FAMILIES:
-            raise DataError(f"{key}.family={family!r} is none of {', '.join(FAMILIES)}.")
+        if family not in with_spectrum():
+            raise DataError(f"{key}.family={family!r} is none of {', '.join(with_spectrum())}.")
         if not (math.isfinite(bandwidth) and bandwidth > 0):
             raise DataError(f"{key}.bandwidth={kernel['bandwidth']} must be a number > 0.")
         rng = self._generator(number)
@@ -127,11 +126,9 @@ class SyntheticSource:
 
 def _normalised(f: Expansion, x: np.ndarray) -> np.ndarray:
     """(f(x) - low) / (high - low) of the rows of ``x`` (n, d): (n,)."""
-    from omkl.core.kernels import FAMILIES
-
     total = np.zeros(len(x))
     for centre, coefficient in zip(f.centres, f.coefficients, strict=True):
-        total += coefficient * FAMILIES[f.family].value(x - centre, f.bandwidth)
+        total += coefficient * Kernel(f.family, f.bandwidth).value(x - centre)
     return (total - f.low) / (f.high - f.low)
 
 

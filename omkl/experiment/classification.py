@@ -11,22 +11,28 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from omkl.core.learner import Learner
 from omkl.core.weights import normalised
 from omkl.datasets import DataError
-from omkl.experiment.metrics import Recorder, mean_and_deviation
+from omkl.experiment.job import (
+    Computed,
+    LearnerJob,
+    Progress,
+    Timing,
+    kernel_curves,
+    prepare_learner,
+    reported,
+)
+from omkl.experiment.metrics import Recorder
 from omkl.experiment.regret import load_or_compute
-from omkl.experiment.threads import default_threads, one_thread_each, thread_pool
-
-if TYPE_CHECKING:
-    from omkl.experiment.job import Job, Progress
-
-# Their classifiers learn from their own mistakes alone: single kernel Perceptrons.
-INDEPENDENT = ("omkc_da_p1", "omkc_da_p2", "omkc_da_p1_doubling", "omkc_uniform")
+from omkl.experiment.settings import Settings
+from omkl.runs.folder import ERROR_RATE
+from omkl.theory import mistake_bounds
+from omkl.threads import one_thread_each, thread_pool
 
 
 class OneSeed(NamedTuple):
@@ -46,69 +52,90 @@ class OneSeed(NamedTuple):
     n_classes_met: int
 
 
-def compute(
-    job: Job, progress: Progress | None = None
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Stream every seed through its learner: the numbers of result.json and curves.npz."""
-    config, R = job.config, len(job.seeds)
-    most_threads = config["threads"] or default_threads()
-    n_threads = min(most_threads, R)
-    each = max(1, most_threads // R) if job.algorithm.representation.lookahead else 1
-    if progress:
-        progress("preparing", 0, None, None)
-    with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
-        pool.submit(_warm_up, job, each).result()
-    total = None if job.stream.n_rounds is None else job.stream.n_rounds * R
-    told = _Told(progress, total)
-    clock = time.perf_counter()
-    with thread_pool(n_threads) as pool:
-        done = list(pool.map(lambda r: _one_seed(job, r, each, told.add), range(R)))
-    elapsed = time.perf_counter() - clock
-    T = done[0].recorder.n_rounds
+class Classification(LearnerJob):
+    """A job whose labels are classes."""
+
+    def notes(self) -> list[str]:
+        return []
+
+    @property
+    def threads_a_learner(self) -> int:
+        return (
+            max(1, self.settings.n_threads // len(self.seeds))
+            if self.algorithm.representation.lookahead
+            else 1
+        )
+
+    def warm_up(self) -> None:
+        d = self.stream.n_inputs
+        (first, *_) = _learners(self, 0, self.threads_a_learner)
+        first.partial_fit(np.zeros((2, d)), np.array([-1.0, 1.0]))
+
+    def compute(self, progress: Progress | None = None) -> Computed:
+        R, each = len(self.seeds), self.threads_a_learner
+        n_threads = min(self.settings.n_threads, R)
+        total = None if self.stream.n_rounds is None else self.stream.n_rounds * R
+        running = _RunningErrors(progress, total)
+        clock = time.perf_counter()
+        with thread_pool(n_threads) as pool:
+            done = list(pool.map(lambda r: _one_seed(self, r, each, running.add), range(R)))
+        timing = Timing(
+            time.perf_counter() - clock, [seed.seconds for seed in done], n_threads * each
+        )
+        _require_enough(self, done[0])
+        return _computed(self, done, timing, progress)
+
+
+def prepare(settings: Settings) -> Classification:
+    """Check settings against the data, and build what they name; as ``prepare_learner``."""
+    return Classification(*prepare_learner(settings))
+
+
+def _require_enough(job: Classification, first: OneSeed) -> None:
+    """DataError for a stream that nothing can be learned from."""
+    T = first.recorder.n_rounds
     if T < 2:
         raise DataError(f"{job.stream.name}: a stream needs at least 2 rows, {T} came")
-    if done[0].n_classes_met < 2:
+    if first.n_classes_met < 2:
         raise DataError(
             f"{job.stream.name}: all {T} labels are the same, so there is nothing to learn. "
             "Look at dataset.labels, or take more rows."
         )
+
+
+def _computed(
+    job: Classification, done: list[OneSeed], timing: Timing, progress: Progress | None
+) -> Computed:
+    T, R, classes = done[0].recorder.n_rounds, len(done), job.stream.labels
     rounds = done[0].recorder.curve()[0]
     sums = np.concatenate([seed.recorder.curve()[1] for seed in done])
     mistakes = sums[:, -1]
-    mean, deviation = mean_and_deviation(mistakes / T)
     updates = np.stack([seed.updates for seed in done])
     used = np.stack([seed.used for seed in done])
     kernels = job.algorithm.kernels(job.params, job.dictionary)
-    binary = len(job.stream.labels) == 2
-    independent = binary and config["algorithm"]["name"] in INDEPENDENT
-    result = {
-        "task": "classification",
-        "labels_of_classes": [str(label) for label in job.stream.labels],
-        "n_rounds": T,
-        "n_inputs": job.stream.n_inputs,
-        "n_kernels": len(kernels),
-        "deterministic": job.algorithm.deterministic,
-        "max_norm": max(seed.largest_norm for seed in done),
-        "D": config["D"],
-        "seeds": job.seeds,
-        "error_rate_mean": mean,
-        "error_rate_std": deviation,
-        "error_rate": (mistakes / T).tolist(),
-        "mistakes": mistakes.astype(int).tolist(),
-        "updates_per_kernel": float(updates.mean()),
-        "support_size": float(np.mean([seed.rows for seed in done])),
-        "best_kernel": float(updates.min(axis=1).mean()) if independent else None,
-        "kernels_per_round": float(used.sum() / (T * R)),
-        "labels": float(T),
-        "labels_per_seed": [T] * R,
-        "al_efficiency": 1.0,
-        "seconds": elapsed,
-        "seconds_per_seed": [seed.seconds for seed in done],
-        "threads": n_threads * each,
-        "regret": {},
-        "stream": job.stream.provenance,
-    }
+    # Mistakes (R,) of each seed's best classifier, where they are single kernel Perceptrons.
+    independent = len(classes) == 2 and job.algorithm.independent
     fewest = updates.min(axis=1) if independent else None
+    result = {"task": "classification"} | reported(
+        job,
+        ERROR_RATE,
+        mistakes / T,
+        timing,
+        labels_of_classes=[str(label) for label in classes],
+        n_rounds=T,
+        n_kernels=len(kernels),
+        deterministic=job.algorithm.deterministic,
+        max_norm=max(seed.largest_norm for seed in done),
+        mistakes=mistakes.astype(int).tolist(),
+        updates_per_kernel=float(updates.mean()),
+        support_size=float(np.mean([seed.rows for seed in done])),
+        best_kernel=None if fewest is None else float(fewest.mean()),
+        kernels_per_round=float(used.sum() / (T * R)),
+        labels=float(T),
+        labels_per_seed=[T] * R,
+        al_efficiency=1.0,
+        regret={},
+    )
     bound, bound_curves = _bound(job, T, fewest, float(updates.sum(axis=1).mean()), progress)
     if bound:
         result["bound"] = bound
@@ -119,15 +146,18 @@ def compute(
         "usage": used,
         "updates": updates,
         "support": np.stack([seed.support for seed in done]),
-        "kernel_family": np.array([k.family for k in kernels]),
-        "kernel_bandwidth": np.array([k.bandwidth for k in kernels]),
+        **kernel_curves(kernels),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
     }
-    return result, curves | bound_curves
+    return Computed(result, curves | bound_curves)
 
 
 def _bound(
-    job: Job, T: int, fewest: np.ndarray | None, updates: float, progress: Progress | None
+    job: Classification,
+    T: int,
+    fewest: np.ndarray | None,
+    updates: float,
+    progress: Progress | None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The right-hand side of the learner's theorem for the first 1/8, 1/4, 1/2 and all rounds.
 
@@ -135,71 +165,83 @@ def _bound(
     are the mistakes of each seed's best classifier, where classifiers are independent;
     ``updates`` the mean number of updates of all kernels.
     """
-    from omkl.theory import mistake_bounds
-
-    regret, name = job.config["regret"], job.config["algorithm"]["name"]
-    if not regret["mistake_bound"]:
+    if not job.settings.regret.mistake_bound:
         return {}, {}
-    if name not in mistake_bounds.THEOREMS:
-        return {"skipped": f"no theorem is about {name}"}, {}
-    if len(job.stream.labels) > 2:
-        return {"skipped": "the theorems are about two classes"}, {}
-    if job.streams[0] is not job.streams[-1] and job.config["stream"]["limit"] is not None:
-        why = "with stream.limit every permutation has other rows, and so another bound"
-        return {"skipped": f"{why}; set stream.order=file"}, {}
-    if regret["kernel_ridge_rounds"] < T:
-        most = regret["kernel_ridge_rounds"]
-        return {"skipped": f"{T} rounds are more than regret.kernel_ridge_rounds={most}"}, {}
+    if reason := _no_bound(job, T):
+        return {"skipped": reason}, {}
     if progress:
         progress("mistake bound", 0, None, None)
+    theorem = mistake_bounds.THEOREMS[str(job.algorithm.theorem)]
     at = np.unique([max(1, T // k) for k in (8, 4, 2, 1)])
-    N = len(job.dictionary)
-
-    def rows() -> tuple[np.ndarray, np.ndarray]:
-        X, y = zip(*job.stream.blocks(1024), strict=True)
-        return np.concatenate(X), np.concatenate(y)
 
     def solve() -> dict[str, np.ndarray]:
-        X, y = rows()
-        found = [
-            mistake_bounds.minimum_of(name, job.params, job.dictionary, X[:n], y[:n]) for n in at
-        ]
-        return {
-            "lower": np.array([m.lower for m in found]),
-            "upper": np.array([m.upper for m in found]),
-        }
+        X, y = _rows(job)
+        with one_thread_each():
+            found = [theorem.minimum(job.params, job.dictionary, X[:n], y[:n]) for n in at]
+        return {end: np.array([getattr(m, end) for m in found]) for end in ("lower", "upper")}
 
-    minima = load_or_compute(job, mistake_bounds.quantity(name, job.params), solve)
+    minima = load_or_compute(job, theorem.quantity(job.params), solve)
     values = [
-        mistake_bounds.value(name, job.params, N, int(n), float(m))
+        theorem.value(job.params, len(job.dictionary), int(n), float(m))
         for n, m in zip(at, minima["lower"], strict=True)
     ]
     least = float(minima["lower"][-1])
-    entry: dict[str, Any] = {
-        "theorem": mistake_bounds.THEOREMS[name],
+    entry = {
+        "theorem": job.algorithm.theorem,
         "value": _stated(values[-1]),
         "minimum": [least, float(minima["upper"][-1])],
-        "unproved": mistake_bounds.UNPROVED.get(name),
-        "further": [],
+        "unproved": theorem.unproved,
+        "further": _further(job, theorem, T, least, fewest, updates),
     }
-    batch = None
-    if name == "omkc_da_o":
-        R = job.params.R
+    return entry, {"bound_t": at, "bound": np.array(values)}
 
-        def solve_batch() -> dict[str, np.ndarray]:
+
+def _further(
+    job: Classification,
+    theorem: mistake_bounds.Theorem,
+    T: int,
+    least: float,
+    fewest: np.ndarray | None,
+    updates: float,
+) -> list[dict[str, Any]]:
+    """What the paper says besides, as for ``_bound``; ``least`` is the theorem's minimum."""
+    params, N, batch = job.params, len(job.dictionary), None
+    if theorem.of_batch:
+
+        def solve() -> dict[str, np.ndarray]:
             with one_thread_each():
-                return mistake_bounds.batch_error(job.dictionary, *rows(), R)._asdict()
+                return mistake_bounds.batch_error(job.dictionary, *_rows(job), params.R)._asdict()
 
-        batch = float(load_or_compute(job, f"batch_error-{R}", solve_batch)["lower"])
-    for more in mistake_bounds.further(name, job.params, N, T, least, batch):
-        told = {"name": more.name, "of": more.of, "value": _stated(more.value)}
+        batch = float(load_or_compute(job, f"batch_error-{params.R}", solve)["lower"])
+    entries: list[dict[str, Any]] = []
+    for more in theorem.further(params, N, T, least, batch):
+        entries.append({"name": more.name, "of": more.of, "value": _stated(more.value)})
         if more.of == "updates":
-            told["measured"] = updates
+            entries[-1]["measured"] = updates
         if more.name == "corollary 4" and fewest is not None:
             betas = [mistake_bounds.corollary4_beta(float(m), N) for m in fewest]
-            told["beta"] = float(np.mean(betas))
-        entry["further"].append(told)
-    return entry, {"bound_t": at, "bound": np.array(values)}
+            entries[-1]["beta"] = float(np.mean(betas))
+    return entries
+
+
+def _rows(job: Classification) -> tuple[np.ndarray, np.ndarray]:
+    """All rows of the first seed's order."""
+    X, y = zip(*job.stream.blocks(1024), strict=True)
+    return np.concatenate(X), np.concatenate(y)
+
+
+def _no_bound(job: Classification, T: int) -> str | None:
+    """Why the learner's mistake bound is left out, if it is."""
+    settings = job.settings
+    if job.algorithm.theorem is None:
+        return f"no theorem is about {settings.algorithm.name}"
+    if len(job.stream.labels) > 2:
+        return "the theorems are about two classes"
+    if job.streams[0] is not job.streams[-1] and settings.stream.limit is not None:
+        why = "with stream.limit every permutation has other rows, and so another bound"
+        return f"{why}; set stream.order=file"
+    most = settings.regret.kernel_ridge_rounds
+    return f"{T} rounds are more than regret.kernel_ridge_rounds={most}" if most < T else None
 
 
 def _stated(value: float) -> float | None:
@@ -214,43 +256,28 @@ def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
     return y_hat.argmax(axis=1) != y
 
 
-def told(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
-    """The labels -1, +1 (n,) that the learner of class ``number`` is told."""
+def one_against_rest(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
+    """The labels -1, +1 (n,) for the learner of class ``number``; y as for ``mistaken``."""
     return y if n_classes == 2 else np.where(y == number, 1.0, -1.0)
 
 
-def _learners(job: Job, seed: int, n_threads: int) -> list[Learner]:
-    d, D = job.stream.n_inputs, job.config["D"]
+def _learners(job: Classification, seed: int, n_threads: int) -> list[Learner]:
+    """One learner of two classes, else one a class."""
     K = len(job.stream.labels)
-    precision = job.config["precision"]
-    return [
-        Learner(
-            job.algorithm,
-            job.params,
-            job.dictionary,
-            d,
-            D,
-            seed,
-            threads=n_threads,
-            precision=precision,
-        )
-        for _ in range(1 if K == 2 else K)
-    ]
+    return [job.learner(seed, n_threads) for _ in range(1 if K == 2 else K)]
 
 
-def _warm_up(job: Job, n_threads: int) -> None:
-    d = job.stream.n_inputs
-    _learners(job, 0, n_threads)[0].partial_fit(np.zeros((2, d)), np.array([-1.0, 1.0]))
-
-
-def _one_seed(job: Job, r: int, n_threads: int, tell: Callable[[np.ndarray], None]) -> OneSeed:
+def _one_seed(
+    job: Classification, r: int, n_threads: int, report: Callable[[np.ndarray], None]
+) -> OneSeed:
     learners, recorder = _learners(job, job.seeds[r], n_threads), Recorder(1)
     K = len(job.stream.labels)
     seconds, largest_norm, met = 0.0, 0.0, np.empty(0)
-    for X, y in job.streams[r].blocks(job.config["block"]):
+    for X, y in job.streams[r].blocks(job.settings.block):
         before = time.perf_counter()
         y_hat = np.stack(
-            [x.partial_fit(X, told(y, k, K)).y_hat for k, x in enumerate(learners)], axis=1
+            [x.partial_fit(X, one_against_rest(y, k, K)).y_hat for k, x in enumerate(learners)],
+            axis=1,
         )
         seconds += time.perf_counter() - before
         if not np.isfinite(y_hat).all():
@@ -262,7 +289,7 @@ def _one_seed(job: Job, r: int, n_threads: int, tell: Callable[[np.ndarray], Non
         recorder.add(wrong[None, :].astype(np.float64))
         largest_norm = max(largest_norm, float(np.linalg.norm(X, axis=1).max()))
         met = np.union1d(met, y)
-        tell(wrong)
+        report(wrong)
     kept = job.algorithm.representation
     return OneSeed(
         recorder,
@@ -277,7 +304,7 @@ def _one_seed(job: Job, r: int, n_threads: int, tell: Callable[[np.ndarray], Non
     )
 
 
-class _Told:
+class _RunningErrors:
     """Progress over all seeds, which run one after another on each thread."""
 
     def __init__(self, progress: Progress | None, total: int | None) -> None:

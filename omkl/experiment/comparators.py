@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from omkl.core.kernels import Kernel
+from omkl.core.kernels import FAMILIES, Kernel
 from omkl.core.representations.random_features import features_of
-from omkl.experiment.threads import one_thread_each
+from omkl.threads import one_thread_each
 
 Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
@@ -81,18 +81,13 @@ def kernel_ridge(
 
     T = len(y)
     ridge = max(lam * T, 1e-10 * T)
-    families = {kernel.family for kernel in kernels}
-    distances = {}
-    if "gaussian" in families:
-        distances["gaussian"] = cdist(X, X, "sqeuclidean")
-    if "laplacian" in families:
-        distances["laplacian"] = cdist(X, X, "cityblock")
+    metrics = {FAMILIES[kernel.family].metric for kernel in kernels} - {None}
+    distances = {metric: cdist(X, X, metric) for metric in metrics}
 
     def fit(kernel: Kernel) -> tuple[float, np.ndarray]:
-        if kernel.family == "gaussian":
-            K = np.exp(-0.5 / kernel.bandwidth * distances["gaussian"])
-        elif kernel.family == "laplacian":
-            K = np.exp(-distances["laplacian"] / kernel.bandwidth)
+        family = FAMILIES[kernel.family]
+        if family.metric:
+            K = family.of_distance(distances[family.metric], kernel.bandwidth)
         else:
             K = kernel.gram(X, X)
         K.flat[:: T + 1] += ridge

@@ -1,95 +1,186 @@
-"""A job: everything that is checked and built before the first round."""
+"""What the kinds of experiment have in common: a job, what it computes, and what all report.
+
+A kind is a module with ``prepare(settings) -> Job``: ``regression``, ``classification`` and
+``federation``.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from omkl import algorithms, federated
+import numpy as np
+
+from omkl import algorithms
 from omkl.core import hyperparameters, kernels
-from omkl.core.learner import check_precision
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner, check_precision
 from omkl.core.protocol import Algorithm
 from omkl.datasets import Stream, download, label_sources, open_stream, open_streams
-from omkl.experiment.federation import FederatedJob
-from omkl.experiment.federation import prepare as prepare_federated
-from omkl.experiment.settings import check_settings, named_by_content, with_task
+from omkl.experiment.metrics import mean_and_deviation
+from omkl.experiment.settings import Settings, named_by_content
 from omkl.runs import folder as run_folder
+from omkl.runs.folder import Measure
 
 Progress = Callable[[str, int, int | None, float | None], None]
 """progress(stage, done, total, running MSE): called between blocks."""
 
 FEATURES = 50  # D of a learner without a federation
 UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open yet
-MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
 
 
-class Job(NamedTuple):
+class Computed(NamedTuple):
+    """The numbers of result.json and of curves.npz."""
+
+    result: dict[str, Any]
+    curves: dict[str, np.ndarray]
+
+
+class Job(Protocol):
     """Everything that has been checked and built before the first round.
 
-    ``streams`` has one a seed: in a regression all the same, in a classification that is
-    shuffled each seed its own permutation. ``stream`` is the first.
+    ``settings`` name own files by their content.
     """
 
-    config: dict[str, Any]
-    stream: Stream
-    dictionary: tuple[kernels.Kernel, ...]
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def stream(self) -> Stream: ...
+
+    @property
+    def dictionary(self) -> tuple[Kernel, ...]: ...
+
+    @property
+    def D(self) -> int: ...
+
+    @property
+    def seeds(self) -> list[int]: ...
+
+    def notes(self) -> list[str]:
+        """What the user should know before it runs."""
+        ...
+
+    def warm_up(self) -> None:
+        """Compile, or load what was compiled, before any clock starts."""
+        ...
+
+    def compute(self, progress: Progress | None = None) -> Computed:
+        """Stream every seed through its learner."""
+        ...
+
+
+class Timing(NamedTuple):
+    """Seconds of streaming all seeds, those inside each seed's learner, and threads."""
+
+    elapsed: float
+    per_seed: Sequence[float]
+    n_threads: int
+
+
+def reported(
+    job: Job,
+    measure: Measure,
+    losses: np.ndarray,
+    timing: Timing,
+    **own: Any,
+) -> dict[str, Any]:
+    """What a job of any kind says in result.json: losses (R,) a seed, and what is its ``own``."""
+    mean, deviation = mean_and_deviation(losses)
+    return {
+        "n_inputs": job.stream.n_inputs,
+        "D": job.D,
+        "seeds": job.seeds,
+        f"{measure.key}_mean": mean,
+        f"{measure.key}_std": deviation,
+        measure.key: losses.tolist(),
+        **own,
+        "seconds": timing.elapsed,
+        "seconds_per_seed": list(timing.per_seed),
+        "threads": timing.n_threads,
+        "stream": job.stream.provenance,
+    }
+
+
+def kernel_curves(used: Sequence[Kernel]) -> dict[str, np.ndarray]:
+    """The kernels that a job learned with, as curves.npz names them."""
+    return {
+        "kernel_family": np.array([kernel.family for kernel in used]),
+        "kernel_bandwidth": np.array([kernel.bandwidth for kernel in used]),
+    }
+
+
+class LearnerJob(NamedTuple):
+    """A job without a federation: one learner a seed.
+
+    ``streams`` has one a seed: in a regression all the same, in a classification that is
+    shuffled each seed its own permutation.
+    """
+
+    settings: Settings
+    D: int
+    streams: list[Stream]
+    dictionary: tuple[Kernel, ...]
     algorithm: Algorithm
     params: Any
     seeds: list[int]
     label: label_sources.Label | None = None  # who is asked; None: the data
-    streams: list[Stream] = []  # noqa: RUF012
+
+    @property
+    def stream(self) -> Stream:
+        """That of the first seed."""
+        return self.streams[0]
+
+    def learner(self, seed: int, n_threads: int, before: np.ndarray | None = None) -> Learner:
+        return Learner(
+            self.algorithm,
+            self.params,
+            self.dictionary,
+            self.stream.n_inputs,
+            self.D,
+            seed,
+            threads=n_threads,
+            precision=self.settings.precision,
+            before=before,
+        )
 
 
-def prepare(config: Mapping[str, Any]) -> Job | FederatedJob:
-    """Check a configuration against the data, and build what it names.
+def prepare_learner(settings: Settings) -> LearnerJob:
+    """Check settings against the data, and build what they name.
 
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
-    check_settings(config)
-    config = with_task(config)
-    if config["federation"]["name"] != "none":
-        together = prepare_federated(config)
-        return together._replace(config=named_by_content(together.config, together.stream))
-    if config["algorithm"]["name"] in federated.names():
-        raise ValueError(
-            f"{config['algorithm']['name']} learns in a federation: add federation=iid clients=K, "
-            "federation=by_site or federation=column"
-        )
-    if config["clients"] is not None:
-        raise ValueError(f"clients={config['clients']} is for a federation: add federation=iid")
-    if config["D"] is None:
-        config["D"] = FEATURES
-    dictionary = kernels.dictionary(config["kernels"])
-    given = dict(config["algorithm"])
-    algorithm = algorithms.load(given.pop("name"))
-    sizes = {"N": len(dictionary), "D": config["D"]}
+    settings = settings.resolved(D=FEATURES if settings.D is None else settings.D)
+    assert settings.D is not None
+    dictionary = kernels.dictionary(settings.kernels)
+    algorithm = algorithms.load(settings.algorithm.name)
+    sizes = {"N": len(dictionary), "D": settings.D}
+    given = settings.algorithm.given
     # Once before the data are opened: a wrong number should not wait for a large file.
     hyperparameters.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
-    check_precision(algorithm, config["precision"])
+    check_precision(algorithm, settings.precision)
     classify = algorithm.task == "classification"
     if algorithm.representation.draws_features:
         for kernel in dictionary:
             kernel.require_frequencies()
-    own_order = classify and config["stream"]["order"] == "shuffled"
+    own_order = classify and settings.stream.order == "shuffled"
     # Of a learner that draws nothing, as with exact kernels, one repetition says all.
-    n_seeds = 1 if algorithm.deterministic and not own_order else config["seeds"]
-    seeds = [config["seed"] + r for r in range(n_seeds)]
-    streams = [_opened(config)] * n_seeds
+    n_seeds = 1 if algorithm.deterministic and not own_order else settings.n_seeds
+    seeds = settings.seeds[:n_seeds]
+    streams = [_opened(settings)] * n_seeds
     if own_order:
-        streams = open_streams(config["dataset"], config["stream"], seeds)
+        streams = open_streams(settings.dataset, settings.stream.options, seeds)
     stream = streams[0]
     built = hyperparameters.build(algorithm.Params, given, stream.n_rounds, sizes)
     if not stream.labelled and (n_seeds > 1 or classify):
         raise ValueError(
-            f"stream.labels={config['stream']['labels']} is asked by one learner of a regression, "
-            f"and there are {n_seeds} seeds; set seeds=1"
+            f"stream.labels={settings.stream.label_source} is asked by one learner of a "
+            f"regression, and there are {n_seeds} seeds; set seeds=1"
         )
-    if not (algorithm.representation.bounded or classify):
-        _require_memory(len(algorithm.kernels(built, dictionary)), stream)
-    portable = named_by_content(config, stream)
-    return Job(portable, stream, dictionary, algorithm, built, seeds, streams=streams)
+    portable = named_by_content(settings, stream)
+    return LearnerJob(portable, settings.D, streams, dictionary, algorithm, built, seeds)
 
 
 _streams: dict[str, tuple[tuple[Any, ...] | None, Stream]] = {}
@@ -97,23 +188,23 @@ _streams: dict[str, tuple[tuple[Any, ...] | None, Stream]] = {}
 _STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one process
 
 
-def _opened(config: Mapping[str, Any]) -> Stream:
-    """The stream of a configuration; the jobs of one process read and prepare a file once."""
-    dataset, settings, seed = config["dataset"], config["stream"], config["seed"]
-    shuffle = seed if settings["order"] == "shuffled" else None
-    name = run_folder.key_of({"dataset": dataset, "stream": settings, "shuffle": shuffle})
+def _opened(settings: Settings) -> Stream:
+    """The stream of a job; the jobs of one process read and prepare a file once."""
+    dataset, options, seed = settings.dataset, settings.stream.options, settings.seed
+    shuffle = seed if settings.stream.order == "shuffled" else None
+    name = run_folder.key_of({"dataset": dataset, "stream": options, "shuffle": shuffle})
     stamp = _file_stamp(dataset)
     if name in _streams and _streams[name][0] == stamp:
         return _streams[name][1]
-    stream = open_stream(dataset, settings, seed=seed)
+    stream = open_stream(dataset, options, seed=seed)
     _streams[name] = (_file_stamp(dataset), stream)
     while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > _STREAM_BYTES:
         _streams.pop(next(iter(_streams)))
     return stream
 
 
-def _bytes_of(held: tuple[Any, Stream]) -> int:
-    stream = held[1]
+def _bytes_of(kept: tuple[Any, Stream]) -> int:
+    stream = kept[1]
     return 8 * (stream.n_rounds or 0) * (stream.n_inputs + 1)
 
 
@@ -125,16 +216,3 @@ def _file_stamp(dataset: Mapping[str, Any]) -> tuple[Any, ...] | None:
     except OSError:  # opening it tells what is wrong
         return None
     return str(path), facts.st_mtime_ns, facts.st_size
-
-
-def _require_memory(n_kernels: int, stream: Stream) -> None:
-    """Exact kernels that keep every row: refuse what cannot be held."""
-    if stream.n_rounds is None:
-        return
-    gigabytes = stream.n_rounds * (n_kernels + stream.n_inputs) * 8 / 1e9
-    if gigabytes > MOST_GIGABYTES:
-        raise ValueError(
-            f"exact kernels would keep {stream.n_rounds} rows for {n_kernels} kernels, "
-            f"{gigabytes:.0f} GB; set stream.limit, choose fewer kernels, or a learner with "
-            "random features"
-        )

@@ -65,18 +65,18 @@ def mean_and_deviation(values: np.ndarray) -> tuple[float, float | None]:
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
 
 
-def label_cost(mse: np.ndarray, labels: np.ndarray, n_rounds: int) -> dict[str, Any]:
+def label_cost(mse: np.ndarray, n_queried: np.ndarray, n_rounds: int) -> dict[str, Any]:
     """What the labels of R seeds cost and bought, as in result.json.
 
-    mse (R,) over all rounds, those without a label included; labels (R,) asked for. The
+    mse (R,) over all rounds, those without a label included; n_queried (R,) labels asked for. The
     efficiency is their share of the rounds, (55) of Hong and Chae: 1 for a learner that asks
     always, and smaller is cheaper.
     """
-    share, deviation = mean_and_deviation(labels / n_rounds)
+    share, deviation = mean_and_deviation(n_queried / n_rounds)
     return {
-        "labels": float(labels.mean()),
-        "labels_per_seed": labels.tolist(),
+        "labels": float(n_queried.mean()),
+        "labels_per_seed": n_queried.tolist(),
         "al_efficiency": share,
         "al_efficiency_std": deviation,
-        "mse_per_label": float((mse / labels).mean()),
+        "mse_per_label": float((mse / n_queried).mean()),
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,150 +14,226 @@ from omkl import startup
 from omkl.core import hyperparameters
 from omkl.core.learner import Learner
 from omkl.core.schedule import Schedule
-from omkl.datasets import DataError, label_sources
-from omkl.experiment.federation import FederatedJob
-from omkl.experiment.job import Job, Progress
-from omkl.experiment.metrics import Recorder, label_cost, mean_and_deviation
+from omkl.core.weights import normalised
+from omkl.datasets import DataError, Stream, label_sources
+from omkl.experiment.job import (
+    Computed,
+    LearnerJob,
+    Progress,
+    Timing,
+    kernel_curves,
+    prepare_learner,
+    reported,
+)
+from omkl.experiment.metrics import Recorder, label_cost
 from omkl.experiment.regret import against_comparators
-from omkl.experiment.threads import default_threads, thread_pool
+from omkl.experiment.settings import Settings
+from omkl.runs.folder import MSE
+from omkl.threads import thread_pool
+
+MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
 
 
-def compute(
-    job: Job, progress: Progress | None = None
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Stream every seed through its learner: the numbers of result.json and curves.npz."""
-    config, stream = job.config, job.stream
-    most_threads = config["threads"] or default_threads()
-    n_threads = min(most_threads, len(job.seeds))
-    if progress:
-        progress("preparing", 0, None, None)
-    with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
-        learners = pool.submit(_learners, job).result()
-    recorder = Recorder(len(learners))
-    seconds = np.zeros(len(learners))
-    asked = Recorder(len(learners))
-    low, high, largest_norm, largest_error = np.inf, -np.inf, 0.0, 0.0
+class Regression(LearnerJob):
+    """A job whose labels are numbers; the only one that can ask somebody for them."""
 
-    def one(r: int, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def notes(self) -> list[str]:
+        return _expansive_steps(self)
+
+    def asking(self, source: label_sources.Label | None, folder: Path) -> Regression:
+        """The job with its labels from outside kept in its folder as they come; None: a prompt."""
+        prompted = source is None
+        if source is None:
+            unit = self.stream.provenance["scaling"].get("max_norm", 1.0)
+            source = label_sources.Prompt(self.stream.inputs, unit)
+        kept = label_sources.Kept(folder / "labels.csv", source, resume=prompted)
+        return self._replace(label=kept)
+
+    def warm_up(self) -> None:
+        startup.load_numba()
+        d = self.stream.n_inputs
+        _learners(self, [0])[0].partial_fit(np.zeros((2, d)), np.zeros(2))
+
+    def compute(self, progress: Progress | None = None) -> Computed:
+        learners = _learners(self)
+        n_threads = min(self.settings.n_threads, len(learners))
+        passed = _Pass(self, learners)
+        if progress:
+            progress("rounds", 0, self.stream.n_rounds, None)
+        clock = time.perf_counter()
+        with thread_pool(n_threads) as pool:
+            for X, y in self.stream.blocks(self.settings.block):
+                passed.add(X, *passed.learned(X, y, pool, clock))
+                if progress:
+                    done = passed.squared.n_rounds
+                    progress("rounds", done, self.stream.n_rounds, passed.running_mse())
+        elapsed = time.perf_counter() - clock
+        passed.require_enough()
+        if self.algorithm.representation.lookahead:
+            n_threads = self.settings.n_threads
+        timing = Timing(elapsed, passed.seconds.tolist(), n_threads)
+        return _computed(self, passed, timing, progress)
+
+
+def prepare(settings: Settings) -> Regression:
+    """Check settings against the data, and build what they name; as ``prepare_learner``."""
+    job = Regression(*prepare_learner(settings))
+    if not job.algorithm.representation.bounded:
+        n_kernels = len(job.algorithm.kernels(job.params, job.dictionary))
+        _require_memory(n_kernels, job.stream)
+    return job
+
+
+def _require_memory(n_kernels: int, stream: Stream) -> None:
+    """Exact kernels that keep every row: refuse what cannot be held."""
+    if stream.n_rounds is None:
+        return
+    gigabytes = stream.n_rounds * (n_kernels + stream.n_inputs) * 8 / 1e9
+    if gigabytes > MOST_GIGABYTES:
+        raise ValueError(
+            f"exact kernels would keep {stream.n_rounds} rows for {n_kernels} kernels, "
+            f"{gigabytes:.0f} GB; set stream.limit, choose fewer kernels, or a learner with "
+            "random features"
+        )
+
+
+def _learners(job: Regression, seeds: Sequence[int] | None = None) -> list[Learner]:
+    """A learner a seed, of the job's seeds by default."""
+    ahead = job.algorithm.representation.lookahead
+    n_threads = job.settings.n_threads if ahead else 1
+    wanted = job.algorithm.rows_before(job.params) if job.algorithm.rows_before else 0
+    before = next(job.stream.blocks(wanted))[0] if wanted else None
+    return [job.learner(seed, n_threads, before) for seed in seeds or job.seeds]
+
+
+class _Pass:
+    """One pass over the stream: what R learners said, summed up block by block."""
+
+    def __init__(self, job: Regression, learners: list[Learner]) -> None:
+        self.job, self.learners = job, learners
+        self.squared, self.asked = Recorder(len(learners)), Recorder(len(learners))
+        self.seconds = np.zeros(len(learners))
+        self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
+
+    def learned(
+        self, X: np.ndarray, y: np.ndarray, pool: Any, clock: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Stream a block: squared errors and who asked, both (R, n), and the labels known."""
+        if self.job.label is None:
+            found = list(pool.map(lambda r: self._one(r, X, y), range(len(self.learners))))
+            errors, asked = (np.stack(arrays) for arrays in zip(*found, strict=True))
+            return errors, asked, y
+        trace, y = label_sources.learn(self.learners[0], X, self.job.label, self.squared.n_rounds)
+        with np.errstate(over="ignore", invalid="ignore"):
+            unknown_is_0 = np.where(trace.asked, np.square(trace.y_hat - y), 0.0)
+        self.seconds[0] = time.perf_counter() - clock
+        return unknown_is_0[None, :], trace.asked[None, :], y[trace.asked]
+
+    def _one(self, r: int, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         before = time.perf_counter()
-        trace = learners[r].partial_fit(X, y)
-        seconds[r] += time.perf_counter() - before
+        trace = self.learners[r].partial_fit(X, y)
+        self.seconds[r] += time.perf_counter() - before
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
             return np.square(trace.y_hat - y), trace.asked
 
-    if progress:
-        progress("rounds", 0, stream.n_rounds, None)
-    clock = time.perf_counter()
-    with thread_pool(n_threads) as pool:
-        for X, y in stream.blocks(config["block"]):
-            if job.label is None:
-                told = list(pool.map(lambda r: one(r, X, y), range(len(learners))))  # noqa: B023
-            else:
-                trace, y = label_sources.learn(learners[0], X, job.label, recorder.n_rounds)
-                with np.errstate(over="ignore", invalid="ignore"):
-                    unknown_is_0 = np.where(trace.asked, np.square(trace.y_hat - y), 0.0)
-                told = [(unknown_is_0, trace.asked)]
-                seconds[0] = time.perf_counter() - clock
-            errors = [error for error, _ in told]
-            with np.errstate(over="ignore", invalid="ignore"):
-                recorder.add(np.stack(errors))
-            asked.add(np.stack([bought for _, bought in told]))
-            _require_finite(job, recorder)
-            told_y = y if job.label is None else y[trace.asked]
-            low = min(low, float(told_y.min(initial=np.inf)))
-            high = max(high, float(told_y.max(initial=-np.inf)))
-            largest_norm = max(largest_norm, float(np.linalg.norm(X, axis=1).max()))
-            largest_error = max(largest_error, *(float(e.max()) for e in errors))
-            if progress:
-                known = recorder.n_rounds if job.label is None else asked.total.mean()
-                so_far = float(recorder.total.mean() / known)
-                progress("rounds", recorder.n_rounds, stream.n_rounds, so_far)
-    elapsed = time.perf_counter() - clock
-    T = recorder.n_rounds
-    if T < 2:
-        raise DataError(f"{stream.name}: a stream needs at least 2 rows, {T} came")
-    if low == high and job.label is None:
-        raise DataError(
-            f"{stream.name}: the target {stream.target!r} is the same in all {T} rows, so there "
-            "is nothing to learn. Choose another dataset.target or more rows."
-        )
-    rounds, sums = recorder.curve()
-    n_bought = asked.curve()[1].astype(np.int64)
-    n_known = rounds if job.label is None else n_bought  # rounds whose error is known
-    mse = recorder.total / n_known[..., -1]
-    mean, deviation = mean_and_deviation(mse)
+    def add(
+        self, X: np.ndarray, errors: np.ndarray, asked: np.ndarray, known_y: np.ndarray
+    ) -> None:
+        """FloatingPointError where predictions are no longer finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.squared.add(errors)
+        self.asked.add(asked)
+        _require_finite(self.job, self.squared)
+        self.low = min(self.low, float(known_y.min(initial=np.inf)))
+        self.high = max(self.high, float(known_y.max(initial=-np.inf)))
+        self.largest_norm = max(self.largest_norm, float(np.linalg.norm(X, axis=1).max()))
+        self.largest_error = max(self.largest_error, float(errors.max()))
+
+    def running_mse(self) -> float:
+        known = self.squared.n_rounds if self.job.label is None else self.asked.total.mean()
+        return float(self.squared.total.mean() / known)
+
+    def require_enough(self) -> None:
+        """DataError for a stream that nothing can be learned from."""
+        stream, T = self.job.stream, self.squared.n_rounds
+        if T < 2:
+            raise DataError(f"{stream.name}: a stream needs at least 2 rows, {T} came")
+        if self.low == self.high and self.job.label is None:
+            raise DataError(
+                f"{stream.name}: the target {stream.target!r} is the same in all {T} rows, so "
+                "there is nothing to learn. Choose another dataset.target or more rows."
+            )
+
+
+def _computed(
+    job: Regression, passed: _Pass, timing: Timing, progress: Progress | None
+) -> Computed:
+    learners, T = passed.learners, passed.squared.n_rounds
+    rounds, sums = passed.squared.curve()
+    n_queried = passed.asked.curve()[1].astype(np.int64)
+    n_known = rounds if job.label is None else n_queried  # rounds whose error is known
+    mse = passed.squared.total / n_known[..., -1]
     used = np.stack([learner.used for learner in learners])
     regret, regret_curves = against_comparators(job, rounds, sums, progress)
-    learned_with = job.algorithm.kernels(job.params, job.dictionary)
-    result = {
-        "n_rounds": T,
-        "n_inputs": stream.n_inputs,
-        "n_kernels": used.shape[1],
-        "deterministic": job.algorithm.deterministic,
-        "max_squared_error": largest_error,
-        "max_kernel_squared_error": max(float(learner.worst[0]) for learner in learners),
-        "max_norm": largest_norm,
-        "D": config["D"],
-        "seeds": job.seeds,
-        "mse_mean": mean,
-        "mse_std": deviation,
-        "mse": mse.tolist(),
-        "kernels_per_round": float(used.sum() / (T * len(learners))),
-        **label_cost(mse, n_bought[:, -1], T),
-        "mse_over": "all rounds" if job.label is None else "rounds with a label",
-        "seconds": elapsed,
-        "seconds_per_seed": seconds.tolist(),
-        "threads": most_threads if job.algorithm.representation.lookahead else n_threads,
-        "regret": regret,
-        "stream": stream.provenance,
-    }
+    result = reported(
+        job,
+        MSE,
+        mse,
+        timing,
+        n_rounds=T,
+        n_kernels=used.shape[1],
+        deterministic=job.algorithm.deterministic,
+        max_squared_error=passed.largest_error,
+        max_kernel_squared_error=max(float(learner.worst[0]) for learner in learners),
+        max_norm=passed.largest_norm,
+        kernels_per_round=float(used.sum() / (T * len(learners))),
+        **label_cost(mse, n_queried[:, -1], T),
+        mse_over="all rounds" if job.label is None else "rounds with a label",
+        regret=regret,
+    )
     curves = {
         "t": rounds,
         "mse": sums / n_known,
-        "labels": n_bought,
-        "weights": np.stack([_weights(learner) for learner in learners]),
+        "labels": n_queried,
+        "weights": np.stack([normalised(learner.state.log_w) for learner in learners]),
         "usage": used,
-        "kernel_family": np.array([k.family for k in learned_with]),
-        "kernel_bandwidth": np.array([k.bandwidth for k in learned_with]),
-        "change_rounds": np.array(stream.change_rounds, dtype=np.int64),
+        **kernel_curves(job.algorithm.kernels(job.params, job.dictionary)),
+        "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
     }
-    return result, curves | regret_curves
+    return Computed(result, curves | regret_curves)
 
 
-def _require_finite(job: Job, recorder: Recorder) -> None:
-    bad = [s for s, total in zip(job.seeds, recorder.total, strict=True) if not total < np.inf]
+def _require_finite(job: Regression, squared: Recorder) -> None:
+    bad = [s for s, total in zip(job.seeds, squared.total, strict=True) if not total < np.inf]
     if not bad:
         return
-    given = job.config["algorithm"]
+    name, given = job.settings.algorithm
     steps = [
-        f"algorithm.{name}={given[name]}"
-        for name, value in zip(job.params._fields, job.params, strict=True)
-        if isinstance(value, Schedule) and name.startswith("eta") and name in given
+        f"algorithm.{field}={given[field]}"
+        for field, value in zip(job.params._fields, job.params, strict=True)
+        if isinstance(value, Schedule) and field.startswith("eta") and field in given
     ]
-    notes = expansive_steps(job)
     raise FloatingPointError(
-        f"by round {recorder.n_rounds} the predictions of {given['name']} are no longer finite "
+        f"by round {squared.n_rounds} the predictions of {name} are no longer finite "
         f"(seeds {', '.join(map(str, bad))}): the steps are too large for this stream. Reduce "
         f"{' or '.join(steps) or 'the step size'}; importance weights divide steps by small "
-        "probabilities, so more exploration helps as well" + "".join(f". {n}" for n in notes)
+        "probabilities, so more exploration helps as well" + "".join(f". {n}" for n in job.notes())
     )
 
 
-def expansive_steps(job: Job | FederatedJob) -> list[str]:
+def _expansive_steps(job: Regression) -> list[str]:
     """One text if the learner's steps are too large for gradient descent to settle, else none.
 
     With features of norm 1 a step on (theta'z - y)^2 + lam ||theta||^2 multiplies theta's part
     along z by 1 - 2 eta (1 + lam); above eta = 1 / (1 + lam) that is beyond -1. Importance
-    weights, which make steps larger still, are not counted, and federations are not looked at.
+    weights, which make steps larger still, are not counted.
     """
-    if isinstance(job, FederatedJob) or job.algorithm.task != "regression":
-        return []
     own = job.params._asdict()
     draws_features = job.algorithm.representation.draws_features
     if not (draws_features and isinstance(own.get("eta"), Schedule) and "lam" in own):
         return []
     eta, bound = own["eta"], 1.0 / (1.0 + own["lam"])
-    T, given = job.stream.n_rounds, str(job.config["algorithm"]["eta"])
+    T, given = job.stream.n_rounds, str(job.settings.algorithm.given["eta"])
     if eta.scale <= bound:
         return []
     # The first round of a schedule in t whose step is small enough; none of a constant.
@@ -173,39 +251,3 @@ def expansive_steps(job: Job | FederatedJob) -> list[str]:
         needed = math.ceil((one / bound) ** (-math.log(4.0) / math.log(four / one)))
         text += f". This eta is for T of at least {needed}"
     return [text]
-
-
-def _weights(learner: Learner) -> np.ndarray:
-    from omkl.core.weights import normalised
-
-    return normalised(learner.state.log_w)
-
-
-def _learners(job: Job) -> list[Learner]:
-    """A learner a seed; compiles, or loads what was compiled, before any clock starts."""
-    d, D = job.stream.n_inputs, job.config["D"]
-    ahead = job.algorithm.representation.lookahead
-    n_threads = job.config["threads"] or default_threads() if ahead else 1
-
-    startup.load_numba()
-    wanted = job.algorithm.rows_before(job.params) if job.algorithm.rows_before else 0
-    before = next(job.stream.blocks(wanted))[0] if wanted else None
-
-    def learner(seed: int) -> Learner:
-        return Learner(
-            job.algorithm,
-            job.params,
-            job.dictionary,
-            d,
-            D,
-            seed,
-            threads=n_threads,
-            precision=job.config["precision"],
-            before=before,
-        )
-
-    if job.label is None:
-        learner(0).partial_fit(np.zeros((2, d)), np.zeros(2))
-    else:
-        label_sources.learn(learner(0), np.zeros((2, d)), lambda row, x, y_hat: 0.0)
-    return [learner(seed) for seed in job.seeds]

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import functools
-import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl.datasets import DataError, label_sources
-from omkl.experiment import classification, regression
-from omkl.experiment.federation import FederatedJob
-from omkl.experiment.federation import compute as compute_federated
-from omkl.experiment.job import Job, Progress, prepare
-from omkl.experiment.regression import expansive_steps
-from omkl.experiment.regret import load_or_compute
-from omkl.experiment.threads import default_threads, thread_pool
+from omkl.experiment import classification, federation, regression, settings
+from omkl.experiment.job import Computed, Job, Progress
+from omkl.experiment.regression import Regression
+from omkl.experiment.settings import Settings
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
-from omkl.runs.provenance import commit, key_of, machine, numbers_stamp, versions
+from omkl.runs.provenance import commit, identity_of, machine, numbers_stamp, versions
 from omkl.runs.writing import (
     files_of_run,
     folder_of,
@@ -32,105 +27,109 @@ from omkl.runs.writing import (
     without_places,
     writable,
 )
-from omkl.tracking import database, view
+from omkl.threads import thread_pool
 
 
 class Outcome(NamedTuple):
     """How a job ended.
 
-    run      its folder; with status "failed" there may be none, then run holds the
-             result and the configuration in memory
-    status   "complete", "reused" or "failed"
-    notes    what the user should know
-    tracked  whether the run is in the MLflow view
+    run       its folder; with status "failed" there may be none, then run holds the
+              result and the configuration in memory
+    status    "complete", "reused" or "failed"
+    notes     what the user should know
+    settings  those of the job; None where they were never found good
+    tracked   whether the run is in the MLflow view, if somebody has looked
     """
 
     run: Run
     status: str
     notes: list[str]
+    settings: Settings | None = None
     tracked: bool = False
+
+
+def prepare(given: Settings | Mapping[str, Any]) -> Job:
+    """Check settings against the data, and build what they name, for the kind that they are of.
+
+    Raises ValueError (DataError for data) that names what is wrong and what to do.
+    """
+    checked = given if isinstance(given, Settings) else settings.read(given)
+    if checked.scheme is not None:
+        return federation.prepare(checked)
+    if checked.task == "classification":
+        return classification.prepare(checked)
+    return regression.prepare(checked)
 
 
 def run(
     config: Mapping[str, Any],
     progress: Progress | None = None,
     label: label_sources.Label | None = None,
+    begun: Callable[[Settings], None] | None = None,
 ) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised.
 
     ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
-    data; with it the job is always computed.
+    data; with it the job is always computed. ``begun`` is called where a job is to be computed,
+    before it is.
 
     A job that cannot begin leaves nothing behind. One that breaks writes its failure
     into its folder, unless a finished result is there: that is only replaced by
-    another finished one. KeyboardInterrupt passes through and changes nothing.
+    another finished one. KeyboardInterrupt passes through and changes nothing. Figures and
+    tracking are their viewers' business: ``omkl.commands.viewers``.
     """
-    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    started = _now()
     if label is not None:
-        stream = {**config["stream"], "labels": label_sources.CALLBACK}
-        config = {**config, "stream": stream, "force": True}
+        config = settings.asking_a_function(config)
     try:
         if progress:
             progress("reading the data", 0, None, None)
-        source = _label_source(config, label)
-        job = prepare(config)
+        checked = settings.read(config)
+        source = _label_source(checked.stream.label_source, label)
+        job = prepare(checked)
     except Exception as error:
         explained = isinstance(error, ValueError | OSError | MemoryError)
         return Outcome(_failed(config, started, error, explained), "failed", [])
-    config = job.config
+    config = job.settings.config
     folder = folder_of(config)
     try:
         numbers = numbers_stamp(job.stream.provenance)
-        notes = expansive_steps(job)
+        notes = job.notes()
         earlier = Run(folder)
-        if is_complete(earlier) and not config["force"]:
+        if is_complete(earlier) and not job.settings.force:
             if earlier.result.get("numbers") == numbers:
-                # An earlier start may have had tracking=none, or ended before tracking.
-                tracked = view.holds(folder, Path(config["outputs"]))
-                tracker = None if tracked else _prepare_tracking(config)
-                if config["figures"] and not (folder / "weights.png").exists():
-                    _draw(earlier, tracker, progress)
-                tracked = _track(config, folder, tracker, progress, notes) or tracked
-                return Outcome(earlier, "reused", notes, tracked)
+                return Outcome(earlier, "reused", notes, job.settings)
             notes.append(f"{folder.name} was computed by other code or data: computed anew")
         with writable(folder):
-            tracker = _prepare_tracking(config)
-
-            if isinstance(job, FederatedJob):
-                n_threads = config["threads"] or default_threads()
-                kept = functools.partial(load_or_compute, job)
-                result, curves = compute_federated(job, n_threads, thread_pool, progress, kept)
-            elif job.algorithm.task == "classification":
-                result, curves = classification.compute(job, progress)
-            else:
-                result, curves = regression.compute(_with_labels(job, source, folder), progress)
+            if begun:
+                begun(job.settings)
+            if not job.stream.labelled and isinstance(job, Regression):
+                job = job.asking(source, folder)
+            result, curves = _computed(job, progress)
             stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
-            result = stamp | result
             with staging_folder(folder) as staging:
-                run_folder.write_together(staging, files_of_run(config, result, curves))
-                if config["figures"]:
-                    _draw(held_in_memory(staging, result=result, curves=curves), tracker, progress)
+                files = files_of_run(config, stamp | result, curves)
+                run_folder.write_together(staging, files)
                 replace_files(folder, staging)
-        tracked = _track(config, folder, tracker, progress, notes)
-        return Outcome(Run(folder), "complete", notes, tracked)
+        return Outcome(Run(folder), "complete", notes, job.settings)
     except Exception as error:
         explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
         failed = _failed(config, started, error, explained)
         if not is_complete(Run(folder)):
-            # Without a disk to write on, the failure is still returned.
-            with contextlib.suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True)
-                text = run_folder.config_text(without_places(config))
-                run_folder.write_atomically(folder / "config.yaml", text)
-                run_folder.write_result(folder, failed.result)
+            _write_failure(failed)
         return Outcome(failed, "failed", [])
 
 
-def _label_source(
-    config: Mapping[str, Any], label: label_sources.Label | None
-) -> label_sources.Label | None:
+def _computed(job: Job, progress: Progress | None) -> Computed:
+    if progress:
+        progress("preparing", 0, None, None)
+    with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
+        pool.submit(job.warm_up).result()
+    return job.compute(progress)
+
+
+def _label_source(given: Any, label: label_sources.Label | None) -> label_sources.Label | None:
     """Who gives labels, as far as it is known before the data are open; None: data or prompt."""
-    given = config["stream"]["labels"]
     if not isinstance(given, str):
         raise ValueError(
             f"stream.labels={given!r} is none of {', '.join(label_sources.SOURCES)}, FILE"
@@ -150,25 +149,13 @@ def _label_source(
     return label_sources.File(Path(given))
 
 
-def _with_labels(job: Job, source: label_sources.Label | None, folder: Path) -> Job:
-    """The job with its labels from outside kept in its folder as they come."""
-    if job.stream.labelled:
-        return job
-    prompted = source is None
-    if source is None:
-        unit = job.stream.provenance["scaling"].get("max_norm", 1.0)
-        source = label_sources.Prompt(job.stream.inputs, unit)
-    kept = label_sources.Kept(folder / "labels.csv", source, resume=prompted)
-    return job._replace(label=kept)
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _identity(config: Mapping[str, Any], started: str) -> dict[str, Any]:
     return {
-        "key": key_of(config),
-        "algorithm": config["algorithm"]["name"],
-        "dataset": config["dataset"]["name"],
-        "kernels": config["kernels"].get("name", "own"),
-        "params": {k: v for k, v in config["algorithm"].items() if k != "name"},
+        **identity_of(config)._asdict(),
         "started": started,
         "versions": versions(),
         "machine": machine(),
@@ -192,54 +179,23 @@ def _failed(config: Mapping[str, Any], started: str, error: Exception, explained
     return held_in_memory(folder_of(config), result=result, config=without_places(config))
 
 
+def _write_failure(run: Run) -> None:
+    # Without a disk to write on, the failure is still returned.
+    with contextlib.suppress(OSError):
+        run.folder.mkdir(parents=True, exist_ok=True)
+        text = run_folder.config_text(run.config)
+        run_folder.write_atomically(run.folder / "config.yaml", text)
+        run_folder.write_result(run.folder, run.result)
+
+
 def lost(config: Mapping[str, Any], message: str) -> Outcome:
     """The outcome of a job whose process did not live to tell it."""
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Outcome(_failed(config, now, RuntimeError(message), explained=True), "failed", [])
+    return Outcome(_failed(config, _now(), RuntimeError(message), explained=True), "failed", [])
 
 
-def _draw(run: Run, tracker: threading.Thread | None, progress: Progress | None) -> None:
-    if progress:
-        progress("figures", 0, None, None)
-    if tracker:  # two threads should not import large packages at once
-        tracker.join()
-    from omkl.report import figures
-
-    figures.all_figures(run)
-
-
-def _prepare_tracking(config: Mapping[str, Any]) -> threading.Thread | None:
-    """Import MLflow and open its database while the rounds are running: they hold no lock."""
-    if config["tracking"] != "mlflow":
-        return None
-
-    def quietly() -> None:
-        try:
-            view.prepare(Path(config["outputs"]))
-        except Exception:  # log_run meets the same trouble and tells it
-            return
-
-    thread = threading.Thread(target=quietly, daemon=True)
-    thread.start()
-    return thread
-
-
-def _track(
-    config: Mapping[str, Any],
-    folder: Path,
-    thread: threading.Thread | None,
-    progress: Progress | None,
-    notes: list[str],
-) -> bool:
-    """Whether the run is in the MLflow view now; if it should be and is not, notes say why."""
-    if thread is None:
-        return False
-    if progress:
-        progress("tracking", 0, None, None)
-    thread.join()
-    try:
-        view.log_run(folder, Path(config["outputs"]))
-    except database.TrackingError as error:
-        notes.append(str(error))
-        return False
-    return True
+def spoilt(outcome: Outcome, error: Exception) -> Outcome:
+    """The outcome of a finished job that a viewer could not show; its folder stays as it is."""
+    assert outcome.settings is not None
+    explained = isinstance(error, DataError | OSError | MemoryError)
+    run = _failed(outcome.settings.config, _now(), error, explained)
+    return Outcome(run, "failed", [])

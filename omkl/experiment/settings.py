@@ -1,44 +1,170 @@
-"""The settings of a job, checked before anything is opened."""
+"""The settings of a job: its configuration, checked before anything is opened, and typed.
+
+``read`` is the door: behind it nobody asks a dictionary. What stays a mapping is what other
+rooms check by themselves: the data set's YAML, the dictionary's, and an algorithm's parameters.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from omkl import algorithms, federated
 from omkl.datasets import Stream, label_sources
 from omkl.datasets.download import sha256_of
+from omkl.threads import default_threads
 
 
-def with_task(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with its task in ``dataset.task`` alone and with an order of the rows.
+class AlgorithmSettings(NamedTuple):
+    """An algorithm's name, and its parameters as typed, by the names of its ``Params``."""
 
-    ValueError where data set and algorithm are for different tasks.
+    name: str
+    given: dict[str, Any]
+
+
+class StreamSettings(NamedTuple):
+    """As ``stream.*`` of conf/config.yaml; ``label_source`` is ``stream.labels``."""
+
+    limit: Any
+    scaling: Any
+    order: Any
+    label_source: Any
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What ``omkl.datasets.open_stream`` takes, and checks."""
+        limit, scaling, order, label_source = self
+        return {"limit": limit, "scaling": scaling, "order": order, "labels": label_source}
+
+
+class RegretSettings(NamedTuple):
+    """As ``regret.*`` of conf/config.yaml."""
+
+    ridge_features: bool
+    kernel_ridge: bool
+    lam: float
+    max_rounds: int
+    kernel_ridge_rounds: int
+    mistake_bound: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """A checked configuration; fields are named after the keys of conf/config.yaml.
+
+    D and n_clients are None until data and budget tell them. ``given`` is the configuration as it
+    was composed, of which ``config`` makes what a run folder holds.
     """
-    dataset, stream = dict(config["dataset"]), dict(config["stream"])
-    name = config["algorithm"]["name"]
+
+    task: str
+    algorithm: AlgorithmSettings
+    dataset: dict[str, Any]
+    kernels: dict[str, Any]
+    scheme: str | None  # of a federation; None: one learner on one stream
+    n_clients: int | None
+    max_upload: int | None
+    stream: StreamSettings
+    regret: RegretSettings
+    D: int | None
+    precision: str
+    n_seeds: int
+    seed: int
+    block: int
+    threads: int | None
+    outputs: Path
+    figures: bool
+    tracking: str
+    force: bool
+    given: Mapping[str, Any] = dataclasses.field(repr=False)
+
+    @property
+    def seeds(self) -> list[int]:
+        return [self.seed + r for r in range(self.n_seeds)]
+
+    @property
+    def n_threads(self) -> int:
+        """Threads that the job may use."""
+        return self.threads or default_threads()
+
+    def resolved(self, **found: Any) -> Settings:
+        """The settings with what data or budget have told."""
+        return dataclasses.replace(self, **found)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration with what has been found out: its key names the run."""
+        known = {key: value for key, value in self.given.items() if key != "task"}
+        stream = {**known["stream"], **self.stream.options}
+        found = {"dataset": self.dataset, "stream": stream, "D": self.D, "clients": self.n_clients}
+        return known | found
+
+
+def read(config: Mapping[str, Any]) -> Settings:
+    """The settings of a composed configuration.
+
+    Raises ValueError that names the setting and what it may be. The task is the data set's unless
+    it is given, or may be either; rows have an order even where none is given.
+    """
+    _check(config)
+    name, dataset, stream = config["algorithm"]["name"], config["dataset"], config["stream"]
+    federation = config["federation"]
+    scheme = None if federation["name"] == "none" else str(federation["name"])
+    task = _checked_task(config, scheme)
+    order = stream["order"]
+    if order is None:
+        order = "shuffled" if task == "classification" and "file" in dataset else "file"
+    if scheme is not None:
+        _check_federation(config)
+    elif name in federated.names():
+        raise ValueError(
+            f"{name} learns in a federation: add federation=iid clients=K, "
+            "federation=by_site or federation=column"
+        )
+    elif config["clients"] is not None:
+        raise ValueError(f"clients={config['clients']} is for a federation: add federation=iid")
+    return Settings(
+        task=task,
+        algorithm=AlgorithmSettings(
+            name, {key: value for key, value in config["algorithm"].items() if key != "name"}
+        ),
+        dataset={**dataset, "task": task},
+        kernels=config["kernels"],
+        scheme=scheme,
+        n_clients=config["clients"],
+        max_upload=config["max_upload"],
+        stream=StreamSettings(stream["limit"], stream["scaling"], order, stream["labels"]),
+        regret=RegretSettings(**{key: config["regret"][key] for key in RegretSettings._fields}),
+        outputs=Path(config["outputs"]),
+        n_seeds=config["seeds"],
+        given=config,
+        **{key: config[key] for key in _PLAIN},
+    )
+
+
+_PLAIN = ("D", "precision", "seed", "block", "threads", "figures", "tracking", "force")
+
+
+def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:
+    """The task; ValueError where data set and algorithm are for different ones."""
+    name, dataset = config["algorithm"]["name"], config["dataset"]
     own, task = task_of(name), task_in(config)
     if task not in ("regression", "classification"):
         raise ValueError(f"task={task!r}; there are: regression, classification")
     if task != dataset["task"] and not _may_be_either(dataset):
         raise ValueError(f"{dataset['name']} is a data set for {dataset['task']}, not for {task}")
-    dataset["task"] = task
     if own != task:
-        together = federated if config["federation"]["name"] != "none" else algorithms
-        fitting = [n for n in together.names() if task_of(n) == task]
+        registry = algorithms if scheme is None else federated
+        fitting = [n for n in registry.names() if task_of(n) == task]
         raise ValueError(
             f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task}; for "
             f"that there are: {', '.join(fitting) or 'none in a federation'}"
         )
-    if stream["order"] is None:
-        shuffle = task == "classification" and "file" in dataset
-        stream["order"] = "shuffled" if shuffle else "file"
-    rest = {key: value for key, value in config.items() if key != "task"}
-    return {**rest, "dataset": dataset, "stream": stream}
+    return task
 
 
 def task_in(config: Mapping[str, Any]) -> str:
@@ -61,18 +187,15 @@ def task_of(name: str) -> str:
     return "regression" if name in federated.names() else algorithms.load(name).task
 
 
-def check_settings(config: Mapping[str, Any]) -> None:
+def _check(config: Mapping[str, Any]) -> None:
     """Types and ranges of what belongs to no algorithm and no data set."""
     regret = config["regret"]
-    whole = [("seeds", 1), ("seed", 0), ("block", 1)]
-    numbers = [(key, config[key], low) for key, low in whole]
-    numbers += [] if config["D"] is None else [("D", config["D"], 1)]
-    numbers += [(f"regret.{key}", regret[key], 0) for key in ("max_rounds", "kernel_ridge_rounds")]
-    if config["threads"] is not None:
-        numbers.append(("threads", config["threads"], 1))
-    for key, value, low in numbers:
-        if isinstance(value, bool) or not isinstance(value, int) or value < low:
-            raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
+    whole = [(key, config[key], low) for key, low in (("seeds", 1), ("seed", 0), ("block", 1))]
+    whole += [("D", config["D"], 1)] if config["D"] is not None else []
+    whole += [(f"regret.{key}", regret[key], 0) for key in ("max_rounds", "kernel_ridge_rounds")]
+    whole += [("threads", config["threads"], 1)] if config["threads"] is not None else []
+    for key, value, low in whole:
+        _check_whole(key, value, low)
     switches = [(key, config[key]) for key in ("figures", "force", "fail_fast")]
     switches += [
         (f"regret.{key}", regret[key])
@@ -88,19 +211,49 @@ def check_settings(config: Mapping[str, Any]) -> None:
         raise ValueError(f"regret.lam={lam!r} is not a number of at least 0")
 
 
-def named_by_content(config: Mapping[str, Any], stream: Stream) -> dict[str, Any]:
-    """The configuration with an own file named by its content instead of its place.
+def _check_federation(config: Mapping[str, Any]) -> None:
+    """Types and ranges of what belongs to a federation."""
+    federation = config["federation"]
+    whole = [("clients", config["clients"], 1), ("max_upload", config["max_upload"], 1)]
+    whole += [
+        (f"federation.{key}", federation.get(key), low)
+        for key, low in (("rounds", 2), ("home", 1), ("away", 0))
+    ]
+    for key, value, low in whole:
+        if value is not None:
+            _check_whole(key, value, low)
+    if config["precision"] != "float64":
+        raise ValueError(
+            f"precision={config['precision']!r}: a federation computes in float64, which is what "
+            "is sent"
+        )
+
+
+def _check_whole(key: str, value: Any, low: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
+
+
+def asking_a_function(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a job whose labels a function gives; such a job is always computed."""
+    stream = {**config["stream"], "labels": label_sources.CALLBACK}
+    return {**config, "stream": stream, "force": True}
+
+
+def named_by_content(settings: Settings, stream: Stream) -> Settings:
+    """The settings with an own file named by its content instead of its place.
 
     So the run folder can move, and a file that has changed makes another run.
     """
-    dataset, settings = dict(config["dataset"]), dict(config["stream"])
+    dataset, label_source = settings.dataset, settings.stream.label_source
     if "path" in dataset:
         (file,) = stream.provenance["files"]
-        dataset |= {"path": file["name"], "sha256": file["sha256"]}
-    if settings["labels"] not in label_sources.SOURCES:
-        path = Path(settings["labels"])
-        settings["labels"] = f"{path.name} sha256:{sha256_of(path)}"
-    return {**config, "dataset": dataset, "stream": settings}
+        dataset = dataset | {"path": file["name"], "sha256": file["sha256"]}
+    if label_source not in label_sources.SOURCES:
+        path = Path(label_source)
+        label_source = f"{path.name} sha256:{sha256_of(path)}"
+    renamed = settings.stream._replace(label_source=label_source)
+    return dataclasses.replace(settings, dataset=dataset, stream=renamed)
 
 
 def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,8 +269,8 @@ def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(name: str) -> tuple[str, ...]:
-    known = federated if name in federated.names() else algorithms
-    return known.load(name).Params._fields
+    registry = federated if name in federated.names() else algorithms
+    return registry.load(name).Params._fields
 
 
 @functools.cache

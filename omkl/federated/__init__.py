@@ -1,23 +1,20 @@
 """Federated online learning: K clients, each with a stream of its own, and a server.
 
-``protocol`` holds the steps of a round and the compiled loop, ``algorithms`` one file a
-learner, ``simulation`` a whole federation in one process, ``split`` how rows become clients,
-``parties`` server and client on their own, ``flower`` the same sides as Flower apps.
+``protocol`` holds the steps of a round and the compiled loop, ``messages`` what a client sends,
+``budget`` how much it may send, ``algorithms`` one file a learner, ``simulation`` a whole
+federation in one process, ``split`` how rows become clients, ``parties`` server and client on
+their own, ``flower`` the same parties as Flower apps.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
+from omkl import registry
 from omkl.federated.protocol import FederatedAlgorithm
 
 
 def names() -> list[str]:
     """Names of all federated algorithms, as typed after ``algorithm=``."""
-    from omkl.federated import algorithms
-
-    return sorted(module.name for module in pkgutil.iter_modules(algorithms.__path__))
+    return registry.names(f"{__name__}.algorithms")
 
 
 def load(name: str) -> FederatedAlgorithm:
@@ -27,4 +24,5 @@ def load(name: str) -> FederatedAlgorithm:
             f"{name} does not learn in a federation. Those that do: {', '.join(names())}. "
             "Without a federation: federation=none"
         )
-    return importlib.import_module(f"omkl.federated.algorithms.{name}").algorithm
+    algorithm: FederatedAlgorithm = registry.load(f"{__name__}.algorithms", name)
+    return algorithm

@@ -33,6 +33,58 @@ class Ridge(NamedTuple):
     shared_errors: np.ndarray
 
 
+class Equations:
+    """The normal equations of ridge regression on a kernel's features, client by client.
+
+    Those of n rows are written as one matrix (2 D + 1, 2 D + 1), which can be added up over
+    clients: Z'Z of the features Z (n, 2 D), bordered by Z'y, with 1 + 2 y'y in the corner.
+    """
+
+    def __init__(self, X: np.ndarray, y: np.ndarray, lengths: np.ndarray) -> None:
+        K = len(lengths)
+        self.inputs = [np.ascontiguousarray(X[: lengths[k], k]) for k in range(K)]
+        self.targets = [np.ascontiguousarray(y[: lengths[k], k]) for k in range(K)]
+        self.squares = np.array([float(target @ target) for target in self.targets])
+
+    def of_client(self, omega: np.ndarray, k: int, equations: np.ndarray) -> None:
+        """Write the equations of client k and of the kernel with omega (d, D)."""
+        z = features_of(omega, self.inputs[k])
+        np.matmul(z.T, z, out=equations[:-1, :-1])
+        equations[-1, :-1] = equations[:-1, -1] = z.T @ self.targets[k]
+        equations[-1, -1] = 1.0 + 2.0 * self.squares[k]
+
+    def of_all(self, omega: np.ndarray, equations: np.ndarray) -> None:
+        """Write the equations of all clients together."""
+        own = np.empty_like(equations)
+        equations[:] = 0.0
+        for k in range(len(self.inputs)):
+            self.of_client(omega, k, own)
+            equations += own
+
+    def errors(self, omega: np.ndarray, k: int, theta: np.ndarray) -> np.ndarray:
+        """Squared errors (n,) of theta (2 D,) on the rows of client k."""
+        return np.square(features_of(omega, self.inputs[k]) @ theta - self.targets[k])
+
+
+def reduction(equations: np.ndarray, penalty: float) -> float:
+    """By how much the fit with that penalty of ||theta||^2 reduces y'y; spends ``equations``.
+
+    It is c'A^-1 c of A = Z'Z + penalty I and c = Z'y. The last row of the Cholesky factor of
+    the bordered matrix is L^-1 c: no system is solved. Its corner exceeds y'y, so that it is
+    positive definite.
+    """
+    n = len(equations) - 1
+    equations.flat[: n * (n + 2) : n + 2] += penalty
+    factor = np.linalg.cholesky(equations)
+    return float(factor[-1, :-1] @ factor[-1, :-1])
+
+
+def solution(equations: np.ndarray, penalty: float) -> np.ndarray:
+    """theta (2 D,) of the fit with that penalty of ||theta||^2."""
+    gram, cross = equations[:-1, :-1], equations[:-1, -1]
+    return np.linalg.solve(gram + penalty * np.eye(len(gram)), cross)
+
+
 def ridge(
     omega: np.ndarray,
     X: np.ndarray,
@@ -46,37 +98,31 @@ def ridge(
     omega (N, d, D) are one seed's frequencies; X (T, K, d), y (T, K), of which client k has the
     first ``lengths[k]`` rounds. Minimises the sum of (theta'z - y)^2 + lam ||theta||^2 over the
     rows, ``lam`` for a client's own and ``shared_lam`` for the one for all. Takes
-    O(K N D^2 (T + D)) time and O(K D^2) memory.
+    O(K N D^2 (T + D)) time, most of it in products of matrices, and O(K T + D^2) memory.
     """
     T, K = y.shape
     N, _, D = omega.shape
-    own = [np.ascontiguousarray(X[: lengths[k], k]) for k in range(K)]
-    told = [np.ascontiguousarray(y[: lengths[k], k]) for k in range(K)]
-    squares = np.array([float(target @ target) for target in told])
-    least, kernels, thetas = np.full(K, np.inf), np.zeros(K, dtype=np.int64), np.zeros((K, 2 * D))
-    shared_least, shared_kernel, shared_theta = np.inf, 0, np.zeros(2 * D)
-    unit = np.eye(2 * D)
+    data = Equations(X, y, lengths)
+    penalties = max(lam, 1e-10) * lengths
+    shared_penalty = max(shared_lam, 1e-10) * int(lengths.sum())
+    objectives, shared_objectives = np.zeros((N, K)), np.zeros(N)
+    own = np.empty((2 * D + 1, 2 * D + 1))
+    together = np.empty_like(own)
     for i in range(N):
-        all_gram, all_cross = np.zeros((2 * D, 2 * D)), np.zeros(2 * D)
+        together[:] = 0.0
         for k in range(K):
-            z = features_of(omega[i], own[k])
-            gram, cross = z.T @ z, z.T @ told[k]
-            all_gram += gram
-            all_cross += cross
-            theta = np.linalg.solve(gram + max(lam, 1e-10) * len(z) * unit, cross)
-            objective = squares[k] - float(theta @ cross)
-            if objective < least[k]:
-                least[k], kernels[k], thetas[k] = objective, i, theta
-        penalty = max(shared_lam, 1e-10) * int(lengths.sum())
-        theta = np.linalg.solve(all_gram + penalty * unit, all_cross)
-        objective = float(squares.sum()) - float(theta @ all_cross)
-        if objective < shared_least:
-            shared_least, shared_kernel, shared_theta = objective, i, theta
+            data.of_client(omega[i], k, own)
+            together += own
+            objectives[i, k] = data.squares[k] - reduction(own, penalties[k])
+        shared_objectives[i] = data.squares.sum() - reduction(together, shared_penalty)
+    kernels, shared_kernel = objectives.argmin(axis=0), int(shared_objectives.argmin())
+    data.of_all(omega[shared_kernel], together)
+    theta = solution(together, shared_penalty)
     errors, shared_errors = np.zeros((T, K)), np.zeros((T, K))
     for k in range(K):
         rows = slice(lengths[k])
-        z = features_of(omega[kernels[k]], own[k])
-        errors[rows, k] = np.square(z @ thetas[k] - told[k])
-        z = features_of(omega[shared_kernel], own[k])
-        shared_errors[rows, k] = np.square(z @ shared_theta - told[k])
-    return Ridge(kernels, errors, shared_kernel, shared_theta, shared_errors)
+        data.of_client(omega[kernels[k]], k, own)
+        fitted = solution(own, penalties[k])
+        errors[rows, k] = data.errors(omega[kernels[k]], k, fitted)
+        shared_errors[rows, k] = data.errors(omega[shared_kernel], k, theta)
+    return Ridge(kernels, errors, shared_kernel, theta, shared_errors)

@@ -1,8 +1,8 @@
 """The server and a client each on its own, with nothing between them but messages.
 
-What goes over a wire is a ``Told`` one way and a ``Reply`` the other. The arithmetic is that of
-the simulation: the same compiled steps on the same states. Features are not sent: every side
-draws them from the seed.
+What goes over a wire is a ``Broadcast`` one way and an ``Update`` the other. The arithmetic is
+that of the simulation: the same compiled steps on the same states. Features are not sent: every
+party draws them from the seed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ import numpy as np
 
 from omkl.experiment.federation import FederatedJob
 from omkl.federated import protocol
-from omkl.federated.protocol import Message, compiled_for
+from omkl.federated.budget import check_budget
+from omkl.federated.messages import Message
+from omkl.federated.protocol import compiled_for
 
 log = logging.getLogger(__name__)
 
 
-class Told(NamedTuple):
-    """What the server tells every client before round t.
+class Broadcast(NamedTuple):
+    """What the server sends to every client before round t.
 
     theta      rows of the shared parameters (n, W): all, or those that are announced first
     log_w      (E,) weights of the server, where it shares them
@@ -34,20 +36,20 @@ class Told(NamedTuple):
     announced: np.ndarray
 
 
-class Reply(NamedTuple):
-    """What client k sends in round t: new values (n, W) of rows (n,), and further numbers (E,)."""
+class Update(NamedTuple):
+    """What client k sends in round t: new values (n, W) of rows (n,), and losses (E,)."""
 
     client: int
     t: int
     rows: np.ndarray
     theta: np.ndarray
-    extras: np.ndarray
+    losses: np.ndarray
 
 
-class Turn(NamedTuple):
-    """A client's round: the message, its prediction before the label, its regret so far (11)."""
+class ClientRound(NamedTuple):
+    """A client's round: its update, its prediction before the label, its regret so far (11)."""
 
-    reply: Reply
+    update: Update
     y_hat: float
     regret: float
 
@@ -61,14 +63,21 @@ class Event(NamedTuple):
 
 
 class Refused(ValueError):
-    """A reply that cannot be used; the text says why."""
+    """An update that cannot be used; the text says why."""
 
 
-class ServerSide:
-    """The server of a federation: tells, receives, aggregates.
+def _shared_parameters(job: FederatedJob, seed: int) -> Any:
+    """The shared parameters before the first round, which every party draws for itself."""
+    d, D, budget = job.stream.n_inputs, job.D, job.settings.max_upload
+    kernels = job.algorithm.kernels(job.params, job.dictionary)
+    return job.algorithm.model(job.params, kernels, d, D, seed, budget)
 
-    A reply that is late, damaged or too large is refused and noted in ``events``; the round
-    goes on without it, and a client without a reply counts as one that changed nothing.
+
+class Server:
+    """The server of a federation: broadcasts, receives, aggregates.
+
+    An update that is late, damaged or too large is refused and noted in ``events``; the round
+    goes on without it, and a client without an update counts as one that changed nothing.
     """
 
     def __init__(self, job: FederatedJob, seed: int) -> None:
@@ -76,51 +85,54 @@ class ServerSide:
         self.n_clients = len(job.split.clients)
         self.lengths = job.split.lengths
         self.algorithm = job.algorithm
-        kernels = job.algorithm.kernels(job.params, job.dictionary)
-        d, D, budget = job.stream.n_inputs, job.config["D"], job.config["max_upload"]
-        model = job.algorithm.model(job.params, kernels, d, D, seed, budget)
+        model = _shared_parameters(job, seed)
         self.shape = model.theta.shape
-        protocol.check_budget(job.algorithm, job.params, self.shape, budget)
+        budget = job.settings.max_upload
+        check_budget(job.algorithm, job.params, self.shape, budget)
         most = job.algorithm.upload(job.params, *self.shape)
         self.most_numbers = most if budget is None else min(most, budget)
-        self.server = protocol.blank_server(job.algorithm, model)
+        self.state = protocol.new_server_state(job.algorithm, model)
         self.events: list[Event] = []
         self.numbers = np.zeros(self.n_clients, dtype=np.int64)  # received from each client
         self.t = 0
         self._rng = protocol.generators(seed, self.n_clients)[0]
-        self._room = protocol.blank_message(job.algorithm, job.params, model)
-        self._heard: set[int] = set()
-        protocol.tell_states_apart(model)
+        self._message = protocol.new_message(job.algorithm, job.params, model)
+        self._senders: set[int] = set()  # of this round
+        protocol.qualify_names(model)
         kind = type(job.params)
         self._announce = compiled_for(kind, protocol.run_announcement)
         self._receive = compiled_for(kind, protocol.run_receipt)
         self._aggregate = compiled_for(kind, protocol.run_aggregation)
 
-    def tell(self) -> Told:
-        """Begin the next round."""
+    def broadcast(self) -> Broadcast:
+        """Begin the next round; returns what every client is told."""
         self.t += 1
-        self._heard = set()
-        self._announce(self.params, self.server, self.t, self._rng.random(self.algorithm.draws[1]))
-        server, sends_rows = self.server, self.algorithm.announces[0]
-        rows = server.announced[:sends_rows] if sends_rows else slice(None)
-        log_w = server.log_w[:0] if sends_rows else server.log_w
-        return Told(self.t, server.model.theta[rows].copy(), log_w.copy(), server.announced.copy())
+        self._senders = set()
+        state = self.state
+        self._announce(self.params, state, self.t, self._rng.random(self.algorithm.draws[1]))
+        sends_rows = self.algorithm.announces[0]
+        rows = state.announced[:sends_rows] if sends_rows else slice(None)
+        log_w = state.log_w[:0] if sends_rows else state.log_w
+        return Broadcast(
+            self.t, state.model.theta[rows].copy(), log_w.copy(), state.announced.copy()
+        )
 
-    def receive(self, reply: Reply) -> bool:
-        """Take a reply into this round; False, and an event, if it is refused."""
+    def receive(self, update: Update) -> bool:
+        """Take an update into this round; False, and an event, if it is refused."""
         try:
-            self._check(reply)
+            self._check_sender(update)
+            self._check_content(update)
         except Refused as error:
-            self.note(reply.client, str(error))
+            self.note(update.client, str(error))
             return False
-        room, n = self._room, len(reply.rows)
-        room.rows[:n] = reply.rows
-        room.theta[:n] = reply.theta
-        room.extras[: len(reply.extras)] = reply.extras
-        room.n[:] = n, len(reply.extras)
-        self._receive(self.server, room)
-        self._heard.add(reply.client)
-        self.numbers[reply.client] += reply.theta.size + reply.extras.size
+        message, n = self._message, len(update.rows)
+        message.rows[:n] = update.rows
+        message.theta[:n] = update.theta
+        message.losses[: len(update.losses)] = update.losses
+        message.n[:] = n, len(update.losses)
+        self._receive(self.state, message)
+        self._senders.add(update.client)
+        self.numbers[update.client] += update.theta.size + update.losses.size
         return True
 
     def note(self, client: int, reason: str) -> None:
@@ -128,50 +140,51 @@ class ServerSide:
         self.events.append(Event(self.t, client, reason))
         log.warning("round %d, client %d: %s", self.t, client, reason)
 
-    def _check(self, reply: Reply) -> None:
-        N, W = self.shape
-        if not 0 <= reply.client < self.n_clients:
-            raise Refused(f"there is no client {reply.client}")
-        if self.t > self.lengths[reply.client]:
-            raise Refused(f"its stream ended with round {self.lengths[reply.client]}")
-        if reply.t != self.t:
-            raise Refused(f"late: its message is of round {reply.t}")
-        if reply.client in self._heard:
+    def _check_sender(self, update: Update) -> None:
+        if not 0 <= update.client < self.n_clients:
+            raise Refused(f"there is no client {update.client}")
+        if self.t > self.lengths[update.client]:
+            raise Refused(f"its stream ended with round {self.lengths[update.client]}")
+        if update.t != self.t:
+            raise Refused(f"late: its message is of round {update.t}")
+        if update.client in self._senders:
             raise Refused("its second message of the round")
-        rows, theta, extras = reply.rows, reply.theta, reply.extras
-        if not all(isinstance(a, np.ndarray) for a in (rows, theta, extras)):
+
+    def _check_content(self, update: Update) -> None:
+        N, W = self.shape
+        rows, theta, losses = update.rows, update.theta, update.losses
+        if not all(isinstance(a, np.ndarray) for a in (rows, theta, losses)):
             raise Refused("its message has other things than arrays")
-        numbers = theta.size + extras.size
+        numbers = theta.size + losses.size
         if numbers > self.most_numbers:
             raise Refused(f"too many numbers: {numbers}, {self.most_numbers} are allowed")
-        shapes = (rows.shape, theta.shape, extras.shape)
-        wanted = ((rows.size,), (rows.size, W), self.server.extras.shape)
-        if shapes != wanted:
+        shapes = (rows.shape, theta.shape, losses.shape)
+        if shapes != ((rows.size,), (rows.size, W), self.state.losses.shape):
             raise Refused(f"wrong shapes: {shapes}")
-        if rows.dtype != np.int64 or theta.dtype != np.float64 or extras.dtype != np.float64:
-            raise Refused(f"wrong types: {rows.dtype}, {theta.dtype}, {extras.dtype}")
+        if rows.dtype != np.int64 or theta.dtype != np.float64 or losses.dtype != np.float64:
+            raise Refused(f"wrong types: {rows.dtype}, {theta.dtype}, {losses.dtype}")
         if len(set(rows.tolist())) < len(rows) or np.any((rows < 0) | (rows >= N)):
             raise Refused(f"wrong rows: {rows.tolist()}")
-        if not (np.isfinite(theta).all() and np.isfinite(extras).all()):
+        if not (np.isfinite(theta).all() and np.isfinite(losses).all()):
             raise Refused("numbers that are not finite")
         with np.errstate(over="ignore"):
-            if not np.isfinite(np.square(theta).sum() + np.square(extras).sum()):
+            if not np.isfinite(np.square(theta).sum() + np.square(losses).sum()):
                 raise Refused("numbers whose squares are not finite")
 
     def finish(self) -> None:
-        """End the round: learn from the replies that were taken."""
-        self._aggregate(self.params, self.server, self.t, len(self.present()))
+        """End the round: learn from the updates that were taken."""
+        self._aggregate(self.params, self.state, self.t, len(self.present()))
 
     def present(self) -> list[int]:
         """The clients that have a sample in this round."""
         return [k for k in range(self.n_clients) if self.t <= self.lengths[k]]
 
 
-class ClientSide:
+class Client:
     """Client k of a federation, on its own stream.
 
-    Its state is what it keeps, its cumulative losses and the rounds it has drawn random
-    numbers for; ``state`` and ``restore`` carry it over a restart.
+    What it must not lose is its client state, its cumulative losses and the number of rounds
+    that it has drawn random numbers for; ``checkpoint`` and ``restore`` carry it over a restart.
     """
 
     def __init__(self, job: FederatedJob, seed: int, client: int) -> None:
@@ -183,114 +196,100 @@ class ClientSide:
         self.X = np.ascontiguousarray(job.split.X[own, client])
         self.y = np.ascontiguousarray(job.split.y[own, client])
         algorithm = job.algorithm
-        self._kernels = algorithm.kernels(job.params, job.dictionary)
-        d, D, budget = job.stream.n_inputs, job.config["D"], job.config["max_upload"]
-        model = algorithm.model(job.params, self._kernels, d, D, seed, budget)
-        self.server = protocol.blank_server(algorithm, model)  # as last told
-        self._blank = algorithm.keeps(job.params, self._kernels, model, 1)
-        protocol.tell_states_apart(self._blank, model)
-        self._room = protocol.blank_room(algorithm, model)
-        self._message = protocol.blank_message(algorithm, job.params, model)
-        self._run = compiled_for(type(job.params), protocol.run_client)
-        self._take = compiled_for(type(job.params), protocol.take_row)
+        model = _shared_parameters(job, seed)
+        self.server = protocol.new_server_state(algorithm, model)  # as last broadcast
+        kernels = algorithm.kernels(job.params, job.dictionary)
+        self._first_state = algorithm.client_state(job.params, kernels, model, 1)
+        protocol.qualify_names(self._first_state, model)
+        self._scratch = protocol.new_scratch(algorithm, model)
+        self._message = protocol.new_message(algorithm, job.params, model)
+        self._run = compiled_for(type(job.params), protocol.run_client_round)
+        self._set_row = compiled_for(type(job.params), protocol.set_row)
         self._rewind()
 
     def _rewind(self) -> None:
         """The state before the first round."""
-        self.own = type(self._blank)(*(field.copy() for field in self._blank))
-        self.losses = np.zeros(1 + len(self.server.model.theta))
+        first = self._first_state
+        self.state = type(first)(*(field.copy() for field in first))
+        self.losses = np.zeros(1 + len(self.server.model.theta))  # cumulative
         self._drawn = 0
         self._rng = protocol.generators(self.seed, self.client + 1)[1 + self.client]
 
-    def turn(self, told: Told) -> Turn:
-        """Round ``told.t``: predict, see the label, learn; what was told decides nothing else.
+    def run_round(self, broadcast: Broadcast) -> ClientRound:
+        """Round ``broadcast.t``: predict from the broadcast, see the label, learn.
 
         A client that missed rounds goes on with the sample and the random numbers of the
-        present one. ValueError for what no server of this federation tells.
+        present one. ValueError for what no server of this federation broadcasts.
         """
-        if not 1 <= told.t <= len(self.y):
-            raise ValueError(f"there is no round {told.t}; the stream has {len(self.y)}")
-        self._hear(told)
+        if not 1 <= broadcast.t <= len(self.y):
+            raise ValueError(f"there is no round {broadcast.t}; the stream has {len(self.y)}")
+        self._take(broadcast)
         n_draws = self.job.algorithm.draws[0]
-        self._rng.random((max(0, told.t - 1 - self._drawn), n_draws))
+        self._rng.random((max(0, broadcast.t - 1 - self._drawn), n_draws))
         u = self._rng.random(n_draws)
-        self._drawn = told.t
-        s = told.t - 1
-        room, message = self._room, self._message
-        y_hat = self._run(
-            self.params,
-            self.server,
-            self.own,
-            told.t,
-            self.X[s : s + 1],
-            self.y[s],
-            u,
-            room,
-            message,
-        )
-        self.losses[0] += room.own_loss[0]
-        self.losses[1:] += room.loss
-        return Turn(
-            self._reply(told.t, message), y_hat, float(self.losses[0] - self.losses[1:].min())
-        )
+        self._drawn = broadcast.t
+        s = broadcast.t - 1
+        states = (self.params, self.server, self.state)
+        written = (self._scratch, self._message)
+        y_hat = self._run(*states, broadcast.t, self.X[s : s + 1], self.y[s], u, *written)
+        self.losses[0] += self._scratch.own_loss[0]
+        self.losses[1:] += self._scratch.loss
+        regret = float(self.losses[0] - self.losses[1:].min())
+        return ClientRound(self._update(broadcast.t, self._message), y_hat, regret)
 
-    def _hear(self, told: Told) -> None:
+    def _take(self, broadcast: Broadcast) -> None:
         server, sends_rows = self.server, self.job.algorithm.announces[0]
-        server.announced[:] = told.announced
-        rows = told.announced[:sends_rows] if sends_rows else range(len(server.model.theta))
-        for i, values in zip(rows, told.theta, strict=True):
-            self._take(server.model, i, values)
+        server.announced[:] = broadcast.announced
+        rows = broadcast.announced[:sends_rows] if sends_rows else range(len(server.model.theta))
+        for i, values in zip(rows, broadcast.theta, strict=True):
+            self._set_row(server.model, i, values)
         if not sends_rows:
-            server.log_w[:] = told.log_w
+            server.log_w[:] = broadcast.log_w
 
-    def _reply(self, t: int, message: Message) -> Reply:
+    def _update(self, t: int, message: Message) -> Update:
         n, e = message.n
-        return Reply(
+        return Update(
             self.client,
             t,
             message.rows[:n].copy(),
             message.theta[:n].copy(),
-            message.extras[:e].copy(),
+            message.losses[:e].copy(),
         )
 
-    def state(self) -> dict[str, np.ndarray]:
+    def checkpoint(self) -> dict[str, np.ndarray]:
         """Everything that must not be lost, as arrays."""
-        fields = {
-            name: array.copy() for name, array in zip(self.own._fields, self.own, strict=True)
-        }
+        fields = {name: array.copy() for name, array in self.state._asdict().items()}
         return fields | {"losses": self.losses.copy(), "drawn": np.array([self._drawn])}
 
-    def restore(self, state: Mapping[str, np.ndarray] | None) -> None:
-        """Go on from a ``state()``; from the beginning with None."""
-        if state is not None and int(state["drawn"][0]) == self._drawn and self._drawn:
-            self._put(state)  # the generator stands where it should
+    def restore(self, checkpoint: Mapping[str, np.ndarray] | None) -> None:
+        """Go on from a ``checkpoint()``; from the beginning with None."""
+        if checkpoint is not None and int(checkpoint["drawn"][0]) == self._drawn and self._drawn:
+            self._put(checkpoint)  # the generator stands where it should
             return
         self._rewind()
-        if state is not None:
-            self._put(state)
-            self._drawn = int(state["drawn"][0])
+        if checkpoint is not None:
+            self._put(checkpoint)
+            self._drawn = int(checkpoint["drawn"][0])
             self._rng.random((self._drawn, self.job.algorithm.draws[0]))
 
-    def _put(self, state: Mapping[str, np.ndarray]) -> None:
-        for name, array in zip(self.own._fields, self.own, strict=True):
-            array[...] = state[name]
-        self.losses[...] = state["losses"]
+    def _put(self, checkpoint: Mapping[str, np.ndarray]) -> None:
+        for name, array in self.state._asdict().items():
+            array[...] = checkpoint[name]
+        self.losses[...] = checkpoint["losses"]
 
 
-def play(
-    job: FederatedJob, seed: int, n_rounds: int | None = None
-) -> tuple[ServerSide, np.ndarray]:
-    """Both sides in one process, message by message; the server, and y_hat (T, K)."""
+def play(job: FederatedJob, seed: int, n_rounds: int | None = None) -> tuple[Server, np.ndarray]:
+    """All parties in one process, message by message; the server, and y_hat (T, K)."""
     T, K = job.split.y.shape
     n_rounds = n_rounds or T
-    server = ServerSide(job, seed)
-    clients = [ClientSide(job, seed, k) for k in range(K)]
+    server = Server(job, seed)
+    clients = [Client(job, seed, k) for k in range(K)]
     y_hat: Any = np.full((n_rounds, K), np.nan)
     for s in range(n_rounds):
-        told = server.tell()
+        broadcast = server.broadcast()
         for k in server.present():
-            turn = clients[k].turn(told)
-            y_hat[s, k] = turn.y_hat
-            server.receive(turn.reply)
+            played = clients[k].run_round(broadcast)
+            y_hat[s, k] = played.y_hat
+            server.receive(played.update)
         server.finish()
     return server, y_hat

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from omkl.federated import protocol
-from omkl.federated.protocol import FederatedAlgorithm
+from omkl.federated.budget import check_budget
+from omkl.federated.protocol import FederatedAlgorithm, FederatedTrace, Totals
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
-
-
-class FederatedTrace(NamedTuple):
-    """What n rounds gave.
-
-    y_hat   (n, K), given before each label; NaN where a client is done
-    loss    (n, K) of the predictions, L of the paper, summed up to each round
-    regret  (n, K) after each round, as in (11)
-
-    Sums of a client that is done stay what they are.
-    """
-
-    y_hat: np.ndarray
-    loss: np.ndarray
-    regret: np.ndarray
-
-    def rows(self, rows: slice) -> FederatedTrace:
-        """The part of some rounds, without a copy."""
-        return FederatedTrace(self.y_hat[rows], self.loss[rows], self.regret[rows])
 
 
 class Federation:
@@ -77,7 +59,7 @@ class Federation:
         if model is None:
             model = algorithm.model(params, kernels, d, D, seed, max_upload)
         N, W = model.theta.shape
-        protocol.check_budget(algorithm, params, (N, W), max_upload)
+        check_budget(algorithm, params, (N, W), max_upload)
         self.algorithm = algorithm
         self.params = params
         self.d = d
@@ -87,22 +69,24 @@ class Federation:
         self.lengths = np.array(lengths, dtype=np.int64)
         if self.lengths.shape != (n_clients,) or self.lengths.min() < 1:
             raise ValueError(f"lengths are {n_clients} numbers of at least 1; got {lengths}")
-        self.server = protocol.blank_server(algorithm, model)
-        self.own = algorithm.keeps(params, kernels, model, n_clients)
-        protocol.tell_states_apart(self.own, model)
+        self.server = protocol.new_server_state(algorithm, model)
+        self.clients = algorithm.client_state(params, kernels, model, n_clients)
+        protocol.qualify_names(self.clients, model)
         server_rng, *self._client_rngs = protocol.generators(seed, n_clients)
         self._server_rng = server_rng
         self.t = 0
-        self.losses = np.zeros((n_clients, 1 + N))  # cumulative: prediction, then kernels
-        self.sent = np.zeros((n_clients, 2), dtype=np.int64)  # numbers and rows, to the server
-        self.used = np.zeros(N, dtype=np.int64)  # messages that held a row
-        self.worst = np.zeros(2)  # largest squared error of a prediction, largest kernel's loss
+        self.totals = Totals(
+            losses=np.zeros((n_clients, 1 + N)),
+            sent=np.zeros((n_clients, 2), dtype=np.int64),
+            used=np.zeros(N, dtype=np.int64),
+            worst=np.zeros(2),
+        )
         self._prepare()
 
     def _prepare(self) -> None:
         self._run = protocol.compiled_for(type(self.params), protocol.run_rounds)
-        self._room = protocol.blank_room(self.algorithm, self.server.model)
-        self._message = protocol.blank_message(self.algorithm, self.params, self.server.model)
+        self._scratch = protocol.new_scratch(self.algorithm, self.server.model)
+        self._message = protocol.new_message(self.algorithm, self.params, self.server.model)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> FederatedTrace:
         """n rounds: X (n, K, d), y (n, K). Any split into blocks gives the same numbers.
@@ -125,68 +109,47 @@ class Federation:
         start = 0
         for stop in (*(ends - self.t).tolist(), n):  # while the same clients are there
             rows = slice(start, stop)
-            who = np.flatnonzero(self.lengths > self.t)
-            if len(who) == K:
-                self._advance(who, X[rows], y[rows], u[rows], v[rows], trace.rows(rows))
-            else:
-                self._advance_some(who, X[rows], y[rows], u[rows], v[rows], trace.rows(rows))
+            self._advance(X[rows], y[rows], u[rows], v[rows], trace.rows(rows))
             self.t += stop - start
             start = stop
         return trace
 
-    def _advance_some(
-        self,
-        who: np.ndarray,
-        X: np.ndarray,
-        y: np.ndarray,
-        u: np.ndarray,
-        v: np.ndarray,
-        trace: FederatedTrace,
-    ) -> None:
-        """Rounds of the clients ``who``, the others being done."""
-        trace.y_hat[:] = np.nan
-        trace.loss[:] = self.losses[:, 0]
-        trace.regret[:] = self.losses[:, 0] - self.losses[:, 1:].min(axis=1)
-        if len(who):
-            theirs = FederatedTrace(*(np.empty((len(y), len(who))) for _ in trace))
-            X, y, u = (np.ascontiguousarray(array[:, who]) for array in (X, y, u))
-            self._advance(who, X, y, u, v, theirs)
-            for field, array in zip(trace, theirs, strict=True):
-                field[:, who] = array
-
     def _advance(
+        self, X: np.ndarray, y: np.ndarray, u: np.ndarray, v: np.ndarray, trace: FederatedTrace
+    ) -> None:
+        """Rounds during which no client leaves; the trace is written."""
+        present = np.flatnonzero(self.lengths > self.t)
+        if len(present) == self.n_clients:
+            self._stream(present, X, y, u, v, trace)
+            return
+        losses = self.totals.losses
+        trace.y_hat[:] = np.nan
+        trace.loss[:] = losses[:, 0]
+        trace.regret[:] = losses[:, 0] - losses[:, 1:].min(axis=1)
+        if len(present):
+            theirs = FederatedTrace(*(np.empty((len(y), len(present))) for _ in trace))
+            X, y, u = (np.ascontiguousarray(array[:, present]) for array in (X, y, u))
+            self._stream(present, X, y, u, v, theirs)
+            for field, array in zip(trace, theirs, strict=True):
+                field[:, present] = array
+
+    def _stream(
         self,
-        who: np.ndarray,
+        present: np.ndarray,
         X: np.ndarray,
         y: np.ndarray,
         u: np.ndarray,
         v: np.ndarray,
         trace: FederatedTrace,
     ) -> None:
-        self._run(
-            self.params,
-            self.server,
-            self.own,
-            self.t,
-            who,
-            X,
-            y,
-            u,
-            v,
-            self._room,
-            self._message,
-            trace.y_hat,
-            self.losses,
-            trace.loss,
-            trace.regret,
-            self.sent,
-            self.used,
-            self.worst,
-        )
+        """Rounds of the C clients ``present``: X (n, C, d), y (n, C), u (n, C, a), v (n, b)."""
+        states = (self.params, self.server, self.clients)
+        written = (self._scratch, self._message, self.totals, trace)
+        self._run(*states, self.t, present, X, y, u, v, *written)
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_run", "_room", "_message")
-        return {k: v for k, v in self.__dict__.items() if k not in left_out}
+        left_out = ("_run", "_scratch", "_message")
+        return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

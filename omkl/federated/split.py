@@ -108,6 +108,20 @@ def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, lis
     return rows, [str(name) for name in names]
 
 
+def streams_of(stream: Stream, rows: np.ndarray, clients: list[str]) -> Split:
+    """The streams of K clients from their rows (T, K) of a data set, -1 where one is done."""
+    blocks = list(stream.blocks(65_536))
+    X = np.concatenate([block[0] for block in blocks])
+    y = np.concatenate([block[1] for block in blocks])
+    there = rows >= 0
+    lengths = there.sum(axis=0)
+    if there.all():
+        return Split(X[rows], y[rows], clients, rows, lengths, stream)
+    inputs, targets = X[rows], y[rows]
+    inputs[~there], targets[~there] = 0.0, np.nan
+    return Split(inputs, targets, clients, rows, lengths, stream)
+
+
 def split(config: Mapping[str, Any]) -> Split:
     """The clients' streams of a resolved configuration.
 
@@ -163,13 +177,4 @@ def split(config: Mapping[str, Any]) -> Split:
         clients = [str(k + 1) for k in range(n_clients)]
     if len(rows) < 2:
         raise DataError(f"{name}: no client has 2 rounds, which a stream needs at least")
-    blocks = list(stream.blocks(65_536))
-    X = np.concatenate([block[0] for block in blocks])
-    y = np.concatenate([block[1] for block in blocks])
-    there = rows >= 0
-    lengths = there.sum(axis=0)
-    if there.all():
-        return Split(X[rows], y[rows], clients, rows, lengths, stream)
-    inputs, targets = X[rows], y[rows]
-    inputs[~there], targets[~there] = 0.0, np.nan
-    return Split(inputs, targets, clients, rows, lengths, stream)
+    return streams_of(stream, rows, clients)

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from omkl.core.kernels import FAMILIES
 from omkl.report import style
 from omkl.runs.folder import ERROR_RATE, MSE, Measure, Run, measure
 
@@ -617,7 +618,7 @@ def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, Array, Array]]]:
         values = bandwidth[members]
         n = len(members)
         axes.set_title(f"{name.capitalize()}, {n} kernel{'s' if n > 1 else ''}")
-        axes.set_xlabel("degree" if axes.get_title().startswith("Polynomial") else "bandwidth")
+        axes.set_xlabel(FAMILIES[name].label)
         margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
         style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)
         panels.append((axes, members, values))

@@ -14,43 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omkl import registry
 from omkl.runs.folder import NEUTRAL, Run, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-
-TITLES = {
-    "omkr": "OMKR",
-    "rbf": "RBF",
-    "poly": "POLY",
-    "rfomkr": "RFOMKR",
-    "raker": "Raker",
-    "gf": "OMKL-GF",
-    "sfg": "OMKL-SFG",
-    "sfg_r": "OMKL-SFG-R",
-    "sfg_mkl": "SFG-MKL",
-    "sfg_mkl_r": "SFG-MKL-R",
-    "omkl_aks": "OMKL-AKS",
-    "amkl": "AMKL",
-    "amkl_aks": "AMKL-AKS",
-    "amkl_random": "random labels",
-    "omkl_b": "OMKL-B",
-    "omkc_da_p1": "OMKC DA-P(1)",
-    "omkc_da_p1_doubling": "OMKC DA-P(1), doubling",
-    "omkc_da_p2": "OMKC DA-P(2)",
-    "omkc_sua_p": "OMKC SUA-P",
-    "omkc_mua_p": "OMKC MUA-P",
-    "omkc_da_o": "OMKC DA-O",
-    "omkc_sua_o": "OMKC SUA-O",
-    "omkc_uniform": "equal votes",
-    "pof_mkl": "POF-MKL",
-    "vm_kofl": "vM-KOFL",
-    "em_kofl": "eM-KOFL",
-    "ofmkl_avg": "OFMKL-Avg",
-    "ofskl": "OFSKL",
-    "perfedavg": "PerFedAvg",
-}
 
 # Okabe and Ito's colours without yellow, which vanishes on white paper. The three
 # cycles have coprime lengths: the first 280 looks are all different.
@@ -166,11 +135,7 @@ def _apart(ticks: Sequence[float], decades: float) -> list[float]:
 
 def display_name(algorithm: str, title: str | None = None) -> str:
     """The name of an algorithm for readers: its title where a run states one."""
-    if title:
-        return title
-    folder, _, name = algorithm.rpartition("/")
-    shown = TITLES.get(name, name)
-    return f"{shown} ({folder.replace('_', ' ')})" if folder else shown
+    return title or registry.title(algorithm)
 
 
 def name_of(run: Run) -> str:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from omkl.conf import conf_folder
+from omkl import conf
 from omkl.reproduction.filled import ABSENT, NO_DATA, Cell, Entry, Filled, margin, verdict
 from omkl.reproduction.tables import (
     METRICS,
@@ -142,18 +142,8 @@ def _settings(variant: Variant) -> dict[str, Any] | None:
 
 @functools.cache
 def _algorithm_file(name: str) -> Mapping[str, Any]:
-    """A file of conf/algorithm with those of its defaults list; empty where there is none."""
-    from omegaconf import OmegaConf
-
-    path = conf_folder() / "algorithm" / f"{name}.yaml"
-    if not path.is_file():
-        return {}
-    content: Any = OmegaConf.to_container(OmegaConf.load(path))
-    defaults = content.pop("defaults", [])
-    found: dict[str, Any] = {}
-    for default in defaults if "_self_" in defaults else [*defaults, "_self_"]:
-        found |= content if default == "_self_" else _algorithm_file(default)
-    return found
+    """What a file of conf/algorithm says; empty where there is none."""
+    return conf.entry("algorithm", name) if name in conf.names("algorithm") else {}
 
 
 def _fits(spec: Spec | Sweep, variant: Variant, settings: Mapping[str, Any], run: Run) -> bool:

@@ -345,7 +345,7 @@ def _theory(filled: Sequence[Filled]) -> list[Block]:
     """What the theorems say of the runs of table 1, and which of their conditions hold."""
     entries = [cell.written for table in filled for cell in table.all_cells]
     runs = [e.run for e in entries if e.run is not None and e.run.complete]
-    runs = [run for run in runs if bounds.base_name(run.result["algorithm"]) in bounds.RATES]
+    runs = [run for run in runs if bounds.theorem_meant(run.result["algorithm"])]
     runs = [run for run in runs if "regret_ridge_features" in run.curves]
     if not runs:
         return []
@@ -357,7 +357,7 @@ def _theory(filled: Sequence[Filled]) -> list[Block]:
         t, regret = run.curves["t"], run.curves["regret_ridge_features"].mean(axis=0)
         slope = bounds.fitted_slope(t, regret)
         bound = bounds.for_run(run)
-        rate, source = bounds.RATES[bounds.base_name(run.result["algorithm"])]
+        rate, source = bounds.promised(run.result["algorithm"])
         body.append(
             (
                 *(name, dataset, f"{t[-1]:,}", f"{regret[-1]:.1f}"),
@@ -397,12 +397,11 @@ def _theory(filled: Sequence[Filled]) -> list[Block]:
             wordy=(0, 4),
         ),
     ]
-    losses = [(bounds.largest_squared_error(run), run) for run in runs]
-    (largest, exact), worst = max(losses, key=lambda pair: pair[0][0])
-    at_least = "" if exact else "at least "
+    worst = max(runs, key=lambda run: run.result["max_squared_error"])
+    largest = worst.result["max_squared_error"]
     blocks.append(
         Text(
-            f"The largest squared error of a prediction in these runs is {at_least}{largest:.3g} "
+            f"The largest squared error of a prediction in these runs is {largest:.3g} "
             f"({style.name_of(worst)} on {worst.result['dataset']}). (as2) speaks of every kernel, "
             "evaluated or not. " + _features_text(runs)
         )

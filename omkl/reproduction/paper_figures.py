@@ -284,7 +284,7 @@ def regret_bounds(
 ) -> list[Path]:
     """The same of several runs: algorithms by data sets, or side by side on one data set."""
     runs = [run for run in runs if run.complete and f"regret_{COMPARATOR}" in run.curves]
-    runs = [run for run in runs if bounds.base_name(run.result["algorithm"]) in bounds.RATES]
+    runs = [run for run in runs if bounds.theorem_meant(run.result["algorithm"])]
     if not runs:
         return []
     algorithms = list(dict.fromkeys(run.result["algorithm"] for run in runs))
@@ -335,7 +335,7 @@ def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
     regret = run.curves[f"regret_{COMPARATOR}"].mean(axis=0)
     positive = np.where(regret > 0, regret, np.nan)
     axes.plot(t[chosen], positive[chosen], **_BOUND_LOOKS["regret"])
-    rate, source = bounds.RATES[bounds.base_name(run.result["algorithm"])]
+    rate, source = bounds.promised(run.result["algorithm"])
     shown = positive[np.isfinite(positive)]
     anchor = float(shown[-1]) if shown.size else 1.0
     promised = anchor * (t[chosen] / t[-1]) ** rate

@@ -10,14 +10,13 @@ the searches that the page shows as well, where they are not those of the presen
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from omkl.conf import conf_folder, configuration
+from omkl import conf
+from omkl.benchmark import comparison
 from omkl.datasets.stream import MissingFile
 from omkl.experiment import run as runner
 from omkl.report import console
@@ -46,7 +45,7 @@ class Cells:
         start = time.perf_counter()
         # A picture and a tracked run a cell would take longer than the cells themselves.
         quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]
-        outcome = runner.run(configuration([*overrides, *quiet]))
+        outcome = runner.run(conf.configuration([*overrides, *quiet]))
         seconds = time.perf_counter() - start
         result = outcome.run.result
         # As typed: two files of conf/algorithm may name one module.
@@ -82,47 +81,27 @@ class Cells:
         return sum(self.spent[tuple(job)] for job in jobs)
 
 
-def command(arguments: Sequence[str], search: Callable[[Path], int] | None = None) -> int:
+def command(
+    names: Sequence[str],
+    outputs: Path,
+    page_folder: Path | None = None,
+    search: Callable[[Path], int] | None = None,
+) -> int:
     """``omkl-report run``: fill tables and make the page; the exit code.
 
-    ``search`` brings the outputs folder's searches up to date and returns an exit code. It is
-    called before the page is made, where no single table is asked for.
+    ``names`` are of files of conf/table, and of conf/comparison; none: all tables. ``search``
+    brings the outputs folder's searches up to date and returns an exit code. It is called
+    before the page is made, where no single table is asked for.
     """
-    try:
-        return _command(arguments, search)
-    except KeyboardInterrupt:
-        print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
-        return 130
-
-
-def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
-    files = {path.stem: path for path in (conf_folder() / "table").glob("*.yaml")}
-    comparisons = {path.stem: path for path in (conf_folder() / "comparison").glob("*.yaml")}
-    known = sorted(files, key=page.order_of)
-    parser = argparse.ArgumentParser(
-        prog="omkl-report run", description=str(__doc__).split("\n", 1)[0]
-    )
-    also = f"; there are also: {', '.join(comparisons)}"
-    told = f"default: {', '.join(known)}{also}"
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help=told)
-    parser.add_argument("--outputs", type=Path, default=Path("outputs"))
-    parser.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
-    arguments = parser.parse_args(given)
-    for name in arguments.tables:
-        if name not in known and name not in comparisons:
-            names = ", ".join([*known, *comparisons])
-            parser.error(f"there is no table {name}; there are: {names}")
-    if asked := [name for name in arguments.tables if name in comparisons]:
-        from omkl.benchmark import comparison
-
-        folder, given_page = arguments.outputs, arguments.page
-        codes = [comparison.command(comparisons[name], folder, given_page) for name in asked]
-        arguments.tables = [name for name in arguments.tables if name not in comparisons]
-        if not arguments.tables:
-            return max(codes)
-    outputs, start = arguments.outputs, time.perf_counter()
+    known = sorted(conf.names("table"), key=page.order_of)
+    asked = [name for name in names if name not in known]
+    codes = [comparison.command(conf.entry("comparison", n), outputs, page_folder) for n in asked]
+    names = [name for name in names if name in known]
+    if asked and not names:
+        return max(codes)
+    start = time.perf_counter()
     cells, seconds = Cells(outputs), {}
-    chosen = [tables.load_table(files[name]) for name in arguments.tables or known]
+    chosen = [tables.load_table(name) for name in names or known]
     for table in chosen:
         seconds[table.name] = cells.table(table)
     runs = list(run_folder.find(outputs))
@@ -131,10 +110,10 @@ def _command(given: Sequence[str], search: Callable[[Path], int] | None) -> int:
         filled.render(matching.fill(table, runs), filled.FORMATS, outputs / "tables")
         print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
     print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
-    searched = search(outputs) if search and not arguments.tables else 0
-    everything = [tables.load_table(files[name]) for name in known]
-    written = page.build(everything, outputs, arguments.page or outputs / "page", runs)
+    searched = search(outputs) if search and not names else 0
+    everything = [tables.load_table(name) for name in known]
+    written = page.build(everything, outputs, page_folder or outputs / "page", runs)
     print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
     print(f"tables   {outputs / 'tables'}/ ({', '.join(filled.FORMATS)})")
     print(f"page     {written[0]}")
-    return searched if all(cells.done.values()) else 1
+    return max(searched if all(cells.done.values()) else 1, *codes, 0)

@@ -24,14 +24,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from omkl.conf import conf_folder
+from omkl import conf
 from omkl.core import cache
 from omkl.runs import provenance
 from omkl.runs.folder import write_atomically
 
 SCRIPTS = ("search_graph.py", "search_active.py", "search_federated.py")
 _ELSEWHERE = ("outputs",)  # options that say where and not what
-_NOT_SEARCHED = ("table", "comparison")  # of conf: what is done with runs, not what they are
+_NOT_SEARCHED = (
+    "table",
+    "comparison",
+    "debug",
+)  # of conf: what is done with runs, not what they are
 
 
 @functools.cache
@@ -42,8 +46,7 @@ def code_stamp() -> str:
     numbers and the scripts.
     """
     digest = hashlib.sha256(provenance.numbers_stamp({}).encode())
-    conf = conf_folder()
-    files = [p for p in conf.glob("**/*.yaml") if p.relative_to(conf).parts[0] not in _NOT_SEARCHED]
+    files = conf.files(without=_NOT_SEARCHED)
     files.append(cache.PACKAGE / "reproduction" / "published.csv")
     files += (cache.PACKAGE.parent / "scripts").glob("search_*.py")
     for path in sorted(files):

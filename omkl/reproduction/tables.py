@@ -49,6 +49,7 @@ from typing import Any
 
 import numpy as np
 
+from omkl import conf
 from omkl.experiment.metrics import mean_and_deviation
 
 # Our variants of a published number, in the order of every table: key in conf/table, in print.
@@ -196,19 +197,13 @@ class Table:
 _CELL_KEYS = {*("published", "where", "metric", "dataset", *VARIANTS, "overrides", "seeds")}
 
 
-def load_table(source: str | Path | Mapping[str, Any]) -> Table:
-    """Read a file of conf/table (or the mapping it holds).
+def load_table(source: str | Mapping[str, Any]) -> Table:
+    """Read the file of conf/table of that name (or the mapping it holds).
 
     Raises ValueError for a key, metric, row or column that does not exist, and for a
     cell that published.csv does not hold exactly once.
     """
-    if isinstance(source, Mapping):
-        spec = dict(source)
-    else:
-        from omegaconf import OmegaConf
-
-        loaded: Any = OmegaConf.to_container(OmegaConf.load(source))
-        spec = dict(loaded)
+    spec = conf.entry("table", source) if isinstance(source, str) else dict(source)
     keys = {"name", "title", "paper", "table", "columns", "rows"}
     _check_keys(spec, keys, {"footnotes", "sweeps"} | _CELL_KEYS, "the table")
     for what, more in (("row", {"by_column"}), ("column", set())):

@@ -8,12 +8,12 @@ import platform
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import omkl
 from omkl.core import cache
-from omkl.experiment.threads import cores
 from omkl.runs import folder as run_folder
+from omkl.threads import usable_cores
 
 # Keys of a data set that describe it and cannot change a number.
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
@@ -22,6 +22,23 @@ PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_ha
 def key_of(config: Mapping[str, Any]) -> str:
     """Eight hex digits naming the settings that can change a number."""
     return run_folder.key_of({**config, "dataset": without_prose(config["dataset"])})
+
+
+class Identity(NamedTuple):
+    """What result.json calls a run: its key, names as typed, and the algorithm's parameters."""
+
+    key: str
+    algorithm: str
+    dataset: str
+    kernels: str
+    params: dict[str, Any]
+
+
+def identity_of(config: Mapping[str, Any]) -> Identity:
+    params = dict(config["algorithm"])
+    algorithm = params.pop("name")
+    kernels = config["kernels"].get("name", "own")
+    return Identity(key_of(config), algorithm, config["dataset"]["name"], kernels, params)
 
 
 def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,14 +53,15 @@ CHANGE_NO_NUMBER = {
     "checks/": "the conformance suite",
     "commands/": "compose configurations, which have keys",
     "conf.py": "finds YAML files, whose contents have keys",
-    "experiment/threads.py": "how many threads, and no number depends on that",
-    "federated/__init__.py": "a registry",
+    "federated/__init__.py": "names",
     "federated/flower/": "deploys a federation; its results are no run folders",
     "federated/parties.py": "as flower",
+    "registry.py": "finds modules, whose text counts",
     "reproduction/": "starts jobs and fills published tables from their runs",
     "report/": "tables and figures of finished runs",
     "runs/folder.py": "reads and writes what was computed",
     "startup.py": "the order of imports",
+    "threads.py": "how many threads, and no number depends on that",
     "tracking/": "copies finished runs",
 }
 
@@ -77,7 +95,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def machine() -> dict[str, Any]:
-    return {"processor": _processor(), "cores": cores(), "system": platform.system()}
+    return {"processor": _processor(), "cores": usable_cores(), "system": platform.system()}
 
 
 def _processor() -> str:

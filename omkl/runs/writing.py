@@ -17,14 +17,15 @@ import numpy as np
 
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
-from omkl.runs.provenance import key_of
+from omkl.runs.provenance import identity_of
 
 
 def folder_of(config: Mapping[str, Any]) -> Path:
     """Where the run of this configuration lives, relative to nothing but ``outputs``."""
-    algorithm = str(config["algorithm"]["name"]).replace("/", ".")  # no folder in between
-    name = f"{algorithm}-{key_of(config)}"
-    return Path(config["outputs"]) / "runs" / str(config["dataset"]["name"]) / name
+    identity = identity_of(config)
+    algorithm = str(identity.algorithm).replace("/", ".")  # no folder in between
+    name = f"{algorithm}-{identity.key}"
+    return Path(config["outputs"]) / "runs" / str(identity.dataset) / name
 
 
 def is_complete(run: Run) -> bool:
@@ -67,6 +68,12 @@ def replace_files(folder: Path, staging: Path) -> None:
     for old in (*folder.glob("*.png"), *folder.glob("*.pdf")):
         old.unlink()
     for new in sorted(staging.iterdir(), key=lambda path: path.name == "result.json"):
+        os.replace(new, folder / new.name)
+
+
+def add_files(folder: Path, staging: Path) -> None:
+    """Put new files beside those that there are."""
+    for new in staging.iterdir():
         os.replace(new, folder / new.name)
 
 

@@ -31,30 +31,14 @@ with the lower one, so that none looks kept that is broken.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from omkl.core.kernels import Kernel
-from omkl.experiment.threads import one_thread_each
 
 Array = np.ndarray
-THEOREMS = {
-    "omkc_da_p1": "theorem 2",
-    "omkc_da_p2": "theorem 3",
-    "omkc_da_p1_doubling": "theorem 5",
-    "omkc_sua_p": "theorem 6",
-    "omkc_mua_p": "theorem 7",
-    "omkc_da_o": "theorem 8",
-    "omkc_sua_o": "theorem 10",
-}
-# Evaluated as stated, which is less than the proof gives (``docs/errata.md``).
-UNPROVED = {
-    "omkc_da_p1_doubling": "its proof has sqrt(2) more before sqrt(g ln N)",
-    "omkc_sua_o": "its proof needs a step eta smaller by sqrt(T)",
-}
-
 
 # --- right-hand sides -----------------------------------------------------------------------------
 
@@ -71,7 +55,7 @@ def theorem3(*, N: int, g: float, beta: float, gamma: float) -> float:
 
 
 def theorem5(*, N: int, g: float) -> float:
-    """DA for OMKL-P (1) with the doubling trick, as stated (``UNPROVED``); g at least 1."""
+    """DA for OMKL-P (1) with the doubling trick, as stated (see ``THEOREMS``); g at least 1."""
     root = math.sqrt(g * math.log(N))
     segments = math.ceil(math.log2(max(g, 1.0)))
     return 2 * (g + math.log(N) + 2 / (math.sqrt(2) - 1) * root) + 2 * segments * math.log(N)
@@ -95,7 +79,7 @@ def theorem8(*, N: int, g: float, beta: float, R: float) -> float:
 
 
 def theorem10(*, T: int, N: int, loss: float, beta: float, R: float, delta: float) -> float:
-    """SUA for OMKL-O, of the expected number of mistakes, as stated (``UNPROVED``).
+    """SUA for OMKL-O, of the expected number of mistakes, as stated (see ``THEOREMS``).
 
     loss = l(u, f).
     """
@@ -329,46 +313,7 @@ def _minimised(function: Callable[[Array], tuple[float, Array]], start: Array) -
     return minimize(function, start, jac=True, method="L-BFGS-B", bounds=box, options=options).x
 
 
-# --- a job ----------------------------------------------------------------------------------------
-
-
-def minimum_of(
-    algorithm: str, params: Any, kernels: Sequence[Kernel], X: Array, y: Array
-) -> Minimum:
-    """What the algorithm's theorem is about, on rows X (T, d) and y (T,)."""
-    with one_thread_each():
-        if algorithm == "omkc_da_o":
-            return combined_error(kernels, X, y, params.R)
-        if algorithm == "omkc_sua_o":
-            return combined_loss(kernels, X, y, params.R)
-        return best_margin_error(kernels, X, y)
-
-
-def quantity(algorithm: str, params: Any) -> str:
-    """Names what ``minimum_of`` finds: learners with one name share one minimum."""
-    kinds = {"omkc_da_o": "combined_error", "omkc_sua_o": "combined_loss"}
-    return f"{kinds.get(algorithm, 'margin_error')}-{getattr(params, 'R', None)}"
-
-
-def value(algorithm: str, params: Any, N: int, T: int, minimum: float) -> float:
-    """The right-hand side of the algorithm's theorem (``THEOREMS``) after T rounds.
-
-    inf where the theorem is about other parameters: theorem 10 has one eta, theorem 5 restarts.
-    """
-    given: dict[str, Any] = params._asdict()
-    if not math.isnan(given.pop("eta", math.nan)) or not given.pop("restart", True):
-        return math.inf
-    if algorithm == "omkc_sua_o":
-        return theorem10(T=T, N=N, loss=minimum, **given)
-    sides: Mapping[str, Callable[..., float]] = {
-        "omkc_da_p1": theorem2,
-        "omkc_da_p2": theorem3,
-        "omkc_da_p1_doubling": theorem5,
-        "omkc_sua_p": theorem6,
-        "omkc_mua_p": theorem7,
-        "omkc_da_o": theorem8,
-    }
-    return sides[algorithm](N=N, g=minimum, **given)
+# --- a learner ------------------------------------------------------------------------------------
 
 
 class Further(NamedTuple):
@@ -383,24 +328,90 @@ class Further(NamedTuple):
     value: float
 
 
-def further(
-    algorithm: str, params: Any, N: int, T: int, minimum: float, batch: float | None = None
-) -> list[Further]:
-    """What the paper says of the algorithm besides its theorem, after T rounds.
+class Theorem(NamedTuple):
+    """A theorem, evaluated for the parameters of the learner that registers it.
 
-    minimum as for ``value``; batch the lower end of ``batch_error``, for corollary 9. Corollary 4
-    is about the beta of ``corollary4_beta`` and about no other.
+    side      its right-hand side (T, N, minimum, parameters)
+    least     finds the minimum that it is about; learners with the same one share it
+    unproved  what its proof lacks: it is evaluated as stated, which is less than the proof gives
+              (``docs/errata.md``)
+    others    what the paper says besides (T, N, minimum, batch, parameters)
+    of_batch  whether they need ``batch``, the lower end of ``batch_error``
     """
-    given: dict[str, Any] = params._asdict()
-    if algorithm == "omkc_da_p1":
-        return [Further("corollary 4", "mistakes", corollary4(N=N, g=minimum))]
-    if algorithm == "omkc_da_o" and batch is not None:
-        return [Further("corollary 9", "mistakes", corollary9(N=N, g=batch, **given))]
-    sides = {
-        "omkc_sua_p": ("remark to theorem 6", updates_single),
-        "omkc_mua_p": ("remark to theorem 7", updates_multiple),
-    }
-    if algorithm not in sides:
-        return []
-    name, side = sides[algorithm]
-    return [Further(name, "updates", side(T=T, N=N, g=minimum, **given))]
+
+    side: Callable[[int, int, float, dict[str, Any]], float]
+    least: Callable[..., Minimum] = best_margin_error
+    unproved: str | None = None
+    others: Callable[[int, int, float, float, dict[str, Any]], list[Further]] | None = None
+    of_batch: bool = False
+
+    def minimum(self, params: Any, kernels: Sequence[Kernel], X: Array, y: Array) -> Minimum:
+        """What the theorem is about, on rows X (T, d) and y (T,)."""
+        radius = (params.R,) if hasattr(params, "R") else ()
+        return self.least(kernels, X, y, *radius)
+
+    def quantity(self, params: Any) -> str:
+        """Names what ``minimum`` finds."""
+        return f"{self.least.__name__}-{getattr(params, 'R', None)}"
+
+    def value(self, params: Any, N: int, T: int, minimum: float) -> float:
+        """The right-hand side after T rounds.
+
+        inf where the theorem is about other parameters: theorem 10 has one eta, theorem 5 restarts.
+        """
+        given: dict[str, Any] = params._asdict()
+        if not math.isnan(given.pop("eta", math.nan)) or not given.pop("restart", True):
+            return math.inf
+        return self.side(T, N, minimum, given)
+
+    def further(
+        self, params: Any, N: int, T: int, minimum: float, batch: float | None = None
+    ) -> list[Further]:
+        """What the paper says of the learner besides the theorem, after T rounds.
+
+        Corollary 4 is about the beta of ``corollary4_beta`` and about no other.
+        """
+        if self.others is None or (self.of_batch and batch is None):
+            return []
+        return self.others(T, N, minimum, math.nan if batch is None else batch, params._asdict())
+
+
+# By the name that an algorithm registers.
+THEOREMS = {
+    "theorem 2": Theorem(
+        lambda T, N, g, given: theorem2(N=N, g=g, **given),
+        others=lambda T, N, g, batch, given: [
+            Further("corollary 4", "mistakes", corollary4(N=N, g=g))
+        ],
+    ),
+    "theorem 3": Theorem(lambda T, N, g, given: theorem3(N=N, g=g, **given)),
+    "theorem 5": Theorem(
+        lambda T, N, g, given: theorem5(N=N, g=g, **given),
+        unproved="its proof has sqrt(2) more before sqrt(g ln N)",
+    ),
+    "theorem 6": Theorem(
+        lambda T, N, g, given: theorem6(N=N, g=g, **given),
+        others=lambda T, N, g, batch, given: [
+            Further("remark to theorem 6", "updates", updates_single(T=T, N=N, g=g, **given))
+        ],
+    ),
+    "theorem 7": Theorem(
+        lambda T, N, g, given: theorem7(N=N, g=g, **given),
+        others=lambda T, N, g, batch, given: [
+            Further("remark to theorem 7", "updates", updates_multiple(T=T, N=N, g=g, **given))
+        ],
+    ),
+    "theorem 8": Theorem(
+        lambda T, N, g, given: theorem8(N=N, g=g, **given),
+        combined_error,
+        others=lambda T, N, g, batch, given: [
+            Further("corollary 9", "mistakes", corollary9(N=N, g=batch, **given))
+        ],
+        of_batch=True,
+    ),
+    "theorem 10": Theorem(
+        lambda T, N, g, given: theorem10(T=T, N=N, loss=g, **given),
+        combined_loss,
+        unproved="its proof needs a step eta smaller by sqrt(T)",
+    ),
+}

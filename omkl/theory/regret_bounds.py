@@ -26,47 +26,19 @@ of the conditions hold there, ``fitted_slope`` is what the run's regret does ins
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.kernels import FAMILIES
 from omkl.runs.folder import Run
 
 PROBABILITY = 0.95  # at which the statements on random features are evaluated
 LARGEST_EPSILON = 2.0  # |z'z - kappa| never exceeds it: both lie in [-1, 1]
-
-# Exponent of T in the rate that a theorem promises with the step sizes it asks for.
-RATES = {
-    "raker": (0.5, "Shen et al. 2019"),
-    "gf": (0.75, "theorem 2"),
-    "sfg": (2 / 3, "theorem 5"),
-    "sfg_r": (0.5, "theorem 6"),
-    "sfg_mkl": (0.75, "arXiv v1, theorem 3"),
-    "sfg_mkl_r": (0.5, "arXiv v1, theorem 4"),
-}
-
-# Theorems whose proof has a gap (``docs/errata.md``): they are evaluated, and called unproved.
-UNPROVED = {
-    "gf": "its proof needs (88), which does not hold for M > 1",
-    "sfg_r": "its proof takes over lemma 11, which needs a graph that stays the same",
-    "sfg_mkl_r": "its proof takes over lemma 7, which needs a graph that stays the same",
-}
-
-
-def base_name(algorithm: str) -> str:
-    """The learner that a theorem speaks of: "as_released/gf" is "gf"."""
-    return algorithm.rpartition("/")[2]
-
-
-def unproved(algorithm: str, params: Mapping[str, Any]) -> str | None:
-    """What the proof of the algorithm's theorem lacks for these parameters, if anything."""
-    name = base_name(algorithm)
-    if name == "gf" and int(params.get("M", 2)) == 1:
-        return None
-    return UNPROVED.get(name)
 
 
 # --- right-hand sides --------------------------------------------------------------------
@@ -186,18 +158,6 @@ def features_needed(epsilon: float, chance: float, second_moment: float, d: int)
     return max(0.0, (4 * d + 8) / epsilon**2 * math.log(failure / (1 - chance)))
 
 
-def second_moment(family: str, bandwidth: float, d: int) -> float:
-    """sigma^2 = E ||psi||^2 of a kernel's frequencies; the Laplacian's has none (inf)."""
-    match family:
-        case "gaussian":
-            return d / bandwidth
-        case "laplacian":
-            return math.inf
-        case "cauchy":
-            return 2 * d / bandwidth**2
-    raise ValueError(f"no second moment is known of the family {family!r}")
-
-
 # --- constants that follow from the loss ---------------------------------------------------
 
 
@@ -253,76 +213,183 @@ class Bound:
     constants: Mapping[str, float]
     notes: tuple[str, ...]
 
-    @property
-    def vacuous(self) -> bool:
-        """Whether it says no more than that T losses in [0, 1] sum to at most T."""
-        return bool(self.value[-1] >= self.t[-1])
+
+class Constants(NamedTuple):
+    """What goes into a theorem; eta and explore (P,) on the recorded rounds t (P,)."""
+
+    t: np.ndarray
+    T: int
+    N: int
+    eta: np.ndarray
+    explore: np.ndarray
+    L: float
+    theta_norm: float
+    C: float
+    epsilon: float
+
+
+class Sides(NamedTuple):
+    """As ``value`` and ``full`` of ``Bound``, with the constants and notes that it adds."""
+
+    value: np.ndarray
+    full: float
+    constants: Mapping[str, float] = {}
+    note: str | None = None
+
+
+def _theorem2_of(run: Run, c: Constants) -> Sides:
+    J = int(run.result["params"]["J"])
+    fixed: dict[str, Any] = {"N": c.N, "J": J, "L": c.L, "theta_norm": c.theta_norm}
+    value = theorem2(T=c.t, eta=c.eta, eta_e=c.explore, **fixed)
+    last = {"eta": c.eta[-1], "eta_e": c.explore[-1], "epsilon": c.epsilon, "C": c.C}
+    return Sides(value, theorem2(T=c.T, **last, **fixed), {"J": J})
+
+
+def _theorem5_of(run: Run, c: Constants) -> Sides | None:
+    size = _dominating(run)
+    if size is None:
+        return None
+    fixed: dict[str, Any] = {"N": c.N, "n_out": int(run.result["params"]["M"]), "L": c.L}
+    rates: dict[str, Any] = {"eta": c.eta, "xi": c.explore, "inverse_q": size / c.explore}
+    last = {name: values[-1] for name, values in rates.items()}
+    return Sides(
+        theorem5(T=c.t, C=c.theta_norm, **rates, **fixed),
+        theorem5(T=c.T, C=c.C, epsilon=c.epsilon, **last, **fixed),
+        {"dominating_set": size},
+        f"1/q and 1/q-bar at their worst, |dominating set| / xi with {size} nodes in the set",
+    )
+
+
+def _theorem6_of(run: Run, c: Constants) -> Sides:
+    fixed: dict[str, Any] = {"N": c.N, "beta": 1 / c.N, "L": c.L}
+    last = {"eta": c.eta[-1], "xi": c.explore[-1], "epsilon": c.epsilon}
+    return Sides(
+        theorem6(T=c.t, eta=c.eta, xi=c.explore, C=c.theta_norm, **fixed),
+        theorem6(T=c.T, C=c.C, **last, **fixed),
+        {"beta": 1 / c.N},
+        "beta at 1/N, the largest and most favourable value that it allows",
+    )
+
+
+class Theorem(NamedTuple):
+    """What is promised of the learner that registers it.
+
+    rate      exponent of T, with the step sizes that it asks for
+    unproved  what its proof lacks, if anything, for the learner's parameters: it is evaluated,
+              and called unproved (``docs/errata.md``)
+    evaluate  its right-hand side for a run; None: of it nothing but the rate is evaluated
+    explore   the parameter that explores
+    last      the parameter that names the last round of its algorithm, and what is after it
+    """
+
+    rate: float
+    unproved: Callable[[Mapping[str, Any]], str | None] = lambda params: None
+    evaluate: Callable[[Run, Constants], Sides | None] | None = None
+    explore: str = ""
+    last: tuple[str, str] = ("", "")
+
+
+# By the name that an algorithm registers.
+THEOREMS = {
+    "Shen et al. 2019": Theorem(0.5),
+    "theorem 2": Theorem(
+        0.75,
+        lambda params: (
+            "its proof needs (88), which does not hold for M > 1" if int(params["M"]) > 1 else None
+        ),
+        _theorem2_of,
+        "eta_e",
+        ("freeze", "the graph is kept"),
+    ),
+    "theorem 5": Theorem(
+        2 / 3,
+        evaluate=_theorem5_of,
+        explore="xi",
+        last=("explore", "the node is no longer drawn"),
+    ),
+    "theorem 6": Theorem(
+        0.5,
+        lambda params: "its proof takes over lemma 11, which needs a graph that stays the same",
+        _theorem6_of,
+        "xi",
+        ("explore", "the node is no longer drawn"),
+    ),
+    "arXiv v1, theorem 3": Theorem(0.75),
+    "arXiv v1, theorem 4": Theorem(
+        0.5, lambda params: "its proof takes over lemma 7, which needs a graph that stays the same"
+    ),
+}
+
+
+@functools.cache
+def theorem_about(algorithm: str) -> str | None:
+    """The name of the theorem that an algorithm of this name registers, if one does."""
+    # Loads the compiler, which those that only read run folders do without.
+    from omkl import algorithms
+
+    if algorithm not in algorithms.names():
+        return None
+    found = algorithms.load(algorithm)
+    return found.theorem if found.task == "regression" else None
+
+
+def theorem_meant(algorithm: str) -> str | None:
+    """That of the learner that it is a version of: "as_released/gf" is "gf"."""
+    return theorem_about(algorithm.rpartition("/")[2])
+
+
+def promised(algorithm: str) -> tuple[float, str]:
+    """The rate that ``theorem_meant`` promises, and its name; KeyError without one."""
+    name = str(theorem_meant(algorithm))
+    return THEOREMS[name].rate, name
+
+
+def unproved(algorithm: str, params: Mapping[str, Any]) -> str | None:
+    """What the proof of ``theorem_meant`` lacks for these parameters, if anything."""
+    name = theorem_meant(algorithm)
+    return None if name is None else THEOREMS[name].unproved(params)
 
 
 def for_run(run: Run) -> Bound | None:
     """The theorem of the run's algorithm with the run's constants; None where there is none.
 
     Made for losses in [0, 1], so for targets scaled to [0, 1]: see ``assumptions``. L is
-    what (as2) implies, or follows from ``max_squared_error`` where the run recorded one
-    above 1; ||theta*|| and C are bounded from the comparators' errors, or taken from
-    ``comparator_norm`` and ``comparator_coefficients``.
+    what (as2) implies, or follows from ``max_squared_error`` where it is above 1; ||theta*||
+    and C are bounded from the comparators' errors. Of the released code no theorem speaks.
     """
-    name = run.result["algorithm"]  # of the released code no theorem speaks
-    if name not in ("gf", "sfg", "sfg_r") or not run.complete:
+    name = theorem_about(run.result["algorithm"])
+    if name is None or THEOREMS[name].evaluate is None or not run.complete:
         return None
-    result, given = run.result, run.result["params"]
-    t, T = run.curves["t"], result["n_rounds"]
-    N, lam = result["n_kernels"], float(given["lam"])
-    gap = unproved(name, given)
-    notes = [] if gap is None else [f"{RATES[name][1]} is unproved: {gap}"]
-    eta, explore = (_mean_schedule(given[key], T)[t - 1] for key in ("eta", _explore(name)))
+    theorem, result, given = THEOREMS[name], run.result, run.result["params"]
+    t, T, lam = run.curves["t"], result["n_rounds"], float(given["lam"])
+    gap = theorem.unproved(given)
+    notes = [] if gap is None else [f"{name} is unproved: {gap}"]
+    eta, explore = (_mean_schedule(given[key], T)[t - 1] for key in ("eta", theorem.explore))
     if np.ptp(eta) or np.ptp(explore):
         notes.append(
             "the theorem has constant rates; for those that decay their mean over rounds 1..t "
             "is put in their place, for which nothing is proved"
         )
-    L = gradient_bound(lam, max(1.0, result.get("max_squared_error") or 1.0))
-    lam_c = float(run.config.get("regret", {}).get("lam", lam))
-    theta = result.get("comparator_norm")
-    if theta is None:
-        norms = [theta_norm_bound(lam_c, mse) for mse in _comparator_mse(run, "ridge_features")]
-        theta = max(norms, default=theta_norm_bound(lam_c, None))
-    C = result.get("comparator_coefficients")
-    if C is None:
-        sums = [coefficient_bound(lam_c, mse) for mse in _comparator_mse(run, "kernel_ridge")]
-        C = max(sums, default=coefficient_bound(lam_c, 1.0))
+    L = gradient_bound(lam, max(1.0, result["max_squared_error"]))
+    lam_c = float(run.config["regret"]["lam"])
+    norms = [theta_norm_bound(lam_c, mse) for mse in _comparator_mse(run, "ridge_features")]
+    theta = max(norms, default=theta_norm_bound(lam_c, None))
+    sums = [coefficient_bound(lam_c, mse) for mse in _comparator_mse(run, "kernel_ridge")]
+    C = max(sums, default=coefficient_bound(lam_c, 1.0))
     epsilon = min(_epsilon(run), LARGEST_EPSILON)
     if epsilon == LARGEST_EPSILON:
         notes.append(
             f"with D={result['D']} no epsilon below 2 has probability {PROBABILITY:g}, and 2 "
             "holds always: the random features promise nothing"
         )
-    constants = {"L": L, "theta_norm": float(theta), "C": float(C), "lam": lam}
-    if name == "gf":
-        J = int(given["J"])
-        fixed: dict[str, Any] = {"N": N, "J": J, "L": L, "theta_norm": theta}
-        value = theorem2(T=t, eta=eta, eta_e=explore, **fixed)
-        full = theorem2(T=T, eta=eta[-1], eta_e=explore[-1], epsilon=epsilon, C=C, **fixed)
-        constants["J"] = J
-    elif name == "sfg":
-        size = _dominating(run)
-        if size is None:
-            return None
-        notes.append(
-            f"1/q and 1/q-bar at their worst, |dominating set| / xi with {size} nodes in the set"
-        )
-        fixed = {"N": N, "n_out": int(given["M"]), "L": L}
-        value = theorem5(T=t, eta=eta, xi=explore, C=theta, inverse_q=size / explore, **fixed)
-        last = {"eta": eta[-1], "xi": explore[-1], "inverse_q": size / explore[-1]}
-        full = theorem5(T=T, C=C, epsilon=epsilon, **last, **fixed)
-        constants["dominating_set"] = size
-    else:
-        notes.append("beta at 1/N, the largest and most favourable value that it allows")
-        fixed = {"N": N, "beta": 1 / N, "L": L}
-        value = theorem6(T=t, eta=eta, xi=explore, C=theta, **fixed)
-        full = theorem6(T=T, eta=eta[-1], xi=explore[-1], C=C, epsilon=epsilon, **fixed)
-        constants["beta"] = 1 / N
-    return Bound(RATES[name][1], t, value, float(full), epsilon, constants, tuple(notes))
+    found = Constants(t, T, result["n_kernels"], eta, explore, L, theta, C, epsilon)
+    assert theorem.evaluate is not None
+    sides = theorem.evaluate(run, found)
+    if sides is None:
+        return None
+    notes += [] if sides.note is None else [sides.note]
+    constants = {"L": L, "theta_norm": float(theta), "C": float(C), "lam": lam, **sides.constants}
+    return Bound(name, t, sides.value, float(sides.full), epsilon, constants, tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -340,72 +407,54 @@ def assumptions(run: Run) -> list[Assumption]:
     From the run's folder alone. (as2) speaks of every kernel in every round: one evaluated
     kernel above 1 refutes it; it is known to hold only where all were evaluated.
     """
-    result, given = run.result, run.result["params"]
-    name = base_name(result["algorithm"])
+    result = run.result
     found = [Assumption("as1: convex loss", True, "squared error with a ridge")]
 
-    largest, exact = largest_squared_error(run)
-    at_least = "" if exact else "at least "
-    text = f"the largest squared error of a prediction is {at_least}{largest:.3g}"
-    of_kernel = result.get("max_kernel_squared_error")
-    if of_kernel is None:
-        text += "; of single kernels it is not recorded"
-    else:
-        text += f", of a single kernel that was evaluated {of_kernel:.3g}"
-    fails = max(largest, of_kernel or 0.0) > 1
-    everything = of_kernel is not None and result["kernels_per_round"] == result["n_kernels"]
+    largest, of_kernel = result["max_squared_error"], result["max_kernel_squared_error"]
+    text = (
+        f"the largest squared error of a prediction is {largest:.3g}, of a single kernel that "
+        f"was evaluated {of_kernel:.3g}"
+    )
+    fails = max(largest, of_kernel) > 1
+    everything = result["kernels_per_round"] == result["n_kernels"]
     holds = False if fails else True if everything else None
     found.append(Assumption("as2: losses in [0, 1]", holds, text))
 
-    norm = _largest_norm(run)
-    if norm is None:
-        text = f"not known for stream.scaling={_scaling(run)}"
-    else:
-        text = f"the largest ||x|| is {norm:.4g}"
-    holds = None if norm is None else norm <= 1 + 1e-12
-    found.append(Assumption("as3: ||x|| <= 1", holds, text))
+    norm = result["max_norm"]
+    text = f"the largest ||x|| is {norm:.4g}"
+    found.append(Assumption("as3: ||x|| <= 1", norm <= 1 + 1e-12, text))
 
     best = best_kernels(run)
     if best:
-        wild = [f"{family} {bandwidth:.4g}" for family, bandwidth in best if family == "laplacian"]
+        families = [(FAMILIES[name], b) for name, b in best]
+        wild = [family for family, b in families if math.isinf(family.second_moment(1, b))]
         text = "the best kernel in hindsight has one"
         if wild:
+            named = " or ".join(dict.fromkeys(f.name.capitalize() for f in wild))
+            spectra = " or ".join(dict.fromkeys(str(f.spectrum) for f in wild))
             text = (
-                f"for {len(wild)} of {len(best)} comparators the best kernel is Laplacian: its "
-                "frequencies are Cauchy and have none"
+                f"for {len(wild)} of {len(best)} comparators the best kernel is {named}: its "
+                f"frequencies are {spectra} and have none"
             )
         found.append(Assumption("finite second moment of the frequencies", not wild, text))
-
-    if name in ("gf", "sfg", "sfg_r"):
-        keys = ("eta", _explore(name))
-        decaying = [key for key in keys if "t" in str(given.get(key, "")).replace("sqrt", "")]
-        text = ", ".join(f"{key}={given[key]}" for key in keys if key in given)
-        found.append(Assumption("constant rates", not decaying, text))
-        key = "freeze" if name == "gf" else "explore"
-        last = given.get(key)
-        if last is not None:
-            what = "the graph is kept" if name == "gf" else "the node is no longer drawn"
-            text = f"after round {last} {what} (section 5)"
-            found.append(
-                Assumption("the algorithm of the theorem", last >= result["n_rounds"], text)
-            )
+    name = theorem_meant(result["algorithm"])
+    if name is not None and THEOREMS[name].evaluate is not None:
+        found += _of_the_algorithm(THEOREMS[name], result["params"], result["n_rounds"])
     return found
 
 
-def largest_squared_error(run: Run) -> tuple[float, bool]:
-    """The largest squared error of a prediction in the run, and whether that is exact.
-
-    Where the run did not record it, it comes from the differences of the cumulative
-    curve: exact while every round is recorded, a mean of a few rounds, hence a lower
-    bound, after that.
-    """
-    if run.result.get("max_squared_error") is not None:
-        return float(run.result["max_squared_error"]), True
-    t = run.curves["t"]
-    sums = run.curves["mse"] * t
-    steps = np.diff(np.concatenate([np.zeros((len(sums), 1)), sums], axis=1), axis=1)
-    gaps = np.diff(np.concatenate([[0], t]))
-    return float((steps / gaps).max()), bool(gaps.max() == 1)
+def _of_the_algorithm(theorem: Theorem, given: Mapping[str, Any], T: int) -> list[Assumption]:
+    """Whether the run is one of the algorithm that the theorem is about."""
+    keys = ("eta", theorem.explore)
+    decaying = [key for key in keys if "t" in str(given.get(key, "")).replace("sqrt", "")]
+    text = ", ".join(f"{key}={given[key]}" for key in keys if key in given)
+    found = [Assumption("constant rates", not decaying, text)]
+    key, after = theorem.last
+    last = given.get(key)
+    if last is not None:
+        text = f"after round {last} {after} (section 5)"
+        found.append(Assumption("the algorithm of the theorem", last >= T, text))
+    return found
 
 
 def best_kernels(run: Run) -> list[tuple[str, float]]:
@@ -423,10 +472,6 @@ def fitted_slope(t: np.ndarray, regret: np.ndarray) -> float | None:
     if late.sum() < 3 or not (regret[late] > 0).all():
         return None
     return float(np.polyfit(np.log(t[late]), np.log(regret[late]), 1)[0])
-
-
-def _explore(name: str) -> str:
-    return "eta_e" if name == "gf" else "xi"
 
 
 def _mean_schedule(text: Any, T: int) -> np.ndarray:
@@ -452,7 +497,7 @@ def _comparator_mse(run: Run, name: str) -> list[float]:
 def _epsilon(run: Run) -> float:
     """At the worst of the best kernels; inf where one has no second moment, or none is known."""
     D, d = run.result["D"], run.result["n_inputs"]
-    moments = [second_moment(family, b, d) for family, b in best_kernels(run)] or [math.inf]
+    moments = [FAMILIES[f].second_moment(d, b) for f, b in best_kernels(run)] or [math.inf]
     return max(smallest_epsilon(PROBABILITY, moment, D, d) for moment in moments)
 
 
@@ -474,14 +519,3 @@ def _dominating(run: Run) -> int | None:
         return None
     fresh = Learner(algorithm, built, dictionary, result["n_inputs"], D=1, seed=0)
     return int(fresh.state.cover[MEMBER].sum())
-
-
-def _scaling(run: Run) -> str:
-    return str((run.config.get("stream") or {}).get("scaling"))
-
-
-def _largest_norm(run: Run) -> float | None:
-    if run.result.get("max_norm") is not None:
-        return float(run.result["max_norm"])
-    # Both scalings divide by the largest norm so far, this round's included.
-    return 1.0 if _scaling(run) in ("whole", "running") else None

@@ -22,6 +22,7 @@ from omkl.conf import configuration
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
 from omkl.federated import protocol
+from omkl.federated.budget import MOST_FEATURES, features_for
 from omkl.federated.protocol import FederatedAlgorithm
 from omkl.federated.simulation import Federation
 
@@ -48,10 +49,10 @@ class Case(NamedTuple):
 
 def case(name: str, dictionary: tuple[Kernel, ...], d: int, budget: int = BUDGET) -> Case:
     algorithm = federated.load(name)
-    sizes = {"N": len(dictionary), "D": protocol.MOST_FEATURES}
+    sizes = {"N": len(dictionary), "D": MOST_FEATURES}
     built = hyperparameters.build(algorithm.Params, learners.default_settings(name), 500, sizes)
     used = algorithm.kernels(built, dictionary)
-    D = protocol.features_for(algorithm, built, len(used), budget) if used else 1
+    D = features_for(algorithm, built, len(used), budget) if used else 1
     return Case(algorithm, built, dictionary, d, D)
 
 

@@ -44,7 +44,7 @@ from omkl.core.jit import compiled, reassociating
 from omkl.core.simd import LANES, fma, load, store
 from omkl.core.trigonometry import sincos
 from omkl.core.weights import exp_of_pack
-from omkl.experiment.threads import one_thread_each
+from omkl.threads import one_thread_each
 
 ALL, CHOSEN, EXACT = "all kernels", "chosen kernels", "exact kernels"
 FEDERATED = "a client's round"

@@ -15,8 +15,9 @@ import numpy as np
 
 from omkl.algorithms import gf, raker, sfg, sfg_r
 from omkl.core import graphs
-from omkl.core.divergence import Overlaps, log_overlaps, ranks
+from omkl.core.divergence import ranks
 from omkl.core.kernels import Kernel
+from omkl.core.overlaps import Overlaps, log_overlaps
 from omkl.core.schedule import Schedule
 
 

@@ -360,9 +360,9 @@ HOW_TO_READ = """\
   least time of float64. Where rounding tips the choice of kernels, it is as large as that choice.
 - **Times omkl.** Peers and omkl take turns, and a ratio is of times in the same turn. Peers
   get the same rows and the same random frequencies, and their predictions are the same to
-  1e-8 (`tests/benchmark/test_bench.py`), but for river's own sampler. JAX is compiled before the clock
-  starts and may use all cores. A peer that is not installed says so. The line of omkl on all cores
-  is the time a seed and round: 0.5 times is the best that two cores can do.
+  1e-8 (`tests/benchmark/test_bench.py`), but for river's own sampler. JAX is compiled before the
+  clock starts and may use all cores. A peer that is not installed says so. The line of omkl on
+  all cores is the time a seed and round: 0.5 times is the best that two cores can do.
 - **Exponent.** The slope of time against size in logarithms over the last decade of sizes: the
   power with which a round grows where fixed costs no longer weigh. A step above the stated power
   is where a model leaves a cache.

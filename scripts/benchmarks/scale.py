@@ -23,7 +23,7 @@ from benchmarks import setting
 from benchmarks.setting import D
 from benchmarks.timing import times
 from omkl.datasets import catalogue, open_stream
-from omkl.experiment.threads import default_threads
+from omkl.threads import default_threads
 
 ALGORITHMS = ("raker", "gf", "sfg", "sfg_r")
 WARM_UP = 320  # rounds: past those in which graphs are drawn

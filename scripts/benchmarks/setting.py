@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from omegaconf import OmegaConf
 
-from omkl import algorithms
+from omkl import algorithms, conf
 from omkl.checks import learners
-from omkl.conf import conf_folder
 from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner
@@ -43,9 +41,7 @@ def rows(limit: int) -> Rows:
 
 def kernels() -> tuple[Kernel, ...]:
     """The dictionary of the JMLR paper: 51 Gaussian and 25 Laplacian kernels."""
-    content = OmegaConf.to_container(OmegaConf.load(conf_folder() / "kernels/rbf51_lap25.yaml"))
-    assert isinstance(content, dict)
-    return dictionary({str(key): value for key, value in content.items()})
+    return dictionary(conf.entry("kernels", "rbf51_lap25"))
 
 
 def grid(N: int) -> tuple[Kernel, ...]:

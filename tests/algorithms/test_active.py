@@ -21,7 +21,6 @@ from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import draw_features
 from omkl.core.schedule import Schedule
-from omkl.experiment import job as jobs
 from omkl.experiment import run as runner
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
@@ -85,14 +84,14 @@ class Paper:
 def rounds(ours):
     """Yield (t, x, y, V, f, y_hat, asked); the learner learns when the loop goes on."""
     for t in range(1, len(X) + 1):
-        rnd, state = ours._round, ours.state
-        protocol.select(ours.params, state, t, ours.rng, rnd)
-        assert sorted(rnd.evaluate[: rnd.n[0]]) == list(range(P))  # all learn
-        protocol.evaluate(state.model, X[t - 1 : t], rnd)
-        y_hat, asked = protocol.predict(ours.params, state, t, rnd)
-        V = rnd.combine[: rnd.n[1]].tolist()
-        yield t, X[t - 1], Y[t - 1], V, rnd.f.copy(), y_hat, asked
-        protocol.update(ours.params, state, t, Y[t - 1] if asked else np.nan, rnd)
+        selection, state = ours.selection, ours.state
+        protocol.select(ours.params, state, t, ours.rng, selection)
+        assert sorted(selection.evaluate[: selection.n_evaluated[0]]) == list(range(P))  # all learn
+        protocol.evaluate(state.model, X[t - 1 : t], selection)
+        y_hat, asked = protocol.predict(ours.params, state, t, selection)
+        V = selection.combine[: selection.n_combined[0]].tolist()
+        yield t, X[t - 1], Y[t - 1], V, selection.f.copy(), y_hat, asked
+        protocol.update(ours.params, state, t, Y[t - 1] if asked else np.nan, selection)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -163,17 +162,17 @@ def test_amkl_aks(seed):
 def test_the_confidence_condition_can_hold_for_the_subset_and_not_for_all():
     """(33) takes the maximum over every kernel j, not over those of the subset alone."""
     ours = learner("amkl_aks")
-    rnd, state = ours._round, ours.state
-    protocol.select(ours.params, state, 1, ours.rng, rnd)
+    selection, state = ours.selection, ours.state
+    protocol.select(ours.params, state, 1, ours.rng, selection)
     state.unlabelled[0] = 1
-    rnd.combine[:2], rnd.n[1] = (0, 1), 2
-    rnd.f[:] = [0.5, 0.5, 0.5, 0.5]
-    assert protocol.predict(ours.params, state, 2, rnd) == (0.5, False)
-    rnd.f[:] = [0.5, 0.5, 0.5, 1.5]  # p_0 + p_1 = 1/2, so the sum is 0.5 > 0.12
-    assert protocol.predict(ours.params, state, 2, rnd) == (0.5, True)
+    selection.combine[:2], selection.n_combined[0] = (0, 1), 2
+    selection.f[:] = [0.5, 0.5, 0.5, 0.5]
+    assert protocol.predict(ours.params, state, 2, selection) == (0.5, False)
+    selection.f[:] = [0.5, 0.5, 0.5, 1.5]  # p_0 + p_1 = 1/2, so the sum is 0.5 > 0.12
+    assert protocol.predict(ours.params, state, 2, selection) == (0.5, True)
     state.unlabelled[0] = 2  # = M
-    rnd.f[:] = 0.5
-    assert protocol.predict(ours.params, state, 2, rnd) == (0.5, True)
+    selection.f[:] = 0.5
+    assert protocol.predict(ours.params, state, 2, selection) == (0.5, True)
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 3])
@@ -204,8 +203,8 @@ def test_subsets_are_as_frequent_as_those_of_the_letter(weights, gamma):
     ours.state.log_w[:] = np.log(weights)
     drawn = []
     for _ in range(n):
-        protocol.select(ours.params, ours.state, 5, ours.rng, ours._round)
-        drawn.append(frozenset(ours._round.combine[: ours._round.n[1]].tolist()))
+        protocol.select(ours.params, ours.state, 5, ours.rng, ours.selection)
+        drawn.append(frozenset(ours.selection.combine[: ours.selection.n_combined[0]].tolist()))
     p = np.array(weights) / sum(weights)
     K, J, n_bins = measure(ours.state.log_w, ours.params.delta, gamma)
     letter = [thrown(p, J, n_bins, rng) for _ in range(n)]
@@ -301,7 +300,7 @@ def test_regret_15_is_counted_over_all_rounds_against_the_best_kernel_of_45(tmp_
     flat = ["algorithm=amkl", "algorithm.eta_c=0.1", f"regret.lam={lam}", f"dataset.rows={T}"]
     flat += ["kernels=gaussian17", f"D={D}", "seeds=1", "tracking=none", "figures=false"]
     config = conf.configuration([*flat, f"outputs={tmp_path}"])
-    outcome, job = runner.run(config), jobs.prepare(config)
+    outcome, job = runner.run(config), runner.prepare(config)
     x, y = next(iter(job.stream.blocks(T)))
     omega = draw_features(job.dictionary, x.shape[1], D, 0).omega
     best = (math.inf, 0.0)

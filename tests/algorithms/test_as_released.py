@@ -69,12 +69,12 @@ def learner(name, oracle, T=1503):
 def replay(ours, X, y, choose):
     """The engine's loop in plain Python; ``choose(t, round)`` stands in for the selection."""
     y_hat = np.empty(len(y))
-    rnd, state = ours._round, ours.state
+    selection, state = ours.selection, ours.state
     for s in range(len(y)):
-        choose(s + 1, rnd)
-        protocol.evaluate(state.model, X[s], rnd)
-        y_hat[s], _ = protocol.predict(ours.params, state, s + 1, rnd)
-        protocol.update(ours.params, state, s + 1, y[s], rnd)
+        choose(s + 1, selection)
+        protocol.evaluate(state.model, X[s], selection)
+        y_hat[s], _ = protocol.predict(ours.params, state, s + 1, selection)
+        protocol.update(ours.params, state, s + 1, y[s], selection)
     return y_hat
 
 
@@ -108,14 +108,14 @@ def test_gf(oracle, airfoil):
     selected, q, p = (oracle[f"gf_{k}"] for k in ("selected", "q", "p"))
     assert not selected[:, 0].any()
 
-    def choose(t, rnd):
-        protocol.select(ours.params, ours.state, t, ours.rng, rnd)  # weights and pi_ij
+    def choose(t, selection):
+        protocol.select(ours.params, ours.state, t, ours.rng, selection)  # weights and pi_ij
         mine = p[t - 1] @ ours.state.drawn
         np.testing.assert_allclose(mine, q[t - 1], rtol=0, atol=EXACT)
         S = np.flatnonzero(selected[t - 1])
-        rnd.evaluate[: len(S)] = S
-        rnd.combine[: len(S)] = S
-        rnd.n[:] = len(S)
+        selection.evaluate[: len(S)] = S
+        selection.combine[: len(S)] = S
+        selection.n_evaluated[0] = selection.n_combined[0] = len(S)
         ours.state.q[:] = np.nan
         ours.state.q[S] = mine[S]
 
@@ -132,13 +132,13 @@ def test_graph_learners(name, oracle, airfoil):
     drawing, state = Drawing(), ours.state
     N = len(state.log_u)
 
-    def choose(t, rnd):
+    def choose(t, selection):
         here = p[t - 1]
         before = max(node[t - 1] - 1, 0)  # the index that the loop shifts to the node
         drawing.u = here[:before].sum() + 0.5 * here[before]
-        protocol.select(ours.params, state, t, drawing, rnd)
+        protocol.select(ours.params, state, t, drawing, selection)
         assert state.node[0] == node[t - 1]
-        S = np.sort(rnd.evaluate[: rnd.n[0]])
+        S = np.sort(selection.evaluate[: selection.n_evaluated[0]])
         np.testing.assert_array_equal(S, np.flatnonzero(selected[t - 1]))
         ours_p = probabilities(state.trees, schedule.rate(ours.params.xi, t), N)
         np.testing.assert_allclose(ours_p, here, rtol=0, atol=EXACT)

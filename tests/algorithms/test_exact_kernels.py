@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import algorithms
+from omkl import algorithms, conf
 from omkl.checks import learners
-from omkl.conf import conf_folder
 from omkl.core import hyperparameters
 from omkl.core.kernel_sums import CODES
 from omkl.core.kernels import Kernel, dictionary
@@ -95,16 +94,10 @@ PUBLISHED = {  # JMLR, table 1, MSE in 10^-3
 }  # fmt: skip
 
 
-def yaml(group, name):
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(OmegaConf.load(conf_folder() / group / f"{name}.yaml"))
-
-
 def rows(name):
     try:
         stream = open_stream(
-            yaml("dataset", name), {"limit": None, "scaling": "whole", "order": "file"}
+            conf.entry("dataset", name), {"limit": None, "scaling": "whole", "order": "file"}
         )
     except DataError as error:
         pytest.skip(f"runs where the data is found: {str(error).splitlines()[0]}")
@@ -121,7 +114,7 @@ def offline(monkeypatch):
 @pytest.mark.parametrize(("name", "dataset"), list(PUBLISHED))
 def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset):
     X, y = rows(dataset)
-    kernels = dictionary(yaml("kernels", "rbf51_lap25_exact"))
+    kernels = dictionary(conf.entry("kernels", "rbf51_lap25_exact"))
     trace = learner(name, kernels, X.shape[1], threads=2).partial_fit(X, y)
     mse = 1e3 * np.mean((trace.y_hat - y) ** 2)
     assert abs(mse - PUBLISHED[name, dataset]) < 0.015
@@ -134,7 +127,7 @@ def test_transcript_of_the_released_code(name):
     if not path.exists():
         pytest.skip(f"runs where the transcript is found: no {path.name} (OMKL_ORACLE_DIR)")
     X, y = rows("airfoil")
-    kernels = dictionary(yaml("kernels", "rbf51_lap25_exact"))
+    kernels = dictionary(conf.entry("kernels", "rbf51_lap25_exact"))
     y_hat = learner(name, kernels, X.shape[1]).partial_fit(X[:400], y[:400]).y_hat
     key = {"omkr": "omkr", "rbf": "rbf1", "poly": "poly2"}[name]
     with np.load(path) as archive:

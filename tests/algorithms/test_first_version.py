@@ -45,14 +45,14 @@ def z(psi, x):
 def steps(ours):
     """Yield (t, x, y, S_t, y_hat as the package gives it) with the round played."""
     for t, (x, y) in enumerate(zip(X, Y, strict=True), start=1):
-        rnd, state = ours._round, ours.state
-        protocol.select(ours.params, state, t, ours.rng, rnd)
-        S = rnd.evaluate[: rnd.n[0]].tolist()
-        assert S == rnd.combine[: rnd.n[1]].tolist()
-        protocol.evaluate(state.model, np.array([x]), rnd)
-        y_hat, asked = protocol.predict(ours.params, state, t, rnd)
+        selection, state = ours.selection, ours.state
+        protocol.select(ours.params, state, t, ours.rng, selection)
+        S = selection.evaluate[: selection.n_evaluated[0]].tolist()
+        assert S == selection.combine[: selection.n_combined[0]].tolist()
+        protocol.evaluate(state.model, np.array([x]), selection)
+        y_hat, asked = protocol.predict(ours.params, state, t, selection)
         assert asked
-        protocol.update(ours.params, state, t, y, rnd)
+        protocol.update(ours.params, state, t, y, selection)
         yield t, x, y, S, y_hat
 
 

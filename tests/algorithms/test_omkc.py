@@ -282,7 +282,7 @@ def test_kernels_are_at_most_one_on_the_diagonal():
         own = ours.state.model.norm2
         assert np.all(own <= 1.0) and own[2] == 1.0
         again = one_round(ours, x, 1.0)
-        assert np.all((0.0 <= ours._round.f) & (ours._round.f <= 1.0 + 1e-12)) and again > 0.5
+        assert np.all((0.0 <= ours.selection.f) & (ours.selection.f <= 1.0 + 1e-12)) and again > 0.5
 
 
 def test_polynomials_have_no_random_features():

@@ -74,30 +74,35 @@ def init(params, dictionary, model):
     raise NotImplementedError("every test has an init of its own")
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     n, n_predicting = 0, 0
-    for i in range(rnd.f.shape[0]):
+    for i in range(selection.f.shape[0]):
         if state.updated[t - 1, i] or state.predicting[t - 1, i]:
-            rnd.evaluate[n] = i
+            selection.evaluate[n] = i
             n += 1
         if state.predicting[t - 1, i]:
-            rnd.combine[n_predicting] = i
+            selection.combine[n_predicting] = i
             n_predicting += 1
-    rnd.n[0], rnd.n[1] = n, n_predicting
+    selection.n_evaluated[0], selection.n_combined[0] = n, n_predicting
 
 
-def predict(params, state, t, rnd):
-    return weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1]), True
+def predict(params, state, t, selection):
+    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
-def update(params, state, t, y, rnd):
-    for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
+def update(params, state, t, y, selection):
+    for m in range(selection.n_evaluated[0]):
+        i = selection.evaluate[m]
         if state.updated[t - 1, i]:
-            error = rnd.f[i] - y
+            error = selection.f[i] - y
             step = schedule.rate(params.eta, t) / state.q[t - 1, i]
             random_features.gradient_step(
-                state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
+                state.model,
+                i,
+                m,
+                selection.scratch,
+                2.0 * step * error,
+                1.0 - 2.0 * step * params.lam,
             )
             state.log_w[i] -= step * (error * error + params.lam * state.model.norm2[i])
 

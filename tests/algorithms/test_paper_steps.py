@@ -19,7 +19,7 @@ from omkl import algorithms
 from omkl.core import protocol
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.core.node_sampler import COUNT, MEMBER, cover_of, edges_of, probabilities, seen_of
+from omkl.core.node_sampler import COUNT, MEMBER, cover_of, edges_of, empty_in_mass, probabilities
 from omkl.core.schedule import Schedule
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
@@ -37,15 +37,15 @@ def learner(name, kernels, seed=0, **settings):
 def rounds(learner, begin=1):
     """Yield (t, x, y, S_t, done): t before the label, then call done() for y_hat."""
     for t in range(begin, len(X) + 1):
-        rnd, state, params = learner._round, learner.state, learner.params
-        protocol.select(params, state, t, learner.rng, rnd)
-        chosen = rnd.evaluate[: rnd.n[0]].copy()
-        np.testing.assert_array_equal(chosen, rnd.combine[: rnd.n[1]])
+        selection, state, params = learner.selection, learner.state, learner.params
+        protocol.select(params, state, t, learner.rng, selection)
+        chosen = selection.evaluate[: selection.n_evaluated[0]].copy()
+        np.testing.assert_array_equal(chosen, selection.combine[: selection.n_combined[0]])
 
-        def done(t=t, rnd=rnd, state=state, params=params):
-            protocol.evaluate(state.model, X[t - 1 : t], rnd)
-            y_hat, asked = protocol.predict(params, state, t, rnd)
-            protocol.update(params, state, t, Y[t - 1], rnd)
+        def done(t=t, selection=selection, state=state, params=params):
+            protocol.evaluate(state.model, X[t - 1 : t], selection)
+            y_hat, asked = protocol.predict(params, state, t, selection)
+            protocol.update(params, state, t, Y[t - 1], selection)
             assert asked
             return y_hat
 
@@ -169,8 +169,8 @@ def test_gf_draws_kernels_with_pi_and_the_papers_q_is_biased():
     in_graph = np.zeros((N, J))
     weight = np.zeros((n, N))
     for k in range(n):
-        protocol.select(ours.params, ours.state, t, ours.rng, ours._round)
-        S = ours._round.evaluate[: ours._round.n[0]]
+        protocol.select(ours.params, ours.state, t, ours.rng, ours.selection)
+        S = ours.selection.evaluate[: ours.selection.n_evaluated[0]]
         weight[k, S] = 1 / ours.state.q[S]
         for j, node in enumerate(graph(ours.state)):
             in_graph[list(node), j] += 1
@@ -201,8 +201,8 @@ def test_gf_chooses_the_node_with_p():
     ours.state.n_kernels[:] = [2, 1]
     chosen = np.zeros(2)
     for _ in range(20_000):
-        protocol.select(ours.params, ours.state, 4, ours.rng, ours._round)  # 4 > freeze
-        chosen[0 if ours._round.n[0] == 2 else 1] += 1
+        protocol.select(ours.params, ours.state, 4, ours.rng, ours.selection)  # 4 > freeze
+        chosen[0 if ours.selection.n_evaluated[0] == 2 else 1] += 1
     p = np.array([0.7 * 0.9 + 0.15, 0.7 * 0.1 + 0.15])  # (19): u = 0.9 and 0.1
     assert chisquare(chosen, 20_000 * p).pvalue > 1e-3
 
@@ -298,17 +298,17 @@ def test_sfg_r_readings_of_the_added_edge(only_undominated, S, q2):
     settings = dict(eta=ETA, xi=Schedule(0.2, 0.0), lam=LAM, M=2, explore=4, rank=2)
     ours = learner("sfg_r", some, only_undominated=only_undominated, **settings)
     edges = edges_of(np.array([[0, 2], [1, 3], [2, 0], [3, 1]]))
-    state = ours.state._replace(edges=edges, cover=cover_of(edges), seen=seen_of(edges))
+    state = ours.state._replace(edges=edges, cover=cover_of(edges), in_mass=empty_in_mass(edges))
     state.log_u[:] = np.log([0.4, 0.3, 0.2, 0.1]) - 1000.0
-    protocol.select(ours.params, state, 1, Drawing(0.5), ours._round)
+    protocol.select(ours.params, state, 1, Drawing(0.5), ours.selection)
     p = probabilities(state.trees, 0.2, 4)
     np.testing.assert_allclose(p, [0.42, 0.34, 0.16, 0.08], rtol=1e-12)
     assert state.node[0] == 1
-    assert ours._round.evaluate[: ours._round.n[0]].tolist() == S
+    assert ours.selection.evaluate[: ours.selection.n_evaluated[0]].tolist() == S
     q = {1: 0.34 + 0.08, 3: 0.08 + 0.34}
     assert [state.q[1], state.q[3]] == pytest.approx([q[1], q[3]], rel=1e-12)
-    protocol.select(ours.params, state, 1, Drawing(0.9), ours._round)  # node 2 sees 2 and 0
-    assert ours._round.evaluate[: ours._round.n[0]].tolist() == [2, 0]
+    protocol.select(ours.params, state, 1, Drawing(0.9), ours.selection)  # node 2 sees 2 and 0
+    assert ours.selection.evaluate[: ours.selection.n_evaluated[0]].tolist() == [2, 0]
     assert state.q[2] == pytest.approx(q2, rel=1e-12)
 
 
@@ -323,10 +323,10 @@ def test_sfg_r_observes_every_kernel_with_at_least_beta(levels, rank, xi, only_u
     """Below (46). Equal weights are common here: all nodes that tie for the rank dominate."""
     ours = sfg("sfg_r", xi=Schedule(xi, 0.0), rank=rank, only_undominated=only_undominated)
     ours.state.log_u[:] = np.array(levels) * 0.7
-    protocol.select(ours.params, ours.state, 1, Drawing(u), ours._round)
+    protocol.select(ours.params, ours.state, 1, Drawing(u), ours.selection)
     share = np.exp(ours.state.log_u) / np.exp(ours.state.log_u).sum()
     beta = (1 - xi) * np.sort(share)[-rank] + xi / 4
-    S = ours._round.evaluate[: ours._round.n[0]]
+    S = ours.selection.evaluate[: ours.selection.n_evaluated[0]]
     assert np.all(ours.state.q[S] >= beta * (1 - 1e-12))
     dominates = ours.state.cover[MEMBER] == 1
     assert dominates.tolist() == [v >= sorted(levels)[-rank] for v in levels]
@@ -342,7 +342,7 @@ def test_nodes_are_drawn_with_p_and_then_the_best_is_taken(name):
     ours.state.log_u[:] = np.log([0.1, 0.2, 0.4, 0.3]) - 1000.0
     drawn = np.zeros(4)
     for _ in range(20_000):
-        protocol.select(ours.params, ours.state, 4, ours.rng, ours._round)  # 4 = explore
+        protocol.select(ours.params, ours.state, 4, ours.rng, ours.selection)  # 4 = explore
         drawn[ours.state.node[0]] += 1
     share = DOMINATING if name == "sfg" else np.array([0, 0, 0.5, 0.5])
     assert (
@@ -350,5 +350,5 @@ def test_nodes_are_drawn_with_p_and_then_the_best_is_taken(name):
         > 1e-3
     )
     for u in (0.0, 0.5, 0.999):
-        protocol.select(ours.params, ours.state, 5, Drawing(u), ours._round)
+        protocol.select(ours.params, ours.state, 5, Drawing(u), ours.selection)
         assert ours.state.node[0] == 2

@@ -30,9 +30,10 @@ def test_sfg_with_one_out_neighbour_sees_the_drawn_node_alone(data):
     ours = learner("sfg", M=1)
     assert ours.state.cover[MEMBER].tolist() == [1] * N
 
-    def spy(rnd):
+    def spy(selection):
         node = ours.state.node[0]
-        assert rnd.n.tolist() == [1, 1] and rnd.evaluate[0] == rnd.combine[0] == node
+        assert selection.n_evaluated[0] == selection.n_combined[0] == 1
+        assert selection.evaluate[0] == selection.combine[0] == node
         xi = schedule.rate(ours.params.xi, ours.t)
         assert ours.state.q[node] == probability(ours.state.trees, node, xi)
         return lambda: None
@@ -63,8 +64,10 @@ def test_gf_that_only_explores_ignores_its_weights(data):
     ours = learner("gf", eta_e=1 - 1e-13, eta=2.0)
     q = 1 - (1 - 1 / N) ** ours.params.M
 
-    def spy(rnd):
-        np.testing.assert_allclose(ours.state.q[rnd.evaluate[: rnd.n[0]]], q, rtol=1e-11)
+    def spy(selection):
+        np.testing.assert_allclose(
+            ours.state.q[selection.evaluate[: selection.n_evaluated[0]]], q, rtol=1e-11
+        )
         np.testing.assert_allclose(ours.state.p, 1 / ours.params.J, rtol=1e-11)
         return lambda: None
 
@@ -79,8 +82,8 @@ def test_gf_with_one_selective_node_weighs_without_bias(data):
     n = 5000
     weight = np.zeros((n, N))
     for k in range(n):
-        protocol.select(ours.params, ours.state, 41, ours.rng, ours._round)
-        S = ours._round.evaluate[: ours._round.n[0]]
+        protocol.select(ours.params, ours.state, 41, ours.rng, ours.selection)
+        S = ours.selection.evaluate[: ours.selection.n_evaluated[0]]
         weight[k, S] = 1 / ours.state.q[S]
     assert ours.state.p.tolist() == [1.0]
     assert np.all(np.abs(weight.mean(axis=0) - 1) < 4 * weight.std(axis=0) / np.sqrt(n))

@@ -6,13 +6,12 @@ import csv
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
+from omkl import conf
 from omkl.benchmark import comparison, peers
-from omkl.conf import conf_folder
+from omkl.commands import report
 from omkl.datasets import catalogue, download
 from omkl.experiment import classification
-from omkl.reproduction.reproduce import command
 from omkl.runs.folder import find
 
 SPEC = {
@@ -43,9 +42,7 @@ def found():
 @pytest.mark.slow
 def test_a_small_table(tmp_path, capsys):
     found()
-    path = tmp_path / "small.yaml"
-    path.write_text(OmegaConf.to_yaml(OmegaConf.create(SPEC)))
-    assert comparison.command(path, tmp_path) == 0
+    assert comparison.command(SPEC, tmp_path) == 0
     text = (tmp_path / "tables" / "small.md").read_text()
     assert text in capsys.readouterr().out
     with open(tmp_path / "tables" / "small.csv", newline="") as file:
@@ -69,17 +66,15 @@ def test_a_small_table(tmp_path, capsys):
     peer = cells[peers.label("sklearn_sgd"), "sonar"]
     assert peer["permutations"] == "2" and 0.1 < float(peer["error_rate"]) < 0.6
     kept = sorted((tmp_path / "peers").iterdir())
-    assert comparison.command(path, tmp_path) == 0  # now all of it is there
+    assert comparison.command(SPEC, tmp_path) == 0  # now all of it is there
     assert sorted((tmp_path / "peers").iterdir()) == kept and "(reused)" in capsys.readouterr().out
 
 
 def test_data_that_are_not_there_are_left_out(tmp_path, monkeypatch, capsys):
     """A data set at a time, and without any there is no table; never a traceback."""
     monkeypatch.setenv("OMKL_DATA_DIR", str(tmp_path))
-    path = tmp_path / "small.yaml"
     missing = {"dataset": "a9a", "label": "a9a, far away", "overrides": ["dataset.file=nowhere"]}
-    path.write_text(OmegaConf.to_yaml(OmegaConf.create(SPEC | {"datasets": [missing]})))
-    assert comparison.command(path, tmp_path) == 1
+    assert comparison.command(SPEC | {"datasets": [missing]}, tmp_path) == 1
     told = capsys.readouterr().out
     assert "a9a, far away: left out: a9a: nowhere was not found" in told
     assert "no data set of it could be read" in told
@@ -109,8 +104,8 @@ def test_the_bandwidth_of_peers_is_the_median_heuristic():
 
 
 def test_the_table_is_known_to_the_command(capsys):
-    spec = OmegaConf.to_container(OmegaConf.load(conf_folder() / "comparison/omkc_table.yaml"))
+    spec = conf.entry("comparison", "omkc_table")
     assert set(spec["peers"]) <= set(peers.PEERS)
     with pytest.raises(SystemExit):
-        command(["omkc_tabel"])
+        report.main(["run", "omkc_tabel"])
     assert "omkc_table" in capsys.readouterr().err

@@ -89,6 +89,9 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("-m algorithm=gf,rakr", "there is no algorithm=rakr."),
         ("-m --cfg job", "--cfg is about one run: leave -m out"),
         ("~algorithm", "nothing can be taken out"),
+        ("debug=quik", "there is no debug=quik. Did you mean quick? There are: quick."),
+        ("debug=quick debug.seeds=3", "there is no debug.seeds. Did you mean seeds?"),
+        ("debug=quick algorithm.etta=1", "no algorithm.etta with sfg_r."),
         ("outputs=null", "outputs is the folder that results go to"),
         ("naval", "'naval' is no setting; write key=value"),
         ("algorithm.eta=sqrt(t)", "goes in quotes of its own"),
@@ -119,6 +122,7 @@ def test_unknown_names_are_told(typed, told):
         (["-sc", "install=bash"], None),
         (["--info", "searchpath"], None),
         (["--cfg", "job", "algorithm=gf"], None),
+        (["debug=quick", "algorithm=gf", "algorithm.M=3"], None),
     ],
 )
 def test_what_hydra_can_do_is_passed_on(typed, passed_on):

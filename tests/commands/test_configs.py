@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from omkl import federated
+from omkl import conf, federated
 from omkl.commands.command_line import CommandLine
-from omkl.conf import conf_folder
 from omkl.core import kernels
 from omkl.datasets import prepare
 from omkl.experiment import run as runner
@@ -20,21 +17,20 @@ from omkl.experiment import settings
 from omkl.runs import folder as run_folder
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
+OPTIONAL = ("debug",)  # what they set is not below a key of their own
 CHOICES = [(group, name) for group in GROUPS for name in CommandLine([]).groups()[group]]
 ALGORITHMS = [name for group, name in CHOICES if group == "algorithm"]
 
 
 @functools.cache
 def configuration(*overrides: str) -> dict[str, Any]:
-    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
-        container = OmegaConf.to_container(compose("config", list(overrides)), resolve=True)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}
+    return conf.configuration(overrides)
 
 
 def test_every_file_is_a_choice():
-    files = [p for group in GROUPS for p in (conf_folder() / group).rglob("*.yaml")]
-    assert len(files) == len(CHOICES) and {group for group, _ in CHOICES} == set(GROUPS)
+    files = [p for group in GROUPS for p in (conf.folder() / group).rglob("*.yaml")]
+    assert len(files) == len(CHOICES)
+    assert set(CommandLine([]).groups()) == {*GROUPS, *OPTIONAL}
 
 
 @pytest.mark.slow
@@ -42,6 +38,7 @@ def test_every_file_is_a_choice():
 def test_composes(group: str, name: str):
     config = configuration(f"{group}={name}")
     assert config[group]["name"], "tables and run folders need a name"
+    assert config[group] == conf.entry(group, name)
     if group == "dataset":
         assert config[group]["task"] in ("regression", "classification")
         assert config[group]["task"] == "regression" or len(config[group]["labels"]) == 2
@@ -85,4 +82,24 @@ def test_help_lists_every_choice_and_setting():
     assert "jmlr_table1" not in words, "tables are for omkl-report"
     for key in configuration():
         assert key in GROUPS or f"\n  {key}:" in text
+    assert "\n  debug     quick\n" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_one_override_makes_a_run_for_trying_things(tmp_path: Path):
+    plain, quick = configuration(), configuration("debug=quick")
+    assert plain.keys() == quick.keys(), "the choice itself leaves no trace in a run's key"
+    assert (quick["stream"]["limit"], quick["seeds"]) == (200, 2)
+    assert (quick["figures"], quick["tracking"]) == (False, "none")
+    assert quick["outputs"] == "outputs/debug", "away from the runs that tables are filled from"
+    assert configuration("debug=quick", "seeds=7")["seeds"] == 7
+    typed = ["algorithm=omkc_da_p1", f"outputs={tmp_path}", "kernels=gaussian17", "D=4"]
+    outcome = runner.run(configuration("debug=quick", *typed))
+    assert outcome.status == "complete" and outcome.run.result["n_rounds"] == 200
+    assert {p.suffix for p in outcome.run.folder.iterdir()} == {
+        ".json",
+        ".yaml",
+        ".npz",
+        ".parquet",
+    }
+    assert not (tmp_path / "mlflow.db").exists()

@@ -23,11 +23,10 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from omkl import conf, threads
 from omkl.commands.batch_launcher import Composer
 from omkl.commands.command_line import EXTRAS, CommandLine, UsageError
 from omkl.commands.sweep import Sweep, facts_of_jobs
-from omkl.conf import conf_folder
-from omkl.experiment import threads as cores
 from omkl.runs import folder as run_folder
 from tests.commands.test_cli import (
     TINY,
@@ -50,7 +49,7 @@ def loader(tmp_path: Path) -> Iterator[ConfigLoaderImpl]:
 
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "own.yaml").write_text(OWN)
-    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+    with initialize_config_dir(str(conf.folder()), version_base="1.3"):
         found = GlobalHydra.instance().config_loader()
         assert isinstance(found, ConfigLoaderImpl)
         yield found
@@ -174,7 +173,7 @@ def test_a_launcher_that_is_not_installed_is_told_with_its_extra(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("environment", "threads"),
+    ("environment", "expected"),
     [
         ({}, 1),
         ({"SLURM_CPUS_PER_TASK": "3", "OMP_NUM_THREADS": "2"}, 3),
@@ -183,14 +182,14 @@ def test_a_launcher_that_is_not_installed_is_told_with_its_extra(monkeypatch):
         ({"OMKL_THREADS": "5", "SLURM_CPUS_PER_TASK": "3"}, 5),
     ],
 )
-def test_a_job_beside_others_takes_the_cores_it_was_given(monkeypatch, environment, threads):
+def test_a_job_beside_others_takes_the_cores_it_was_given(monkeypatch, environment, expected):
     for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    cores.share_the_machine()
-    assert cores.default_threads() == threads
+    threads.default_to_one_thread()
+    assert threads.default_threads() == expected
     monkeypatch.delenv("OMKL_THREADS")
 
 
@@ -401,7 +400,7 @@ def test_a_mode_that_is_set_is_found(tmp_path):
 def test_startup_tells_where_the_time_goes():
     done = subprocess.run(
         [sys.executable, "scripts/startup.py", "--repeat", "1", "--", *TINY, "dataset.rows=60"],
-        cwd=conf_folder().parent, env=environment(), capture_output=True, text=True, check=True,
+        cwd=conf.folder().parent, env=environment(), capture_output=True, text=True, check=True,
     )  # fmt: skip
     seconds = dict(re.findall(r"^  (\w[\w ]*?) +([\d.]+) s", done.stdout, re.M))
     assert float(seconds["first round"]) < float(seconds["total"])

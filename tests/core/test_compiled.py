@@ -58,10 +58,10 @@ def test_one_specialisation_serves_every_federation(name):
     X, y = federated_checks.streams()
     case = federated_checks.Case(name)
     before = jit.n_specialisations(protocol.run_rounds)
-    case.federation().partial_fit(X, y)
+    case.learner().partial_fit(X, y)
     once = jit.n_specialisations(protocol.run_rounds)
     assert once - before <= 1
-    federation = case.federation(seed=3, dictionary=learners.DICTIONARY[2:], d=2, K=3)
+    federation = case.learner(seed=3, dictionary=learners.DICTIONARY[2:], d=2, K=3)
     federation.partial_fit(X[:1, :3, :2], y[:1, :3])
     federation.partial_fit(X[1:90:3, ::2, 1:], y[1:90:3, ::2])  # strided
     federation.partial_fit(np.asfortranarray(X[:9, :3, :2], dtype=np.float32), y[:9, :3] > 0.5)
@@ -112,7 +112,7 @@ def test_a_round_allocates_nothing(name, allocations):
 @pytest.mark.parametrize("name", federated.names())
 def test_a_round_of_a_federation_allocates_nothing(name, allocations):
     X, y = federated_checks.streams()
-    federation = federated_checks.Case(name).federation()
+    federation = federated_checks.Case(name).learner()
     federation.partial_fit(X[:1], y[:1])
     one = allocations(lambda: federation.partial_fit(X[1:2], y[1:2]))
     assert allocations(lambda: federation.partial_fit(X[2:42], y[2:42])) == one
@@ -174,7 +174,7 @@ def arguments_by_name() -> dict:
         "row": 0,
         "kernels": np.arange(len(kernels)),
         "n": 2,
-        "buffers": random_features.buffers(model),
+        "scratch": random_features.scratch(model),
         "f": np.zeros(len(kernels)),
         "sin": np.zeros(d),
         "cos": np.zeros(d),
@@ -222,7 +222,7 @@ def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
 @pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "perfedavg"])
 def test_no_round_of_a_federation_calls_the_mathematical_library(name, packed):
     X, y = federated_checks.streams()
-    federation = federated_checks.Case(name).federation()
+    federation = federated_checks.Case(name).learner()
     federation._run = block = jit.uncached(protocol.run_rounds)
     before = set(block.signatures)
     federation.partial_fit(X[:4], y[:4])

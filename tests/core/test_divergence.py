@@ -9,36 +9,34 @@ from decimal import Decimal, localcontext
 import mpmath
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 from scipy.integrate import quad
 
-from omkl.conf import conf_folder
+from omkl import conf
 from omkl.core.divergence import (
     Matrix,
-    computed,
     distance_rows,
     divergence_rows,
-    log_divergence,
-    log_overlaps,
     normalised,
-    overlaps,
     ranks,
     sampled,
 )
 from omkl.core.graphs import dissimilarity_graph, one_pass_graphs, similarity_graph
-from omkl.core.kernels import FAMILIES, Kernel, dictionary
+from omkl.core.kernels import Kernel, dictionary, with_spectrum
+from omkl.core.overlaps import computed, log_overlaps, overlaps
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
-PUBLISHED = dictionary(
-    OmegaConf.to_container(OmegaConf.load(conf_folder() / "kernels" / "rbf51_lap25.yaml"))
-)
+PUBLISHED = dictionary(conf.entry("kernels", "rbf51_lap25"))
 
 
 def log_overlap(a, b):
     return log_overlaps([a, b], 1)[0, 1]
 
 
-MANY = [Kernel(family, b) for family in FAMILIES for b in (1e-2, 0.3, 2.0, 1e2)]
+def log_divergence(some, d):
+    return divergence_rows(overlaps(tuple(some), d), np.arange(len(some)))
+
+
+MANY = [Kernel(family, b) for family in with_spectrum() for b in (1e-2, 0.3, 2.0, 1e2)]
 PAIRS = list(itertools.combinations_with_replacement(MANY, 2))
 
 
@@ -64,7 +62,7 @@ def test_divergence_is_the_integral_over_all_inputs(d, step, tolerance):
 
     The trapezoid rule in log |r_k| converges exponentially; 2^d orthants are equal.
     """
-    some = [Kernel(f, b) for f in FAMILIES for b in (0.4, 1.5)]
+    some = [Kernel(f, b) for f in with_spectrum() for b in (0.4, 1.5)]
     s = np.arange(-30.0, 22.0, step)
     r = np.stack(np.meshgrid(*[np.exp(s)] * d, indexing="ij"), axis=-1)
     weight = (2.0 * step) ** d * np.exp(sum(np.meshgrid(*[s] * d, indexing="ij")))
@@ -135,7 +133,7 @@ def test_copies_of_a_kernel_have_no_divergence():
 @pytest.mark.parametrize("d", [1, 15, 520, 10_000])
 def test_computed_overlaps_are_those_of_the_matrix(d):
     """All families, lengths that are 1e8 apart, and copies of a kernel: numbers and their order."""
-    some = [Kernel(f, b) for f in FAMILIES for b in (1e-4, 0.01, 0.011, 0.5, 0.5, 7.0, 1e4)]
+    some = [Kernel(f, b) for f in with_spectrum() for b in (1e-4, 0.01, 0.011, 0.5, 0.5, 7.0, 1e4)]
     pieces, matrix = computed(some, d), overlaps(tuple(some), d)
     rows = np.arange(len(some))
     ours, exact = divergence_rows(pieces, rows), divergence_rows(matrix, rows)

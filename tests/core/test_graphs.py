@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
-from omkl.conf import conf_folder
+from omkl import conf
 from omkl.core import graphs
-from omkl.core.divergence import log_divergence, overlaps
+from omkl.core.divergence import divergence_rows
 from omkl.core.graphs import dissimilarity_graph, dominating_set, in_neighbours, similarity_graph
 from omkl.core.kernels import Kernel, dictionary
+from omkl.core.overlaps import Overlaps, log_overlaps, overlaps
 
 DELTA = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
 
@@ -98,10 +98,7 @@ def dense_cover(out):
     return sorted(chosen)
 
 
-DICTIONARIES = {
-    path.stem: dictionary(OmegaConf.to_container(OmegaConf.load(path)))
-    for path in sorted((conf_folder() / "kernels").glob("*.yaml"))
-}
+DICTIONARIES = {name: dictionary(conf.entry("kernels", name)) for name in conf.names("kernels")}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +124,8 @@ def test_large_dictionaries_are_worked_through_in_blocks():
     """1,500 kernels have no matrix; rows of their graphs against the matrix made for the test."""
     some = tuple(Kernel("gaussian", 10.0**b) for b in np.linspace(-2, 2, 1000))
     some += tuple(Kernel("laplacian", 10.0**b) for b in np.linspace(-2, 2, 500))
-    delta = log_divergence(some, 3)
+    values = log_overlaps(some, 3)
+    delta = divergence_rows(Overlaps(values, np.diagonal(values)), np.arange(len(some)))
     out = dissimilarity_graph(overlaps(some, 3), 3)
     far = np.where(np.eye(len(some), dtype=bool), -np.inf, delta)
     np.testing.assert_array_equal(out[:, 1], far.argmax(axis=1))

@@ -7,9 +7,8 @@ import re
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
-from omkl.conf import conf_folder
+from omkl import conf
 from omkl.core import kernels
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.representations.random_features import features_of
@@ -82,10 +81,10 @@ def published(name):
     }[name]
 
 
-@pytest.mark.parametrize("path", sorted((conf_folder() / "kernels").glob("*.yaml")), ids=str)
-def test_configured_dictionaries_are_the_published_ones(path):
-    expected = published(path.stem)
-    ours = dictionary(OmegaConf.to_container(OmegaConf.load(path)))
+@pytest.mark.parametrize("name", conf.names("kernels"))
+def test_configured_dictionaries_are_the_published_ones(name):
+    expected = published(name)
+    ours = dictionary(conf.entry("kernels", name))
     assert [k.family for k in ours] == [family for family, _ in expected]
     np.testing.assert_allclose([k.bandwidth for k in ours], [b for _, b in expected], rtol=1e-13)
 

@@ -35,9 +35,9 @@ for name in algorithms.names():
     y_hat = learner.partial_fit(*case.stream()).y_hat
     out[name] = [y_hat.tolist(), learner.state.log_w.tolist(), learner.used.tolist()]
 for name in federated.names():
-    federation = federations.Case(name).federation()
+    federation = federations.Case(name).learner()
     y_hat = federation.partial_fit(*federations.streams(40)).y_hat
-    out[name] = [y_hat.tolist(), federation.losses.tolist(), federation.sent.tolist()]
+    out[name] = [y_hat.tolist(), federation.totals.losses.tolist(), federation.totals.sent.tolist()]
 print(json.dumps(out))
 """
 
@@ -57,11 +57,11 @@ def test_plain_python_gives_the_compiled_numbers():
     assert list(plain) == [*algorithms.names(), *federated.names()]
     for name in federated.names():
         y_hat, losses, sent = plain.pop(name)
-        federation = federated_checks.Case(name).federation()
+        federation = federated_checks.Case(name).learner()
         compiled = federation.partial_fit(*federated_checks.streams(40)).y_hat
         np.testing.assert_allclose(y_hat, compiled, rtol=0, atol=1e-12, err_msg=name)
-        np.testing.assert_allclose(losses, federation.losses, rtol=1e-11, err_msg=name)
-        assert sent == federation.sent.tolist(), name
+        np.testing.assert_allclose(losses, federation.totals.losses, rtol=1e-11, err_msg=name)
+        assert sent == federation.totals.sent.tolist(), name
     for name, (y_hat, log_w, used) in plain.items():
         case = Case(name, default_settings(name))
         learner = case.learner()
@@ -88,7 +88,7 @@ def init(params, dictionary, model):
     return State(model, np.zeros(len(dictionary)))
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     state.log_w[0] = t
 
 

@@ -9,10 +9,19 @@ from hypothesis import strategies as st
 
 from omkl.checks.learners import Case, default_settings
 from omkl.core import node_sampler
-from omkl.core.divergence import overlaps
 from omkl.core.graphs import dominating_set
 from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import COVERS, MEMBER, OUT, cover_of, edges_of, enter, seen_of, trees_of
+from omkl.core.node_sampler import (
+    COVERS,
+    MEMBER,
+    OUT,
+    cover_of,
+    edges_of,
+    empty_in_mass,
+    toggle_member,
+    trees_of,
+)
+from omkl.core.overlaps import overlaps
 from omkl.core.protocol import select
 from omkl.core.weights import normalised
 
@@ -31,20 +40,25 @@ def test_trees_follow_the_weights(N, seed, largest):
     rng = np.random.default_rng(seed)
     out = random_graph(rng, N, min(N, 4))
     edges = edges_of(out)
-    trees, cover, seen, log_u = trees_of(edges), cover_of(edges), seen_of(edges), np.zeros(N)
+    trees, cover, in_mass, log_u = (
+        trees_of(edges),
+        cover_of(edges),
+        empty_in_mass(edges),
+        np.zeros(N),
+    )
     for i in dominating_set(out):
-        enter(edges, trees, cover, i, 1)
+        toggle_member(edges, trees, cover, i)
     adjacency = np.zeros((N, N))
     np.put_along_axis(adjacency, out, 1.0, axis=1)
     share = cover[MEMBER] / cover[MEMBER].sum()
     np.testing.assert_array_equal(cover[COVERS], cover[MEMBER] @ adjacency)
     node, xi, q = 0, 0.01, np.zeros(N)
     for _ in range(60):
-        node_sampler.follow(edges, trees, seen, log_u, node)
+        node_sampler.refresh(edges, trees, in_mass, log_u, node)
         p = (1 - xi) * normalised(log_u) + xi * share
         np.testing.assert_allclose(node_sampler.probabilities(trees, xi, N), p, rtol=1e-13)
         assert node_sampler.probability(trees, node, xi) == pytest.approx(p[node], rel=1e-13)
-        node_sampler.probabilities_seen(edges, trees, seen, cover, np.arange(N), N, xi, q)
+        node_sampler.in_probabilities(edges, trees, in_mass, cover, np.arange(N), N, xi, q)
         np.testing.assert_allclose(q, p @ adjacency, rtol=1e-13)
         assert node_sampler.best_node(trees) == log_u.argmax()
         v = rng.random()
@@ -57,9 +71,9 @@ def test_trees_follow_the_weights(N, seed, largest):
 def test_a_node_without_probability_is_never_drawn():
     """Nodes 1 and 2 have none, and rounding may not lead there either."""
     edges = edges_of(np.arange(3)[:, None])
-    trees, cover, seen = trees_of(edges), cover_of(edges), seen_of(edges)
-    enter(edges, trees, cover, 0, 1)
-    node_sampler.follow(edges, trees, seen, np.array([0.0, -1e5, -1e5]), 0)
+    trees, cover, in_mass = trees_of(edges), cover_of(edges), empty_in_mass(edges)
+    toggle_member(edges, trees, cover, 0)
+    node_sampler.refresh(edges, trees, in_mass, np.array([0.0, -1e5, -1e5]), 0)
     assert [node_sampler.draw_node(trees, 0.3, v) for v in (0.0, 0.5, 1.0 - 2**-53)] == [0, 0, 0]
     np.testing.assert_array_equal(node_sampler.probabilities(trees, 0.3, 3), [1.0, 0.0, 0.0])
 
@@ -95,7 +109,7 @@ def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, on
     state, rng = ours.state._replace(**room), np.random.default_rng(rank)
     added = 0
     for t in range(1, 200):
-        select(ours.params, state, t, ours.rng, ours._round)
+        select(ours.params, state, t, ours.rng, ours.selection)
         dominates, edges = refined(state, rank, sign, only_undominated)
         np.testing.assert_array_equal(state.cover[MEMBER] == 1, dominates)
         np.testing.assert_array_equal(state.links[REFINED], edges)

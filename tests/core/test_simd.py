@@ -27,7 +27,7 @@ from omkl.core.simd import (
 )
 from omkl.core.weights import exp_of_pack
 from omkl.experiment import classification, regression
-from omkl.experiment import job as jobs
+from omkl.experiment import run as runner
 
 
 def axpy(a, x, y, n):
@@ -159,7 +159,7 @@ def test_a_job_in_single_precision_is_computed_so_or_refused(tmp_path, algorithm
         given.append("dataset.labels=[-1,1]")
 
     def learner(precision):
-        job = jobs.prepare(configuration([*given, f"precision={precision}"]))
+        job = runner.prepare(configuration([*given, f"precision={precision}"]))
         learners = classification._learners(job, 0, 1) if job.stream.labels else None
         return (learners or regression._learners(job))[0]
 

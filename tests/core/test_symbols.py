@@ -18,10 +18,10 @@ def test_every_type_has_a_name_of_its_own():
         learner = learners.Case(name, learners.default_settings(name)).learner()
         kinds |= {type(learner.params), type(learner.state)}
     for name in federated.names():
-        federation = federated_checks.Case(name).federation()
+        federation = federated_checks.Case(name).learner()
         model = federation.server.model
-        kinds |= {type(federation.params), type(federation.own), type(model)}
+        kinds |= {type(federation.params), type(federation.clients), type(model)}
     assert len({kind.__name__ for kind in kinds}) == len(kinds)
-    short = {"Params", "State", "Client", "Network", "Nothing", "RandomFeatures"}
+    short = {"Params", "State", "ClientState", "Network", "NoClientState", "RandomFeatures"}
     assert all(kind.__qualname__ in short for kind in kinds)  # pickle goes by this
     assert all(kind.__name__ == f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)

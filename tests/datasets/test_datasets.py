@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from omkl import conf
 from omkl.commands import data
 from omkl.datasets import (
     DataError,
@@ -165,7 +166,7 @@ def test_every_entry_is_complete_and_composes_as_in_hydra(tmp_path):
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    (tmp_path / "dataset").symlink_to(catalogue.folder())
+    (tmp_path / "dataset").symlink_to(conf.folder() / "dataset")
     write(tmp_path / "config.yaml", "defaults: [{dataset: airfoil}, _self_]\n")
     entries = catalogue.entries()
     with initialize_config_dir(str(tmp_path), version_base=None):

@@ -15,7 +15,6 @@ from omkl.checks import learners
 from omkl.checks.learners import Case, default_settings
 from omkl.conf import configuration
 from omkl.datasets import label_sources
-from omkl.experiment import job as jobs
 from omkl.experiment import regression
 from omkl.experiment import run as runner
 
@@ -184,7 +183,7 @@ def test_a_run_says_what_its_labels_cost(tmp_path):
     assert result["mse_over"] == "all rounds"
     assert result["mse_per_label"] == pytest.approx(result["mse_mean"] / 15)
     np.testing.assert_array_equal(curves["labels"], np.tile((curves["t"] + 3) // 4, (3, 1)))
-    job = jobs.prepare(config)
+    job = runner.prepare(config)
     X, y = next(iter(job.stream.blocks(60)))
     trace = regression._learners(job)[1].partial_fit(X, y)
     assert result["mse"][1] == pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-12)

@@ -11,7 +11,6 @@ import pytest
 from omkl.conf import configuration
 from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, own_files
 from omkl.experiment import classification, settings
-from omkl.experiment import job as jobs
 from omkl.experiment import run as runner
 
 RAW = {"limit": None, "scaling": "none", "order": "file"}
@@ -165,11 +164,10 @@ def test_three_classes_are_each_against_the_rest(tmp_path):
         result = run(tmp_path, f"algorithm={algorithm}", *overrides).run.result
         assert result["status"] == "complete", result
         assert 3 < np.mean(result["mistakes"]) < 60, algorithm
-    job = jobs.prepare(
+    job = runner.prepare(
         configuration(["task=classification", "algorithm=omkc_da_p1", *overrides])
         | {"outputs": str(tmp_path)}
     )
-    job = job._replace(config=job.config | {"threads": 1})
     seed = classification._one_seed(job, 0, 1, lambda wrong: None)
     X, y = rows(job.streams[0])
     wrong, updates = 0, np.zeros(len(job.dictionary), dtype=int)
@@ -236,10 +234,10 @@ def test_what_does_not_go_together_is_refused(tmp_path, overrides, message):
 def test_an_algorithm_for_classification_wants_such_data(tmp_path):
     config = configuration(["algorithm=omkc_da_p1", "dataset=airfoil", f"outputs={tmp_path}"])
     with pytest.raises(ValueError, match="omkc_da_p1 is an algorithm for classification"):
-        jobs.prepare(config)
+        runner.prepare(config)
 
 
 def test_what_may_be_either_is_what_the_algorithm_does():
     for algorithm, task in (("omkc_da_p1", "classification"), ("raker", "regression")):
         config = configuration([f"algorithm={algorithm}", "dataset=synthetic"])
-        assert settings.with_task(config)["dataset"]["task"] == task
+        assert settings.read(config).task == task

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from omkl.conf import conf_folder
-from omkl.experiment import job as jobs
+from omkl import conf
+from omkl.commands import viewers
 from omkl.experiment import regression, settings
 from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
+from omkl.report import figures
 from omkl.runs import folder as run_folder
 from omkl.runs import provenance
 from omkl.runs.folder import Run
@@ -34,10 +33,7 @@ OWN = (*TINY, "dataset=file", "dataset.target=price", "seeds=2")
 
 
 def configuration(*overrides: str) -> dict[str, Any]:
-    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
-        container = OmegaConf.to_container(compose("config", list(overrides)), resolve=True)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}
+    return conf.configuration(overrides)
 
 
 @pytest.fixture
@@ -46,7 +42,7 @@ def start(tmp_path: Path) -> Callable[..., runner.Outcome]:
 
     def begin(*overrides: str, base: tuple[str, ...] = TINY) -> runner.Outcome:
         own = [text for text in base if not (base is OWN and text.startswith("dataset.rows"))]
-        return runner.run(configuration(*own, f"outputs={tmp_path / 'out'}", *overrides))
+        return viewers.run_and_show(configuration(*own, f"outputs={tmp_path / 'out'}", *overrides))
 
     return begin
 
@@ -280,7 +276,7 @@ def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["rounds", "comparator", "figures"])
+@pytest.mark.parametrize("moment", ["rounds", "comparator"])
 def test_an_interruption_keeps_the_finished_run(start, tmp_path, moment):
     folder = start("figures=true").run.folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -300,6 +296,36 @@ def test_an_interruption_keeps_the_finished_run(start, tmp_path, moment):
     assert [p.name for p in folder.parent.iterdir()] == [folder.name], "no empty folder is left"
 
 
+@pytest.mark.slow
+def test_viewers_take_nothing_from_a_finished_run(start, tmp_path, monkeypatch):
+    """Interrupted or broken, drawing leaves no half of the figures, and the next call draws."""
+    written = start().run.folder / "result.json"
+    before = written.read_bytes()
+    config = configuration(*TINY, f"outputs={tmp_path / 'out'}", "figures=true")
+
+    def interrupt(stage: str, done: int, total: int | None, mse: float | None) -> None:
+        if stage == "figures":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        viewers.run_and_show({**config, "seed": 5}, interrupt)
+    assert runner.run({**config, "seed": 5}).status == "reused", "numbers are there before figures"
+
+    def broken(run: Run, folder: Path) -> None:
+        (folder / "mse.png").write_bytes(b"half")
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(figures, "all_figures", broken)
+    outcome = start("figures=true")
+    assert outcome.status == "failed"
+    assert "ZeroDivisionError: by zero" in outcome.run.result["error"]["traceback"]
+    assert written.read_bytes() == before
+    assert not [p for p in written.parent.iterdir() if p.suffix == ".png" or p.name[0] == "."]
+    monkeypatch.undo()
+    assert start("figures=true").status == "reused"
+    assert (written.parent / "mse.png").exists()
+
+
 def test_outputs_that_cannot_be_written_are_told(start, tmp_path):
     (tmp_path / "out").write_text("a file")
     outcome = start()
@@ -309,10 +335,10 @@ def test_outputs_that_cannot_be_written_are_told(start, tmp_path):
 
 
 def test_a_bug_is_written_down_with_its_traceback(start, monkeypatch):
-    def broken(job: jobs.Job, progress: Any) -> None:
+    def broken(job: regression.Regression, progress: Any) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(regression, "compute", broken)
+    monkeypatch.setattr(regression.Regression, "compute", broken)
     run = Run(start().run.folder)
     assert run.result["status"] == "failed"
     assert "ZeroDivisionError: by zero" in run.result["error"]["traceback"]

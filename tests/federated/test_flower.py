@@ -36,7 +36,7 @@ def test_the_grid_gives_the_simulation(name):
     regret = federation.partial_fit(split.X, split.y).regret
     np.testing.assert_allclose(flown.regret, regret, rtol=0, atol=1e-12)
     np.testing.assert_allclose(flown.theta, federation.server.model.theta, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(flown.numbers, federation.sent[:, 0])
+    np.testing.assert_array_equal(flown.numbers, federation.totals.sent[:, 0])
 
 
 def test_clients_of_unequal_length(tmp_path):
@@ -54,10 +54,10 @@ def test_clients_of_unequal_length(tmp_path):
 
 def change(reply, **arrays):
     """The same message with other arrays."""
-    record = reply.content.array_records["reply"]
+    record = reply.content.array_records["update"]
     kept = {name: array.numpy() for name, array in record.items()}
     changed = {name: edit(kept[name]) for name, edit in arrays.items()}
-    reply.content["reply"] = ArrayRecord(
+    reply.content["update"] = ArrayRecord(
         {name: Array(np.ascontiguousarray(a)) for name, a in (kept | changed).items()}
     )
     return reply
@@ -65,10 +65,10 @@ def change(reply, **arrays):
 
 def with_bytes(reply, data):
     """The same message with other bytes for its parameters."""
-    record = reply.content.array_records["reply"]
+    record = reply.content.array_records["update"]
     theta = record["theta"]
     spoiled = Array(dtype=theta.dtype, shape=theta.shape, stype=theta.stype, data=data)
-    reply.content["reply"] = ArrayRecord(dict(record.items()) | {"theta": spoiled})
+    reply.content["update"] = ArrayRecord(dict(record.items()) | {"theta": spoiled})
     return reply
 
 
@@ -92,7 +92,7 @@ def spoiled(how, reply):
     if how == "late":
         return 2, reply
     if how == "empty":
-        del reply.content["reply"]
+        del reply.content["update"]
         return 0, reply
     if how in BYTES:
         return 0, with_bytes(reply, BYTES[how])
@@ -192,14 +192,14 @@ def test_missing_replies_are_told(monkeypatch, capsys):
 
 def test_a_client_that_breaks(monkeypatch):
     """An error in a client is an event; the round goes on."""
-    turn = parties.ClientSide.turn
+    run_round = parties.Client.run_round
 
-    def out_of_power(side, told):
-        if (side.client, told.t) == (2, 5):
+    def out_of_power(party, broadcast):
+        if (party.client, broadcast.t) == (2, 5):
             raise RuntimeError("out of power")
-        return turn(side, told)
+        return run_round(party, broadcast)
 
-    monkeypatch.setattr(parties.ClientSide, "turn", out_of_power)
+    monkeypatch.setattr(parties.Client, "run_round", out_of_power)
     flown = in_process.run_on_grid(POF)
     (event,) = flown.events
     assert (event.t, event.client) == (5, 2) and "out of power" in event.reason

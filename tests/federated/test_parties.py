@@ -7,8 +7,8 @@ import pytest
 
 from omkl import federated
 from omkl.conf import configuration
-from omkl.experiment import federation as federated_job
-from omkl.federated.parties import ClientSide, ServerSide, play
+from omkl.experiment import run as runner
+from omkl.federated.parties import Client, Server, play
 
 ROUNDS, CLIENTS = 40, 4
 
@@ -17,7 +17,7 @@ def job_of(name="pof_mkl", *more):
     M = ["algorithm.M=3", "algorithm.xi=0.5"] if name == "pof_mkl" else []
     settings = [f"algorithm={name}", "dataset=synthetic", "dataset.rows=400", "kernels=gaussian17"]
     settings += ["federation=iid", f"clients={CLIENTS}", f"federation.rounds={ROUNDS}", "seeds=1"]
-    return federated_job.prepare(configuration([*settings, *M, *more]))
+    return runner.prepare(configuration([*settings, *M, *more]))
 
 
 @pytest.mark.parametrize("name", federated.names())
@@ -28,9 +28,9 @@ def test_messages_give_the_simulation(name):
     server, y_hat = play(job, 0)
     np.testing.assert_allclose(y_hat, expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(
-        server.server.model.theta, federation.server.model.theta, rtol=0, atol=1e-12
+        server.state.model.theta, federation.server.model.theta, rtol=0, atol=1e-12
     )
-    np.testing.assert_array_equal(server.numbers, federation.sent[:, 0])
+    np.testing.assert_array_equal(server.numbers, federation.totals.sent[:, 0])
     assert server.events == []
 
 
@@ -46,36 +46,36 @@ def test_messages_of_clients_that_are_done_earlier(name):
     assert np.isfinite(y_hat).sum(axis=0).tolist() == lengths.tolist()
     assert server.events == []
     with pytest.raises(ValueError, match="there is no round 4; the stream has 3"):
-        ClientSide(job, 0, 1).turn(server.tell()._replace(t=4))
+        Client(job, 0, 1).run_round(server.broadcast()._replace(t=4))
     server.t = 4
-    stale = ClientSide(job, 0, 0).turn(server.tell()._replace(t=5)).reply._replace(client=1)
+    stale = Client(job, 0, 0).run_round(server.broadcast()._replace(t=5)).update._replace(client=1)
     assert not server.receive(stale)
     assert server.events[-1].reason == "its stream ended with round 3"
 
 
-def damaged(reply, how, last):
-    theta = reply.theta.copy()
+def damaged(update, how, last):
+    theta = update.theta.copy()
     if how == "NaN":
         theta[0, 0] = np.nan
-        return reply._replace(theta=theta)
+        return update._replace(theta=theta)
     if how == "wrong shape":
-        return reply._replace(theta=theta[:, :-1])
+        return update._replace(theta=theta[:, :-1])
     if how == "too many numbers":
         n = 17  # all kernels
         rows = np.arange(n)
-        return reply._replace(rows=rows, theta=np.zeros((n, theta.shape[1])))
+        return update._replace(rows=rows, theta=np.zeros((n, theta.shape[1])))
     if how == "wrong rows":
-        return reply._replace(rows=reply.rows + 17)
+        return update._replace(rows=update.rows + 17)
     if how == "twice the same row":
-        return reply._replace(rows=np.zeros_like(reply.rows))
+        return update._replace(rows=np.zeros_like(update.rows))
     if how == "an array without a dimension":
-        return reply._replace(rows=np.array(3), theta=theta[:1])
+        return update._replace(rows=np.array(3), theta=theta[:1])
     if how == "too large":
-        return reply._replace(theta=np.full_like(theta, 1e308))
+        return update._replace(theta=np.full_like(theta, 1e308))
     if how == "single precision":
-        return reply._replace(theta=theta.astype(np.float32))
+        return update._replace(theta=theta.astype(np.float32))
     if how == "another client":
-        return reply._replace(client=CLIENTS)
+        return update._replace(client=CLIENTS)
     assert how == "late"
     return last
 
@@ -95,38 +95,38 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_bad_reply_is_as_none(how):
+def test_a_bad_update_is_as_none(how):
     """The round goes on without it, and the event says why."""
     job = job_of()
     thetas = []
     for refuse in (True, False):
-        server = ServerSide(job, 0)
-        clients = [ClientSide(job, 0, k) for k in range(CLIENTS)]
+        server = Server(job, 0)
+        clients = [Client(job, 0, k) for k in range(CLIENTS)]
         last = None
         for t in range(1, 11):
-            told = server.tell()
+            broadcast = server.broadcast()
             for client in clients:
-                reply = client.turn(told).reply
+                update = client.run_round(broadcast).update
                 if client.client == 2 and t == 5:
                     if refuse:
-                        assert not server.receive(damaged(reply, how, last))
+                        assert not server.receive(damaged(update, how, last))
                     continue
-                assert server.receive(reply)
-                last = reply if client.client == 2 else last
+                assert server.receive(update)
+                last = update if client.client == 2 else last
             server.finish()
         if refuse:
             (event,) = server.events
             assert event.t == 5 and DAMAGE[how] in event.reason
-        thetas.append(server.server.model.theta.copy())
+        thetas.append(server.state.model.theta.copy())
     np.testing.assert_array_equal(*thetas)
     assert np.isfinite(thetas[0]).all()
 
 
 def test_a_second_message_in_a_round_is_refused():
     job = job_of()
-    server, client = ServerSide(job, 0), ClientSide(job, 0, 1)
-    reply = client.turn(server.tell()).reply
-    assert server.receive(reply) and not server.receive(reply)
+    server, client = Server(job, 0), Client(job, 0, 1)
+    update = client.run_round(server.broadcast()).update
+    assert server.receive(update) and not server.receive(update)
     assert server.events[0].reason == "its second message of the round"
 
 
@@ -136,37 +136,37 @@ def test_a_client_that_comes_back_has_forgotten_nothing(name):
     job = job_of(name)
     answers = []
     for dies in (True, False):
-        server = ServerSide(job, 0)
-        clients = [ClientSide(job, 0, k) for k in range(CLIENTS)]
+        server = Server(job, 0)
+        clients = [Client(job, 0, k) for k in range(CLIENTS)]
         y_hat = []
         for t in range(1, 31):
-            told = server.tell()
+            broadcast = server.broadcast()
             if dies and t == 11:
-                saved = clients[3].state()
-                clients[3] = ClientSide(job, 0, 3)  # another process
+                saved = clients[3].checkpoint()
+                clients[3] = Client(job, 0, 3)  # another process
                 clients[3].restore(saved)
             for client in clients:
                 if client.client == 3 and 11 <= t <= 20:
                     continue
-                turn = client.turn(told)
-                y_hat.append(turn.y_hat)
-                server.receive(turn.reply)
+                played = client.run_round(broadcast)
+                y_hat.append(played.y_hat)
+                server.receive(played.update)
             server.finish()
         answers.append(y_hat)
     assert answers[0] == answers[1]
 
 
 def test_nobody_comes():
-    """A round without replies changes no parameter."""
+    """A round without updates changes no parameter."""
     job = job_of()
-    server = ServerSide(job, 0)
-    clients = [ClientSide(job, 0, k) for k in range(CLIENTS)]
-    told = server.tell()
+    server = Server(job, 0)
+    clients = [Client(job, 0, k) for k in range(CLIENTS)]
+    broadcast = server.broadcast()
     for client in clients:
-        server.receive(client.turn(told).reply)
+        server.receive(client.run_round(broadcast).update)
     server.finish()
-    before = server.server.model.theta.copy()
+    before = server.state.model.theta.copy()
     assert before.any()
-    server.tell()
+    server.broadcast()
     server.finish()
-    np.testing.assert_array_equal(server.server.model.theta, before)
+    np.testing.assert_array_equal(server.state.model.theta, before)

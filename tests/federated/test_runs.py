@@ -9,7 +9,6 @@ import pytest
 from omkl.conf import configuration
 from omkl.core.representations.random_features import draw_features, features_of
 from omkl.datasets import DataError, catalogue, download, prepare
-from omkl.experiment import federation as federated_job
 from omkl.experiment import run as runner
 from omkl.federated.split import by_column, by_site, consecutive, deal
 from omkl.report import figures, sweep_table
@@ -40,7 +39,7 @@ def test_a_client_gets_consecutive_rows():
     with pytest.raises(ValueError, match="3 clients with 4 rounds each need 12 rows"):
         consecutive(10, 3, 4)
     given = ["dataset=synthetic", "dataset.rows=40", "federation=consecutive", "clients=4"]
-    job = federated_job.prepare(configuration([*given, "algorithm=pof_mkl"]))
+    job = runner.prepare(configuration([*given, "algorithm=pof_mkl"]))
     np.testing.assert_array_equal(job.split.rows[:, 2], np.arange(20, 30))
 
 
@@ -89,14 +88,14 @@ def table_of_three(tmp_path):
 def test_clients_of_unequal_length_are_served_to_their_end(tmp_path, name):
     frame, own = table_of_three(tmp_path)
     run = outcome_of(tmp_path, f"algorithm={name}", *own).run
-    result, curves, told = run.result, run.curves, run.result["federated"]
+    result, curves, sizes = run.result, run.curves, run.result["federated"]
     names = list(dict.fromkeys(frame["who"]))
     counts = frame["who"].value_counts()[names].to_numpy()
     assert result["status"] == "complete" and curves["client_name"].tolist() == names
     assert curves["client_rounds"].tolist() == counts.tolist()
-    assert (told["rounds"], told["least_rounds"], told["rows_used"]) == (200, 9, 299)
+    assert (sizes["rounds"], sizes["least_rounds"], sizes["rows_used"]) == (200, 9, 299)
     # Each client's error is over its own rounds; the run's is their mean, at any time.
-    job = federated_job.prepare(configuration([f"algorithm={name}", *own, "kernels=gaussian17"]))
+    job = runner.prepare(configuration([f"algorithm={name}", *own, "kernels=gaussian17"]))
     trace = job.federation(0).partial_fit(job.split.X, job.split.y)
     there = ~np.isnan(job.split.y)
     np.testing.assert_array_equal(np.isnan(trace.y_hat), ~there)
@@ -107,7 +106,9 @@ def test_clients_of_unequal_length_are_served_to_their_end(tmp_path, name):
     at_50 = [squared[: min(50, n), k].sum() / min(50, n) for k, n in enumerate(counts)]
     assert curves["mse"][0, 49] == pytest.approx(np.mean(at_50))
     np.testing.assert_allclose(curves["mse"][:, -1], result["mse"])
-    assert told["down"]["numbers"] == pytest.approx(told["down"]["numbers_a_round"] * counts.mean())
+    assert sizes["down"]["numbers"] == pytest.approx(
+        sizes["down"]["numbers_a_round"] * counts.mean()
+    )
     if name == "pof_mkl":
         np.testing.assert_allclose(curves["client_regret"][0], trace.regret[-1])
         np.testing.assert_array_equal(curves["client_sent"][0, :, 1], counts)
@@ -119,7 +120,7 @@ def test_regret_against_ridge_regression_in_hindsight(tmp_path):
     lam = 0.01
     given = ["algorithm=vm_kofl", f"algorithm.lam={lam}", *SYNTHETIC, "D=4", f"regret.lam={lam}"]
     run = outcome_of(tmp_path, *given).run
-    job = federated_job.prepare(configuration([*given, "kernels=gaussian17", "seeds=3"]))
+    job = runner.prepare(configuration([*given, "kernels=gaussian17", "seeds=3"]))
     X, y = job.split.X, job.split.y
     T, K, d = X.shape
     omega = draw_features(job.dictionary, d, 4, seed=1).omega
@@ -168,14 +169,16 @@ def test_a_run(tmp_path):
     result, curves = run.result, run.curves
     assert result["status"] == "complete", result
     assert (result["n_rounds"], result["D"], result["n_kernels"]) == (80, 100, 17)
-    told = result["federated"]
-    assert (told["rounds"], told["rows"], told["n_clients"]) == (80, 400, 5)
-    assert told["up"]["most_numbers_a_round"] == 600 <= told["max_upload"] == 1000
+    sizes = result["federated"]
+    assert (sizes["rounds"], sizes["rows"], sizes["n_clients"]) == (80, 400, 5)
+    assert sizes["up"]["most_numbers_a_round"] == 600 <= sizes["max_upload"] == 1000
     sent = curves["client_sent"]  # 5 bins of 3 and one of 2, drawn alike
     assert sent.shape == (3, 5, 2) and np.all(sent[..., 0] == 200 * sent[..., 1])
-    assert told["up"]["bytes"] == pytest.approx(8 * sent.sum(axis=2).mean())
-    assert told["down"]["numbers"] == 80 * 17 * 200
-    assert told["bytes_of_all"] == pytest.approx(5 * (told["up"]["bytes"] + told["down"]["bytes"]))
+    assert sizes["up"]["bytes"] == pytest.approx(8 * sent.sum(axis=2).mean())
+    assert sizes["down"]["numbers"] == 80 * 17 * 200
+    assert sizes["bytes_of_all"] == pytest.approx(
+        5 * (sizes["up"]["bytes"] + sizes["down"]["bytes"])
+    )
     assert result["mse_mean"] == pytest.approx(curves["client_mse"].mean())
     np.testing.assert_allclose(curves["mse"][:, -1], curves["client_mse"].mean(axis=1))
     regret = result["regret"]["clients"]
@@ -203,7 +206,7 @@ def test_own_data_with_a_column_of_clients(tmp_path):
         frame.to_csv(path, index=False) if name.endswith("csv") else frame.to_parquet(path)
         own = ["dataset=file", f"dataset.path={path}", "dataset.target=y", "dataset.missing=drop"]
         own += ["federation=column", "dataset.client_column=who", "algorithm=vm_kofl"]
-        job = federated_job.prepare(configuration([*own, "kernels=gaussian17"]))
+        job = runner.prepare(configuration([*own, "kernels=gaussian17"]))
         assert job.split.clients == ["ann", "bob", "cid"] and job.split.X.shape == (30, 3, 1)
         assert job.split.lengths.tolist() == [30, 29, 30] and np.isnan(job.split.y[29, 1])
         kept = frame.dropna()
@@ -225,13 +228,13 @@ def test_rows_of_nobody(tmp_path):
         own += ["federation=column", "dataset.client_column=who", "kernels=gaussian17"]
         for missing in ("error", "mean"):
             with pytest.raises(DataError, match=rf"{name}: row 8, column 'who' .*missing=drop"):
-                federated_job.prepare(configuration([*own, f"dataset.missing={missing}"]))
-        job = federated_job.prepare(configuration([*own, "dataset.missing=drop"]))
+                runner.prepare(configuration([*own, f"dataset.missing={missing}"]))
+        job = runner.prepare(configuration([*own, "dataset.missing=drop"]))
         assert job.split.clients == ["ann", "bob", "cid"] and job.split.X.shape == (20, 3, 1)
         kept = frame.dropna()
         scaled = (kept["y"] - kept["y"].min()) / (kept["y"].max() - kept["y"].min())
         np.testing.assert_allclose(job.split.y[:18, 1], scaled[kept["who"] == "bob"])
-        job = federated_job.prepare(configuration([*own, "stream.limit=6"]))  # before the blank
+        job = runner.prepare(configuration([*own, "stream.limit=6"]))  # before the blank
         assert job.split.clients == ["ann", "bob", "cid"]
 
 
@@ -241,13 +244,13 @@ def test_more_rounds_than_sites_give(tmp_path):
     own = ["dataset=file", f"dataset.path={tmp_path / 'own.csv'}", "dataset.target=y", "clients=4"]
     own += ["+dataset.sites=site", "federation=by_site", "federation.home=3", "federation.away=1"]
     own += ["kernels=gaussian17", "algorithm=pof_mkl"]
-    assert federated_job.prepare(configuration(own)).split.y.shape == (4, 4)
-    assert federated_job.prepare(configuration([*own, "federation.rounds=3"])).split.y.shape == (
+    assert runner.prepare(configuration(own)).split.y.shape == (4, 4)
+    assert runner.prepare(configuration([*own, "federation.rounds=3"])).split.y.shape == (
         3,
         4,
     )
     with pytest.raises(ValueError, match=r"federation.rounds=5: .* give each client 4 rows"):
-        federated_job.prepare(configuration([*own, "federation.rounds=5"]))
+        runner.prepare(configuration([*own, "federation.rounds=5"]))
 
 
 @pytest.mark.parametrize(
@@ -326,9 +329,7 @@ def test_the_published_deviations_are_no_deviations():
 
 def test_recovered_regret_is_measured_above_ridge_in_hindsight(tmp_path):
     """The variant of a cell that has a metric of its own, and what else is asked of its run."""
-    from omkl.conf import conf_folder
-
-    table = tables.load_table(conf_folder() / "table" / "pof_table3.yaml")
+    table = tables.load_table("pof_table3")
     spec = table.specs[table.rows.index("vM-KOFL")][table.columns.index("Naval")]
     written, recovered = spec.variants["algorithm"], spec.variants["recovered"]
     assert written.metric is None and recovered.metric == "mean_client_ridge_regret"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.federated import protocol
 from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
+from omkl.federated.budget import features_for
 from omkl.federated.hindsight import ridge
 from omkl.federated.simulation import Federation
 from omkl.theory.federated import theorem_1, theorem_2
@@ -83,7 +86,7 @@ def test_pof_mkl(M, xi):
             # Algorithm 1 and (8).
             by_weight = sorted(range(5), key=lambda i: (-w[k, i], i))
             bins = [by_weight[j * M : (j + 1) * M] for j in range(m)]
-            u = np.array([w[k, some].sum() for some in bins])
+            u = np.array([w[k, members].sum() for members in bins])
             q = (1.0 - xi) * u / u.sum() + xi / m
             drawn = int(np.searchsorted(np.cumsum(q), paper.clients[k].random(), side="right"))
             for i in bins[drawn]:  # (9) and (10)
@@ -95,9 +98,9 @@ def test_pof_mkl(M, xi):
             sent[k] += len(bins[drawn]) * 2 * D, len(bins[drawn])
         paper.theta -= moved / K
     np.testing.assert_allclose(federation.server.model.theta, paper.theta, atol=1e-12)
-    kept = np.exp(federation.own.log_w)
+    kept = np.exp(federation.clients.log_w)
     np.testing.assert_allclose(kept, w, rtol=1e-10)
-    np.testing.assert_array_equal(federation.sent, sent)
+    np.testing.assert_array_equal(federation.totals.sent, sent)
 
 
 def test_vm_kofl():
@@ -114,7 +117,7 @@ def test_vm_kofl():
             losses += paper.loss(paper.theta, x, y)
         paper.theta, w = new / K, w * np.exp(-ETA_W * losses / K)
     np.testing.assert_allclose(federation.server.model.theta, paper.theta, atol=1e-12)
-    assert np.all(federation.sent == [T * (5 * 2 * D + 5), T * 5])
+    assert np.all(federation.totals.sent == [T * (5 * 2 * D + 5), T * 5])
 
 
 def test_em_kofl():
@@ -139,8 +142,8 @@ def test_em_kofl():
         paper.theta[then] = new / K
         w = w * np.exp(-ETA_W * losses / K)
     np.testing.assert_allclose(federation.server.model.theta, paper.theta, atol=1e-12)
-    np.testing.assert_allclose(federation.own.theta, mine, atol=1e-12)
-    assert np.all(federation.sent == [T * (2 * D + 5), T])
+    np.testing.assert_allclose(federation.clients.theta, mine, atol=1e-12)
+    assert np.all(federation.totals.sent == [T * (2 * D + 5), T])
 
 
 @pytest.mark.parametrize("name", ["ofmkl_avg", "ofskl"])
@@ -222,7 +225,7 @@ def test_one_client_with_all_kernels_is_the_central_learner():
     y_hat = alone.partial_fit(x[:, None], y[:, None]).y_hat[:, 0]
     np.testing.assert_array_equal(y_hat, central.partial_fit(x, y).y_hat)
     np.testing.assert_array_equal(alone.server.model.theta, central.state.model.theta)
-    np.testing.assert_array_equal(alone.own.log_w[0], central.state.log_w)
+    np.testing.assert_array_equal(alone.clients.log_w[0], central.state.log_w)
 
 
 def test_the_draw_follows_8():
@@ -232,10 +235,10 @@ def test_the_draw_follows_8():
     )
     n = 20_000
     federation = Federation(federated.load("pof_mkl"), params, FIVE, 1, D, SEED, n_clients=1)
-    federation.own.log_w[0] = np.log([1.0, 5.0, 2.0, 1.0, 1.0])
+    federation.clients.log_w[0] = np.log([1.0, 5.0, 2.0, 1.0, 1.0])
     federation.partial_fit(np.zeros((n, 1, 1)), np.zeros((n, 1)))
     expected = 0.75 * np.array([0.2, 0.7, 0.7, 0.2, 0.1]) + 0.25 / 3.0
-    np.testing.assert_allclose(federation.used / n, expected, atol=5 * 0.5 / math.sqrt(n))
+    np.testing.assert_allclose(federation.totals.used / n, expected, atol=5 * 0.5 / math.sqrt(n))
 
 
 @pytest.mark.parametrize(
@@ -255,10 +258,10 @@ def test_features_from_the_budget(name, M, D_of_the_paper, numbers):
     step = Schedule(0.1, 0.0)
     fields = dict.fromkeys(algorithm.Params._fields, step) | {"lam": 0.0, "xi": 1.0, "M": M}
     params = algorithm.Params(**{k: v for k, v in fields.items() if k in algorithm.Params._fields})
-    assert protocol.features_for(algorithm, params, 51, 1000) == D_of_the_paper
+    assert features_for(algorithm, params, 51, 1000) == D_of_the_paper
     assert algorithm.upload(params, 51, 2 * D_of_the_paper) == numbers
     with pytest.raises(ValueError, match=r"max_upload=1: .* sends at least"):
-        protocol.features_for(algorithm, params, 51, 1)
+        features_for(algorithm, params, 51, 1)
 
 
 @pytest.mark.parametrize(("seed", "M", "xi", "eta_k"), [(0, 1, 1.0, 0.05), (1, 2, 0.3, 5.0)])
@@ -273,12 +276,12 @@ def test_theorem_1_is_never_broken(seed, M, xi, eta_k):
     bound = theorem_1(params, N, np.arange(1, n + 1))
     squares = np.zeros(clients)  # sum over t of sum_i w_i L_i^2, which (13) bounds by t
     for t in range(n):
-        w, before = normalised(federation.own.log_w), federation.losses[:, 1:].copy()
+        w, before = normalised(federation.clients.log_w), federation.totals.losses[:, 1:].copy()
         regret = federation.partial_fit(x[t : t + 1], y[t : t + 1]).regret[0]
-        squares += np.sum(w * (federation.losses[:, 1:] - before) ** 2, axis=1)
+        squares += np.sum(w * (federation.totals.losses[:, 1:] - before) ** 2, axis=1)
         assert np.all(regret <= math.log(N) / eta_k + 0.5 * eta_k * squares)
         assert np.all(regret <= bound[t])
-    assert federation.worst[1] <= 1.0  # (as2)
+    assert federation.totals.worst[1] <= 1.0  # (as2)
 
 
 @pytest.mark.parametrize(("seed", "eta", "eta_k"), [(0, 0.02, 0.05), (1, 0.2, 1.0)])
@@ -299,10 +302,10 @@ def test_theorem_2_is_never_broken(seed, eta, eta_k):
     norm = float(np.linalg.norm(best.theta))
     gradients, squares, loss = 0.0, 0.0, 0.0
     for t in range(n):
-        w, before = normalised(federation.own.log_w), federation.losses[:, 1:].copy()
+        w, before = normalised(federation.clients.log_w), federation.totals.losses[:, 1:].copy()
         theta = federation.server.model.theta[best.shared_kernel].copy()
         loss = federation.partial_fit(x[t : t + 1], y[t : t + 1]).loss[0].sum()
-        squares += np.sum(w * (federation.losses[:, 1:] - before) ** 2)
+        squares += np.sum(w * (federation.totals.losses[:, 1:] - before) ** 2)
         z = features_of(omega[best.shared_kernel], x[t])
         gradient = 2.0 * (z @ theta - y[t])[:, None] * z + 2.0 * lam * theta
         gradients += np.sum(gradient**2)
@@ -310,7 +313,7 @@ def test_theorem_2_is_never_broken(seed, eta, eta_k):
     sharp = clients * norm**2 / (2.0 * eta) + 0.5 * eta * gradients
     sharp += clients * math.log(N) / eta_k + 0.5 * eta_k * squares
     assert 0.0 < regret <= sharp
-    assert federation.worst[1] <= 1.0
+    assert federation.totals.worst[1] <= 1.0
     assert sharp <= theorem_2(params, N, clients, np.array([n]), norm)[0]
 
 
@@ -330,3 +333,13 @@ def test_theorem_2_as_it_is_written():
     assert theorem_2(params._replace(eta=Schedule(0.1, -0.5)), 5, 7, np.array([1]), 3.0) is None
     vm = federated.load("vm_kofl").Params(Schedule(0.1, 0.0), Schedule(0.1, 0.0), lam=0.0)
     assert theorem_2(vm, 5, 7, np.array([1]), 3.0) is None
+
+
+def test_what_a_module_does_not_define_is_named(monkeypatch):
+    module = types.ModuleType("half_a_learner")
+    module.Params = federated.load("vm_kofl").Params
+    module.predict = module.select = lambda *arguments: None
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    message = "half_a_learner registers a federated algorithm without upload, local_step, aggregate"
+    with pytest.raises(AttributeError, match=message):
+        protocol.register(module.__name__)

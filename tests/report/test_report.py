@@ -13,26 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 from rich.console import Console
 
+from omkl import conf
+from omkl.checks.learners import default_settings
 from omkl.report import figures, style, sweep_table
 from omkl.reproduction import filled as filling
 from omkl.reproduction import formats, matching, tables
 from omkl.runs.folder import Run
 
-CONF = Path(__file__).parents[2] / "conf"
-JMLR = CONF / "table" / "jmlr_table1.yaml"
-
-
-def settings_of(name: str) -> dict:
-    """The parameters of a file of conf/algorithm."""
-    content = OmegaConf.to_container(OmegaConf.load(CONF / "algorithm" / f"{name}.yaml"))
-    del content["name"]
-    return content
-
-
-SETTINGS = {name: settings_of(name) for name in ("raker", "omkr", "gf", "sfg", "sfg_r")}
+SETTINGS = {name: default_settings(name) for name in ("raker", "omkr", "gf", "sfg", "sfg_r")}
 
 
 def change(folder: Path, arrays: dict | None = None, **result) -> Run:
@@ -299,7 +289,7 @@ def here(monkeypatch):
 
 
 def test_jobs_of_the_jmlr_tables(here):
-    table = tables.load_table(JMLR)
+    table = tables.load_table("jmlr_table1")
     found = matching.jobs(table)
     assert len(found) == 32
     common = ["kernels=rbf51_lap25", "D=50", "stream.scaling=whole"]
@@ -313,16 +303,16 @@ def test_jobs_of_the_jmlr_tables(here):
     assert ["algorithm=as_released/sfg", *found[-1][1:]] in found
     assert ["algorithm=recovered/sfg", *found[-1][1:]] in found
     # Table 2 is the run time of table 1, and both metrics of table 3 come from one run.
-    assert matching.jobs(tables.load_table(JMLR.with_name("jmlr_table2.yaml"))) == found
-    third = matching.jobs(tables.load_table(JMLR.with_name("jmlr_table3.yaml")))
+    assert matching.jobs(tables.load_table("jmlr_table2")) == found
+    third = matching.jobs(tables.load_table("jmlr_table3"))
     assert len(third) == 4 * 5 * 2
     assert ["algorithm=gf", *found[-1][1:]] in third
 
 
 def test_every_published_number_of_the_papers_has_one_cell():
     cells = []
-    for path in JMLR.parent.glob("*.yaml"):
-        table = tables.load_table(path)
+    for name in conf.names("table"):
+        table = tables.load_table(name)
         if table.paper == "federated-pof":  # its tables share numbers: see below
             continue
         compared = (s for line in table.specs for s in line if s.published is not None)
@@ -335,7 +325,7 @@ def test_every_published_number_of_the_papers_has_one_cell():
     assert all(
         f"algorithm.M={spec.where['M']}" in spec.overrides
         for n in (3, 4, 5)
-        for line in tables.load_table(JMLR.with_name(f"jmlr_table{n}.yaml")).specs
+        for line in tables.load_table(f"jmlr_table{n}").specs
         for spec in line
     )
 
@@ -343,8 +333,8 @@ def test_every_published_number_of_the_papers_has_one_cell():
 def test_every_published_number_of_the_federated_paper_has_a_cell():
     lines = [n for n in tables.published_numbers() if n["paper"] == "federated-pof"]
     found = {(n, k): 0 for k, n in enumerate(line["table"] for line in lines)}
-    for path in JMLR.parent.glob("pof_*.yaml"):
-        table = tables.load_table(path)
+    for n in (1, 2, 3):
+        table = tables.load_table(f"pof_table{n}")
         for spec in (spec for line in table.specs for spec in line):
             metric = tables.METRICS[spec.metric].std_of or spec.metric
             for k, line in enumerate(lines):
@@ -426,7 +416,7 @@ def cell_run(run_folder_maker, tmp_path):
 
 
 def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run, here):
-    table = tables.load_table(JMLR)
+    table = tables.load_table("jmlr_table1")
 
     def cell(*runs):
         return matching.fill(table, runs).cells[5][0]  # OMKL-GF on airfoil
@@ -463,9 +453,12 @@ def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run, here):
 
 
 def test_released_deterministic_and_absent_learners(cell_run, here):
-    table = tables.load_table(JMLR)
+    table = tables.load_table("jmlr_table1")
     released = cell_run("gf", "airfoil", "0a", mse_mean=0.0257, mse_std=0.0004)
-    changes = {"algorithm": "as_released/gf", "params": settings_of("as_released/gf") | {"M": 10}}
+    changes = {
+        "algorithm": "as_released/gf",
+        "params": default_settings("as_released/gf") | {"M": 10},
+    }
     released = change(released.folder, **changes)
     exact = cell_run("omkr", "naval", "0a", n_seeds=3, kernels="rbf51_lap25_exact")
     filled = matching.fill(table, [released, exact])
@@ -483,10 +476,10 @@ def test_released_deterministic_and_absent_learners(cell_run, here):
 
 def test_runs_of_one_module_with_other_settings_fill_other_variants(cell_run, here):
     """as_released/sfg and recovered/sfg name one module: every parameter is compared."""
-    table = tables.load_table(JMLR)
+    table = tables.load_table("jmlr_table1")
 
     def run(typed, key, **more):
-        params = settings_of(typed) | {"M": 10} | more
+        params = default_settings(typed) | {"M": 10} | more
         return change(cell_run("sfg", "airfoil", key).folder, algorithm=NAME, params=params)
 
     NAME = "as_released/sfg"
@@ -519,7 +512,7 @@ def test_runs_of_one_module_with_other_settings_fill_other_variants(cell_run, he
 
 def test_a_variant_may_have_overrides_of_its_own(monkeypatch):
     monkeypatch.setattr(matching, "_exists", lambda name: True)
-    table = tables.load_table(JMLR.with_name("arxiv_v1_table1.yaml"))
+    table = tables.load_table("arxiv_v1_table1")
     spec = table.specs[table.rows.index("OMKL-GF")][0]
     assert list(spec.variants) == ["algorithm", "recovered"]
     assert "algorithm.freeze=1000000" in spec.overrides == spec.variants["algorithm"].overrides
@@ -541,7 +534,7 @@ def test_an_algorithm_file_may_build_on_another(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (tmp_path / "algorithm" / "a.yaml").write_text("name: a\nM: 5\nlam: 1e-3\n")
     (folder / "b.yaml").write_text("defaults: [a, _self_]\nM: 7\n")
-    monkeypatch.setattr(matching, "conf_folder", lambda: tmp_path)
+    monkeypatch.setattr(conf, "folder", lambda: tmp_path)
     matching._algorithm_file.cache_clear()
     try:
         assert matching._algorithm_file("recovered/b") == {"name": "a", "M": 7, "lam": 0.001}
@@ -569,7 +562,7 @@ def test_same_settings(found, wanted, same):
 
 def test_run_times_are_per_seed_and_get_no_verdict(cell_run, here, tmp_path):
     run = cell_run("gf", "airfoil", "0a", M=5, seconds_per_seed=[0.01, 0.02] * 10)
-    filled = matching.fill(tables.load_table(JMLR.with_name("jmlr_table3.yaml")), [run])
+    filled = matching.fill(tables.load_table("jmlr_table3"), [run])
     cell = filled.cells[0][6]
     assert (cell.spec.metric, cell.spec.where) == ("runtime_s", {"M": 5})
     assert cell.written.verdict == "timed"
@@ -610,7 +603,7 @@ def test_render(cell_run, here, tmp_path):
         cell_run("sfg_r", "bias", mse_mean=0.03, mse_std=None, commit="fff_1234+"),
         cell_run("sfg", "naval", failed=True, error={"type": "E", "message": "50% of <a_b>"}),
     ]
-    filled = matching.fill(tables.load_table(JMLR), runs)
+    filled = matching.fill(tables.load_table("jmlr_table1"), runs)
     assert filled.counts() == {
         "reproduced": 2,
         "close": 0,
@@ -673,7 +666,7 @@ def test_render(cell_run, here, tmp_path):
 
 def test_a_number_that_stands_in_two_tables_counts_once(cell_run, here):
     """Tables 1 and 3 of the JMLR paper share OMKL-GF with M = 10, a number a data set."""
-    both = [tables.load_table(JMLR.with_name(f"jmlr_table{n}.yaml")) for n in (1, 3)]
+    both = [tables.load_table(f"jmlr_table{n}") for n in (1, 3)]
     runs = [
         cell_run("gf", "airfoil", mse_mean=0.02573, mse_std=0.0005),
         cell_run("gf", "airfoil", "05", M=5, mse_mean=0.02495, mse_std=0.0005),
@@ -691,7 +684,7 @@ def test_a_number_that_stands_in_two_tables_counts_once(cell_run, here):
 
 def test_the_distinct_published_numbers():
     """12 errors of the JMLR paper, 24 of Hong and Chae's and 28 of the federated stand twice."""
-    specs = [tables.load_table(path) for path in JMLR.parent.glob("*.yaml")]
+    specs = [tables.load_table(name) for name in conf.names("table")]
     filled = [matching.fill(table, []) for table in specs]
     found = {
         paper: filling.counts(table for table in filled if table.table.paper == paper)
@@ -727,6 +720,6 @@ def test_the_origin_of_runs_in_one_sentence(cell_run):
 
 def test_render_without_a_single_run(here, tmp_path):
     for name in ("jmlr_table1", "jmlr_table2", "jmlr_table5", "arxiv_v1_table4"):
-        filled = matching.fill(tables.load_table(JMLR.with_name(f"{name}.yaml")), [])
+        filled = matching.fill(tables.load_table(f"{name}"), [])
         for path in filling.render(filled, filling.FORMATS, tmp_path):
             assert "missing" in path.read_text(encoding="utf-8")

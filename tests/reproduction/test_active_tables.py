@@ -7,11 +7,9 @@ import json
 import numpy as np
 import pytest
 import search_active
-from omegaconf import OmegaConf
 
-from omkl import algorithms
+from omkl import algorithms, conf
 from omkl.checks import learners
-from omkl.conf import conf_folder
 from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
@@ -20,12 +18,11 @@ from omkl.reproduction import filled as filling
 from omkl.reproduction import formats, matching, paper_figures, tables
 from omkl.runs.folder import Run
 
-TABLES = {n: conf_folder() / "table" / f"active_table{n}.yaml" for n in (2, 3)}
 PLANT = "+dataset.prepare.scale_inputs.shift=0"
 
 
 def test_recovered_settings_of_a_row_and_of_a_column_add_up():
-    table = tables.load_table(TABLES[3])
+    table = tables.load_table("active_table3")
     raker = table.specs[table.rows.index("Raker")]
     for spec in raker:
         own = spec.variants["recovered"].overrides
@@ -34,12 +31,12 @@ def test_recovered_settings_of_a_row_and_of_a_column_add_up():
         for variant in spec.variants.values():  # nowhere does the paper scale Plant's target
             assert ("stream.scaling=none" in variant.overrides) == plant
             assert (PLANT in variant.overrides) == plant
-    exact = tables.load_table(TABLES[2]).specs[0]
+    exact = tables.load_table("active_table2").specs[0]
     assert all(set(spec.variants) == {"algorithm"} for spec in exact)  # nothing to add to
 
 
 def test_the_sweep_of_figure_2_is_among_the_jobs():
-    table = tables.load_table(TABLES[3])
+    table = tables.load_table("active_table3")
     found = [job for job in matching.jobs(table) if "algorithm.M=5" in job]
     assert len(found) == 2 * 8 + 6 and all(job[1] == "dataset=toms" for job in found)
     names = ("amkl", "recovered/amkl_aks", "amkl_random")
@@ -47,7 +44,7 @@ def test_the_sweep_of_figure_2_is_among_the_jobs():
 
 
 def test_random_labels_stand_beside_the_published_rows_and_are_not_judged():
-    table = tables.load_table(TABLES[3])
+    table = tables.load_table("active_table3")
     row = table.specs[table.rows.index("Random labels (as AMKL-AKS)")]
     rates = {}
     for column, spec in zip(table.columns, row, strict=True):
@@ -65,7 +62,7 @@ def test_random_labels_stand_beside_the_published_rows_and_are_not_judged():
 
 
 def test_a_row_may_name_only_columns_that_there_are():
-    content = OmegaConf.to_container(OmegaConf.load(TABLES[2]))
+    content = conf.entry("table", "active_table2")
     content["rows"][-1]["by_column"]["Tims"] = {"seeds": 3}
     with pytest.raises(ValueError, match="by_column of AL_eff of random labels names Tims"):
         tables.load_table(content)
@@ -74,7 +71,7 @@ def test_a_row_may_name_only_columns_that_there_are():
 def test_without_its_file_a_column_says_no_data(monkeypatch, tmp_path):
     monkeypatch.setattr(download, "data_folders", lambda: (tmp_path,))
     matching._missing_file.cache_clear()
-    filled = matching.fill(tables.load_table(TABLES[3]), [])
+    filled = matching.fill(tables.load_table("active_table3"), [])
     by_column = {cell.column: cell.written for cell in filled.cells[0]}
     assert by_column["Twitter (L)"].verdict == "no data"
     assert "twitter/Twitter.data" in by_column["Twitter (L)"].reason
@@ -84,7 +81,7 @@ def test_without_its_file_a_column_says_no_data(monkeypatch, tmp_path):
     path.parent.mkdir()
     path.touch()
     matching._missing_file.cache_clear()
-    filled = matching.fill(tables.load_table(TABLES[3]), [])
+    filled = matching.fill(tables.load_table("active_table3"), [])
     assert {cell.written.verdict for cell in filled.cells[0] if cell.column == "Twitter (L)"} == {
         "missing"
     }
@@ -157,7 +154,10 @@ def test_tradeoff_draws_random_labels_beside_those_that_were_chosen(queried, tmp
 
 
 def test_figures_of_the_page_without_runs_are_none(tmp_path):
-    filled = {path.stem: matching.fill(tables.load_table(path), []) for path in TABLES.values()}
+    filled = {
+        name: matching.fill(tables.load_table(name), [])
+        for name in ("active_table2", "active_table3")
+    }
     assert paper_figures.active(filled, tmp_path) == []
 
 
@@ -190,7 +190,7 @@ def test_raker_at_recovered_settings_is_within_15_percent_of_table_2(dataset):
     cfg = catalogue.entry(dataset)
     if download.locate(cfg["file"]) is None:
         pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
-    table = tables.load_table(TABLES[2])
+    table = tables.load_table("active_table2")
     (cell,) = [
         (spec, tables.published_number(table, spec)[0])
         for spec in table.specs[table.rows.index("Raker")]
@@ -198,7 +198,7 @@ def test_raker_at_recovered_settings_is_within_15_percent_of_table_2(dataset):
     ]
     spec, published = cell
     settings = dict(matching._settings(spec.variants["recovered"]))
-    some = kernels.dictionary(OmegaConf.load(conf_folder() / "kernels" / "gaussian17.yaml"))
+    some = kernels.dictionary(conf.entry("kernels", "gaussian17"))
     stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
     X, y = next(iter(stream.blocks(stream.n_rounds)))
     algorithm = algorithms.load(settings.pop("name"))

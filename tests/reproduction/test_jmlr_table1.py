@@ -9,11 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
-from omkl import algorithms
+from omkl import algorithms, conf
 from omkl.checks import learners
-from omkl.conf import conf_folder
 from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
@@ -26,8 +24,7 @@ R, D = 20, 50
 
 @pytest.fixture(scope="module")
 def dictionary():
-    path = conf_folder() / "kernels" / "rbf51_lap25.yaml"
-    return kernels.dictionary(OmegaConf.to_container(OmegaConf.load(path)))
+    return kernels.dictionary(conf.entry("kernels", "rbf51_lap25"))
 
 
 def mse(name, dataset, dictionary):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from omkl import conf
 from omkl.conf import configuration
 from omkl.reproduction import matching, page, paper_figures, tables
 from omkl.runs.folder import Run, find
@@ -29,8 +30,7 @@ SETTINGS = {
 def specs(monkeypatch):
     present = [*SETTINGS, "as_released/gf", "as_released/sfg"]
     monkeypatch.setattr(matching, "_exists", lambda name: name in present)
-    files = sorted((ROOT / "conf" / "table").glob("*.yaml"), key=lambda p: page.order_of(p.stem))
-    return [tables.load_table(path) for path in files]
+    return [tables.load_table(n) for n in sorted(conf.names("table"), key=page.order_of)]
 
 
 @pytest.fixture
@@ -209,8 +209,8 @@ def test_every_cell_of_every_table_composes():
     A data set is composed once, and so is all that is said of an algorithm.
     """
     found, expected = {}, {}
-    for file in (ROOT / "conf" / "table").glob("*.yaml"):
-        table = tables.load_table(file)
+    for name in conf.names("table"):
+        table = tables.load_table(name)
         for job in matching.jobs(table):
             found[tuple(job)] = None
         for spec in (spec for line in table.specs for spec in line):

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
-from omkl import algorithms
+from omkl import algorithms, conf
 from omkl.algorithms.as_released import released_divergence
-from omkl.conf import conf_folder
 from omkl.core import hyperparameters, kernels
 from omkl.core.graphs import dissimilarity_graph
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
 
 
-def yaml(*path):
-    return OmegaConf.to_container(OmegaConf.load(conf_folder().joinpath(*path)))
-
-
 @pytest.mark.parametrize("M", [1, 5, 10, 15, 20])
 def test_jmlr_graph_is_the_node_and_the_narrowest_gaussians(M):
-    some = kernels.dictionary(yaml("kernels", "rbf51_lap25.yaml"))
+    some = kernels.dictionary(conf.entry("kernels", "rbf51_lap25"))
     out = dissimilarity_graph(released_divergence(some, -0.5, 0.5), M, logs=False)
     for i, row in enumerate(out):
         assert sorted(row) == sorted([i, *[j for j in range(M) if j != i][: M - 1]])
@@ -43,8 +37,8 @@ def test_published_number(name, dictionary, dataset, published):
         pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
     stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
     X, y = next(iter(stream.blocks(stream.n_rounds)))
-    settings = yaml("algorithm", "recovered", f"{name}.yaml")
-    some = kernels.dictionary(yaml("kernels", f"{dictionary}.yaml"))
+    settings = conf.entry("algorithm", f"recovered/{name}")
+    some = kernels.dictionary(conf.entry("kernels", dictionary))
     algorithm = algorithms.load(settings.pop("name"))
     built = hyperparameters.build(algorithm.Params, settings, len(y), {"N": len(some), "D": 50})
     mse = []

@@ -90,12 +90,12 @@ def test_outdated_searches_are_run_before_the_page_is_made(written, tmp_path, mo
     monkeypatch.setattr(reproduce.Cells, "table", lambda *_: 0.0)
     monkeypatch.setattr(page, "build", lambda *_: done.append("page") or [outputs])
     monkeypatch.setattr(reproduce.filled, "render", lambda *_: [])
-    assert reproduce.command(["--outputs", str(outputs)], anew.search) == 0
+    assert reproduce.command([], outputs, search=anew.search) == 0
     assert done == [*searches.SCRIPTS, "page"]
     done.clear()
     Ended.returncode = 3
-    assert reproduce.command(["--outputs", str(outputs)], anew.search) == 1
+    assert reproduce.command([], outputs, search=anew.search) == 1
     assert done == [*searches.SCRIPTS, "page"]
     done.clear()
-    assert reproduce.command(["arxiv_v1_table1", "--outputs", str(outputs)], anew.search) == 0
+    assert reproduce.command(["arxiv_v1_table1"], outputs, search=anew.search) == 0
     assert done == ["page"]

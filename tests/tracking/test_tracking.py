@@ -95,6 +95,7 @@ def test_content(outputs, run_folder_maker):
         "algorithm.eta": "0.1",
         "algorithm.M": "10",
         "dataset.name": "airfoil",
+        "regret.lam": "0.001",
         "D": "50",
         "seeds": "3",
         "seed": "0",

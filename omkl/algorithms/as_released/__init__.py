@@ -14,19 +14,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.divergence import LARGEST_MATRIX, Matrix, distance_rows, distances_from, distances_to
+from omkl.core.divergence import Matrix, distance_rows, distances_from, distances_to
 from omkl.core.graphs import dissimilarity_graph
 from omkl.core.jit import dispatch, inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import edges_of
+from omkl.core.overlaps import LARGEST_MATRIX
 from omkl.core.representations.random_features import gradient_step
 
 
 @inlined
-def learn(params, state, i, m, y, step, rnd):
+def learn(params, state, i, m, y, step, selection):
     """theta_i moves by ``step``; then w_i, by the error before and the penalty after that move."""
-    error = rnd.f[i] - y
-    gradient_step(state.model, i, m, rnd.buffers, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
+    error = selection.f[i] - y
+    gradient_step(
+        state.model, i, m, selection.scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam
+    )
     state.log_w[i] -= step * (error * error + params.lam * state.model.norm2[i])
 
 

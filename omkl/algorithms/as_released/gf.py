@@ -73,19 +73,19 @@ def shift_graph(state):
         state.n_kernels[j] = n
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     eta_e = rate(params.eta_e, t)
     if t <= params.freeze:
         draw_graph(params, state, eta_e, rng)
         shift_graph(state)
-    choose_node(params, state, eta_e, rng, rnd)
+    choose_node(params, state, eta_e, rng, selection)
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     eta = rate(params.eta, t)
-    for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        learn(params, state, i, m, y, eta / max(state.q[i], params.floor_q), rnd)
+    for m in range(selection.n_evaluated[0]):
+        i = selection.evaluate[m]
+        learn(params, state, i, m, y, eta / max(state.q[i], params.floor_q), selection)
 
 
 EXPECTED_FAILURES = {

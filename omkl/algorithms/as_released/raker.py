@@ -41,10 +41,10 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return raker.init(raker.Params(*params), dictionary, model)
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     eta = rate(params.eta, t)
-    for m in range(rnd.n[0]):
-        learn(params, state, rnd.evaluate[m], m, y, eta, rnd)
+    for m in range(selection.n_evaluated[0]):
+        learn(params, state, selection.evaluate[m], m, y, eta, selection)
 
 
 EXPECTED_FAILURES = {

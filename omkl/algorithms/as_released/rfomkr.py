@@ -45,11 +45,11 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return rfomkr.init(rfomkr.Params(*params), dictionary, model)
 
 
-def predict(params, state, t, rnd):
+def predict(params, state, t, selection):
     y_hat = 0.0
-    for m in range(rnd.n[1]):
-        i = rnd.combine[m]
-        y_hat += exp_nonpositive(state.log_w[i]) * rnd.f[i]
+    for m in range(selection.n_combined[0]):
+        i = selection.combine[m]
+        y_hat += exp_nonpositive(state.log_w[i]) * selection.f[i]
     return y_hat, True
 
 

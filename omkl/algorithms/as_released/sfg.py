@@ -38,7 +38,7 @@ from omkl.algorithms.as_released import learn, released_graph, shifted
 from omkl.algorithms.sfg import State, choose_neighbours, on_graph, predict
 from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import draw_node, follow, probability
+from omkl.core.node_sampler import draw_node, probability, refresh
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
@@ -63,25 +63,25 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return on_graph(edges, model)
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     xi = rate(params.xi, t)
-    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
     node = 0
     if t <= params.explore:
         node = shifted(draw_node(state.trees, xi, rng.random()), state.log_u.shape[0])
     state.node[0] = node
-    choose_neighbours(state, xi, rnd)
+    choose_neighbours(state, xi, selection)
 
 
-def update(params, state, t, y, rnd):
+def update(params, state, t, y, selection):
     eta = rate(params.eta, t)
     node = state.node[0]
-    error = mean_by_shares(state.w, rnd.f, rnd.combine, rnd.n[1]) - y
+    error = mean_by_shares(state.w, selection.f, selection.combine, selection.n_combined[0]) - y
     p = probability(state.trees, node, rate(params.xi, t))
     state.log_u[node] -= eta / max(p, params.floor_p) * error * error
-    for m in range(rnd.n[0]):
-        i = rnd.evaluate[m]
-        learn(params, state, i, m, y, eta / max(state.q[i], params.floor_q), rnd)
+    for m in range(selection.n_evaluated[0]):
+        i = selection.evaluate[m]
+        learn(params, state, i, m, y, eta / max(state.q[i], params.floor_q), selection)
 
 
 EXPECTED_FAILURES = {

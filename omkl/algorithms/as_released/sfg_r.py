@@ -39,7 +39,7 @@ from omkl.algorithms.sfg_r import State, choose_neighbours, on_graph, predict
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import MASS, MEMBER, draw_node, follow
+from omkl.core.node_sampler import MASS, MEMBER, draw_node, refresh
 from omkl.core.protocol import register
 from omkl.core.refinement import CHANGED, FOUND, rank_largest, rewire
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
@@ -70,7 +70,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 @inlined
 def refine(params, state):
     """DS'_t, and an edge from it to every node."""
-    share = state.room[FOUND]
+    share = state.scratch[FOUND]
     n = shares_that_changed(
         state.trees[MASS],
         state.cover[MEMBER],
@@ -98,15 +98,15 @@ def shares_that_changed(mass, member, slack, share, best, changed):
     return n
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     xi = rate(params.xi, t)
-    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
     if t <= params.freeze:
         refine(params, state)
     state.node[0] = shifted(draw_node(state.trees, xi, rng.random()), state.log_u.shape[0])
-    choose_neighbours(state, xi, rnd)
-    rnd.n[1] = state.edges.shape[2]  # those of the unrefined graph come first
-    shares(state.log_w, rnd.combine, rnd.n[1], state.w)
+    choose_neighbours(state, xi, selection)
+    selection.n_combined[0] = state.edges.shape[2]  # those of the unrefined graph come first
+    shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
 
 
 EXPECTED_FAILURES = {

@@ -36,9 +36,11 @@ class Params(NamedTuple):
     M: COUNT
 
 
-def predict(params, state, t, rnd):
-    y_hat = weighted_mean(state.log_w, rnd.f, rnd.combine, rnd.n[1])
-    return y_hat, wants_label(params, state, rnd, y_hat, rnd.combine, rnd.n[1])
+def predict(params, state, t, selection):
+    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
+    return y_hat, wants_label(
+        params, state, selection, y_hat, selection.combine, selection.n_combined[0]
+    )
 
 
 algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)

@@ -23,7 +23,7 @@ from omkl.algorithms.sfg import State, choose_neighbours, on_graph, predict, upd
 from omkl.algorithms.sfg_mkl import similar
 from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import draw_node, follow
+from omkl.core.node_sampler import draw_node, refresh
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
@@ -41,11 +41,11 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return on_graph(similar(tuple(dictionary), 1, params.M), model)
 
 
-def select(params, state, t, rng, rnd):
+def select(params, state, t, rng, selection):
     xi = rate(params.xi, t)
-    follow(state.edges, state.trees, state.seen, state.log_u, state.node[0])
+    refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
     state.node[0] = draw_node(state.trees, xi, rng.random()) if t <= params.explore else 0
-    choose_neighbours(state, xi, rnd)
+    choose_neighbours(state, xi, selection)
 
 
 EXPECTED_FAILURES = {

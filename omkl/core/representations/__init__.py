@@ -66,6 +66,6 @@ class Representation(NamedTuple):
 
 
 @functools.singledispatch
-def evaluate_row(scratch, model, X, row, rnd):
-    """Write f_i(X[row]) of the kernels to evaluate into rnd.f; the others keep NaN."""
+def evaluate_row(scratch, model, X, row, selection):
+    """Write f_i(X[row]) of the kernels to evaluate into selection.f; the others keep NaN."""
     raise TypeError(f"no representation is registered for {type(scratch)}")

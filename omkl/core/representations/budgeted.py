@@ -10,19 +10,16 @@ import numpy as np
 
 from omkl.core.jit import dispatch, inlined
 from omkl.core.kernel_sums import (
-    CAUCHY,
     CODES,
-    GAUSSIAN,
-    LAPLACIAN,
     POLYNOMIAL,
     add_distance,
     sum_of,
+    value_of,
 )
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
-from omkl.core.representations.expansion import support
+from omkl.core.representations.expansion import empty_expansion
 from omkl.core.representations.perceptrons import SMALLEST_SCALE, inverse_norm, own_value
-from omkl.core.weights import exp_nonpositive
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -69,7 +66,7 @@ class Scratch(NamedTuple):
 def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Budgeted:
     """With at most ``params.budget`` support vectors each."""
     N, budget = len(kernels), params.budget
-    like = support(kernels, 1, 1)
+    like = empty_expansion(kernels, 1, 1)
     return Budgeted(
         x=np.zeros((N, d, budget)),
         inverse=np.zeros((N, budget)),
@@ -89,7 +86,7 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
 
 @inlined
 def _value(model, i, x, inverse, row):
-    """f_i(x) of x (d,) with 1 / ||x|| = inverse; row (4, B) is written to."""
+    """f_i(x) at x (d,) of norm 1 / inverse; row (4, B) is written to."""
     n = model.size[i]
     family, parameter = model.family[i], model.parameter[i]
     add_distance(family, parameter, model.x[i], x, n, row)
@@ -101,7 +98,7 @@ def _value(model, i, x, inverse, row):
 
 @inlined
 def outputs(model, x, scratch, f):
-    """f_i(x) (N,); x (d,) is kept for an update."""
+    """f (N,) at x (d,), which is kept for an update."""
     model.rounds[0] += 1
     for k in range(x.shape[0]):
         model.now[k] = x[k]
@@ -112,7 +109,7 @@ def outputs(model, x, scratch, f):
 
 @inlined
 def _dropped(model, i):
-    """The place of the vector that goes: the oldest, or that of the smallest coefficient."""
+    """The place 0..B-1 of the vector that goes: the oldest, or that of the smallest coefficient."""
     place = 0
     for s in range(1, model.size[i]):
         if model.smallest[0]:
@@ -124,7 +121,7 @@ def _dropped(model, i):
     return place
 
 
-def _add_to_budgeted(model, i, c, f, buffers):
+def _add_to_budgeted(model, i, c, f, scratch):
     now = model.now
     inverse = inverse_norm(now)
     # Added first: the dropped vector's part of the norm is that of the f_i that it leaves.
@@ -135,7 +132,7 @@ def _add_to_budgeted(model, i, c, f, buffers):
         a = model.scale[i] * model.alpha[i, s]
         own = own_value(model, i, model.inverse[i, s])
         # f_i(x_s) with the new vector: <f_i, kappa(x_s, .)>.
-        at_dropped = _value(model, i, model.x[i, :, s], model.inverse[i, s], buffers.row)
+        at_dropped = _value(model, i, model.x[i, :, s], model.inverse[i, s], scratch.row)
         at_dropped += c * _between(model, i, s, now, inverse)
         model.norm2[i] = max(0.0, model.norm2[i] - a * (2.0 * at_dropped - a * own))
     else:
@@ -149,27 +146,13 @@ def _add_to_budgeted(model, i, c, f, buffers):
 
 @inlined
 def _between(model, i, s, x, inverse):
-    """kappa_i(x_s, x)."""
-    total, product = 0.0, 1.0
-    family, parameter = model.family[i], model.parameter[i]
-    for k in range(x.shape[0]):
-        a, b = model.x[i, k, s], x[k]
-        if family == GAUSSIAN:
-            total += (a - b) * (a - b)
-        elif family == LAPLACIAN:
-            total += abs(a - b)
-        elif family == POLYNOMIAL:
-            total += a * b
-        else:
-            product *= 1.0 + ((a - b) * parameter) ** 2
-    if family == POLYNOMIAL:
-        return (total * inverse * model.inverse[i, s]) ** int(parameter)
-    if family == CAUCHY:
-        return 1.0 / product
-    return exp_nonpositive(parameter * total)
+    """kappa_i(x_s, x) at x (d,) of norm 1 / inverse."""
+    family = model.family[i]
+    u, v = (inverse, model.inverse[i, s]) if family == POLYNOMIAL else (1.0, 1.0)
+    return value_of(family, model.parameter[i], x, model.x[i], s, u, v)
 
 
-def _project_budgeted(model, i, R, buffers):
+def _project_budgeted(model, i, R, scratch):
     if model.norm2[i] <= R * R:
         return
     model.scale[i] *= R / math.sqrt(model.norm2[i])
@@ -180,8 +163,8 @@ def _project_budgeted(model, i, R, buffers):
         model.scale[i] = 1.0
 
 
-def _evaluate(scratch, model, X, row, rnd):
-    outputs(model, X[row], scratch, rnd.f)
+def _evaluate(scratch, model, X, row, selection):
+    outputs(model, X[row], scratch, selection.f)
 
 
 dispatch(evaluate_row, Scratch, _evaluate)

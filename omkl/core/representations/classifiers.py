@@ -12,7 +12,7 @@ from omkl.core.weights import exp_nonpositive
 
 @inlined
 def vote(log_w, f):
-    """q . sign(f) with weights q that sum to 1 and are proportional to exp(log_w); sign(0) = 0."""
+    """q . sign(f), both (N,): q sums to 1 and is proportional to exp(log_w); sign(0) = 0."""
     top = log_w[0]
     for i in range(1, log_w.shape[0]):
         top = max(top, log_w[i])
@@ -28,24 +28,24 @@ def vote(log_w, f):
 
 
 @functools.singledispatch
-def add(model, i, c, f, buffers):
+def add(model, i, c, f, scratch):
     """f_i <- f_i + c kappa_i(x_t, .), where f = f_i(x_t) before."""
     raise TypeError(f"no representation is registered for {type(model)}")
 
 
 @functools.singledispatch
-def project(model, i, R, buffers):
+def project(model, i, R, scratch):
     """f_i <- f_i / max(1, ||f_i|| / R)."""
     raise TypeError(f"no representation is registered for {type(model)}")
 
 
-def _add_to_features(model, i, c, f, buffers):
-    gradient_step(model, i, i, buffers, -c, 1.0)
+def _add_to_features(model, i, c, f, scratch):
+    gradient_step(model, i, i, scratch, -c, 1.0)
 
 
-def _project_features(model, i, R, buffers):
+def _project_features(model, i, R, scratch):
     if model.norm2[i] > R * R:
-        gradient_step(model, i, i, buffers, 0.0, R / math.sqrt(model.norm2[i]))
+        gradient_step(model, i, i, scratch, 0.0, R / math.sqrt(model.norm2[i]))
 
 
 dispatch(add, RandomFeatures, _add_to_features)

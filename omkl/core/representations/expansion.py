@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, dispatch, inlined
-from omkl.core.kernel_sums import CAUCHY, CODES, add_distances, cauchy_values, parameter_of, sum_of
+from omkl.core.kernel_sums import CODES, add_distances, add_values, parameter_of, sum_of
 from omkl.core.representations import Lookahead, Representation, evaluate_row
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ TILE = 64  # rounds whose far sums are computed together
 CHUNK = 256  # support rows whose distances are held at a time
 
 
-class Support(NamedTuple):
+class Expansion(NamedTuple):
     """The expansion of N kernels over the rows seen so far.
 
     x       (d, capacity) the rows, inputs first so that a pass over rows is contiguous
@@ -56,8 +56,8 @@ class Support(NamedTuple):
         return len(self.alpha)
 
 
-class Sums(NamedTuple):
-    """Room for one tile of rounds.
+class Scratch(NamedTuple):
+    """What the rounds of a tile write to.
 
     far    (TILE, N) sums over the support of finished tiles
     rows   (threads, 4, CHUNK) squared and absolute distances, inner products; of one Cauchy
@@ -72,8 +72,8 @@ class Sums(NamedTuple):
     next: np.ndarray
 
 
-def support(kernels: Sequence[Kernel], d: int, capacity: int) -> Support:
-    """An empty expansion with room for ``capacity`` rows; ValueError for a family it lacks."""
+def empty_expansion(kernels: Sequence[Kernel], d: int, capacity: int) -> Expansion:
+    """No rows yet, but arrays for ``capacity``; ValueError for a family that it lacks."""
     for kernel in kernels:
         if kernel.family not in CODES:
             raise ValueError(
@@ -85,7 +85,7 @@ def support(kernels: Sequence[Kernel], d: int, capacity: int) -> Support:
     needs = np.zeros(len(CODES), dtype=np.bool_)
     needs[family] = True
     capacity = max(capacity, TILE)
-    return Support(
+    return Expansion(
         x=np.zeros((d, capacity)),
         alpha=np.zeros((len(kernels), capacity)),
         n=np.zeros(1, dtype=np.int64),
@@ -96,18 +96,8 @@ def support(kernels: Sequence[Kernel], d: int, capacity: int) -> Support:
     )
 
 
-def sums(model: Support, n_threads: int) -> Sums:
-    """Empty room for the sums of a model's rounds."""
-    return Sums(
-        far=np.zeros((TILE, len(model.alpha))),
-        rows=np.zeros((n_threads, len(CODES), CHUNK)),
-        upto=np.zeros(1, dtype=np.int64),
-        next=np.zeros(1, dtype=np.int64),
-    )
-
-
-def with_room(model: Support, n_rows: int) -> Support:
-    """The same expansion with room for ``n_rows`` rows; grows by doubling, but for a budget."""
+def with_capacity(model: Expansion, n_rows: int) -> Expansion:
+    """The same expansion in arrays for ``n_rows`` rows; they double, but for a budget."""
     capacity = model.x.shape[1]
     if n_rows <= capacity or model.budget[0]:
         return model
@@ -126,11 +116,10 @@ def _distances(model, x, start, n, row):
 
 @inlined
 def _add_sums(model, x, start, n, row, f):
-    """f (N,) += the sums over support rows start .. start + n, whose distances are in row."""
+    """f (N,) += the sums over n support rows from start on, their distances in row (4, CHUNK)."""
     for i in range(f.shape[0]):
         family, parameter = model.family[i], model.parameter[i]
-        if family == CAUCHY:
-            cauchy_values(parameter, x, model.x, start, n, row[CAUCHY])
+        add_values(family, parameter, model.x, x, start, n, row[family])
         alpha = model.alpha[i, start : start + n]
         f[i] += sum_of(family, parameter, row[family], alpha, n)
 
@@ -152,25 +141,25 @@ def far_sums(model, upto, X, first, last, far, row):
 
 
 @inlined
-def outputs(model, x, buffers, f):
-    """f_i(x) (N,), of which the sums over finished tiles are in the buffers; x takes its place."""
+def outputs(model, x, scratch, f):
+    """f (N,) at x (d,), of which the sums over finished tiles are known; x takes its place."""
     n = model.n[0]
-    upto = buffers.upto[0]
+    upto = scratch.upto[0]
     for k in range(x.shape[0]):
         model.x[k, n] = x[k]
-    row = buffers.rows[0]
+    row = scratch.rows[0]
     for i in range(f.shape[0]):
-        f[i] = buffers.far[buffers.next[0], i]
+        f[i] = scratch.far[scratch.next[0], i]
     for start in range(upto, n, CHUNK):
         some = min(CHUNK, n - start)
         _distances(model, x, start, some, row)
         _add_sums(model, x, start, some, row, f)
-    buffers.next[0] += 1
+    scratch.next[0] += 1
 
 
 @inlined
 def append(model):
-    """The row of this round joins the support; its coefficients alpha[:, n] are written.
+    """The row x[:, n] of this round joins the n rows; its coefficients alpha[:, n] are written.
 
     On a full budget it takes the place of the oldest.
     """
@@ -186,25 +175,25 @@ def append(model):
             model.alpha[i, s] = model.alpha[i, s + 1]
 
 
-def _evaluate(buffers, model, X, row, rnd):
-    outputs(model, X[row], buffers, rnd.f)
+def _evaluate(scratch, model, X, row, selection):
+    outputs(model, X[row], scratch, selection.f)
 
 
-dispatch(evaluate_row, Sums, _evaluate)
+dispatch(evaluate_row, Scratch, _evaluate)
 
 
 def prepare_tile(
-    model: Support, buffers: Sums, X: np.ndarray, pool: ThreadPoolExecutor | None
-) -> Support:
+    model: Expansion, scratch: Scratch, X: np.ndarray, pool: ThreadPoolExecutor | None
+) -> Expansion:
     """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
-    model = with_room(model, int(model.n[0]) + len(X))
+    model = with_capacity(model, int(model.n[0]) + len(X))
     held = 0 if model.budget[0] else int(model.n[0])
     upto = held - held % TILE
-    buffers.upto[0], buffers.next[0] = upto, 0
-    n_parts = min(len(buffers.rows), len(X)) if pool and upto else 1
+    scratch.upto[0], scratch.next[0] = upto, 0
+    n_parts = min(len(scratch.rows), len(X)) if pool and upto else 1
     edges = np.linspace(0, len(X), n_parts + 1).astype(int)
     tasks = [
-        (model, upto, X, edges[k], edges[k + 1], buffers.far, buffers.rows[k])
+        (model, upto, X, edges[k], edges[k + 1], scratch.far, scratch.rows[k])
         for k in range(n_parts)
     ]
     if pool and n_parts > 1:
@@ -214,37 +203,42 @@ def prepare_tile(
     return model
 
 
-def tile_rows(model: Support) -> int:
+def tile_rows(model: Expansion) -> int:
     """How many rows fit into the current tile."""
     return TILE if model.budget[0] else TILE - int(model.n[0]) % TILE
 
 
-def _growing(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Support:
-    return support(kernels, d, TILE)
+def _growing(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
+    return empty_expansion(kernels, d, TILE)
 
 
-def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Support:
-    """With room for ``params.budget`` rows and the current one.
+def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
+    """Arrays for ``params.budget`` rows and the current one.
 
     Coefficients change after they were written, so no sums are taken ahead.
     """
     most = params.budget
-    return support(kernels, d, TILE)._replace(
+    return empty_expansion(kernels, d, TILE)._replace(
         x=np.zeros((d, most + 1)),
         alpha=np.zeros((len(kernels), most + 1)),
         budget=np.array([most], dtype=np.int64),
     )
 
 
-def _scratch(model: Support, threads: int, every_kernel: bool, precision: str) -> Sums:
-    return sums(model, threads)
+def _scratch(model: Expansion, threads: int, every_kernel: bool, precision: str) -> Scratch:
+    return Scratch(
+        far=np.zeros((TILE, model.n_kernels)),
+        rows=np.zeros((threads, len(CODES), CHUNK)),
+        upto=np.zeros(1, dtype=np.int64),
+        next=np.zeros(1, dtype=np.int64),
+    )
 
 
-def _support_size(model: Support) -> np.ndarray:
+def _support_size(model: Expansion) -> np.ndarray:
     return np.full(model.n_kernels, model.n[0])
 
 
-def _kept_rows(model: Support) -> int:
+def _kept_rows(model: Expansion) -> int:
     return int(model.n[0])
 
 

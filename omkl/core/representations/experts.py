@@ -59,7 +59,7 @@ class Scratch(NamedTuple):
 
     first: recursive.Scratch
     evaluate: np.ndarray
-    n: np.ndarray
+    n_evaluated: np.ndarray
     f: np.ndarray
 
 
@@ -139,6 +139,6 @@ def scratch(model: Experts, threads: int, every_kernel: bool, precision: str) ->
     return Scratch(
         recursive.scratch(model.first, threads, every_kernel, precision),
         evaluate=np.arange(N),
-        n=np.array([N, N]),
+        n_evaluated=np.array([N]),
         f=np.zeros(N),
     )

@@ -31,17 +31,16 @@ import numpy as np
 
 from omkl.core.jit import compiled, dispatch, dot, inlined, power_of_two
 from omkl.core.kernel_sums import (
-    CAUCHY,
     CODES,
     POLYNOMIAL,
     add_distances,
-    cauchy_values,
+    add_values,
     gathered_sum_of,
     sum_of,
 )
 from omkl.core.representations import Lookahead, Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
-from omkl.core.representations.expansion import TILE, support
+from omkl.core.representations.expansion import TILE, empty_expansion
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -63,8 +62,8 @@ class Perceptrons(NamedTuple):
     scale    (N,) factor of all coefficients; norm2 (N,) ||f_i||^2
     n        (1,) int64, rows held; upto (1,) int64, those when this tile began
     pending  (1,) int64, 1 when column n has updated a classifier
-    seen     (1,) int64, rounds
-    family, parameter, needs   as in ``expansion.Support``
+    rounds   (1,) int64, rounds so far
+    family, parameter, needs   as in ``expansion.Expansion``
     """
 
     x: np.ndarray
@@ -78,7 +77,7 @@ class Perceptrons(NamedTuple):
     n: np.ndarray
     upto: np.ndarray
     pending: np.ndarray
-    seen: np.ndarray
+    rounds: np.ndarray
     family: np.ndarray
     parameter: np.ndarray
     needs: np.ndarray
@@ -88,8 +87,8 @@ class Perceptrons(NamedTuple):
         return len(self.alpha)
 
 
-class Scores(NamedTuple):
-    """Room for one tile of rounds.
+class Scratch(NamedTuple):
+    """What the rounds of a tile write to.
 
     far   (TILE, N) sums over the rows that were held when the tile began, without scale
     rows  (threads, 4, CHUNK) squared and absolute distances, cosines; of one Cauchy kernel its
@@ -106,7 +105,7 @@ class Scores(NamedTuple):
 
 def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Perceptrons:
     N = len(kernels)
-    like = support(kernels, d, TILE)
+    like = empty_expansion(kernels, d, TILE)
     capacity = like.x.shape[1]
     return Perceptrons(
         x=like.x,
@@ -120,26 +119,15 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
         n=np.zeros(1, dtype=np.int64),
         upto=np.zeros(1, dtype=np.int64),
         pending=np.zeros(1, dtype=np.int64),
-        seen=np.zeros(1, dtype=np.int64),
+        rounds=np.zeros(1, dtype=np.int64),
         family=like.family,
         parameter=like.parameter,
         needs=like.needs,
     )
 
 
-def scores(model: Perceptrons, n_threads: int) -> Scores:
-    """Empty room for the sums of a model's rounds."""
-    N = model.n_kernels
-    return Scores(
-        far=np.zeros((TILE, N)),
-        rows=np.zeros((n_threads, len(CODES), CHUNK)),
-        cut=np.zeros((n_threads, N, 2), dtype=np.int64),
-        next=np.zeros(1, dtype=np.int64),
-    )
-
-
-def with_room(model: Perceptrons, n_rows: int) -> Perceptrons:
-    """The same classifiers with room for ``n_rows`` more rows; grows by doubling."""
+def with_capacity(model: Perceptrons, n_rows: int) -> Perceptrons:
+    """The same classifiers in arrays for ``n_rows`` more rows; they double."""
     capacity = model.x.shape[1]
     needed = int(model.n[0]) + 1 + n_rows  # the current round's column as well
     if needed <= capacity:
@@ -155,13 +143,14 @@ def with_room(model: Perceptrons, n_rows: int) -> Perceptrons:
 
 @inlined
 def inverse_norm(x):
+    """1 / ||x|| of x (d,), 0 for x = 0."""
     norm2 = dot(x, x)
     return 1.0 / math.sqrt(norm2) if norm2 > 0.0 else 0.0
 
 
 @inlined
 def _first_at_least(index, size, column):
-    """How many of the ascending index[:size] lie below ``column``."""
+    """How many of the ascending index (at least size,)[:size] lie below ``column``."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
@@ -174,7 +163,7 @@ def _first_at_least(index, size, column):
 
 @inlined
 def _row_of_distances(model, x, inverse, start, n, row):
-    """Distances and cosines of x (d,), of norm 1 / inverse, to the rows start .. start + n."""
+    """Distances and cosines of x (d,), of norm 1 / inverse, to n rows, in row (4, CHUNK)."""
     add_distances(model, model.x, x, start, n, row)
     if model.needs[POLYNOMIAL]:
         for s in range(n):
@@ -183,16 +172,15 @@ def _row_of_distances(model, x, inverse, start, n, row):
 
 @inlined
 def _sum_at(model, i, first, last, x, start, row):
-    """The sum of x over entries first .. last of support i; row begins at column ``start``."""
+    """The sum of x (d,) over entries first .. last of support i; row (4, CHUNK) is from start."""
     n = last - first
     if n == 0:
         return 0.0
     members, alpha = model.members[i, first:last], model.alpha[i, first:last]
     family, parameter = model.family[i], model.parameter[i]
     low, held = members[0] - start, members[n - 1] - members[0] + 1
-    if family == CAUCHY:
-        cauchy_values(parameter, x, model.x, members[0], held, row[CAUCHY, low:])
     values = row[family]
+    add_values(family, parameter, model.x, x, members[0], held, values[low:])
     if held == n:  # they ascend: no row between them is missing
         return sum_of(family, parameter, values[low:], alpha, n)
     return gathered_sum_of(family, parameter, values, members, start, alpha, n)
@@ -219,55 +207,55 @@ def far_sums(model, X, first, last, far, row, cut):
 
 
 @inlined
-def outputs(model, x, buffers, f):
-    """f_i(x) (N,) of the next round; x waits for an update in the first free column."""
+def outputs(model, x, scratch, f):
+    """f (N,) at the x (d,) of the next round; x waits for an update in the first free column."""
     _commit(model)
     n, upto = model.n[0], model.upto[0]
     inverse = inverse_norm(x)
     model.inverse[n] = inverse
     for k in range(x.shape[0]):
         model.x[k, n] = x[k]
-    row = buffers.rows[0]
+    row = scratch.rows[0]
     if n > upto:
         _row_of_distances(model, x, inverse, upto, n - upto, row)
     for i in range(f.shape[0]):
-        total = buffers.far[buffers.next[0], i]
+        total = scratch.far[scratch.next[0], i]
         if model.size[i] > model.near[i]:
             total += _sum_at(model, i, model.near[i], model.size[i], x, upto, row)
         f[i] = model.scale[i] * total
-    buffers.next[0] += 1
-    model.seen[0] += 1
+    scratch.next[0] += 1
+    model.rounds[0] += 1
 
 
 @inlined
 def _commit(model):
-    """The row of the last round stays if it has updated a classifier."""
+    """The row of the last round, x[:, n], stays if it has updated a classifier."""
     model.n[0] += model.pending[0]
     model.pending[0] = 0
 
 
-def _evaluate(buffers, model, X, row, rnd):
-    outputs(model, X[row], buffers, rnd.f)
+def _evaluate(scratch, model, X, row, selection):
+    outputs(model, X[row], scratch, selection.f)
 
 
-dispatch(evaluate_row, Scores, _evaluate)
+dispatch(evaluate_row, Scratch, _evaluate)
 
 
 def prepare_tile(
-    model: Perceptrons, buffers: Scores, X: np.ndarray, pool: ThreadPoolExecutor | None
+    model: Perceptrons, scratch: Scratch, X: np.ndarray, pool: ThreadPoolExecutor | None
 ) -> Perceptrons:
     """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
-    model = with_room(model, len(X))
-    if model.seen[0] % TILE == 0:
+    model = with_capacity(model, len(X))
+    if model.rounds[0] % TILE == 0:
         _commit(model)
         model.upto[0] = model.n[0]
         model.near[:] = model.size
-    buffers.next[0] = 0
-    n_parts = min(len(buffers.rows), len(X)) if pool and model.upto[0] else 1
+    scratch.next[0] = 0
+    n_parts = min(len(scratch.rows), len(X)) if pool and model.upto[0] else 1
     edges = np.linspace(0, len(X), n_parts + 1).astype(int)
 
     def task(k: int) -> None:
-        far_sums(model, X, edges[k], edges[k + 1], buffers.far, buffers.rows[k], buffers.cut[k])
+        far_sums(model, X, edges[k], edges[k + 1], scratch.far, scratch.rows[k], scratch.cut[k])
 
     if pool and n_parts > 1:
         list(pool.map(task, range(n_parts)))
@@ -278,16 +266,16 @@ def prepare_tile(
 
 def tile_rows(model: Perceptrons) -> int:
     """How many rows fit into the current tile."""
-    return TILE - int(model.seen[0]) % TILE
+    return TILE - int(model.rounds[0]) % TILE
 
 
 @inlined
 def own_value(model, i, inverse):
-    """kappa_i(x, x) of a normalised kernel."""
+    """kappa_i(x, x) of a normalised kernel, x (d,) of norm 1 / inverse."""
     return 0.0 if model.family[i] == POLYNOMIAL and inverse == 0.0 else 1.0
 
 
-def _add_to_perceptron(model, i, c, f, buffers):
+def _add_to_perceptron(model, i, c, f, scratch):
     n, s = model.n[0], model.size[i]
     model.members[i, s] = n
     model.alpha[i, s] = c / model.scale[i]
@@ -296,7 +284,7 @@ def _add_to_perceptron(model, i, c, f, buffers):
     model.norm2[i] += c * (2.0 * f + c * own_value(model, i, model.inverse[n]))
 
 
-def _project_perceptron(model, i, R, buffers):
+def _project_perceptron(model, i, R, scratch):
     if model.norm2[i] <= R * R:
         return
     model.scale[i] *= R / math.sqrt(model.norm2[i])
@@ -307,8 +295,8 @@ def _project_perceptron(model, i, R, buffers):
         model.scale[i] /= factor
         for s in range(model.size[i]):
             model.alpha[i, s] *= factor
-        for r in range(buffers.next[0], buffers.far.shape[0]):
-            buffers.far[r, i] *= factor
+        for r in range(scratch.next[0], scratch.far.shape[0]):
+            scratch.far[r, i] *= factor
 
 
 dispatch(add, Perceptrons, _add_to_perceptron)
@@ -316,8 +304,14 @@ dispatch(add, Perceptrons, _add_to_perceptron)
 dispatch(project, Perceptrons, _project_perceptron)
 
 
-def _scratch(model: Perceptrons, threads: int, every_kernel: bool, precision: str) -> Scores:
-    return scores(model, threads)
+def _scratch(model: Perceptrons, threads: int, every_kernel: bool, precision: str) -> Scratch:
+    N = model.n_kernels
+    return Scratch(
+        far=np.zeros((TILE, N)),
+        rows=np.zeros((threads, len(CODES), CHUNK)),
+        cut=np.zeros((threads, N, 2), dtype=np.int64),
+        next=np.zeros(1, dtype=np.int64),
+    )
 
 
 def _support_size(model: Perceptrons) -> np.ndarray:
@@ -333,7 +327,7 @@ PERCEPTRONS = Representation(
     fresh=_fresh,
     scratch=_scratch,
     lookahead=Lookahead(tile_rows, prepare_tile),
-    written=("x", "inverse", "near", "n", "upto", "pending", "seen"),
+    written=("x", "inverse", "near", "n", "upto", "pending", "rounds"),
     draws_features=False,
     bounded=False,
     supports_float32=False,

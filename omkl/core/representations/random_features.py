@@ -70,8 +70,8 @@ def draw_features(kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Rando
     return random_features(kernels, d, D, feature_generator(seed))
 
 
-class Buffers(NamedTuple):
-    """Room for the features of one round, for learners that choose kernels.
+class Scratch(NamedTuple):
+    """What a round writes to, for learners that choose kernels: its features.
 
     angle   (N D,)
     waves   sines and cosines, (N D,) each
@@ -84,15 +84,15 @@ class Buffers(NamedTuple):
     place: np.ndarray
 
 
-class Tile(NamedTuple):
-    """Room for the features of several rows, for learners that evaluate every kernel.
+class TileScratch(NamedTuple):
+    """What a tile of rounds writes to, for learners that evaluate every kernel: its features.
 
     Their arguments are a small matrix product for a tile of rows, so that the
     frequencies are read once for all of them.
 
     angle   (ROWS D,)
     waves   sines and cosines, (N rows D,) each: kernel by kernel, row by row
-    place   (2,) as in ``Buffers``: rows D and the present row's part of that
+    place   (2,) as in ``Scratch``: rows D and the present row's part of that
     """
 
     angle: np.ndarray
@@ -103,26 +103,29 @@ class Tile(NamedTuple):
 ROWS = 4  # of a tile, whose arguments are computed at once
 
 
-def buffers(
+def scratch(
     model: RandomFeatures,
     every_kernel: bool = False,
     precision: str = "float64",
     rows: int = ROWS,
-) -> Buffers | Tile:
-    """Empty room for the features of a model's rounds; ``rows`` of a tile are a choice of speed."""
+) -> Scratch | TileScratch:
+    """What a model's rounds write to; ``rows`` of a tile are a choice of speed."""
     N, _, D = model.omega.shape
     n = N * D * (rows if every_kernel else 1)
     single = precision == "float32"
     waves = (Single if single else Double)(aligned((n,), precision), aligned((n,), precision))
     place = np.array([D, 0])
     if every_kernel:
-        return Tile(aligned((ROWS * D,)), waves, place)
-    return Buffers(aligned((N * D,)), waves, place)
+        return TileScratch(aligned((ROWS * D,)), waves, place)
+    return Scratch(aligned((N * D,)), waves, place)
 
 
 @inlined
 def arguments(padded, D, i, X, row, angle, start):
-    """angle[start : start + D] = omega_i X[row], the sum over inputs in their order."""
+    """angle[start : start + D] = omega_i X[row], the sum over inputs in their order.
+
+    padded (N, d, W), X (n, d).
+    """
     d = padded.shape[1]
     W = padded.shape[2]
     j = 0
@@ -169,7 +172,7 @@ def arguments(padded, D, i, X, row, angle, start):
 
 @inlined
 def _arguments_of_four(padded, D, i, X, row, angle):
-    """The same numbers for rows row .. row + 3 at once, written one after the other."""
+    """The same numbers for rows row .. row + 3 at once, one after the other in angle (4 D,)."""
     d = padded.shape[1]
     W = padded.shape[2]
     j = 0
@@ -237,51 +240,51 @@ def _arguments_of_four(padded, D, i, X, row, angle):
 
 
 @inlined
-def transform(model, X, row, kernels, n, buffers):
-    """Fill the buffers with the features of the first ``n`` of ``kernels`` at X[row]."""
+def transform(model, X, row, kernels, n, scratch):
+    """Write the features of the first ``n`` of ``kernels`` (N,) at X[row], X (rows, d)."""
     D = model.theta.shape[1] // 2
     for m in range(n):
-        arguments(model.padded, D, kernels[m], X, row, buffers.angle, m * D)
-    fill(buffers.waves, n * D, buffers.angle, 0)
+        arguments(model.padded, D, kernels[m], X, row, scratch.angle, m * D)
+    fill(scratch.waves, n * D, scratch.angle, 0)
 
 
 @inlined
-def transform_ahead(model, X, row, tile):
-    """Bring the tile to X[row]: one row further, or filled anew where it is used up.
+def transform_ahead(model, X, row, scratch):
+    """Bring the tile to X[row], X (rows, d): one row further, or filled anew if used up.
 
     The rows of X are visited in their order. Kernel by kernel: its frequencies stay near
     while all rows of the tile need them.
     """
     D = model.theta.shape[1] // 2
-    if row > 0 and tile.place[1] + D < tile.place[0]:
-        tile.place[1] += D
+    if row > 0 and scratch.place[1] + D < scratch.place[0]:
+        scratch.place[1] += D
         return
     N = model.padded.shape[0]
-    rows = min(tile.waves.sin.shape[0] // (N * D), X.shape[0] - row)
+    rows = min(scratch.waves.sin.shape[0] // (N * D), X.shape[0] - row)
     for i in range(N):
         r = 0
         while r + ROWS <= rows:
-            _arguments_of_four(model.padded, D, i, X, row + r, tile.angle)
-            fill(tile.waves, ROWS * D, tile.angle, (i * rows + r) * D)
+            _arguments_of_four(model.padded, D, i, X, row + r, scratch.angle)
+            fill(scratch.waves, ROWS * D, scratch.angle, (i * rows + r) * D)
             r += ROWS
         if r < rows:
             for s in range(r, rows):
-                arguments(model.padded, D, i, X, row + s, tile.angle, (s - r) * D)
-            fill(tile.waves, (rows - r) * D, tile.angle, (i * rows + r) * D)
-    tile.place[0] = rows * D
-    tile.place[1] = 0
+                arguments(model.padded, D, i, X, row + s, scratch.angle, (s - r) * D)
+            fill(scratch.waves, (rows - r) * D, scratch.angle, (i * rows + r) * D)
+    scratch.place[0] = rows * D
+    scratch.place[1] = 0
 
 
 @inlined
-def outputs(model, kernels, n, buffers, f):
-    """f[i] = theta_i'z_i for the first ``n`` of ``kernels``; the rest of f is left alone."""
+def outputs(model, kernels, n, scratch, f):
+    """f[i] = theta_i'z_i for the first ``n`` of ``kernels``; the rest of f (N,) is left alone."""
     D = model.theta.shape[1] // 2
     theta = model.theta
-    waves = buffers.waves
+    waves = scratch.waves
     scale = 1.0 / math.sqrt(D)
     for m in range(n):
         i = kernels[m]
-        z = m * buffers.place[0] + buffers.place[1]
+        z = m * scratch.place[0] + scratch.place[1]
         w = 2 * D * i
         a = pack(0.0)
         b = pack(0.0)
@@ -298,13 +301,13 @@ def outputs(model, kernels, n, buffers, f):
 
 
 @inlined
-def gradient_step(model, i, m, buffers, step, shrink):
-    """theta_i <- shrink theta_i - step z_i, where kernel i is number m of the evaluated ones."""
+def gradient_step(model, i, m, scratch, step, shrink):
+    """theta_i <- shrink theta_i - step z_i (2 D,); kernel i is number m of the evaluated ones."""
     D = model.theta.shape[1] // 2
     theta = model.theta
-    waves = buffers.waves
+    waves = scratch.waves
     scaled = pack(-step / math.sqrt(D))
-    z = m * buffers.place[0] + buffers.place[1]
+    z = m * scratch.place[0] + scratch.place[1]
     w = 2 * D * i
     a = pack(0.0)
     b = pack(0.0)
@@ -347,19 +350,19 @@ def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
     return z
 
 
-def _evaluate_chosen(buffers, model, X, row, rnd):
-    n = rnd.n[0]
-    transform(model, X, row, rnd.evaluate, n, buffers)
-    outputs(model, rnd.evaluate, n, buffers, rnd.f)
+def _evaluate_chosen(scratch, model, X, row, selection):
+    n = selection.n_evaluated[0]
+    transform(model, X, row, selection.evaluate, n, scratch)
+    outputs(model, selection.evaluate, n, scratch, selection.f)
 
 
-def _evaluate_every(tile, model, X, row, rnd):
-    transform_ahead(model, X, row, tile)
-    outputs(model, rnd.evaluate, rnd.n[0], tile, rnd.f)
+def _evaluate_every(scratch, model, X, row, selection):
+    transform_ahead(model, X, row, scratch)
+    outputs(model, selection.evaluate, selection.n_evaluated[0], scratch, selection.f)
 
 
-dispatch(evaluate_row, Buffers, _evaluate_chosen)
-dispatch(evaluate_row, Tile, _evaluate_every)
+dispatch(evaluate_row, Scratch, _evaluate_chosen)
+dispatch(evaluate_row, TileScratch, _evaluate_every)
 
 
 def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> RandomFeatures:
@@ -368,8 +371,8 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
 
 def _scratch(
     model: RandomFeatures, threads: int, every_kernel: bool, precision: str
-) -> Buffers | Tile:
-    return buffers(model, every_kernel, precision)
+) -> Scratch | TileScratch:
+    return scratch(model, every_kernel, precision)
 
 
 def _support_size(model: RandomFeatures) -> np.ndarray:

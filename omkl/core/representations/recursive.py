@@ -138,7 +138,7 @@ def _features(model, X, row, i, scratch):
 def evaluate(scratch, model, X, row, selection):
     """f[i] = theta_i'z_i at X[row], and its variance, for the kernels to evaluate."""
     F = model.theta.shape[1]
-    for m in range(selection.n[0]):
+    for m in range(selection.n_evaluated[0]):
         i = selection.evaluate[m]
         _features(model, X, row, i, scratch)
         a = pack(0.0)

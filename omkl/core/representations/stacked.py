@@ -14,7 +14,7 @@ import numpy as np
 
 from omkl.core.factor import empty_factor, project, take_in
 from omkl.core.jit import dispatch, inlined
-from omkl.core.representations import Representation, evaluate_row, recursive
+from omkl.core.representations import evaluate_row, recursive
 from omkl.core.representations.recursive import Recursive, learn
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 
@@ -112,4 +112,6 @@ def learn_both(model, scratch, f, y):
         store(model.theta, j, fma(load(scratch.step, j), error, load(model.theta, j)))
 
 
-STACKED = recursive.RECURSIVE._replace(name="recursive on two levels", fresh=_fresh, scratch=_scratch)
+STACKED = recursive.RECURSIVE._replace(
+    name="recursive on two levels", fresh=_fresh, scratch=_scratch
+)

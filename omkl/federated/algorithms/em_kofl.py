@@ -44,7 +44,8 @@ from omkl.core.representations.random_features import RandomFeatures, gradient_s
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import draw, softmax
 from omkl.federated.algorithms.vm_kofl import send_losses, weigh
-from omkl.federated.protocol import average, copy_row, evaluate, register
+from omkl.federated.messages import average, copy_row
+from omkl.federated.protocol import evaluate, register
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -56,57 +57,59 @@ class Params(NamedTuple):
     lam: NON_NEGATIVE
 
 
-class Client(NamedTuple):
+class ClientState(NamedTuple):
     """What the clients keep to themselves."""
 
     theta: np.ndarray  # (K, N, 2 D)
     norm2: np.ndarray  # (K, N)
 
 
-def keeps(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures, K: int) -> Client:
+def client_state(
+    params: Params, dictionary: Sequence[Kernel], model: RandomFeatures, K: int
+) -> ClientState:
     theta = np.repeat(model.theta[None], K, axis=0)
-    return Client(np.ascontiguousarray(theta), np.repeat(model.norm2[None], K, axis=0))
+    return ClientState(np.ascontiguousarray(theta), np.repeat(model.norm2[None], K, axis=0))
 
 
 @inlined
-def learned_by(server, own, k):
-    """The kernels as client k has learned them."""
-    return RandomFeatures(server.model.padded, own.theta[k], own.norm2[k])
+def learned_by(server, clients, k):
+    """The N kernels as client k has learned them; theta (N, 2 D)."""
+    return RandomFeatures(server.model.padded, clients.theta[k], clients.norm2[k])
 
 
 def announce(params, server, t, u):
-    # The room for this round's losses is empty now: the weights go there.
-    softmax(server.log_w, server.extras)
-    server.announced[0] = server.announced[1] if t > 1 else draw(server.extras, u[0])
-    server.announced[1] = draw(server.extras, u[1])
-    server.extras[:] = 0.0
+    # The sums of this round's losses are empty now: the weights are computed there.
+    softmax(server.log_w, server.losses)
+    server.announced[0] = server.announced[1] if t > 1 else draw(server.losses, u[0])
+    server.announced[1] = draw(server.losses, u[1])
+    server.losses[:] = 0.0
 
 
-def select(params, server, own, k, t, u, room, message):
+def select(params, server, clients, k, t, u, scratch, message):
     i = server.announced[0]
-    mine = learned_by(server, own, k)
-    copy_row(server.model.theta, i, mine.theta, i)
-    mine.norm2[i] = server.model.norm2[i]
+    learned = learned_by(server, clients, k)
+    copy_row(server.model.theta, i, learned.theta, i)
+    learned.norm2[i] = server.model.norm2[i]
     message.rows[0] = server.announced[1]
     message.n[0] = 1
-    room.p[0] = 1.0
+    scratch.p[0] = 1.0
 
 
-def predict(params, server, own, k, t, X, row, room):
-    evaluate(learned_by(server, own, k), X, row, room)
-    return room.f[server.announced[0]]
+def predict(params, server, clients, k, t, X, row, scratch):
+    evaluate(learned_by(server, clients, k), X, row, scratch)
+    return scratch.f[server.announced[0]]
 
 
-def local(params, server, own, k, t, y, y_hat, room, message):
-    mine = learned_by(server, own, k)
+def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
+    learned = learned_by(server, clients, k)
     eta = rate(params.eta, t)
-    for i in range(room.f.shape[0]):
-        error = room.f[i] - y
-        room.loss[i] = error * error + params.lam * mine.norm2[i]
-        gradient_step(mine, i, i, room.buffers, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam)
-    room.own_loss[0] = room.loss[server.announced[0]]
-    copy_row(mine.theta, message.rows[0], message.theta, 0)
-    send_losses(room, message)
+    for i in range(scratch.f.shape[0]):
+        error = scratch.f[i] - y
+        scratch.loss[i] = error * error + params.lam * learned.norm2[i]
+        gradient_step(learned, i, i, scratch.model, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam)
+    scratch.own_loss[0] = scratch.loss[server.announced[0]]
+    copy_row(learned.theta, message.rows[0], message.theta, 0)
+    send_losses(scratch, message)
 
 
 def aggregate(params, server, t, n_clients):
@@ -118,17 +121,4 @@ def upload(params: Params, N: int, W: int) -> int:
     return W + N
 
 
-algorithm = register(
-    __name__,
-    Params,
-    keeps=keeps,
-    announce=announce,
-    select=select,
-    predict=predict,
-    local=local,
-    aggregate=aggregate,
-    upload=upload,
-    draws=(0, 2),
-    shared_weights=True,
-    announces=(1, 2),
-)
+algorithm = register(__name__, draws=(0, 2), shared_weights=True, announces=(1, 2))

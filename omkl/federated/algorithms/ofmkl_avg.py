@@ -24,7 +24,8 @@ from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.jit import inlined
 from omkl.core.schedule import Schedule, rate
 from omkl.federated.algorithms.vm_kofl import step_every
-from omkl.federated.protocol import average, choose_every, evaluate, register
+from omkl.federated.messages import average
+from omkl.federated.protocol import choose_all, evaluate, register
 
 
 class Params(NamedTuple):
@@ -34,25 +35,26 @@ class Params(NamedTuple):
 
 @inlined
 def mean(values):
+    """The mean of values (N,), summed in their order."""
     total = 0.0
     for i in range(values.shape[0]):
         total += values[i]
     return total / values.shape[0]
 
 
-def select(params, server, own, k, t, u, room, message):
-    choose_every(server, room, message)
+def select(params, server, clients, k, t, u, scratch, message):
+    choose_all(server, scratch, message)
 
 
-def predict(params, server, own, k, t, X, row, room):
-    evaluate(server.model, X, row, room)
-    return mean(room.f)
+def predict(params, server, clients, k, t, X, row, scratch):
+    evaluate(server.model, X, row, scratch)
+    return mean(scratch.f)
 
 
-def local(params, server, own, k, t, y, y_hat, room, message):
+def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
     penalty = params.lam * mean(server.model.norm2)
-    room.own_loss[0] = (y_hat - y) * (y_hat - y) + penalty
-    step_every(rate(params.eta, t), params.lam, server, y, room, message)
+    scratch.own_loss[0] = (y_hat - y) * (y_hat - y) + penalty
+    step_every(rate(params.eta, t), params.lam, server, y, scratch, message)
 
 
 def aggregate(params, server, t, n_clients):
@@ -63,12 +65,4 @@ def upload(params: Params, N: int, W: int) -> int:
     return N * W
 
 
-algorithm = register(
-    __name__,
-    Params,
-    select=select,
-    predict=predict,
-    local=local,
-    aggregate=aggregate,
-    upload=upload,
-)
+algorithm = register(__name__)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE
 from omkl.core.kernels import Kernel
 from omkl.core.schedule import Schedule
-from omkl.federated.algorithms.ofmkl_avg import aggregate, local, predict, select
+from omkl.federated.algorithms import ofmkl_avg
 from omkl.federated.protocol import register
 
 
@@ -37,17 +37,12 @@ def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return (Kernel("gaussian", params.bandwidth),)
 
 
+select, predict = ofmkl_avg.select, ofmkl_avg.predict
+local_step, aggregate = ofmkl_avg.local_step, ofmkl_avg.aggregate
+
+
 def upload(params: Params, N: int, W: int) -> int:
     return W
 
 
-algorithm = register(
-    __name__,
-    Params,
-    select=select,
-    predict=predict,
-    local=local,
-    aggregate=aggregate,
-    upload=upload,
-    kernels=kernels,
-)
+algorithm = register(__name__, kernels=kernels)

@@ -42,7 +42,8 @@ from omkl.core.jit import inlined
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares, softmax, weighted_mean
-from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
+from omkl.federated.messages import average, step_into
+from omkl.federated.protocol import choose_all, evaluate, register
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -56,21 +57,23 @@ class Params(NamedTuple):
     M: UP_TO_N
 
 
-class Client(NamedTuple):
+class ClientState(NamedTuple):
     """What the clients keep to themselves."""
 
     log_w: np.ndarray  # (K, N)
     order: np.ndarray  # (K, N) int64 kernels by weight, largest first
 
 
-def keeps(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures, K: int) -> Client:
+def client_state(
+    params: Params, dictionary: Sequence[Kernel], model: RandomFeatures, K: int
+) -> ClientState:
     N = len(dictionary)
-    return Client(np.zeros((K, N)), np.tile(np.arange(N), (K, 1)))
+    return ClientState(np.zeros((K, N)), np.tile(np.arange(N), (K, 1)))
 
 
 @inlined
 def sort_by_weight(log_w, order):
-    """Bring ``order`` (N,) up to date: it hardly changes from round to round."""
+    """Sort ``order`` (N,) by log_w (N,), largest first; it hardly changes from round to round."""
     for a in range(1, order.shape[0]):
         i = order[a]
         b = a
@@ -82,13 +85,13 @@ def sort_by_weight(log_w, order):
         order[b] = i
 
 
-def select(params, server, own, k, t, u, room, message):
-    log_w = own.log_w[k]
-    order = own.order[k]
+def select(params, server, clients, k, t, u, scratch, message):
+    log_w = clients.log_w[k]
+    order = clients.order[k]
     N = order.shape[0]
-    softmax(log_w, room.w)
+    softmax(log_w, scratch.w)
     if params.M == N:
-        choose_every(server, room, message)
+        choose_all(server, scratch, message)
         return
     sort_by_weight(log_w, order)
     n_bins = (N + params.M - 1) // params.M
@@ -98,10 +101,10 @@ def select(params, server, own, k, t, u, room, message):
         start = j * params.M
         weight = 0.0
         for a in range(start, min(start + params.M, N)):
-            weight += room.w[order[a]]
+            weight += scratch.w[order[a]]
         q = (1.0 - params.xi) * weight + params.xi / n_bins
         below += q
-        room.p[0] = q
+        scratch.p[0] = q
         if u[0] < below:
             break
     stop = min(start + params.M, N)
@@ -110,27 +113,27 @@ def select(params, server, own, k, t, u, room, message):
     message.n[0] = stop - start
 
 
-def predict(params, server, own, k, t, X, row, room):
-    evaluate(server.model, X, row, room)
-    return weighted_mean(own.log_w[k], room.f, room.every, room.f.shape[0])
+def predict(params, server, clients, k, t, X, row, scratch):
+    evaluate(server.model, X, row, scratch)
+    return weighted_mean(clients.log_w[k], scratch.f, scratch.every, scratch.f.shape[0])
 
 
-def local(params, server, own, k, t, y, y_hat, room, message):
-    log_w = own.log_w[k]
-    N = room.f.shape[0]
-    norm2 = mean_by_shares(room.w, server.model.norm2, room.every, N)
-    room.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
+def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
+    log_w = clients.log_w[k]
+    N = scratch.f.shape[0]
+    norm2 = mean_by_shares(scratch.w, server.model.norm2, scratch.every, N)
+    scratch.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
     eta_k = rate(params.eta_k, t)
     for i in range(N):
-        error = room.f[i] - y
-        room.loss[i] = error * error + params.lam * server.model.norm2[i]
-        log_w[i] -= eta_k * room.loss[i]
-    step = rate(params.eta, t) / room.p[0]
+        error = scratch.f[i] - y
+        scratch.loss[i] = error * error + params.lam * server.model.norm2[i]
+        log_w[i] -= eta_k * scratch.loss[i]
+    step = rate(params.eta, t) / scratch.p[0]
     for j in range(message.n[0]):
         i = message.rows[j]
-        slope = 2.0 * step * (room.f[i] - y)
+        slope = 2.0 * step * (scratch.f[i] - y)
         shrink = 1.0 - 2.0 * step * params.lam
-        step_into(server.model, i, message, j, room.buffers, slope, shrink)
+        step_into(server.model, i, message, j, scratch.model, slope, shrink)
 
 
 def aggregate(params, server, t, n_clients):
@@ -141,14 +144,4 @@ def upload(params: Params, N: int, W: int) -> int:
     return params.M * W
 
 
-algorithm = register(
-    __name__,
-    Params,
-    keeps=keeps,
-    select=select,
-    predict=predict,
-    local=local,
-    aggregate=aggregate,
-    upload=upload,
-    draws=(1, 0),
-)
+algorithm = register(__name__, draws=(1, 0))

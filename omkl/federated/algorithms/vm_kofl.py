@@ -32,7 +32,8 @@ from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.jit import inlined
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares, softmax
-from omkl.federated.protocol import average, choose_every, evaluate, register, step_into
+from omkl.federated.messages import average, step_into
+from omkl.federated.protocol import choose_all, evaluate, register
 
 
 class Params(NamedTuple):
@@ -41,49 +42,49 @@ class Params(NamedTuple):
     lam: NON_NEGATIVE
 
 
-def select(params, server, own, k, t, u, room, message):
-    softmax(server.log_w, room.w)
-    choose_every(server, room, message)
+def select(params, server, clients, k, t, u, scratch, message):
+    softmax(server.log_w, scratch.w)
+    choose_all(server, scratch, message)
 
 
-def predict(params, server, own, k, t, X, row, room):
-    evaluate(server.model, X, row, room)
-    return mean_by_shares(room.w, room.f, room.every, room.f.shape[0])
+def predict(params, server, clients, k, t, X, row, scratch):
+    evaluate(server.model, X, row, scratch)
+    return mean_by_shares(scratch.w, scratch.f, scratch.every, scratch.f.shape[0])
 
 
 @inlined
-def step_every(eta, lam, server, y, room, message):
-    """Losses of all kernels, and the message with all of them one gradient step further."""
+def step_every(eta, lam, server, y, scratch, message):
+    """Losses (N,) of all kernels, and message.theta (N, 2 D): each one gradient step further."""
     for j in range(message.n[0]):
         i = message.rows[j]
-        error = room.f[i] - y
-        room.loss[i] = error * error + lam * server.model.norm2[i]
+        error = scratch.f[i] - y
+        scratch.loss[i] = error * error + lam * server.model.norm2[i]
         slope, shrink = 2.0 * eta * error, 1.0 - 2.0 * eta * lam
-        step_into(server.model, i, message, j, room.buffers, slope, shrink)
+        step_into(server.model, i, message, j, scratch.model, slope, shrink)
 
 
 @inlined
-def send_losses(room, message):
-    """The losses of all kernels, besides the rows."""
-    N = room.loss.shape[0]
+def send_losses(scratch, message):
+    """message.losses (N,): the losses of all kernels."""
+    N = scratch.loss.shape[0]
     for i in range(N):
-        message.extras[i] = room.loss[i]
+        message.losses[i] = scratch.loss[i]
     message.n[1] = N
 
 
 @inlined
 def weigh(server, eta_w):
-    """The server's weights, by the mean of the losses that came."""
+    """Weights log_w (N,) of the server, by the mean of the losses that came."""
     if server.senders[0] > 0:
         for i in range(server.log_w.shape[0]):
-            server.log_w[i] -= eta_w * server.extras[i] / server.senders[0]
+            server.log_w[i] -= eta_w * server.losses[i] / server.senders[0]
 
 
-def local(params, server, own, k, t, y, y_hat, room, message):
-    norm2 = mean_by_shares(room.w, server.model.norm2, room.every, room.f.shape[0])
-    room.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
-    step_every(rate(params.eta, t), params.lam, server, y, room, message)
-    send_losses(room, message)
+def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
+    norm2 = mean_by_shares(scratch.w, server.model.norm2, scratch.every, scratch.f.shape[0])
+    scratch.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
+    step_every(rate(params.eta, t), params.lam, server, y, scratch, message)
+    send_losses(scratch, message)
 
 
 def aggregate(params, server, t, n_clients):
@@ -95,13 +96,4 @@ def upload(params: Params, N: int, W: int) -> int:
     return N * (W + 1)
 
 
-algorithm = register(
-    __name__,
-    Params,
-    select=select,
-    predict=predict,
-    local=local,
-    aggregate=aggregate,
-    upload=upload,
-    shared_weights=True,
-)
+algorithm = register(__name__, shared_weights=True)

@@ -24,15 +24,15 @@ from flwr.serverapp import Grid, ServerApp
 
 from omkl.conf import configuration
 from omkl.experiment.federation import FederatedJob
-from omkl.experiment.job import prepare
+from omkl.experiment.run import prepare
 from omkl.federated.flower.records import (
     arrays_of,
-    read_reply,
-    read_told,
-    reply_record,
-    told_record,
+    broadcast_record,
+    read_broadcast,
+    read_round,
+    round_record,
 )
-from omkl.federated.parties import ClientSide, Event, Reply, ServerSide, play
+from omkl.federated.parties import Broadcast, Client, ClientRound, Event, Server, play
 from omkl.runs.folder import write_atomically
 
 log = logging.getLogger(__name__)
@@ -69,9 +69,9 @@ def job_of(overrides: str) -> FederatedJob:
 
 
 @functools.lru_cache(maxsize=1024)
-def _side(overrides: str, client: int) -> ClientSide:
+def _client(overrides: str, client: int) -> Client:
     job = job_of(overrides)
-    return ClientSide(job, job.seeds[0], client)
+    return Client(job, job.seeds[0], client)
 
 
 def client_app(given: Mapping[str, Any] | None = None) -> ClientApp:
@@ -85,28 +85,29 @@ def client_app(given: Mapping[str, Any] | None = None) -> ClientApp:
     def train(message: Message, context: Context) -> Message:
         config = {**context.run_config, **(given or {})}
         client = int(context.node_config["partition-id"])
-        side = _side(str(config["omkl"]), client)
+        party = _client(str(config["omkl"]), client)
         folder = str(config.get("omkl-keep", ""))
-        kept = Path(folder) / f"client-{client}.npz" if folder else None
-        told = read_told(message.content)
-        state = _kept_state(kept, context)
-        if state is not None and int(state["drawn"][0]) >= told.t:
-            state = None  # of rounds that this run has not had: not its own
-        side.restore(state)
-        turn = side.turn(told)
-        _keep_state(side, kept, context)
-        return Message(reply_record(turn.reply, turn.y_hat, turn.regret), reply_to=message)
+        path = Path(folder) / f"client-{client}.npz" if folder else None
+        broadcast = read_broadcast(message.content)
+        checkpoint = _read_checkpoint(path, context)
+        if checkpoint is not None and int(checkpoint["drawn"][0]) >= broadcast.t:
+            checkpoint = None  # of rounds that this run has not had: not its own
+        party.restore(checkpoint)
+        played = party.run_round(broadcast)
+        _write_checkpoint(party, path, context)
+        return Message(round_record(played), reply_to=message)
 
     return app
 
 
-def _kept_state(kept: Path | None, context: Context) -> dict[str, np.ndarray] | None:
-    if "own" in context.state.array_records:
-        return {name: a.numpy() for name, a in context.state.array_records["own"].items()}
-    state = None if kept is None else read_kept(kept)
-    if state is None or int(state["run"][0]) != _signed(context.run_id):
+def _read_checkpoint(path: Path | None, context: Context) -> dict[str, np.ndarray] | None:
+    """What the client has learned in this run, from Flower's state or from disk."""
+    if "client" in context.state.array_records:
+        return {name: a.numpy() for name, a in context.state.array_records["client"].items()}
+    checkpoint = None if path is None else read_checkpoint(path)
+    if checkpoint is None or int(checkpoint["run"][0]) != _signed(context.run_id):
         return None
-    return state
+    return checkpoint
 
 
 def _signed(run: int) -> int:
@@ -114,19 +115,20 @@ def _signed(run: int) -> int:
     return int(np.uint64(run % 2**64).view(np.int64))
 
 
-def read_kept(path: Path) -> dict[str, np.ndarray] | None:
+def read_checkpoint(path: Path) -> dict[str, np.ndarray] | None:
+    """What a client has on disk; None before its first round."""
     if not path.exists():
         return None
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
 
-def _keep_state(side: ClientSide, kept: Path | None, context: Context) -> None:
-    state = side.state()
-    context.state["own"] = arrays_of(**state)
-    if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(kept, _npz(state | {"run": np.array([_signed(context.run_id)])}))
+def _write_checkpoint(party: Client, path: Path | None, context: Context) -> None:
+    checkpoint = party.checkpoint()
+    context.state["client"] = arrays_of(**checkpoint)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, _npz(checkpoint | {"run": np.array([_signed(context.run_id)])}))
 
 
 def _npz(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -158,63 +160,101 @@ def serve(job: FederatedJob, grid: Grid, n_rounds: int = 0, timeout: float = TIM
     """All rounds of a federation on a grid; ``n_rounds`` 0 means as many as the streams have."""
     T, K = job.split.y.shape
     n_rounds = min(n_rounds or T, T)
-    server = ServerSide(job, job.seeds[0])
+    server = Server(job, job.seeds[0])
     y_hat, regret = np.full((n_rounds, K), np.nan), np.full((n_rounds, K), np.nan)
-    nodes = _nodes(grid, K)
-    asked: dict[str, tuple[int, int]] = {}  # message: round, node
-    client_of: dict[int, int] = {}
+    exchange = Exchange(grid, server)
     for s in range(n_rounds):
-        told = server.tell()
-        present = set(server.present())
-        nodes = list(grid.get_node_ids()) or nodes  # one that came back has another number
-        nodes = [node for node in nodes if client_of.get(node, -1) in {-1, *present}]
-        content = told_record(told)
+        exchange.send(server.broadcast())
+        # In the order of the clients, so that sums are those of the simulation to the last bit.
+        for played in sorted(exchange.collect(timeout), key=lambda played: played.update.client):
+            client = played.update.client
+            if server.receive(played.update):
+                y_hat[s, client], regret[s, client] = played.y_hat, played.regret
+        exchange.note_silent()
+        server.finish()
+    return Flown(y_hat, regret, server.state.model.theta.copy(), server.events, server.numbers)
+
+
+class Exchange:
+    """The messages between a server and the nodes of a grid, round by round."""
+
+    def __init__(self, grid: Grid, server: Server) -> None:
+        self._grid = grid
+        self._server = server
+        self._nodes = _nodes(grid, server.n_clients)
+        self._asked: dict[str, tuple[int, int]] = {}  # message: round, node
+        self._client_of: dict[int, int] = {}  # by node, of those that have answered
+        self._waiting: set[str] = set()  # messages of this round without an answer
+        self._silent: set[int] = set()  # clients that this round has not heard of
+
+    def send(self, broadcast: Broadcast) -> None:
+        """Send a broadcast to all nodes but those of clients that are done."""
+        t = broadcast.t
+        self._asked = {
+            i: (then, node) for i, (then, node) in self._asked.items() if then >= t - LATE
+        }
+        self._silent = set(self._server.present())
+        # A client that came back has another number.
+        self._nodes = list(self._grid.get_node_ids()) or self._nodes
+        self._nodes = [n for n in self._nodes if self._client_of.get(n, -1) in {-1, *self._silent}]
+        content = broadcast_record(broadcast)
         messages = [
-            Message(content, dst_node_id=node, message_type="train", group_id=str(told.t))
-            for node in nodes
+            Message(content, dst_node_id=node, message_type="train", group_id=str(t))
+            for node in self._nodes
         ]
-        pushed = zip(grid.push_messages(messages), nodes, strict=True)
-        new = {identity: (told.t, node) for identity, node in pushed if identity}
-        asked |= new
-        waiting: set[str] = set(new)
-        replies: list[tuple[Reply, float, float]] = []
-        silent = set(present)
+        pushed = zip(self._grid.push_messages(messages), self._nodes, strict=True)
+        sent = {identity: (t, node) for identity, node in pushed if identity}
+        self._asked |= sent
+        self._waiting = set(sent)
+
+    def collect(self, timeout: float) -> list[ClientRound]:
+        """The answers of this round that come within ``timeout`` seconds.
+
+        Whatever else comes is noted as an event.
+        """
+        answers = []
         end = time.monotonic() + timeout
-        while waiting and silent:
-            for message in grid.pull_messages(list(asked)):
-                identity = message.metadata.reply_to_message_id
-                t, node = asked.pop(identity)
-                waiting.discard(identity)
-                client = client_of.get(node, -1)
-                if message.has_error():
-                    server.note(client, f"failed in round {t}: {_last_line(message.error.reason)}")
+        while self._waiting and self._silent:
+            for message in self._grid.pull_messages(list(self._asked)):
+                played = self._read(message)
+                if played is None:
                     continue
-                try:
-                    reply, predicted, above = read_reply(message.content)
-                except Exception as error:  # whatever came: it is one client's
-                    server.note(client, f"its message cannot be read: {error!r}")
-                    continue
-                client_of[node] = reply.client
-                if reply.t == told.t:
-                    replies.append((reply, predicted, above))
-                    silent.discard(reply.client)
+                if played.update.t == self._server.t:
+                    answers.append(played)
+                    self._silent.discard(played.update.client)
                 else:  # refused, with the event that says so
-                    server.receive(reply)
+                    self._server.receive(played.update)
             if time.monotonic() >= end:
                 break
-            if waiting and silent:
+            if self._waiting and self._silent:
                 time.sleep(POLL)
-        # In the order of the clients, so that sums are those of the simulation to the last bit.
-        for reply, predicted, above in sorted(replies, key=lambda r: r[0].client):
-            if server.receive(reply):
-                y_hat[s, reply.client], regret[s, reply.client] = predicted, above
-        for identity in waiting:
-            client = client_of.get(asked[identity][1], -1)
-            if client in silent or (client < 0 and silent):  # else it answered as another node
-                server.note(client, "no reply in time")
-        server.finish()
-        asked = {i: (t, node) for i, (t, node) in asked.items() if t > told.t - LATE}
-    return Flown(y_hat, regret, server.server.model.theta.copy(), server.events, server.numbers)
+        return answers
+
+    def _read(self, message: Message) -> ClientRound | None:
+        """What a message holds; None, and an event, where that cannot be read."""
+        identity = message.metadata.reply_to_message_id
+        t, node = self._asked.pop(identity)
+        self._waiting.discard(identity)
+        client = self._client_of.get(node, -1)
+        if message.has_error():
+            reason = _last_line(message.error.reason)
+            self._server.note(client, f"failed in round {t}: {reason}")
+            return None
+        try:
+            played = read_round(message.content)
+        except Exception as error:  # whatever came: it is one client's
+            self._server.note(client, f"its message cannot be read: {error!r}")
+            return None
+        self._client_of[node] = played.update.client
+        return played
+
+    def note_silent(self) -> None:
+        """Note the clients that have not answered in this round."""
+        for identity in self._waiting:
+            client = self._client_of.get(self._asked[identity][1], -1)
+            # Without a number, one that others are heard of may have answered as another node.
+            if client in self._silent or (client < 0 and self._silent):
+                self._server.note(client, "no reply in time")
 
 
 def _nodes(grid: Grid, n_clients: int) -> list[int]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from omkl.federated.flower.apps import TIMEOUT, Flown, compile_steps, job_of, read_kept
+from omkl.federated.flower.apps import TIMEOUT, Flown, compile_steps, job_of, read_checkpoint
 from omkl.federated.flower.in_process import read_result
 from omkl.runs.folder import write_atomically
 
@@ -151,8 +151,8 @@ class Deployment:
 
     def learned(self, client: int) -> int:
         """The last round that a client has learned from; 0 before the first."""
-        kept = read_kept(self._kept / f"client-{client}.npz")
-        return 0 if kept is None else int(kept["drawn"][0])
+        checkpoint = read_checkpoint(self._kept / f"client-{client}.npz")
+        return 0 if checkpoint is None else int(checkpoint["drawn"][0])
 
     def run(self, n_rounds: int = 0, timeout: float = TIMEOUT) -> None:
         """Start the rounds; returns at once. What an earlier run kept on disk is removed."""
@@ -213,9 +213,9 @@ def run_deployed(
 def _free_ports(n: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for some in sockets:
-            some.bind(("127.0.0.1", 0))
-        return [some.getsockname()[1] for some in sockets]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 def _wait_for_port(port: int, process: subprocess.Popen[bytes], folder: Path) -> None:

@@ -116,12 +116,12 @@ class InProcessGrid(Grid):
         return self.pull_messages(self.push_messages(messages))
 
 
-def run_on_grid(overrides: str, n_rounds: int = 0, **more: Any) -> Flown:
-    """In this process, some ms a round. ``more`` goes to the grid, ``timeout`` to ``serve``."""
+def run_on_grid(overrides: str, n_rounds: int = 0, **options: Any) -> Flown:
+    """In this process, some ms a round; options of the grid, and the ``timeout`` of ``serve``."""
     job = job_of(overrides)
-    timeout = more.pop("timeout", 0.0)
-    run_config = {"omkl": overrides, **more.pop("run_config", {})}
-    grid = InProcessGrid(client_app(), len(job.split.clients), run_config, **more)
+    timeout = options.pop("timeout", 0.0)
+    run_config = {"omkl": overrides, **options.pop("run_config", {})}
+    grid = InProcessGrid(client_app(), len(job.split.clients), run_config, **options)
     return serve(job, grid, n_rounds, timeout)
 
 

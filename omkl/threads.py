@@ -1,4 +1,4 @@
-"""Cores and threads of a process, alone on the machine or beside others."""
+"""Threads of a process, alone on the machine or beside others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 from contextlib import AbstractContextManager
 
 
-def cores() -> int:
+def usable_cores() -> int:
     """Cores of the machine that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -25,10 +25,10 @@ def default_threads() -> int:
     for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "NUMBA_NUM_THREADS"):
         if os.environ.get(name, "").isdigit():
             return max(1, int(os.environ[name]))
-    return cores()
+    return usable_cores()
 
 
-def share_the_machine() -> None:
+def default_to_one_thread() -> None:
     """One thread for this process, unless its launcher has given it more.
 
     For a job of a sweep in a process of its own, with others beside it. Slurm, joblib and

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from omkl import algorithms
-from omkl.checks import learners
+from omkl.checks import federations, learners, shared
 
-# They play hundreds of rounds in plain Python, or thousands of draws.
+# Of learners alone on a stream: hundreds of rounds in plain Python, or thousands of draws.
 SLOW = (
     "draws",
     "every_kernel",
@@ -18,19 +17,23 @@ SLOW = (
 )
 ALL = [
     pytest.param(
-        name, check, id=f"{name}:{check.name}", marks=[pytest.mark.slow] * (check.name in SLOW)
+        suite,
+        name,
+        check,
+        id=f"{name}:{check.name}",
+        marks=[pytest.mark.slow] * (suite is learners and check.name in SLOW),
     )
-    for name in algorithms.names()
-    for check in learners.cases(name)
+    for suite in (learners, federations)
+    for name in suite.names()
+    for check in suite.cases(name)
 ]
 
 
-@pytest.mark.parametrize(("name", "check"), ALL)
-def test_conformance(name, check):
-    case = learners.Case(name, learners.default_settings(name))
+@pytest.mark.parametrize(("suite", "name", "check"), ALL)
+def test_conformance(suite, name, check):
     try:
-        check.function(case)
-    except learners.Skip as reason:
+        check.function(suite.Case(name))
+    except shared.Skip as reason:
         pytest.skip(str(reason))
     except AssertionError:
         if check.expected_failure is None:
@@ -41,4 +44,4 @@ def test_conformance(name, check):
 
 def test_a_field_is_explained_by_its_name_alone():
     symbols = "Symbols  eta    step size of OMKL"
-    assert learners.unexplained(("eta", "M", "et"), symbols) == ["M", "et"]
+    assert shared.unexplained(("eta", "M", "et"), symbols) == ["M", "et"]

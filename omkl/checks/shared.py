@@ -1,0 +1,292 @@
+"""The checks that every learner passes, alone on a stream or in a federation.
+
+They are written against a ``Case``: an algorithm with its streams and its learners. What comes
+of a block is a trace, a NamedTuple of arrays with one entry a round, ``y_hat`` among them.
+
+A module of an algorithm may declare ``EXPECTED_FAILURES = {check: reason}``; a declared check
+that passes is a failure too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from omkl import conf
+from omkl.core import jit
+from omkl.core.kernels import Kernel
+
+SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
+DICTIONARY = tuple(
+    [Kernel("gaussian", b) for b in (0.05, 0.3, 1.0, 5.0)]
+    + [Kernel("laplacian", b) for b in (0.5, 3.0)]
+)
+INPUTS, FEATURES = 3, 8
+
+
+class Case(Protocol):
+    """An algorithm as the checks see it.
+
+    name            as typed after ``algorithm=``
+    settings        of its YAML, without the name
+    algorithm       as registered, with ``Params``
+    module          where it is defined
+    loop            the compiled loop that its learners run
+    many_rounds     how many rounds of random labels it must stand
+    rounds_to_play  how many rounds are played in plain Python
+    """
+
+    name: str
+    settings: dict[str, Any]
+    algorithm: Any
+    module: ModuleType
+    loop: Any
+    rounds_to_play: int
+
+    @property
+    def many_rounds(self) -> int: ...
+
+    def stream(self, T: int = ...) -> tuple[np.ndarray, np.ndarray]:
+        """X in the unit ball, T rounds of INPUTS inputs in the last axis, and labels y."""
+
+    def labels(self, bits: np.ndarray) -> np.ndarray:
+        """Labels from zeros and ones."""
+
+    def opposite(self, y: np.ndarray) -> np.ndarray:
+        """Another label in place of every y."""
+
+    def learner(
+        self,
+        seed: int = ...,
+        *,
+        dictionary: tuple[Kernel, ...] = ...,
+        d: int = ...,
+        T: int = ...,
+        **changes: Any,
+    ) -> Any:
+        """A fresh learner for T rounds; changes of parameters that it lacks are left out."""
+
+    def learned(self, learner: Any) -> Any:
+        """All that a learner has learned: its memory."""
+
+    def weights(self, learner: Any) -> list[np.ndarray]:
+        """Arrays that must stay finite."""
+
+    def play(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Predictions of a fresh learner whose steps are plain Python."""
+
+    def errors(self, y_hat: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+        """The mean error of the predictions, and that of the best constant."""
+
+
+class Check(NamedTuple):
+    name: str
+    function: Callable[[Any], None]
+    expected_failure: str | None
+
+
+class Skip(Exception):
+    """The check does not apply; the text says why."""
+
+
+def default_settings(name: str) -> dict[str, Any]:
+    """The parameters in ``conf/algorithm/<name>.yaml``."""
+    return {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
+
+
+# --- the checks ---------------------------------------------------------------------------------
+
+
+def check_interface(case: Case) -> None:
+    """Docstring sections, every parameter explained, YAML keys are the Params fields."""
+    text = inspect.getdoc(case.module) or ""
+    missing = [s for s in SECTIONS if not any(x.startswith(s) for x in text.splitlines())]
+    assert not missing, f"the docstring lacks {missing}"
+    symbols = text[text.index("\nSymbols") : text.index("\nCost")]
+    fields = case.algorithm.Params._fields
+    missing = unexplained(fields, symbols)
+    assert not missing, f"Symbols does not explain {missing}"
+    assert set(case.settings) == set(fields), "the YAML's keys are not the fields of Params"
+
+
+def unexplained(fields: Iterable[str], symbols: str) -> list[str]:
+    """The fields that are no word of the text: "M" is none of "OMKL"."""
+    words = set(re.findall(r"\w+", symbols))
+    return [field for field in fields if field not in words]
+
+
+def check_bounded_memory(case: Case) -> None:
+    """What was learned takes as much room after 1,000 rounds as after 10."""
+    X, y = case.stream(1000)
+    learner = case.learner(T=1000)
+    learner.partial_fit(X[:10], y[:10])
+    early = len(pickle.dumps(case.learned(learner)))
+    learner.partial_fit(X[10:], y[10:])
+    assert len(pickle.dumps(case.learned(learner))) == early
+
+
+def check_no_second_compilation(case: Case) -> None:
+    """Another dictionary, dimension, seed or setting needs no new machine code."""
+    X, y = case.stream()
+    case.learner().partial_fit(X, y)
+    before = jit.n_specialisations(case.loop)
+    case.learner(seed=3, lam=0.1).partial_fit(X[:7], y[:7])
+    case.learner(dictionary=DICTIONARY[:2], d=1).partial_fit(X[..., :1], y)
+    assert jit.n_specialisations(case.loop) == before
+
+
+def check_pickle_and_resume(case: Case) -> None:
+    """Pickled in mid-stream and resumed: the same bits."""
+    X, y = case.stream()
+    n = len(y) - 67
+    learner, expected = case.learner(), case.learner().partial_fit(X, y)
+    head = learner.partial_fit(X[:n], y[:n])
+    learner = pickle.loads(pickle.dumps(learner))
+    require_equal([head, learner.partial_fit(X[n:], y[n:])], expected)
+
+
+def check_blocks(case: Case) -> None:
+    """Blocks of 1, 7 and T rounds: the same bits."""
+    X, y = case.stream()
+    expected = case.learner().partial_fit(X, y)
+    for size in (1, 7):
+        require_equal(in_blocks(case.learner(), X, y, size), expected)
+
+
+def check_threads(case: Case) -> None:
+    """Eight seeds on 8 threads and on 1: the same bits."""
+    X, y = case.stream()
+
+    def one(seed: int) -> Any:
+        return case.learner(seed).partial_fit(X, y)
+
+    alone = [one(seed) for seed in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for trace, expected in zip(pool.map(one, range(8)), alone, strict=True):
+            require_equal([trace], expected)
+
+
+def check_python_equals_compiled(case: Case) -> None:
+    """The steps as plain Python: the same numbers to 1e-12."""
+    X, y = case.stream(case.rounds_to_play)
+    compiled = case.learner().partial_fit(X, y).y_hat
+    np.testing.assert_allclose(case.play(X, y), compiled, rtol=0, atol=1e-12)
+
+
+def check_causality(case: Case) -> None:
+    """Other labels from round s on never change a prediction up to round s."""
+    X, y = case.stream()
+    first = case.learner().partial_fit(X, y).y_hat
+    for s in (0, 1, 57, len(y) - 1):
+        other = y.copy()
+        other[s:] = case.opposite(y[s:])
+        np.testing.assert_array_equal(
+            case.learner().partial_fit(X, other).y_hat[: s + 1], first[: s + 1]
+        )
+
+
+def check_extreme_losses(case: Case) -> None:
+    """Many rounds of labels that jump from one end to the other at random stay finite."""
+    rng = np.random.default_rng(5)
+    X, y = case.stream(case.many_rounds)
+    X = rng.uniform(-1.0, 1.0, size=X.shape) / np.sqrt(INPUTS)
+    y = case.labels(rng.integers(0, 2, size=y.shape).astype(float))
+    learner = case.learner(T=case.many_rounds)
+    assert np.all(np.isfinite(learner.partial_fit(X, y).y_hat))
+    assert all(np.all(np.isfinite(array)) for array in case.weights(learner))
+
+
+def check_degenerate(case: Case) -> None:
+    """One input, one kernel, one round, constant x, x = 0: finite predictions."""
+    X, y = case.stream()
+    for learner, inputs, labels in (
+        (case.learner(d=1), X[..., :1], y),
+        (case.learner(dictionary=(Kernel("gaussian", 1.0),)), X, y),
+        (case.learner(), np.ones_like(X) / 2.0, y),
+        (case.learner(), np.zeros_like(X), y),
+        (case.learner(), X[:1], y[:1]),
+    ):
+        trace = learner.partial_fit(inputs, labels)
+        assert all(np.all(np.isfinite(array)) for array in trace)
+        assert trace.y_hat.shape == labels.shape
+
+
+def check_first_prediction(case: Case) -> None:
+    """Nothing is known before the first label: the prediction is 0."""
+    X, y = case.stream()
+    assert np.all(case.learner().partial_fit(X[:1], y[:1]).y_hat == 0.0)
+
+
+def check_learns(case: Case) -> None:
+    """On a realisable stream the last third is predicted much better than by a constant."""
+    X, y = case.stream(6000)
+    y_hat = case.learner(T=6000).partial_fit(X, y).y_hat
+    error, of_a_constant = case.errors(y_hat[4000:], y[4000:])
+    assert error < 0.5 * of_a_constant
+
+
+# --- what checks are made of --------------------------------------------------------------------
+
+
+def in_blocks(learner: Any, X: np.ndarray, y: np.ndarray, size: int) -> list[Any]:
+    """The traces of blocks of so many rounds."""
+    return [learner.partial_fit(X[s : s + size], y[s : s + size]) for s in range(0, len(y), size)]
+
+
+def require_equal(traces: list[Any], expected: Any) -> None:
+    """All arrays of the traces, one after the other, are those expected, bit for bit."""
+    for name, array in expected._asdict().items():
+        ours = np.concatenate([getattr(trace, name) for trace in traces])
+        np.testing.assert_array_equal(ours, array)
+
+
+def checks_in(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
+    """The functions of a module that are called check_..., by what follows."""
+    return {
+        name.removeprefix("check_"): function
+        for name, function in scope.items()
+        if name.startswith("check_")
+    }
+
+
+CHECKS = checks_in(globals())
+
+
+def with_shared(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
+    """The shared checks and those of a module, which may not have a name of theirs."""
+    own = checks_in(scope)
+    assert not set(own) & set(CHECKS)
+    return CHECKS | own
+
+
+def declared(module: str, checks: Mapping[str, Callable[[Any], None]]) -> Iterator[Check]:
+    """Every check, with what the module of the algorithm declares of it."""
+    failures: dict[str, str] = getattr(sys.modules[module], "EXPECTED_FAILURES", {})
+    unknown = set(failures) - set(checks)
+    if unknown:
+        raise ValueError(f"{module} declares failures of checks that do not exist: {unknown}")
+    for name, function in checks.items():
+        yield Check(name, function, failures.get(name))
+
+
+def run(case: Case, checks: Iterable[Check]) -> None:
+    """All checks of one algorithm; AssertionError names the first that fails."""
+    for check in checks:
+        try:
+            check.function(case)
+        except Skip:
+            continue
+        except Exception as error:
+            if check.expected_failure is None:
+                raise AssertionError(f"{case.name} fails {check.name}: {error}") from error
+            continue
+        if check.expected_failure is not None:
+            raise AssertionError(f"{case.name} passes {check.name}, declared to fail")

@@ -1,0 +1,151 @@
+"""A kernel family that the package does not have: one class, and everything else follows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from omkl import algorithms
+from omkl.checks import learners
+from omkl.core import hyperparameters, kernels
+from omkl.core.graphs import dissimilarity_graph, similarity_graph
+from omkl.core.kernels import FAMILIES, Family, Kernel, dictionary, with_spectrum
+from omkl.core.learner import Learner
+from omkl.core.node_sampler import edges_of
+from omkl.core.overlaps import (
+    computed,
+    integrated,
+    log_overlaps,
+    log_overlaps_in_one_input,
+    overlaps,
+)
+from omkl.core.representations.expansion import empty_expansion
+from omkl.core.representations.random_features import features_of
+
+
+class Matern(Family):
+    """Matern 3/2 in each input: prod_k (1 + u_k) exp(-u_k) with u = sqrt(3) |r| / b."""
+
+    name = "matern"
+    spectrum = "Student t"
+
+    def value(self, r, b):
+        u = math.sqrt(3.0) * np.abs(r) / b
+        return np.prod((1.0 + u) * np.exp(-u), axis=-1)
+
+    def frequencies(self, rng, D, d, b):
+        return rng.standard_t(3, size=(D, d)) / b
+
+    def second_moment(self, d, b):
+        return 3.0 * d / b**2
+
+
+class Triangle(Matern):
+    """A corner at |r| = b, beside the one at 0."""
+
+    name = "triangle"
+
+    def value(self, r, b):
+        return np.prod(np.maximum(1.0 - np.abs(r) / b, 0.0), axis=-1)
+
+
+class Flat(Matern):
+    """Its square has no integral."""
+
+    name = "flat"
+
+    def value(self, r, b):
+        return np.prod((1.0 + np.square(r / b)) ** -0.25, axis=-1)
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    for family in (Matern, Triangle, Flat):
+        kernels.register(family)
+    yield
+    for family in (Matern, Triangle, Flat):
+        del FAMILIES[family.name]
+    overlaps.cache_clear()
+
+
+SOME = (
+    *(Kernel("gaussian", b) for b in (0.01, 0.3, 2.0)),
+    *(Kernel("matern", b) for b in (0.05, 0.4, 0.4, 3.0)),
+    Kernel("cauchy", 0.7),
+)
+
+
+def test_it_is_read_from_a_configuration_and_has_one_name():
+    part = {"family": "matern", "log10_bandwidth": {"from": -1, "to": 1, "n": 3}}
+    assert dictionary({"parts": [part]}) == tuple(Kernel("matern", b) for b in (0.1, 1.0, 10.0))
+    assert "matern" in with_spectrum() and "polynomial" not in with_spectrum()
+    with pytest.raises(ValueError, match="there is already a kernel family matern"):
+        kernels.register(Matern)
+
+
+def test_its_features_estimate_it():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (5, 2))
+    kernel = Kernel("matern", 0.8)
+    z = features_of(kernel.frequencies(rng, 200_000, 2).T, X)
+    np.testing.assert_allclose(z @ z.T, kernel.gram(X, X), atol=0.01)
+    moment = np.square(kernel.frequencies(rng, 400_000, 2)).sum(axis=1).mean()
+    assert FAMILIES["matern"].second_moment(2, 0.8) == pytest.approx(moment, rel=0.1)
+
+
+@pytest.mark.parametrize("first", ["gaussian", "laplacian", "cauchy"])
+@pytest.mark.parametrize("second", ["gaussian", "laplacian", "cauchy"])
+def test_integration_finds_the_closed_forms(first, second):
+    """Ratios of lengths from 1e-8 to 1e8."""
+    b = 10.0 ** np.linspace(-4, 4, 9)
+    one, other = FAMILIES[first], FAMILIES[second]
+    p, q = np.meshgrid(b ** (1 / one.length_power), b ** (1 / other.length_power))
+    assert second in one.overlaps or first in other.overlaps
+    closed = log_overlaps_in_one_input(first, p, second, q)
+    np.testing.assert_allclose(integrated(one, p, other, q), closed, rtol=0, atol=1e-13)
+
+
+def test_its_overlaps_are_the_integrals():
+    """Of kappa^2 that is 5 b / (2 sqrt(3)), and a wide Gaussian sees 4 b / sqrt(3), of kappa."""
+    found = log_overlaps([Kernel("matern", 0.4), Kernel("gaussian", 1e12)], 3)
+    assert found[0, 0] == pytest.approx(3 * math.log(5 * 0.4 / (2 * math.sqrt(3))), abs=1e-13)
+    assert found[0, 1] == pytest.approx(3 * math.log(4 * 0.4 / math.sqrt(3)), abs=1e-11)
+
+
+@pytest.mark.parametrize("name", ["triangle", "flat"])
+def test_what_integration_does_not_find_is_said(name):
+    with pytest.raises(ValueError, match=f"overlaps of {name} and {name} kernels are not found"):
+        log_overlaps([Kernel(name, 1.0)], 2)
+
+
+@pytest.mark.parametrize("d", [1, 15])
+@pytest.mark.parametrize("build", [dissimilarity_graph, similarity_graph])
+def test_graphs_of_matrix_and_pieces_agree_in_any_order(build, d):
+    expected = build(overlaps(SOME, d), 4)
+    np.testing.assert_array_equal(build(computed(SOME, d), 4), expected)
+    assert expected[4, 1] == 5 or build is dissimilarity_graph  # the copy is the nearest
+    order = np.random.default_rng(d).permutation(3)  # the copies keep theirs
+    order = np.concatenate([order, np.arange(3, len(SOME))])
+    shuffled = tuple(SOME[i] for i in order)
+    ours = build(overlaps(shuffled, d), 4)
+    np.testing.assert_array_equal(ours, np.argsort(order)[expected][order])
+
+
+def test_sfg_learns_with_it():
+    X, y = learners.stream(1500)
+    algorithm = algorithms.load("sfg")
+    given = learners.default_settings("sfg") | {"M": 3}
+    params = hyperparameters.build(algorithm.Params, given, len(y), {"N": len(SOME)})
+    learner = Learner(algorithm, params, SOME, X.shape[1], 30, seed=0)
+    y_hat = learner.partial_fit(X, y).y_hat
+    graph = dissimilarity_graph(overlaps(SOME, X.shape[1]), 3)
+    np.testing.assert_array_equal(learner.state.edges, edges_of(graph))
+    assert np.mean((y_hat[1000:] - y[1000:]) ** 2) < 0.7 * np.var(y[1000:])
+
+
+def test_exact_kernels_refuse_it():
+    """Their machine code is made from the families of the package alone."""
+    with pytest.raises(ValueError, match="exact-kernel learners have no matern kernels; they have"):
+        empty_expansion([Kernel("matern", 1.0)], 2, 8)

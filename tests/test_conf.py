@@ -1,0 +1,65 @@
+"""YAML files are found and merged as Hydra finds and merges them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from omkl import conf
+
+FILES = {
+    "last": "defaults: [gf, _self_]\neta: 1.0\n",
+    "first": "defaults: [_self_, gf]\neta: 1.0\n",
+    "nested": "defaults: [gf]\neta: 1.0\nnest: {a: 1, b: {c: 2, e: [1, 2]}}\n",
+    "chain": "defaults: [nested, last]\nname: own\nnest: {b: {d: 3, e: [4]}}\n",
+    "raker": "name: another\n",  # that of conf counts
+    "base": "name: base\nM: 7\n",
+    "sub/base": "name: never\n",
+    "sub/beside": "defaults: [base]\nx: 1\n",  # names are those of the group, not of the folder
+    "below": "defaults: [sub/base]\nname: below\n",
+    "elsewhere": "defaults: [/kernels@_global_.other: rbf41]\nname: elsewhere\n",
+}
+
+
+@pytest.fixture
+def besides(tmp_path: Path) -> list[Path]:
+    for name, text in FILES.items():
+        path = tmp_path / "algorithm" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return [tmp_path]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_entry_is_what_hydra_composes(name: str, besides: list[Path]):
+    search = f"hydra.searchpath=[file://{besides[0]}]"
+    composed = conf.configuration([search, f"algorithm={name}"])["algorithm"]
+    assert conf.entry("algorithm", name, besides) == composed
+
+
+def test_further_folders_add_names(besides: list[Path]):
+    assert "raker" in conf.names("algorithm") and "last" not in conf.names("algorithm")
+    found = conf.names("algorithm", besides)
+    assert set(FILES) < set(found) and found.count("raker") == 1
+    assert found.index("sub/base") > found.index("sfg_r"), "those of sub-folders come last"
+    assert conf.groups(besides).keys() == conf.groups().keys()
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path):
+    with pytest.raises(conf.MissingEntry, match=r"there is no algorithm/rakr.yaml in .*conf"):
+        conf.entry("algorithm", "rakr")
+    (tmp_path / "algorithm").mkdir()
+    (tmp_path / "algorithm" / "bad.yaml").write_text("eta: [1.0\n")
+    with pytest.raises(conf.UnreadableFile, match=r"cannot read .*bad\.yaml"):
+        conf.entry("algorithm", "bad", [tmp_path])
+    (tmp_path / "algorithm" / "lost.yaml").write_text("defaults: [nothing]\n")
+    with pytest.raises(conf.MissingEntry, match=r"algorithm/nothing\.yaml"):
+        conf.entry("algorithm", "lost", [tmp_path])
+
+
+def test_a_dictionary_of_which_a_key_is_set_is_no_longer_the_named_one():
+    part = "kernels.parts=[{family: gaussian, bandwidth: [0.1, 1]}]"
+    assert conf.configuration([part])["kernels"]["name"] == "own"
+    assert conf.configuration([part, "kernels.name=mine"])["kernels"]["name"] == "mine"
+    assert conf.configuration(["kernels=rbf41"])["kernels"]["name"] == "rbf41"

@@ -1,0 +1,67 @@
+"""Names and titles of the algorithms, without importing one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from omkl import algorithms, federated, registry
+
+TITLES = {
+    "raker": "Raker",
+    "sfg_r": "OMKL-SFG-R",
+    "omkc_da_p1": "OMKC DA-P(1)",
+    "omkc_da_p1_doubling": "OMKC DA-P(1), doubling",
+    "omkc_uniform": "equal votes",
+    "amkl_random": "random labels",
+    "ofmkl_avg": "OFMKL-Avg",
+    "rf/omkc_da_p1": "OMKC DA-P(1) (rf)",
+    "as_released/sfg": "OMKL-SFG (as released)",
+    "recovered/raker": "Raker (recovered)",
+    "own/thing": "thing (own)",
+    "thing": "thing",
+}
+
+
+def test_titles_are_the_heads_of_docstrings():
+    assert {name: registry.title(name) for name in TITLES} == TITLES
+
+
+def test_every_algorithm_has_a_title_of_its_own():
+    names = [*algorithms.names(), *federated.names()]
+    titles = {registry.title(name) for name in names}
+    assert len(titles) == len(names) and not titles & set(names)
+
+
+def test_a_module_is_an_algorithm_if_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_folder", lambda package: tmp_path)
+    registry.title.cache_clear()
+    try:
+        (tmp_path / "kept").mkdir()
+        for place in ("__init__", "kept/__init__", "shared", "mine", "kept/mine"):
+            text = '"""Nothing in particular."""\n\nalgorithm = 1\n'
+            text = text.replace("algorithm", "thing") if place == "shared" else text
+            (tmp_path / f"{place}.py").write_text(text)
+        assert registry.names("omkl.algorithms") == ["mine", "kept/mine"]
+        assert registry.title("mine") == "mine", "its docstring has no head"
+    finally:
+        registry.title.cache_clear()
+
+
+def test_names_and_titles_do_without_the_compiler():
+    code = (
+        "import sys; from omkl import registry; from omkl.report import style;"
+        "assert 'raker' in registry.names('omkl.algorithms');"
+        "assert style.display_name('raker') == 'Raker';"
+        "assert 'omkl.algorithms' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_not_there_is_told():
+    with pytest.raises(ValueError, match=r"no algorithm 'rakr'\. Did you mean raker\? There are:"):
+        algorithms.load("rakr")
+    with pytest.raises(ValueError, match=r"raker does not learn in a federation. Those that do:"):
+        federated.load("raker")
