@@ -1,8 +1,8 @@
 """Two levels of the forecaster of Vovk, Azoury and Warmuth: one for each kernel, one over them.
 
-A forecaster has seen the features of the row that it predicts: it says
-z'A_t^-1 b_{t-1} = theta'z / (1 + z'P z), with theta = A_{t-1}^-1 b_{t-1} and P = A_{t-1}^-1. What the
-N forecasters of the kernels say is the row of features of the second level.
+A forecaster has seen the features of the row that it predicts: with P = A_{t-1}^-1 and
+theta = P b_{t-1} it says z'A_t^-1 b_{t-1} = theta'z / (1 + z'P z). What the N forecasters of the
+kernels say is the row of features of the second level.
 """
 
 from __future__ import annotations
