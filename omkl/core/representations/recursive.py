@@ -17,6 +17,7 @@ import numpy as np
 
 from omkl.core.factor import empty_factor, project, take_in
 from omkl.core.jit import dispatch, inlined
+from omkl.core.kernels import LINEAR
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.random_features import arguments, blank, draw_features
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
@@ -24,9 +25,6 @@ from omkl.core.trigonometry import Double, fill
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
-
-
-LINEAR = "linear"
 
 
 class Recursive(NamedTuple):
@@ -52,6 +50,11 @@ class Recursive(NamedTuple):
     n_raw: np.ndarray
 
     @property
+    def omega(self) -> np.ndarray:
+        """The frequencies (N, d, D), D the most of a learner: a view, writes go through."""
+        return self.padded[:, :, : self.n_waves.max()]
+
+    @property
     def n_kernels(self) -> int:
         return len(self.theta)
 
@@ -63,6 +66,8 @@ class Scratch(NamedTuple):
     projected  (N, 8 B) U'z; variance (N,) z'P z
     angle, waves   (D,) arguments, and their sines and cosines
     gain, slope, step   (8 B,) of ``take_in``
+    forecasts  (1,) bool: f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i had taken the row in
+               already: what a forecaster of Vovk, Azoury and Warmuth says; else theta_i'z_i
     """
 
     z: np.ndarray
@@ -73,6 +78,7 @@ class Scratch(NamedTuple):
     gain: np.ndarray
     slope: np.ndarray
     step: np.ndarray
+    forecasts: np.ndarray
 
 
 def blank_recursive(
@@ -111,11 +117,19 @@ def scratch(model: Recursive, threads: int, every_kernel: bool, precision: str) 
         gain=np.zeros(F),
         slope=np.zeros(F),
         step=aligned((F,)),
+        forecasts=np.zeros(1, dtype=np.bool_),
     )
 
 
+def forecaster_scratch(
+    model: Recursive, threads: int, every_kernel: bool, precision: str
+) -> Scratch:
+    made = scratch(model, threads, every_kernel, precision)
+    return made._replace(forecasts=np.ones(1, dtype=np.bool_))
+
+
 @inlined
-def _features(model, X, row, i, scratch):
+def write_features(model, X, row, i, scratch):
     """Write the features of learner i at X[row] into scratch.z[i]; zeros behind them stay."""
     D = model.n_waves[i]
     n_raw = model.n_raw[i]
@@ -135,20 +149,25 @@ def _features(model, X, row, i, scratch):
 
 
 @inlined
-def evaluate(scratch, model, X, row, selection):
-    """f[i] = theta_i'z_i at X[row], and its variance, for the kernels to evaluate."""
+def output(model, i, scratch):
+    """f_i of the features in scratch.z[i]; write what a step needs of them."""
     F = model.theta.shape[1]
+    a = pack(0.0)
+    for b in range(model.blocks[i]):
+        j = i * F + b * LANES
+        a = fma(load(model.theta, j), load(scratch.z, j), a)
+    q = project(model.factor, model.diagonal, i, model.blocks[i], scratch.z, scratch.projected)
+    scratch.variance[i] = q
+    return total(a) / (1.0 + q) if scratch.forecasts[0] else total(a)
+
+
+@inlined
+def evaluate(scratch, model, X, row, selection):
+    """f[i] at X[row], and its variance, for the kernels to evaluate."""
     for m in range(selection.n_evaluated[0]):
         i = selection.evaluate[m]
-        _features(model, X, row, i, scratch)
-        a = pack(0.0)
-        for b in range(model.blocks[i]):
-            j = i * F + b * LANES
-            a = fma(load(model.theta, j), load(scratch.z, j), a)
-        selection.f[i] = total(a)
-        scratch.variance[i] = project(
-            model.factor, model.diagonal, i, model.blocks[i], scratch.z, scratch.projected
-        )
+        write_features(model, X, row, i, scratch)
+        selection.f[i] = output(model, i, scratch)
 
 
 dispatch(evaluate_row, Scratch, evaluate)
@@ -172,12 +191,23 @@ def learn(model, i, scratch, noise, decay, error):
         store(model.theta, j, moved)
 
 
+@inlined
+def learn_as_forecasters(model, scratch, f, y):
+    """All learners learn y, where f (N,) is what they forecast."""
+    for i in range(f.shape[0]):
+        learn(model, i, scratch, 1.0, 1.0, y - f[i] * (1.0 + scratch.variance[i]))
+
+
 def _prior(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Recursive:
     return fresh(kernels, d, D, seed, 1.0 / params.lam)
 
 
 def _no_support(model: Recursive) -> np.ndarray:
     return np.zeros(model.n_kernels, dtype=np.int64)
+
+
+def _kept_rows(model: Recursive) -> int:
+    return 0
 
 
 RECURSIVE = Representation(
@@ -190,5 +220,8 @@ RECURSIVE = Representation(
     bounded=True,
     supports_float32=False,
     support_size=_no_support,
-    kept_rows=lambda model: 0,
+    kept_rows=_kept_rows,
+    beside=(LINEAR,),
 )
+FORECASTERS = RECURSIVE._replace(scratch=forecaster_scratch)
+RAW_FORECASTERS = FORECASTERS._replace(draws_features=False)
