@@ -1,25 +1,38 @@
 """IE-GP: an ensemble of Gaussian processes on random features, weighed by their likelihood.
 
 Paper    Q. Lu, G. V. Karanikolas, G. B. Giannakis, "Incremental Ensemble Gaussian Processes",
-         IEEE TPAMI 45(2), 2023 (arXiv 2110.06777). From the summary of it at hand.
+         IEEE TPAMI 45(2), 2023 (arXiv 2110.06777).
 Task     regression; full information; no step size; a spread with every prediction.
 Round    1. Expert i holds theta_i ~ N(m_i, S_i), at first N(0, prior I), and predicts y_t by
-            N(z_i'm_i, z_i'S_i z_i + noise).
-         2. Predict the mean of the experts' means weighted by w_i; the spread is the variance of
-            the mixture.
-         3. w_i <- w_i N(y_t; the prediction of i), and m_i, S_i by Bayes' rule (Kalman).
+            N(f_i, s_i) with f_i = z_i'm_i and s_i = z_i'S_i z_i + noise.
+         2. Predict the mean of the f_i weighted by w_i. The variance is that of the mixture,
+            sum_i w_i (s_i + f_i^2) - y_hat^2.
+         3. w_i <- w_i N(y_t; f_i, s_i), and m_i, S_i by Bayes' rule (Kalman):
+            m_i <- m_i + S_i z_i (y_t - f_i) / s_i, S_i <- S_i - S_i z_i z_i'S_i / s_i.
 Symbols  noise  variance of the noise, > 0
-         prior  variance of every coefficient before the first round, > 0
+         prior  variance of every coefficient before the first round, > 0: features have norm 1,
+                so it is that of every f_i(x). m_i is the ridge regression of lam = noise / prior
 Cost     O(N D^2 + N D d) time a round; O(N D^2) memory.
 Bound    the sum of -log of the mixture's density is at most ln N above that of the best expert.
-Differs  from the paper: not known.
+Reading  Its text is not at hand: what is here follows a summary. The paper estimates noise and
+         prior on the first rows; here they are set. prior = 0.1 is a deviation of a third, as fits
+         labels in [0, 1], and with noise = 0.01 it is lam = 0.1, that of ``vaw2``: MSE x 10^-3 with
+         kernels=rbf9, D=25 and two seeds 27.4, 7.0, 12.8, 0.46 on airfoil, bias, concrete, naval.
+         prior = 10 gives 24.9, 3.6, 12.3, 0.13: found by looking, so it is no default.
+Differs  from the paper: as above.
+
+>>> from omkl.checks import learners
+>>> X, y = learners.stream(1000)
+>>> y_hat = learners.Case("ie_gp").learner().partial_fit(X, y).y_hat
+>>> f"{((y_hat - y) ** 2).mean():.6f}"
+'0.000000'
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -43,7 +56,7 @@ class State(NamedTuple):
     log_w: np.ndarray  # (N,)
 
 
-def fresh(params: Params, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Recursive:
+def _fresh(params: Params, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Recursive:
     return recursive.fresh(kernels, d, D, seed, params.prior / params.noise)
 
 
@@ -67,4 +80,4 @@ def update(params, state, t, y, selection):
         learn(state.model, i, selection.scratch, 1.0, 1.0, error)
 
 
-algorithm = register(__name__, representation=RECURSIVE._replace(fresh=fresh), every_kernel=True)
+algorithm = register(__name__, representation=RECURSIVE._replace(fresh=_fresh), every_kernel=True)

@@ -314,15 +314,14 @@ def check_permutation(case: Case) -> None:
     if case.fields(MAY_LEARN):
         raise Skip("draws who learns: another order is another draw")
     reference = case.learner(**FULL)
+    if tuple(case.algorithm.kernels(reference.params, DICTIONARY)) != DICTIONARY:
+        raise Skip("its kernels are its own")
     y_hat = reference.partial_fit(X, y).y_hat
     if reference.used.min() < len(y):
         raise Skip("draws single kernels: another order is another draw")
-    shuffled = tuple(DICTIONARY[i] for i in order)
-    model = None
+    other = case.learner(dictionary=tuple(DICTIONARY[i] for i in order), **FULL)
     if case.representation.draws_features:  # the same features, in the other order
-        fresh = case.learner(**FULL).state.model
-        model = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
-    other = case.learner(dictionary=shuffled, model=model, **FULL)
+        other.state.model.omega[:] = reference.state.model.omega[order]
     np.testing.assert_allclose(other.partial_fit(X, y).y_hat, y_hat, rtol=0, atol=1e-10)
 
 
@@ -355,10 +354,15 @@ def check_permuted_graph(case: Case) -> None:
 
 
 def check_one_kernel(case: Case) -> None:
-    """With one kernel every regressor is online gradient descent, every classifier a Perceptron."""
+    """With one kernel every regressor is online gradient descent, every classifier a Perceptron.
+
+    A regressor without a step size is a ridge regression.
+    """
     X, y = case.stream()
     if case.classifies:
         return _is_a_perceptron(case, X, y)
+    if "eta" not in case.settings and case.representation.draws_features:
+        return _is_a_ridge_regression(case, X, y)
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, **(FULL | {"M": 1}))
     if not case.representation.draws_features:
@@ -378,6 +382,18 @@ def check_one_kernel(case: Case) -> None:
         gradient = 2.0 * (expected[s] - y[s]) * z[s] + 2.0 * learner.params.lam * theta
         theta -= eta * gradient
     np.testing.assert_allclose(learner.partial_fit(X, y).y_hat, expected, rtol=0, atol=1e-11)
+
+
+def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
+    """The coefficients are those of a batch solve, where nothing is forgotten and nothing walks."""
+    learner = case.learner(dictionary=(Kernel("gaussian", 0.5),), decay=1.0, walk=1e-15)
+    z = features_of(learner.state.model.omega[0].copy(), X)
+    given = case.settings
+    lam = given["lam"] if "lam" in given else given["noise"] / given["prior"]
+    expected = np.linalg.solve(lam * np.eye(z.shape[1]) + z.T @ z, z.T @ y)
+    learner.partial_fit(X, y)
+    theta = learner.state.model.theta[0, : z.shape[1]]
+    np.testing.assert_allclose(z @ theta, z @ expected, rtol=0, atol=1e-8)
 
 
 def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
@@ -421,7 +437,7 @@ def check_draws(case: Case) -> None:
 
 def check_complete_graph(case: Case) -> None:
     """Where every node sees every kernel and every label, a learner is the passive one, Raker."""
-    if not case.representation.draws_features or case.classifies:
+    if not case.representation.draws_features or case.classifies or "eta" not in case.settings:
         raise Skip("there is no graph")
     X, y = case.stream()
     learner = case.learner(**FULL)
