@@ -16,7 +16,7 @@ Differs  from the paper: not known.
 >>> X, y = learners.stream(1000)
 >>> y_hat = learners.Case("vaw_joint").learner().partial_fit(X, y).y_hat
 >>> f"{((y_hat - y) ** 2).mean():.6f}"
-'0.000000'
+'0.019790'
 """
 
 from __future__ import annotations

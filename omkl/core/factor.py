@@ -72,15 +72,8 @@ def project(factor, diagonal, i, B, z, f):
 
 
 @inlined
-def take_in(factor, diagonal, i, B, f, r, decay, ceiling, gain, slope, step):
-    """P <- (P - P z z'P / (z'P z + r)) / decay, from f[i] = U'z of ``project``.
-
-    No entry of D grows above ``ceiling`` by decay in (0, 1]: what is not seen any more would be
-    forgotten without end. Write step (8 B,) = P z / (z'P z + r); gain and slope (8 B,) are
-    scratch.
-    """
-    W = factor.shape[2] * LANES
-    F = B * LANES
+def _shrink(diagonal, i, F, f, r, decay, ceiling, gain, slope, step):
+    """The diagonal after a row, what its triangle needs, and z'P z + r; step is scratch."""
     alpha = r
     for j in range(F):
         g = diagonal[i, j] * f[i, j]
@@ -93,6 +86,20 @@ def take_in(factor, diagonal, i, B, f, r, decay, ceiling, gain, slope, step):
         before = slope[j]
         slope[j] = -f[i, j] / before
         diagonal[i, j] = min(ceiling, diagonal[i, j] * (more * (before / step[j])))
+    return alpha
+
+
+@inlined
+def take_in(factor, diagonal, i, B, f, r, decay, ceiling, gain, slope, step):
+    """P <- (P - P z z'P / (z'P z + r)) / decay, from f[i] = U'z of ``project``.
+
+    No entry of D grows above ``ceiling`` by decay in (0, 1]: what is not seen any more would be
+    forgotten without end. Write step (8 B,) = P z / (z'P z + r); gain and slope (8 B,) are
+    scratch.
+    """
+    W = factor.shape[2] * LANES
+    F = B * LANES
+    alpha = _shrink(diagonal, i, F, f, r, decay, ceiling, gain, slope, step)
     inverse = 1.0 / alpha
     b = 0
     while b + 4 <= B:

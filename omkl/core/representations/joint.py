@@ -63,9 +63,7 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
     padded = blank(1, d, N * D).padded
     drawn = draw_features(kernels, d, D, seed).omega
     padded[0, :, : N * D] = drawn.swapaxes(0, 1).reshape(d, N * D)
-    together = blank_recursive(
-        padded, np.array([N * D]), np.array([0]), np.array([N / params.lam])
-    )
+    together = blank_recursive(padded, np.array([N * D]), np.array([0]), np.array([N / params.lam]))
     return Joint(together, np.arange(N) * D)
 
 
