@@ -21,7 +21,7 @@ CIRCLES = {
 MOST_LINES, MOST_OF_A_FUNCTION = 450, 60
 LONG_MODULES = {
     "omkl.checks.learners": "one function a check, which share nothing but the case",
-    "omkl.core.simd": "the only room of instructions: each is its plain Python and its machine code",
+    "omkl.core.simd": "each instruction is its plain Python and its machine code",
     "omkl.federated.protocol": "the steps of client and server and the one loop that compiles them",
 }
 LONG_FUNCTIONS = {

@@ -6,7 +6,7 @@ Task     regression; full information; no step size; a spread with every predict
 Round    1. Expert i holds theta_i ~ N(m_i, S_i), at first N(0, prior I), and predicts y_t by
             N(f_i, s_i) with f_i = z_i'm_i and s_i = z_i'S_i z_i + noise.
          2. Predict the mean of the f_i weighted by w_i. The variance is that of the mixture,
-            sum_i w_i (s_i + f_i^2) - y_hat^2.
+            sum_i w_i (s_i + (f_i - y_hat)^2).
          3. w_i <- w_i N(y_t; f_i, s_i), and m_i, S_i by Bayes' rule (Kalman):
             m_i <- m_i + S_i z_i (y_t - f_i) / s_i, S_i <- S_i - S_i z_i z_i'S_i / s_i.
 Symbols  noise  variance of the noise, > 0
@@ -40,7 +40,7 @@ from omkl.core.hyperparameters import POSITIVE
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations import recursive
 from omkl.core.representations.recursive import RECURSIVE, Recursive, learn
-from omkl.core.weights import weighted_mean
+from omkl.core.weights import exp_nonpositive, weighted_mean
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -70,6 +70,23 @@ def select(params, state, t, rng, selection):
 
 def predict(params, state, t, selection):
     return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
+
+
+def variance(params, state, t, selection):
+    """Of the mixture: the mean of the variances, and the variance of the means."""
+    N = selection.f.shape[0]
+    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, N)
+    top = state.log_w[0]
+    for i in range(1, N):
+        top = max(top, state.log_w[i])
+    total = 0.0
+    mean = 0.0
+    for i in range(N):
+        w = exp_nonpositive(state.log_w[i] - top)
+        off = selection.f[i] - y_hat
+        total += w
+        mean += w * (params.noise * (1.0 + selection.scratch.variance[i]) + off * off)
+    return mean / total
 
 
 def update(params, state, t, y, selection):

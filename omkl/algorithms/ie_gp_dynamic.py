@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.ie_gp import predict, select
+from omkl.algorithms.ie_gp import predict, select, variance
 from omkl.core.hyperparameters import POSITIVE, Range
 from omkl.core.protocol import register
 from omkl.core.representations import random_walk

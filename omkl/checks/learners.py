@@ -177,12 +177,33 @@ def check_predict_and_learn_apart(case: Case) -> None:
     trace = whole.partial_fit(X, y)
     for s in range(len(y)):
         assert apart.predict_one(X[s]) == (trace.y_hat[s], trace.asked[s])
+        np.testing.assert_equal(apart.spread, trace.spread[s])
         if s in (0, 63, 200):
             apart = pickle.loads(pickle.dumps(apart))
         apart.learn_one(y[s])
     np.testing.assert_array_equal(apart.state.log_w, whole.state.log_w)
     np.testing.assert_array_equal(apart.used, whole.used)
     assert (apart.t, apart.worst[0]) == (whole.t, whole.worst[0])
+
+
+def check_spread(case: Case) -> None:
+    """Predictions with a spread all have one, and it covers what it says on a Gaussian stream.
+
+    Of labels that a learner has learned, 90 of 100 lie within 1.645 spreads, where the noise is
+    what its parameters say.
+    """
+    X, y = case.stream(4000)
+    if np.isnan(case.learner().partial_fit(X[:1], y[:1]).spread[0]):
+        assert not hasattr(case.module, "variance")
+        raise Skip("has no spread")
+    noise = case.settings.get("noise", 0.01)
+    y = y + np.sqrt(noise) * np.random.default_rng(4).standard_normal(len(y))
+    learner = case.learner(T=len(y))
+    y_hat, _, spread = learner.partial_fit(X, y)
+    assert np.all(spread > 0.0) and np.all(np.isfinite(spread))
+    covered = np.mean(np.abs(y_hat - y)[2000:] <= 1.645 * spread[2000:])
+    assert 0.86 < covered < 0.94, covered
+    np.testing.assert_array_equal(learner.predict_with_spread(X[:7])[0], learner.predict(X[:7]))
 
 
 def check_every_kernel(case: Case) -> None:
