@@ -15,6 +15,7 @@ CIRCLES: dict[tuple[str, ...], str] = {}
 MOST_LINES, MOST_OF_A_FUNCTION = 450, 60
 LONG_MODULES = {
     "omkl.checks.learners": "one function a check, which share nothing but the case",
+    "omkl.core.simd": "each instruction is its plain Python and its machine code",
 }
 LONG_FUNCTIONS = {
     "omkl.core.representations.random_features._arguments_of_four": "four rows, unrolled",

@@ -178,12 +178,33 @@ def check_predict_and_learn_apart(case: Case) -> None:
     trace = whole.partial_fit(X, y)
     for s in range(len(y)):
         assert apart.predict_one(X[s]) == (trace.y_hat[s], trace.asked[s])
+        np.testing.assert_equal(apart.spread, trace.spread[s])
         if s in (0, 63, 200):
             apart = pickle.loads(pickle.dumps(apart))
         apart.learn_one(y[s])
     np.testing.assert_array_equal(apart.state.log_w, whole.state.log_w)
     np.testing.assert_array_equal(apart.used, whole.used)
     assert (apart.t, apart.worst[0]) == (whole.t, whole.worst[0])
+
+
+def check_spread(case: Case) -> None:
+    """Predictions with a spread all have one, and it covers what it says on a Gaussian stream.
+
+    Of labels that a learner has learned, 90 of 100 lie within 1.645 spreads, where the noise is
+    what its parameters say.
+    """
+    X, y = case.stream(4000)
+    if np.isnan(case.learner().partial_fit(X[:1], y[:1]).spread[0]):
+        assert not hasattr(case.module, "variance")
+        raise Skip("has no spread")
+    noise = case.settings.get("noise", 0.01)
+    y = y + np.sqrt(noise) * np.random.default_rng(4).standard_normal(len(y))
+    learner = case.learner(T=len(y))
+    y_hat, _, spread = learner.partial_fit(X, y)
+    assert np.all(spread > 0.0) and np.all(np.isfinite(spread))
+    covered = np.mean(np.abs(y_hat - y)[2000:] <= 1.645 * spread[2000:])
+    assert 0.86 < covered < 0.94, covered
+    np.testing.assert_array_equal(learner.predict_with_spread(X[:7])[0], learner.predict(X[:7]))
 
 
 def check_every_kernel(case: Case) -> None:
@@ -315,15 +336,14 @@ def check_permutation(case: Case) -> None:
     if case.fields(MAY_LEARN):
         raise Skip("draws who learns: another order is another draw")
     reference = case.learner(**FULL)
+    if tuple(case.algorithm.kernels(reference.params, DICTIONARY)) != DICTIONARY:
+        raise Skip("its kernels are its own")
     y_hat = reference.partial_fit(X, y).y_hat
     if reference.used.min() < len(y):
         raise Skip("draws single kernels: another order is another draw")
-    shuffled = tuple(DICTIONARY[i] for i in order)
-    model = None
+    other = case.learner(dictionary=tuple(DICTIONARY[i] for i in order), **FULL)
     if case.representation.draws_features:  # the same features, in the other order
-        fresh = case.learner(**FULL).state.model
-        model = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
-    other = case.learner(dictionary=shuffled, model=model, **FULL)
+        other.state.model.omega[:] = reference.state.model.omega[order]
     np.testing.assert_allclose(other.partial_fit(X, y).y_hat, y_hat, rtol=0, atol=1e-10)
 
 
@@ -356,10 +376,15 @@ def check_permuted_graph(case: Case) -> None:
 
 
 def check_one_kernel(case: Case) -> None:
-    """With one kernel every regressor is online gradient descent, every classifier a Perceptron."""
+    """With one kernel every regressor is online gradient descent, every classifier a Perceptron.
+
+    A regressor without a step size is a ridge regression.
+    """
     X, y = case.stream()
     if case.classifies:
         return _is_a_perceptron(case, X, y)
+    if "eta" not in case.settings and case.representation.draws_features:
+        return _is_a_ridge_regression(case, X, y)
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, **(FULL | {"M": 1}))
     if not case.representation.draws_features:
@@ -379,6 +404,18 @@ def check_one_kernel(case: Case) -> None:
         gradient = 2.0 * (expected[s] - y[s]) * z[s] + 2.0 * learner.params.lam * theta
         theta -= eta * gradient
     np.testing.assert_allclose(learner.partial_fit(X, y).y_hat, expected, rtol=0, atol=1e-11)
+
+
+def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
+    """The coefficients are those of a batch solve, where nothing is forgotten and nothing walks."""
+    learner = case.learner(dictionary=(Kernel("gaussian", 0.5),), decay=1.0, walk=1e-15)
+    z = features_of(learner.state.model.omega[0].copy(), X)
+    given = case.settings
+    lam = given["lam"] if "lam" in given else given["noise"] / given["prior"]
+    expected = np.linalg.solve(lam * np.eye(z.shape[1]) + z.T @ z, z.T @ y)
+    learner.partial_fit(X, y)
+    theta = learner.state.model.theta[0, : z.shape[1]]
+    np.testing.assert_allclose(z @ theta, z @ expected, rtol=0, atol=1e-8)
 
 
 def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
@@ -422,7 +459,7 @@ def check_draws(case: Case) -> None:
 
 def check_complete_graph(case: Case) -> None:
     """Where every node sees every kernel and every label, a learner is the passive one, Raker."""
-    if not case.representation.draws_features or case.classifies:
+    if not case.representation.draws_features or case.classifies or "eta" not in case.settings:
         raise Skip("there is no graph")
     X, y = case.stream()
     learner = case.learner(**FULL)

@@ -12,7 +12,8 @@ the measure is a probability distribution:
 | cauchy    | prod_k 1 / (1 + r_k^2 / b^2) | Laplace, scale 1/b, in each input  | a length    |
 
 Exact-kernel learners also know the polynomials kappa(x, x') = (x'x')^degree, which have
-no spectral measure; their "bandwidth" is the degree.
+no spectral measure; their "bandwidth" is the degree. Learners of second order also know the
+linear kernel kappa(x, x') = x'x' + 1, whose features are x and 1; its "bandwidth" says nothing.
 
 "Bandwidth" in the dictionaries of Ghari and Shen is the variance for Gaussian
 kernels (exp(-||r||^2 / (2 b))) and the length for Laplacian ones.
@@ -49,6 +50,7 @@ class Family:
     metric        of ``scipy.spatial.distance.cdist``, where all kernels of the family are
                   functions ``of_distance`` of it
     shares        whether ``term`` is without c
+    taken_by      the algorithms that take a family without a spectral measure, in words
     overlaps      by name of a family, itself or one above: log of the integral of kappa kappa'
                   over one input, of the bandwidths of both; other pairs are integrated numerically
     """
@@ -59,6 +61,7 @@ class Family:
     length_power: ClassVar[float] = 1.0
     metric: ClassVar[str | None] = None
     shares: ClassVar[bool] = True
+    taken_by: ClassVar[str] = "an algorithm with exact kernels"
     term: ClassVar[Callable[..., Any]]
     finish: ClassVar[Callable[..., Any]]
     overlaps: ClassVar[Mapping[str, LogOverlap]] = {}
@@ -260,6 +263,24 @@ class Polynomial(Family):
         return [float(degree) for degree in degrees]
 
 
+@register
+class Linear(Family):
+    """On the inputs as they come: of second order, since no step size fits every unit of x."""
+
+    name = "linear"
+    taken_by = "an algorithm of second order (ie_gp, vaw2)"
+
+    def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
+        return A @ B.T + 1.0
+
+    def numbers(self, where: str, part: Mapping[str, Any]) -> list[float]:
+        if set(part) != {"family"}:
+            raise ValueError(f"{where}: a linear kernel has the key family, nothing else")
+        return [1.0]
+
+
+LINEAR = Linear.name
+
 # Machine code is kept by the text of the package's sources: it may know no other families.
 BUILT_IN = tuple(family for family in FAMILIES.values() if hasattr(family, "term"))
 
@@ -316,7 +337,7 @@ class Kernel(NamedTuple):
         if FAMILIES[self.family].spectrum is None:
             raise ValueError(
                 f"{self.family} kernels have no random features: choose a dictionary without "
-                "(kernels=gauss13), or an algorithm with exact kernels"
+                f"(kernels=gauss13), or {FAMILIES[self.family].taken_by}"
             )
 
     def gram(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -19,10 +19,19 @@ if TYPE_CHECKING:
 
 
 class Trace(NamedTuple):
-    """What a learner said in a block: y_hat (n,), given before each label; asked (n,) bool."""
+    """What a learner said in a block, before each label.
+
+    y_hat (n,); asked (n,) bool; spread (n,), the deviation of the label from y_hat that it
+    expects, NaN of a learner that has none.
+    """
 
     y_hat: np.ndarray
     asked: np.ndarray
+    spread: np.ndarray
+
+
+def empty_trace(n: int) -> Trace:
+    return Trace(np.empty(n), np.empty(n, dtype=np.bool_), np.empty(n))
 
 
 PRECISIONS = ("float64", "float32")
@@ -102,6 +111,7 @@ class Learner:
         self.rng = selection_generator(seed)
         self._run_block = run_block_of(type(params))
         self._asked: bool | None = None  # whether the open round asks; None where none is open
+        self.spread = math.nan  # of the last prediction of predict_one
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self.worst = np.zeros(1)  # largest squared error of a single kernel
@@ -116,17 +126,17 @@ class Learner:
             raise ValueError(
                 f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
             )
-        y_hat, asked = np.empty(len(y)), np.empty(len(y), dtype=np.bool_)
+        trace = empty_trace(len(y))
         several = self.threads > 1 and self.representation.lookahead is not None
         pool = ThreadPoolExecutor(self.threads) if several else None
         with pool or contextlib.nullcontext():
             start = 0
             while start < len(y):
                 rows = slice(start, start + self.prepare_tile(X[start:], pool))
-                self._run(WHOLE, X[rows], y[rows], y_hat[rows], asked[rows])
+                self._run(WHOLE, X[rows], y[rows], Trace(*(array[rows] for array in trace)))
                 self.t += rows.stop - start
                 start = rows.stop
-        return Trace(y_hat, asked)
+        return trace
 
     def prepare_tile(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> int:
         """Do what can be done for rows X (n, d) before their rounds; returns for how many."""
@@ -142,12 +152,12 @@ class Learner:
         """Open a round with x (d,): the prediction, and whether the learner asks for the label.
 
         The round is closed by ``learn_one``: the two are ``partial_fit`` of one row, to the bit.
-        RuntimeError while a round is open.
+        ``spread`` is then that of this prediction. RuntimeError while a round is open.
         """
         self._require_no_open_round()
-        y_hat, asked = self._open(self._rows(np.reshape(x, (1, -1))))
-        self._asked = bool(asked[0])
-        return float(y_hat[0]), self._asked
+        said = self._open(self._rows(np.reshape(x, (1, -1))))
+        self._asked, self.spread = bool(said.asked[0]), float(said.spread[0])
+        return float(said.y_hat[0]), self._asked
 
     def learn_one(self, y: float | None = None) -> None:
         """Close the open round with the label y of its row.
@@ -161,8 +171,9 @@ class Learner:
         label = math.nan if y is None else float(y)
         if self._asked and math.isnan(label):
             raise ValueError(f"the learner asked for the label of this row, and it is {y}")
-        asked, self._asked = np.array([self._asked]), None
-        self._run(CLOSE, np.empty((1, self.d)), np.array([label]), np.empty(1), asked)
+        trace = empty_trace(1)
+        trace.asked[0], self._asked = self._asked, None
+        self._run(CLOSE, np.empty((1, self.d)), np.array([label]), trace)
         self.t += 1
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -172,13 +183,18 @@ class Learner:
         with those of its next round, drawn from a copy of its generator, and will draw them
         again. RuntimeError while a round is open.
         """
+        return self.predict_with_spread(X)[0]
+
+    def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``predict`` and the spread of every prediction, (n,) each; NaN where there is none."""
         self._require_no_open_round()
         X = self._rows(X)
-        parts = [np.empty(0)]
+        parts = [empty_trace(0)]
         while len(X):
-            parts.append(self._look()._open(X)[0])
-            X = X[len(parts[-1]) :]
-        return np.concatenate(parts)
+            parts.append(self._look()._open(X))
+            X = X[len(parts[-1].y_hat) :]
+        y_hat, _, spread = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return y_hat, spread
 
     def _look(self) -> Learner:
         """A learner with arrays of its own wherever a round writes before its label is known."""
@@ -194,18 +210,16 @@ class Learner:
         )
         return look
 
-    def _open(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """y_hat and asked of each row, or of as many as fit into a tile, as that of the round."""
+    def _open(self, X: np.ndarray) -> Trace:
+        """What is said of each row, or of as many as fit into a tile, as that of the round."""
         X = X[: self.prepare_tile(X)]
-        y_hat, asked = np.empty(len(X)), np.empty(len(X), dtype=np.bool_)
-        self._run(OPEN, X, np.empty(len(X)), y_hat, asked)
-        return y_hat, asked
+        trace = empty_trace(len(X))
+        self._run(OPEN, X, np.empty(len(X)), trace)
+        return trace
 
-    def _run(
-        self, part: int, X: np.ndarray, y: np.ndarray, y_hat: np.ndarray, asked: np.ndarray
-    ) -> None:
+    def _run(self, part: int, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
         self._run_block(
-            self.params, self.state, self.t, X, y, self.rng, self.selection, y_hat, asked,
+            self.params, self.state, self.t, X, y, self.rng, self.selection, *trace,
             self.used, self.worst, part,
         )  # fmt: skip
 

@@ -5,7 +5,8 @@ randomness and says which kernels to evaluate and which to combine;
 ``predict`` is pure; ``update`` sees the label. In between the engine evaluates
 the selected kernels and no others: the output of a kernel that was not
 selected, and a label that was not asked for, are handed over as NaN, so a
-learner that peeks destroys its own state.
+learner that peeks destroys its own state. A learner whose predictions are distributions
+also has ``variance``, which is asked after ``predict``.
 
 Notation (paper | code | shape)
     x_t | x | (d,)                 y_t | y | scalar
@@ -18,6 +19,7 @@ Notation (paper | code | shape)
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -62,6 +64,16 @@ def select(params, state, t, rng, selection):
 def predict(params, state, t, selection):
     """Return (y_hat, asked) from selection.f; changes nothing."""
     raise TypeError(f"no algorithm is registered for {type(params)}")
+
+
+@functools.singledispatch
+def variance(params, state, t, selection):
+    """The variance of y_t given what was seen, where an algorithm has one; changes nothing."""
+    raise TypeError(f"no algorithm is registered for {type(params)}")
+
+
+def no_variance(params, state, t, selection):
+    return np.nan
 
 
 @functools.singledispatch
@@ -122,10 +134,10 @@ WHOLE, OPEN, CLOSE = range(3)  # parts of a round, see ``run_block``
 
 
 @compiled
-def run_block(params, state, t, X, y, rng, selection, y_hat, asked, used, worst, part):
+def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used, worst, part):
     """Stream rounds t + 1 .. t + n. The only loop over time, and all that an algorithm compiles.
 
-    X (n, d), y (n,); y_hat (n,) and asked (n,) bool are written; used (N,) int64
+    X (n, d), y (n,); y_hat (n,), asked (n,) bool and spread (n,) are written; used (N,) int64
     counts the rounds in which each kernel was evaluated, worst (1,) keeps the
     largest squared error of an evaluated kernel.
 
@@ -143,6 +155,7 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, used, worst,
             prediction, ask = predict(params, state, now, selection)
             y_hat[s] = prediction
             asked[s] = ask
+            spread[s] = math.sqrt(variance(params, state, now, selection))
         if part != OPEN:
             _learn(params, state, now, y[s], asked[s], selection, used, worst)
 
@@ -194,6 +207,7 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
 
 STEPS = {"select": select, "predict": predict, "update": update}
 DEFINED = ("Params", "State", "init", *STEPS)
+MAY_DEFINE = ("variance",)
 
 
 def register(
@@ -211,7 +225,8 @@ def register(
     """Make the three steps of a module those that the engine takes for its Params.
 
     Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
-    ``predict`` and ``update``; AttributeError names what it lacks. ``deterministic=False``
+    ``predict`` and ``update``; AttributeError names what it lacks. A fourth step, ``variance``,
+    may be there: what was said has a spread then. ``deterministic=False``
     says that ``select`` draws.
     """
     names = vars(sys.modules[module])
@@ -220,6 +235,7 @@ def register(
         raise AttributeError(f"{module} registers an algorithm without {', '.join(missing)}")
     for name, step in STEPS.items():
         dispatch(step, names["Params"], names[name])
+    dispatch(variance, names["Params"], names.get("variance", no_variance))
     qualify_name(names["State"])
     return Algorithm(
         name=module.removeprefix("omkl.algorithms.").replace(".", "/"),

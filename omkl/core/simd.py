@@ -75,6 +75,11 @@ def total(pack):
     return two[0] + two[1]
 
 
+def totals(a, b, c, d, e, f, g, h):
+    """The pack of ``total`` of each of eight packs, at the price of three."""
+    return np.array([total(pack) for pack in (a, b, c, d, e, f, g, h)])
+
+
 def clip(pack, bound):
     """Each element brought into [-bound, bound]; NaN stays."""
     return np.clip(pack, -bound, bound)
@@ -320,6 +325,26 @@ if ENABLED:
         return types.float64(value), build
 
     @intrinsic
+    def _totals(
+        typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any
+    ) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kind, packs = ir.VectorType(ir.IntType(32), LANES), list(args)
+            for width in (4, 2, 1):
+                low = [k for k in range(2 * LANES) if k // width % 2 == 0]
+                high = [k + width for k in low]
+                packs = [
+                    builder.fadd(
+                        builder.shuffle_vector(one, other, ir.Constant(kind, low)),
+                        builder.shuffle_vector(one, other, ir.Constant(kind, high)),
+                    )
+                    for one, other in zip(packs[::2], packs[1::2], strict=True)
+                ]
+            return packs[0]
+
+        return PACK(a, b, c, d, e, f, g, h), build
+
+    @intrinsic
     def _clip(typingctx: Any, value: Any, bound: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             x = args[0]
@@ -391,6 +416,10 @@ if ENABLED:
     @overload(narrow)
     def _narrow_compiled(pack):
         return lambda pack: _narrow(pack)  # type: ignore[call-arg]
+
+    @overload(totals)
+    def _totals_compiled(a, b, c, d, e, f, g, h):
+        return lambda a, b, c, d, e, f, g, h: _totals(a, b, c, d, e, f, g, h)  # type: ignore[call-arg]
 
     @overload(total)
     def _total_compiled(pack):

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.learner import Learner, Trace
+from omkl.core.learner import Learner, Trace, empty_trace
 from omkl.datasets.stream import DataError
 
 DATA, PROMPT, CALLBACK = "data", "prompt", "callback"
@@ -45,10 +45,11 @@ def learn(learner: Learner, X: np.ndarray, label: Label, before: int = 0) -> Ans
 
     ``before`` rows were streamed earlier.
     """
-    trace = Trace(np.empty(len(X)), np.empty(len(X), dtype=np.bool_))
+    trace = empty_trace(len(X))
     y = np.full(len(X), np.nan)
     for s, x in enumerate(X):
         trace.y_hat[s], trace.asked[s] = learner.predict_one(x)
+        trace.spread[s] = learner.spread
         if trace.asked[s]:
             y[s] = _checked(label(before + s + 1, x, float(trace.y_hat[s])), before + s + 1)
         learner.learn_one(y[s])

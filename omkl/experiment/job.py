@@ -162,9 +162,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     hyperparameters.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
     check_precision(algorithm, settings.precision)
     classify = algorithm.task == "classification"
-    if algorithm.representation.draws_features:
-        for kernel in dictionary:
-            kernel.require_frequencies()
+    algorithm.representation.require(dictionary)
     own_order = classify and settings.stream.order == "shuffled"
     # Of a learner that draws nothing, as with exact kernels, one repetition says all.
     n_seeds = 1 if algorithm.deterministic and not own_order else settings.n_seeds

@@ -28,6 +28,7 @@ from omkl.experiment.job import (
 from omkl.experiment.metrics import Recorder, label_cost
 from omkl.experiment.regret import against_comparators
 from omkl.experiment.settings import Settings
+from omkl.experiment.spread import Spreads
 from omkl.runs.folder import MSE
 from omkl.threads import thread_pool
 
@@ -112,6 +113,7 @@ class _Pass:
     def __init__(self, job: Regression, learners: list[Learner]) -> None:
         self.job, self.learners = job, learners
         self.squared, self.asked = Recorder(len(learners)), Recorder(len(learners))
+        self.spreads = Spreads(len(learners))
         self.seconds = np.zeros(len(learners))
         self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
 
@@ -121,7 +123,8 @@ class _Pass:
         """Stream a block: squared errors and who asked, both (R, n), and the labels known."""
         if self.job.label is None:
             found = list(pool.map(lambda r: self._one(r, X, y), range(len(self.learners))))
-            errors, asked = (np.stack(arrays) for arrays in zip(*found, strict=True))
+            errors, asked, spread = (np.stack(arrays) for arrays in zip(*found, strict=True))
+            self.spreads.add(errors, spread)
             return errors, asked, y
         trace, y = label_sources.learn(self.learners[0], X, self.job.label, self.squared.n_rounds)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -129,12 +132,12 @@ class _Pass:
         self.seconds[0] = time.perf_counter() - clock
         return unknown_is_0[None, :], trace.asked[None, :], y[trace.asked]
 
-    def _one(self, r: int, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _one(self, r: int, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
         before = time.perf_counter()
         trace = self.learners[r].partial_fit(X, y)
         self.seconds[r] += time.perf_counter() - before
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
-            return np.square(trace.y_hat - y), trace.asked
+            return np.square(trace.y_hat - y), trace.asked, trace.spread
 
     def add(
         self, X: np.ndarray, errors: np.ndarray, asked: np.ndarray, known_y: np.ndarray
@@ -190,6 +193,7 @@ def _computed(
         **label_cost(mse, n_queried[:, -1], T),
         mse_over="all rounds" if job.label is None else "rounds with a label",
         regret=regret,
+        **passed.spreads.result(),
     )
     curves = {
         "t": rounds,
@@ -200,7 +204,7 @@ def _computed(
         **kernel_curves(job.algorithm.kernels(job.params, job.dictionary)),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
     }
-    return Computed(result, curves | regret_curves)
+    return Computed(result, curves | passed.spreads.curves() | regret_curves)
 
 
 def _require_finite(job: Regression, squared: Recorder) -> None:

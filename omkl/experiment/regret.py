@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from omkl.core import kernels
+from omkl.core.kernels import FAMILIES
 from omkl.core.representations.random_features import draw_features
 from omkl.experiment import comparators
 from omkl.experiment.job import Job, Progress
@@ -62,6 +63,9 @@ def _why_not(job: Job, name: str, T: int) -> str | None:
     limit = getattr(job.settings.regret, most)
     if limit < T:
         return f"{T} rounds are more than regret.{most}={limit}"
+    without = [k.family for k in job.dictionary if FAMILIES[k.family].spectrum is None]
+    if name == "ridge_features" and without:
+        return f"{without[0]} kernels have no random features"
     N, D = len(job.dictionary), job.D
     megabytes = N * (2 * D) ** 2 * 8 // 2**20
     if name == "ridge_features" and megabytes > 4096:

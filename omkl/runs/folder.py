@@ -38,6 +38,10 @@ MLflow view are all made from it.
     regret            {comparator: {"label": .., "mean": .., "std": ..}} cumulative squared
                       error above the comparator's at the last round; or
                       {comparator: {"label": .., "skipped": reason}}
+    spread            of a learner whose predictions have one, scored as normal distributions:
+                      {"log_loss", "coverage_50", "coverage_90", "width_90",
+                      "interval_score_90"}, means over rounds and seeds, in the unit of the
+                      prepared target; else absent (``omkl.experiment.spread``)
     params            the algorithm's parameters
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
                       sources that can change a number
@@ -63,6 +67,8 @@ MLflow view are all made from it.
     t                 (P,) rounds that are recorded, 1-based
     mse               (R, P) mean squared error of rounds 1..t, with or without a label
     labels            (R, P) labels asked for in rounds 1..t
+    coverage_50, coverage_90   (R, P) share of rounds 1..t whose label was in the interval of
+                      50 and 90 %, where there is a spread
     regret_<name>     (R, P) cumulative squared error minus the comparator's
     weights           (R, N) expert weights after the last round, rows sum to 1
     usage             (R, N) rounds in which the kernel was evaluated

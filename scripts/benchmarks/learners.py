@@ -49,6 +49,8 @@ def beside(rows: list[Row], limit: Limits) -> list[Row]:
 
 def regression(name: str, rows: Rows, seconds: float) -> list[Row]:
     case = setting.case(name, setting.kernels(), rows.X.shape[1], setting.D, 100 * ROUNDS)
+    if matrices(case.learner().state.model):
+        return [recursive(case, rows, seconds)]
     if not case.algorithm.representation.draws_features:
         return [exact(case, rows, seconds)]
     row, y_hat = random_features(case, rows, seconds)
@@ -90,6 +92,28 @@ def random_features(
         "d": case.d,
     }
     return _row(case, took, len(y), work), y_hat
+
+
+def matrices(model: Any) -> list[tuple[int, int]]:
+    """(frequencies, features) of every learner of second order that a model is made of."""
+    if {"n_waves", "n_raw"} <= set(model._fields):
+        features = 2 * model.n_waves + np.where(model.n_raw > 0, model.n_raw + 1, 0)
+        return list(zip(model.n_waves.tolist(), features.tolist(), strict=True))
+    return [one for part in model if hasattr(part, "_fields") for one in matrices(part)]
+
+
+def recursive(case: Case, rows: Rows, seconds: float) -> Row:
+    X, y = rows.X[:ROUNDS], rows.y[:ROUNDS]
+    learner = case.learner()
+    learner.partial_fit(X, y)
+    took = times(lambda: learner.partial_fit(X, y), seconds)
+    sizes = matrices(learner.state.model)
+    work = {
+        "waves": sum(waves for waves, _ in sizes),
+        "squares": sum(features**2 for _, features in sizes),
+        "d": case.d,
+    }
+    return _row(case, took, len(y), work)
 
 
 def exact(case: Case, rows: Rows, seconds: float) -> Row:

@@ -130,6 +130,11 @@ def test_least_time_of_a_round():
     far = limits.least(work | {"N": 3}, MACHINE)  # 1,120 bytes
     assert far["least_us"] == pytest.approx(2 * 10 * (1.0 + 5 * 0.5 + 4 * 0.25) / 1e3)
 
+    recursive = limits.least({"waves": 0, "squares": 100, "d": 5}, MACHINE)
+    assert recursive["kind"] == limits.RECURSIVE
+    read = limits.read_ns(MACHINE, 400.0)
+    number = read + MACHINE["cached_add_ns"] + MACHINE["peak_add_ns"]  # of 50, by symmetry
+    assert recursive["least_us"] == pytest.approx(50.0 * number / 1e3)
     exact = limits.least({"evaluated": 3.0, "kinds": 2, "support": 100.0, "d": 5}, MACHINE)
     assert exact["kind"] == limits.EXACT
     assert exact["least_us"] == pytest.approx(100 * (3 * 2.0 + 2 * 5 * 0.25) / 1e3)

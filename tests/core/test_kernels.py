@@ -77,6 +77,7 @@ def published(name):
         "rbf41": gaussian41,
         "gaussian17": [("gaussian", 10.0 ** ((i - 9) / 2)) for i in range(1, 18)],
         "gauss13": widths,
+        "rbf9": [("gaussian", length**2) for length in 10.0 ** np.linspace(-1, 1, 9)],
         "omkc16": [("polynomial", p) for p in (1, 2, 3)] + widths,
     }[name]
 
@@ -159,3 +160,13 @@ def test_dictionary_names_what_is_wrong(part, message):
 def test_an_empty_dictionary_is_refused(config):
     with pytest.raises(ValueError, match=r"kernels\.parts is empty.*at least one kernel"):
         kernels.dictionary(config)
+
+
+def test_a_linear_kernel_has_no_number_and_no_frequencies():
+    (kernel,) = dictionary({"parts": [{"family": "linear"}]})
+    A, B = np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[4.0, -1.0]])
+    np.testing.assert_array_equal(kernel.gram(A, B), [[3.0], [-2.0]])
+    with pytest.raises(ValueError, match=r"linear kernels have no random features.*second order"):
+        kernel.require_frequencies()
+    with pytest.raises(ValueError, match="a linear kernel has the key family, nothing else"):
+        dictionary({"parts": [{"family": "linear", "bandwidth": 1.0}]})

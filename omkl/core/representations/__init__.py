@@ -51,6 +51,7 @@ class Representation(NamedTuple):
     supports_float32  features may be of single precision
     support_size      model -> terms of each kernel's function (N,); 0 where there are no such
     kept_rows         model -> how many rows of the stream it keeps
+    beside            families without frequencies that it takes although it draws features
     """
 
     name: str
@@ -63,6 +64,13 @@ class Representation(NamedTuple):
     supports_float32: bool
     support_size: Callable[[Any], np.ndarray]
     kept_rows: Callable[[Any], int]
+    beside: tuple[str, ...] = ()
+
+    def require(self, kernels: Sequence[Kernel]) -> None:
+        """ValueError for a kernel without the frequencies that features are drawn from."""
+        for kernel in kernels:
+            if self.draws_features and kernel.family not in self.beside:
+                kernel.require_frequencies()
 
 
 @functools.singledispatch

@@ -121,7 +121,7 @@ def scratch(
 
 
 @inlined
-def _arguments(padded, D, i, X, row, angle, start):
+def arguments(padded, D, i, X, row, angle, start):
     """angle[start : start + D] = omega_i X[row], the sum over inputs in their order.
 
     padded (N, d, W), X (n, d).
@@ -244,7 +244,7 @@ def transform(model, X, row, kernels, n, scratch):
     """Write the features of the first ``n`` of ``kernels`` (N,) at X[row], X (rows, d)."""
     D = model.theta.shape[1] // 2
     for m in range(n):
-        _arguments(model.padded, D, kernels[m], X, row, scratch.angle, m * D)
+        arguments(model.padded, D, kernels[m], X, row, scratch.angle, m * D)
     fill(scratch.waves, n * D, scratch.angle, 0)
 
 
@@ -269,7 +269,7 @@ def transform_ahead(model, X, row, scratch):
             r += ROWS
         if r < rows:
             for s in range(r, rows):
-                _arguments(model.padded, D, i, X, row + s, scratch.angle, (s - r) * D)
+                arguments(model.padded, D, i, X, row + s, scratch.angle, (s - r) * D)
             fill(scratch.waves, (rows - r) * D, scratch.angle, (i * rows + r) * D)
     scratch.place[0] = rows * D
     scratch.place[1] = 0

@@ -1,0 +1,58 @@
+"""Scores of predictions with a spread, and where they are found in a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from omkl.conf import configuration
+from omkl.experiment import run as runner
+from omkl.experiment.spread import HALF, Spreads, scores
+
+
+def test_scores_are_those_of_the_normal_distribution():
+    rng = np.random.default_rng(0)
+    error, s = rng.standard_normal((2, 500)), rng.uniform(0.3, 2.0, (2, 500))
+    found = scores(error**2, s)
+    np.testing.assert_allclose(found["log_loss"], -norm.logpdf(error, scale=s), rtol=1e-12)
+    for percent, half in HALF.items():
+        assert half == pytest.approx(norm.ppf(0.5 + percent / 200), rel=1e-15)
+        inside = np.abs(error) <= norm.ppf(0.5 + percent / 200) * s
+        np.testing.assert_array_equal(found[f"coverage_{percent}"], inside)
+    low, high = norm.interval(0.9, 0.0, s)
+    np.testing.assert_allclose(found["width_90"], high - low, rtol=1e-12)
+    outside = np.maximum(low - error, 0.0) + np.maximum(error - high, 0.0)  # Winkler
+    np.testing.assert_allclose(found["interval_score_90"], high - low + 2 / 0.1 * outside)
+
+
+def test_no_split_into_blocks_changes_a_score():
+    rng = np.random.default_rng(0)
+    errors, s = rng.standard_normal((3, 90)) ** 2, rng.uniform(0.3, 2.0, (3, 90))
+    whole, parts = Spreads(3), Spreads(3)
+    whole.add(errors, s)
+    for rows in (slice(0, 1), slice(1, 60), slice(60, 90)):
+        parts.add(errors[:, rows], s[:, rows])
+    assert whole.result() == parts.result()
+    assert whole.curves()["coverage_50"].shape == (3, 90)
+    assert whole.result()["spread"]["coverage_90"] == whole.curves()["coverage_90"][:, -1].mean()
+
+
+def test_learners_without_a_spread_say_nothing():
+    nothing = Spreads(1)
+    nothing.add(np.ones((1, 5)), np.full((1, 5), np.nan))
+    assert nothing.result() == {} == nothing.curves()
+
+
+@pytest.mark.parametrize(("name", "has"), [("ie_gp", True), ("raker", False)])
+def test_a_run_keeps_them(name, has, tmp_path):
+    config = configuration([
+        f"algorithm={name}", "dataset.rows=300", "kernels=gaussian17", "D=8", "seeds=2",
+        "tracking=none", "figures=false", f"outputs={tmp_path}",
+    ])  # fmt: skip
+    outcome = runner.run(config)
+    assert outcome.status == "complete", outcome.run.result
+    assert ("spread" in outcome.run.result) == has
+    if has:
+        assert 0.5 < outcome.run.result["spread"]["coverage_90"] <= 1.0
+        assert outcome.run.curves["coverage_90"].shape == (2, 300)
