@@ -11,6 +11,17 @@ Cost     O(d^2) time a round; O(d^2) memory.
 Bound    sum (y_hat_t - y_t)^2 <= min over theta of lam ||theta||^2 + sum (theta'z_t - y_t)^2,
          + Y^2 (d + 1) ln(1 + T X^2 / (lam (d + 1))), for |y| <= Y and ||z|| <= X.
 Differs  from the paper: none.
+
+With one input that is 0, so that z = (0, 1), and lam = 1, the labels 1, 2, 6 give sums over
+lam + t:
+
+>>> import numpy as np
+>>> from omkl import algorithms
+>>> from omkl.core.learner import Learner
+>>> ridge = algorithms.load("ridge")
+>>> learner = Learner(ridge, ridge.Params(lam=1.0), (), d=1, D=1, seed=0)
+>>> learner.partial_fit(np.zeros((4, 1)), np.array([1.0, 2.0, 6.0, 0.0])).y_hat.round(4).tolist()
+[0.0, 0.3333, 0.75, 1.8]
 """
 
 from __future__ import annotations
@@ -55,4 +66,6 @@ def update(params, state, t, y, selection):
     learn(state.model, 0, selection.scratch, 1.0, 1.0, y - selection.f[0])
 
 
-algorithm = register(__name__, representation=RECURSIVE, every_kernel=True, kernels=kernels)
+RAW = RECURSIVE._replace(draws_features=False)  # features are the inputs and 1
+
+algorithm = register(__name__, representation=RAW, every_kernel=True, kernels=kernels)
