@@ -1,4 +1,4 @@
-"""The last label: what a regression has to beat where labels move slowly.
+"""Last label: what a regression has to beat where labels move slowly.
 
 Paper    none; the persistence or no-change forecast of time series.
 Task     regression; full information; no kernel, nothing to choose.

@@ -1,4 +1,4 @@
-"""The recorder of squared errors, accuracy in units of the target, mistakes, and what labels cost."""
+"""What is counted of a run: sums of errors, errors in units of the target, mistakes, labels."""
 
 from __future__ import annotations
 

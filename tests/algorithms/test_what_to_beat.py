@@ -49,7 +49,7 @@ def test_ridge_is_the_batch_solution_with_the_row_that_it_predicts(lam):
 
 @pytest.mark.parametrize("lam", [0.01, 1.0])
 def test_the_identity_of_vovk_azoury_and_warmuth(lam):
-    """Loss - least regularised loss = sum_t (y_t^2 z_t'A_t^-1 z_t - y_hat_t^2 z_t'A_{t-1}^-1 z_t)."""
+    """Loss - least loss = sum_t (y_t^2 z_t'A_t^-1 z_t - y_hat_t^2 z_t'A_{t-1}^-1 z_t)."""
     rng = np.random.default_rng(1)
     X = rng.uniform(-1.0, 1.0, size=(150, 3))
     y = np.sin(3.0 * X[:, 0]) + X[:, 1]

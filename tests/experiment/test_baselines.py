@@ -202,15 +202,16 @@ def classes(tmp_path):
         frame = pd.DataFrame({"a": np.arange(len(kinds)) if values is None else values})
         frame.assign(kind=kinds).to_csv(path, index=False)
         names = ",".join(sorted(set(kinds)))
-        return ["task=classification", "algorithm=omkc_da_p1", "dataset=file",
-                f"dataset.path={path}", "dataset.target=kind", f"dataset.labels=[{names}]"]  # fmt: skip
+        file = ["dataset=file", f"dataset.path={path}", "dataset.target=kind"]
+        more = [f"dataset.labels=[{names}]", "regret.mistake_bound=false"]
+        return ["task=classification", "algorithm=omkc_da_p1", *file, *more]
 
     return write
 
 
 def test_classes_by_hand(classes, tmp_path):
     """n p p n p p: the mean of labels says nothing, n, nothing, p, nothing, p."""
-    found = run(tmp_path, *classes(list("nppnpp"), np.zeros(6)), "regret.mistake_bound=false")
+    found = run(tmp_path, *classes(list("nppnpp"), np.zeros(6)))
     told = {name: 6 * entry["error_rate"] for name, entry in found.result["baselines"].items()}
     assert list(told) == ["constant", "last", "ridge"]
     assert told["constant"] == pytest.approx(5) and told["last"] == pytest.approx(4)
@@ -220,7 +221,7 @@ def test_classes_by_hand(classes, tmp_path):
 def test_three_classes(classes, tmp_path):
     """The first of equal answers: x before anything is known."""
     kinds = list("yyzyxy")
-    found = run(tmp_path, *classes(kinds), "regret.mistake_bound=false")
+    found = run(tmp_path, *classes(kinds))
     told = {name: 6 * entry["error_rate"] for name, entry in found.result["baselines"].items()}
     assert told["last"] == pytest.approx(5) and told["constant"] == pytest.approx(3)
 
@@ -228,5 +229,5 @@ def test_three_classes(classes, tmp_path):
 def test_a_linear_problem_is_easy_for_ridge(classes, tmp_path):
     x = np.random.default_rng(0).uniform(-1, 1, 300)
     kinds = np.where(x > 0.1, "p", "n").tolist()
-    told = run(tmp_path, *classes(kinds, x), "regret.mistake_bound=false").result["baselines"]
+    told = run(tmp_path, *classes(kinds, x)).result["baselines"]
     assert told["ridge"]["error_rate"] < 0.1 < 0.4 < told["constant"]["error_rate"]
