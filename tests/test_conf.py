@@ -9,10 +9,10 @@ import pytest
 from omkl import conf
 
 FILES = {
-    "last": "defaults: [gf, _self_]\neta: 1.0\n",
+    "newest": "defaults: [gf, _self_]\neta: 1.0\n",
     "first": "defaults: [_self_, gf]\neta: 1.0\n",
     "nested": "defaults: [gf]\neta: 1.0\nnest: {a: 1, b: {c: 2, e: [1, 2]}}\n",
-    "chain": "defaults: [nested, last]\nname: own\nnest: {b: {d: 3, e: [4]}}\n",
+    "chain": "defaults: [nested, newest]\nname: own\nnest: {b: {d: 3, e: [4]}}\n",
     "raker": "name: another\n",  # that of conf counts
     "base": "name: base\nM: 7\n",
     "sub/base": "name: never\n",
@@ -39,7 +39,7 @@ def test_an_entry_is_what_hydra_composes(name: str, besides: list[Path]):
 
 
 def test_further_folders_add_names(besides: list[Path]):
-    assert "raker" in conf.names("algorithm") and "last" not in conf.names("algorithm")
+    assert "raker" in conf.names("algorithm") and "newest" not in conf.names("algorithm")
     found = conf.names("algorithm", besides)
     assert set(FILES) < set(found) and found.count("raker") == 1
     assert found.index("sub/base") > found.index("sfg_r"), "those of sub-folders come last"

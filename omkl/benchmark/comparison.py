@@ -37,8 +37,7 @@ from omkl.benchmark.comparison_table import BEST, CONSTANT, Line
 from omkl.datasets import DataError, open_stream, open_streams
 from omkl.experiment import run as runner
 from omkl.experiment import settings
-from omkl.experiment.classification import mistaken
-from omkl.experiment.metrics import mean_and_deviation
+from omkl.experiment.metrics import mean_and_deviation, mistaken
 from omkl.experiment.settings import Settings
 from omkl.report import console, style
 from omkl.report.text import csv_text

@@ -133,6 +133,13 @@ class Stream:
         rounds = "?" if self.n_rounds is None else self.n_rounds
         return f"Stream({self.name!r}, {rounds} rounds x {self.n_inputs} inputs)"
 
+    @property
+    def target_unit(self) -> float:
+        """How much of the target is 1 in y: what errors are multiplied with."""
+        if self._scaling == "whole" and self._extent is not None and not self.classes:
+            return self._extent.target_max - self._extent.target_min
+        return 1.0
+
     @cached_property
     def provenance(self) -> dict[str, Any]:
         scaling: dict[str, Any] = {"kind": self._scaling}

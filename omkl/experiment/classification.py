@@ -18,6 +18,7 @@ import numpy as np
 from omkl.core.learner import Learner
 from omkl.core.weights import normalised
 from omkl.datasets import DataError
+from omkl.experiment import baselines
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
@@ -27,7 +28,7 @@ from omkl.experiment.job import (
     prepare_learner,
     reported,
 )
-from omkl.experiment.metrics import Recorder
+from omkl.experiment.metrics import Recorder, mistaken, one_against_rest
 from omkl.experiment.regret import load_or_compute
 from omkl.experiment.settings import Settings
 from omkl.runs.folder import ERROR_RATE
@@ -136,6 +137,7 @@ def _computed(
         al_efficiency=1.0,
         regret={},
     )
+    result["baselines"], baseline_curves = _baselines(job)
     bound, bound_curves = _bound(job, T, fewest, float(updates.sum(axis=1).mean()), progress)
     if bound:
         result["bound"] = bound
@@ -149,7 +151,22 @@ def _computed(
         **kernel_curves(kernels),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
     }
-    return Computed(result, curves | bound_curves)
+    return Computed(result, curves | baseline_curves | bound_curves)
+
+
+def _baselines(job: Classification) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Their error rates, as in result.json, and the means (P,) of their curves over the seeds."""
+    distinct = {id(stream): stream for stream in job.streams}
+    with thread_pool(min(job.settings.n_threads, len(distinct))) as pool:
+        found = pool.map(lambda x: baselines.mistakes(x, job.settings.block), distinct.values())
+        recorders, names = zip(*found, strict=True)
+    rounds = recorders[0].curve()[0]
+    sums = np.mean([recorder.curve()[1] for recorder in recorders], axis=0)
+    rates = dict(zip(names[0], sums / rounds, strict=True))
+    entries: dict[str, Any] = {name: {"error_rate": float(c[-1])} for name, c in rates.items()}
+    for name, reason in baselines.skipped(job.stream.n_inputs).items():
+        entries[name] = {"skipped": reason}
+    return entries, {f"baseline_{name}": rate for name, rate in rates.items()}
 
 
 def _bound(
@@ -247,18 +264,6 @@ def _no_bound(job: Classification, T: int) -> str | None:
 def _stated(value: float) -> float | None:
     """None where nothing is promised."""
     return float(value) if np.isfinite(value) else None
-
-
-def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Which predictions are mistakes, (n,): y_hat (n, 1) and y -1, +1; or (n, K) and y 0..K-1."""
-    if y_hat.shape[1] == 1:
-        return y * y_hat[:, 0] <= 0.0
-    return y_hat.argmax(axis=1) != y
-
-
-def one_against_rest(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
-    """The labels -1, +1 (n,) for the learner of class ``number``; y as for ``mistaken``."""
-    return y if n_classes == 2 else np.where(y == number, 1.0, -1.0)
 
 
 def _learners(job: Classification, seed: int, n_threads: int) -> list[Learner]:

@@ -1,4 +1,4 @@
-"""The recorder of squared errors, what labels cost, and summaries over seeds."""
+"""What is counted of a run: sums of errors, errors in units of the target, mistakes, labels."""
 
 from __future__ import annotations
 
@@ -59,6 +59,48 @@ class Recorder:
         return rounds, sums
 
 
+class Accuracy:
+    """Errors of R forecasters in units of the target, over the rounds whose label is known.
+
+    ``unit`` is how much of the target is 1 in the scale of the stream. Sums are taken one by
+    one, so that no split into blocks changes a bit.
+    """
+
+    def __init__(self, n_forecasters: int, unit: float) -> None:
+        self.n_rounds = 0
+        self.unit = unit
+        self._first = 0.0
+        # Of each forecaster squared, then absolute errors; of labels above the first, and squared.
+        self._sums = np.zeros(2 * n_forecasters + 2)
+
+    def add(self, errors: np.ndarray, y: np.ndarray) -> None:
+        """A block of errors (R, n) and labels (n,), in the scale of the stream."""
+        if not len(y):
+            return
+        if not self.n_rounds:
+            self._first = float(y[0])
+        self.n_rounds += len(y)
+        above = y - self._first
+        terms = np.concatenate([np.square(errors), np.abs(errors), [above, np.square(above)]])
+        self._sums = np.cumsum(np.column_stack([self._sums, terms]), axis=1)[:, -1]
+
+    @property
+    def rmse(self) -> np.ndarray:
+        return self.unit * np.sqrt(np.split(self._sums[:-2], 2)[0] / self.n_rounds)
+
+    @property
+    def mae(self) -> np.ndarray:
+        return self.unit * np.split(self._sums[:-2], 2)[1] / self.n_rounds
+
+    @property
+    def r2(self) -> np.ndarray:
+        """1 - MSE over the variance of the labels: NaN where they are all the same."""
+        n, (above, squares) = self.n_rounds, self._sums[-2:]
+        variance = squares / n - (above / n) ** 2
+        mse = np.split(self._sums[:-2], 2)[0] / n
+        return 1.0 - np.divide(mse, variance, out=np.full_like(mse, np.nan), where=variance > 0.0)
+
+
 def mean_and_deviation(values: np.ndarray) -> tuple[float, float | None]:
     """Mean and sample standard deviation over seeds; the deviation of one value is None."""
     values = np.asarray(values, dtype=float)
@@ -80,3 +122,15 @@ def label_cost(mse: np.ndarray, n_queried: np.ndarray, n_rounds: int) -> dict[st
         "al_efficiency_std": deviation,
         "mse_per_label": float((mse / n_queried).mean()),
     }
+
+
+def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Which predictions are mistakes, (n,): y_hat (n, 1) and y -1, +1; or (n, K) and y 0..K-1."""
+    if y_hat.shape[1] == 1:
+        return y * y_hat[:, 0] <= 0.0
+    return y_hat.argmax(axis=1) != y
+
+
+def one_against_rest(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
+    """The labels -1, +1 (n,) for the learner of class ``number``; y as for ``mistaken``."""
+    return y if n_classes == 2 else np.where(y == number, 1.0, -1.0)

@@ -16,6 +16,7 @@ from omkl.core.learner import Learner
 from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
+from omkl.experiment.baselines import Baselines
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
@@ -25,7 +26,7 @@ from omkl.experiment.job import (
     prepare_learner,
     reported,
 )
-from omkl.experiment.metrics import Recorder, label_cost
+from omkl.experiment.metrics import Accuracy, Recorder, label_cost
 from omkl.experiment.regret import against_comparators
 from omkl.experiment.settings import Settings
 from omkl.experiment.spread import Spreads
@@ -54,6 +55,7 @@ class Regression(LearnerJob):
         startup.load_numba()
         d = self.stream.n_inputs
         _learners(self, [0])[0].partial_fit(np.zeros((2, d)), np.zeros(2))
+        Baselines(d, 1.0).add(np.zeros((2, d)), np.zeros(2), np.ones(2, dtype=bool))
 
     def compute(self, progress: Progress | None = None) -> Computed:
         learners = _learners(self)
@@ -68,7 +70,7 @@ class Regression(LearnerJob):
                 if progress:
                     done = passed.squared.n_rounds
                     progress("rounds", done, self.stream.n_rounds, passed.running_mse())
-        elapsed = time.perf_counter() - clock
+        elapsed = time.perf_counter() - clock - passed.baselines.seconds
         passed.require_enough()
         if self.algorithm.representation.lookahead:
             n_threads = self.settings.n_threads
@@ -114,43 +116,48 @@ class _Pass:
         self.job, self.learners = job, learners
         self.squared, self.asked = Recorder(len(learners)), Recorder(len(learners))
         self.spreads = Spreads(len(learners))
+        self.accuracy = Accuracy(len(learners), job.stream.target_unit)
+        self.baselines = Baselines(job.stream.n_inputs, job.stream.target_unit)
         self.seconds = np.zeros(len(learners))
         self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
 
     def learned(
         self, X: np.ndarray, y: np.ndarray, pool: Any, clock: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Stream a block: squared errors and who asked, both (R, n), and the labels known."""
+        """Stream a block: errors and who asked, both (R, n), and labels (n,); NaN is not known."""
         if self.job.label is None:
             found = list(pool.map(lambda r: self._one(r, X, y), range(len(self.learners))))
             errors, asked, spread = (np.stack(arrays) for arrays in zip(*found, strict=True))
-            self.spreads.add(errors, spread)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.spreads.add(np.square(errors), spread)
             return errors, asked, y
         trace, y = label_sources.learn(self.learners[0], X, self.job.label, self.squared.n_rounds)
-        with np.errstate(over="ignore", invalid="ignore"):
-            unknown_is_0 = np.where(trace.asked, np.square(trace.y_hat - y), 0.0)
-        self.seconds[0] = time.perf_counter() - clock
-        return unknown_is_0[None, :], trace.asked[None, :], y[trace.asked]
+        self.seconds[0] = time.perf_counter() - clock - self.baselines.seconds
+        errors = np.where(trace.asked, trace.y_hat - y, np.nan)
+        return errors[None, :], trace.asked[None, :], np.where(trace.asked, y, np.nan)
 
     def _one(self, r: int, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
         before = time.perf_counter()
         trace = self.learners[r].partial_fit(X, y)
         self.seconds[r] += time.perf_counter() - before
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
-            return np.square(trace.y_hat - y), trace.asked, trace.spread
+            return trace.y_hat - y, trace.asked, trace.spread
 
-    def add(
-        self, X: np.ndarray, errors: np.ndarray, asked: np.ndarray, known_y: np.ndarray
-    ) -> None:
+    def add(self, X: np.ndarray, errors: np.ndarray, asked: np.ndarray, y: np.ndarray) -> None:
         """FloatingPointError where predictions are no longer finite."""
+        known = ~np.isnan(y)
+        known_y = y[known]
         with np.errstate(over="ignore", invalid="ignore"):
-            self.squared.add(errors)
+            squared = np.where(known, np.square(errors), 0.0)
+            self.squared.add(squared)
+            self.accuracy.add(errors[:, known], known_y)
         self.asked.add(asked)
         _require_finite(self.job, self.squared)
+        self.baselines.add(X, y, known)
         self.low = min(self.low, float(known_y.min(initial=np.inf)))
         self.high = max(self.high, float(known_y.max(initial=-np.inf)))
         self.largest_norm = max(self.largest_norm, float(np.linalg.norm(X, axis=1).max()))
-        self.largest_error = max(self.largest_error, float(errors.max()))
+        self.largest_error = max(self.largest_error, float(squared.max()))
 
     def running_mse(self) -> float:
         known = self.squared.n_rounds if self.job.label is None else self.asked.total.mean()
@@ -177,6 +184,7 @@ def _computed(
     n_known = rounds if job.label is None else n_queried  # rounds whose error is known
     mse = passed.squared.total / n_known[..., -1]
     used = np.stack([learner.used for learner in learners])
+    worst = max(float(learner.worst[0]) for learner in learners)
     regret, regret_curves = against_comparators(job, rounds, sums, progress)
     result = reported(
         job,
@@ -187,11 +195,12 @@ def _computed(
         n_kernels=used.shape[1],
         deterministic=job.algorithm.deterministic,
         max_squared_error=passed.largest_error,
-        max_kernel_squared_error=max(float(learner.worst[0]) for learner in learners),
+        max_kernel_squared_error=worst if worst < np.inf else None,
         max_norm=passed.largest_norm,
         kernels_per_round=float(used.sum() / (T * len(learners))),
         **label_cost(mse, n_queried[:, -1], T),
         mse_over="all rounds" if job.label is None else "rounds with a label",
+        **_in_units_of_the_target(job, passed),
         regret=regret,
         **passed.spreads.result(),
     )
@@ -203,8 +212,22 @@ def _computed(
         "usage": used,
         **kernel_curves(job.algorithm.kernels(job.params, job.dictionary)),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
+        **passed.baselines.curves(np.broadcast_to(n_known, n_queried.shape)[0]),
     }
     return Computed(result, curves | passed.spreads.curves() | regret_curves)
+
+
+def _in_units_of_the_target(job: Regression, passed: _Pass) -> dict[str, Any]:
+    """Root mean squared and mean absolute error and R2, means over the seeds, and baselines."""
+    accuracy = passed.accuracy
+    r2 = float(accuracy.r2.mean())
+    return {
+        "target_unit": job.stream.target_unit,
+        "rmse": float(accuracy.rmse.mean()),
+        "mae": float(accuracy.mae.mean()),
+        "r2": r2 if np.isfinite(r2) else None,
+        "baselines": passed.baselines.entries(),
+    }
 
 
 def _require_finite(job: Regression, squared: Recorder) -> None:

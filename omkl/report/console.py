@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omkl.report import baselines
 from omkl.report.style import name_of
-from omkl.runs.folder import ERROR_RATE, measure
+from omkl.report.text import readable
+from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,11 +36,18 @@ def error_text(result: Mapping[str, Any]) -> str:
 
 
 def mse_text(result: Mapping[str, Any]) -> str:
-    """Mean squared error and its deviation over seeds, in units of 10^-3."""
-    text = f"{1e3 * result['mse_mean']:.2f}"
-    if result["mse_std"] is not None:
-        text += f" ± {1e3 * result['mse_std']:.2f}"
-    return text + " x 10^-3"
+    """Mean squared error and its deviation over seeds, up to 10 in units of 10^-3."""
+    mean, std = result["mse_mean"], result["mse_std"]
+    if mean < LARGE_MSE:
+        spread = "" if std is None else f" ± {1e3 * std:.2f}"
+        return f"{1e3 * mean:.2f}{spread} x 10^-3"
+    return readable(mean) + ("" if std is None else f" ± {readable(std, mean)}")
+
+
+def target_text(result: Mapping[str, Any]) -> str:
+    """Errors in units of the target, and R2."""
+    R2 = "" if result["r2"] is None else f", R2 {result['r2']:.3f}"
+    return f"{baselines.accuracy_text(result)}{R2}   (in units of {result['stream']['target']})"
 
 
 def cost_text(result: Mapping[str, Any]) -> str:
@@ -59,6 +68,11 @@ def print_run(run: Run, console: Console) -> None:
     for name, text in _rows(result):
         table.add_row(name, text)
     console.print(table)
+    if better := baselines.worse_than(result):
+        console.print(f"Warning: {name_of(run)} is worse here than {better}.", style="bold")
+    for name, entry in result.get("baselines", {}).items():
+        if "skipped" in entry:
+            console.print(f"Not computed: {baselines.NAMES[name]} ({entry['skipped']}).")
     for entry in result["regret"].values():
         if "skipped" in entry:
             console.print(f"Not computed: {entry['label']} ({entry['skipped']}).")
@@ -74,6 +88,10 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     else:
         where = "" if result["mse_over"] == "all rounds" else ", rounds with a label"
         yield "MSE", f"{mse_text(result)}   ({over}{where})"
+    if "rmse" in result:  # of a federation there are none
+        yield "errors", target_text(result)
+    for name, entry in baselines.computed(result).items():
+        yield "  baseline", f"{baselines.accuracy_text(entry)}   {baselines.NAMES[name]}"
     yield "stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs"
     if federated:
         yield from _federated_rows(federated)
@@ -109,8 +127,8 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Regret against one comparator; of a federation its spread and its theorem's bound too."""
-    deviation = "" if entry["std"] is None else f" ± {entry['std']:.2f}"
-    yield "regret", f"{entry['mean']:.2f}{deviation} above {entry['label']}"
+    deviation = "" if entry["std"] is None else f" ± {_two_decimals(entry['std'])}"
+    yield "regret", f"{_two_decimals(entry['mean'])}{deviation} above {entry['label']}"
     if entry.get("spread") is not None:
         yield "  spread", f"{entry['spread']:.2f}, standard deviation over the clients"
     if "bound" in entry:
@@ -119,6 +137,11 @@ def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if largest > 1.0:
             text = f"none: {theorem} is for losses up to 1, a kernel's reached {largest:.3g}"
         yield "  bound", text
+
+
+def _two_decimals(value: float) -> str:
+    """Where they mean something."""
+    return f"{value:.2f}" if abs(value) < 1e4 else readable(value)
 
 
 def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -200,7 +223,9 @@ def line_text(head: str, outcome: Outcome) -> str:
         line = f"{head}: failed: {result['error']['message']}"
     else:
         how = " (found finished)" if outcome.status == "reused" else ""
-        line = f"{head}: {loss_text(result)}{how}"
+        better = baselines.worse_than(result)
+        worse = f", worse than {better}" if better else ""
+        line = f"{head}: {loss_text(result)}{worse}{how}"
     return "\n    ".join([line, *outcome.notes])
 
 
@@ -249,7 +274,8 @@ class Bar:
         if mse is not None and done:
             # A classification counts the rounds of all seeds.
             rate = done * (1 if self.classify else self.n_seeds) / max(now - self.since, 1e-9)
-            shown = f"errors {100 * mse:.2f} %" if self.classify else f"MSE {1e3 * mse:.2f}e-3"
+            shown = f"MSE {f'{1e3 * mse:.2f}e-3' if mse < LARGE_MSE else readable(mse)}"
+            shown = f"errors {100 * mse:.2f} %" if self.classify else shown
             status += f" {rate:,.0f} rounds/s {shown}"
         description = self.label if stage == "rounds" else f"{self.label}: {stage}"
         self.bar.update(

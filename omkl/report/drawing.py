@@ -8,7 +8,7 @@ figure list.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.report import style
+from omkl.report.baselines import NAMES
 from omkl.runs.folder import MSE, Measure
 
 Array = np.ndarray
@@ -49,6 +50,23 @@ def band_line(
     every = (0.03 * (index % 5), 0.16) if len(t) > 1 else 1
     (line,) = axes.plot(t, np.maximum(mean, floor), markevery=every, label=label, **looks)
     return line
+
+
+def baseline_lines(
+    axes: Axes, curves: Mapping[str, Array], chosen: Array
+) -> list[tuple[float, float]]:
+    """Thin grey lines of a run's baselines at the chosen rounds; limits that show each."""
+    limits = []
+    for index, (name, text) in enumerate(NAMES.items()):
+        if f"baseline_{name}" in curves:
+            values = curves[f"baseline_{name}"][chosen]
+            dashes = style.LINES[index % len(style.LINES)]
+            shown = np.where(values > 0.0, values, np.nan)  # on a logarithmic axis
+            looks = {"color": style.GREY, "linewidth": 0.8, "linestyle": dashes}
+            axes.plot(curves["t"][chosen], shown, label=text, **looks)
+            if values.max() > 0.0:
+                limits.append(positive_limits(values, None))
+    return limits
 
 
 def round_axis(axes: Axes, t: Array) -> None:

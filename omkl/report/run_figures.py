@@ -19,6 +19,7 @@ from omkl.report.drawing import (
     Array,
     axis_name,
     band_line,
+    baseline_lines,
     drawn_rounds,
     figure_legend,
     mark_changes,
@@ -55,9 +56,10 @@ def mse(run: Run, folder: Path | None = None) -> list[Path]:
     with style.applied():
         figure = Figure(figsize=(WIDTH, 4.2))
         axes = figure.add_subplot()
-        low, high = positive_limits(mean, std)
+        limits = [positive_limits(mean, std), *baseline_lines(axes, curves, chosen)]
+        low = min(low for low, _ in limits)
         band_line(axes, t, mean, std, 0, _seeds(run), floor=low)
-        style.log_axis(axes.yaxis, low, high)
+        style.log_axis(axes.yaxis, low, max(high for _, high in limits))
         round_axis(axes, t)
         mark_changes(axes, curves["change_rounds"], t)
         axes.set(xlabel="round t", ylabel=f"{axis_name(kind)} of rounds 1..t")
@@ -124,7 +126,7 @@ def regret(run: Run, folder: Path | None = None) -> list[Path]:
 def weights(run: Run, folder: Path | None = None) -> list[Path]:
     """Expert weights (R, N) after the last round, over the dictionary; nothing without any."""
     _need_complete(run)
-    if "weights" not in run.curves:
+    if "weights" not in run.curves or not _has_kernels(run):
         return []
     values = run.curves["weights"]
     mean, std = mean_std(values)
@@ -165,10 +167,10 @@ def weights(run: Run, folder: Path | None = None) -> list[Path]:
 def usage(run: Run, folder: Path | None = None) -> list[Path]:
     """Share of the rounds in which each kernel was evaluated, over the dictionary.
 
-    Nothing for a federation, where all are.
+    Nothing for a federation, where all are, and for what has no kernel.
     """
     _need_complete(run)
-    if "usage" not in run.curves:
+    if "usage" not in run.curves or not _has_kernels(run):
         return []
     mean, std = mean_std(run.curves["usage"] / run.result["n_rounds"])
     with style.applied():
@@ -249,6 +251,10 @@ def _title(run: Run, what: str) -> str:
 def _seeds(run: Run) -> str:
     n = len(run.result["seeds"])
     return f"mean ± std over {n} seeds" if n > 1 else "1 seed"
+
+
+def _has_kernels(run: Run) -> bool:
+    return set(run.curves["kernel_family"].tolist()) <= FAMILIES.keys()
 
 
 def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, Array, Array]]]:

@@ -14,12 +14,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.report import style
+from omkl.report.baselines import NAMES, computed
 from omkl.report.drawing import (
     CHANGES,
     N_DRAWN_SMALL,
     WIDTH,
     axis_name,
     band_line,
+    baseline_lines,
     drawn_rounds,
     figure_legend,
     mark_changes,
@@ -61,7 +63,9 @@ def comparison(
     with style.applied():
         rows, columns = panel_grid(len(datasets))
         width = max(WIDTH, 3.4 * columns)
-        texts, legend_columns, legend_height = _fitted(order, width)
+        beside = [NAMES[name] for name in NAMES if any(name in computed(r.result) for r in runs)]
+        _, legend_columns, legend_height = _fitted([*order, *beside], width)
+        texts = [style.wrapped(entry, 60) for entry in order]
         figure = Figure(figsize=(width, (3.6 if rows == 1 else 2.7 * rows) + legend_height))
         lines: dict[str, Line2D] = {}
         for place, dataset in enumerate(datasets):
@@ -77,11 +81,11 @@ def comparison(
                 axes.set_xlabel("round t" if against == "t" else "labels bought")
             if place % columns == 0:
                 axes.set_ylabel(f"{_axis_names(runs)} of rounds 1..t")
-        changes = [line for axes in figure.axes for line in axes.get_lines()]
-        changes = [line for line in changes if line.get_label() == CHANGES][:1]
+        others = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
+        others = {name: others[name] for name in (*NAMES.values(), CHANGES) if name in others}
         figure.legend(
-            [lines[entry] for entry in order] + changes,
-            texts + [CHANGES] * len(changes),
+            [*(lines[entry] for entry in order), *others.values()],
+            [*texts, *others],
             loc="outside lower center",
             ncols=legend_columns,
         )
@@ -92,7 +96,11 @@ def comparison(
 def _curves(
     axes: Axes, members: Sequence[tuple[Run, int]], texts: Sequence[str], against: str
 ) -> dict[int, Line2D]:
-    """The curves of one data set's runs, each with its place in the legend: a line a place."""
+    """The curves of one data set's runs, each with its place in the legend: a line a place.
+
+    The baselines are those of the first run that has some; labels cost them nothing, so they have
+    no line against labels.
+    """
     lines, limits, last = {}, [], 1
     for run, index in members:
         chosen = drawn_rounds(run.curves["t"], 0.01, N_DRAWN_SMALL)
@@ -105,6 +113,10 @@ def _curves(
         if against == "t":
             mark_changes(axes, run.curves["change_rounds"], x)
         last = max(last, int(x[-1]))
+    with_baselines = [run for run, _ in members if computed(run.result)]
+    for run in with_baselines[:1] if against == "t" else []:
+        chosen = drawn_rounds(run.curves["t"], 0.01, N_DRAWN_SMALL)
+        limits += baseline_lines(axes, run.curves, chosen)
     style.log_axis(axes.yaxis, min(low for low, _ in limits), max(high for _, high in limits))
     round_axis(axes, np.array([1, last]))
     return lines

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl.report import style
-from omkl.report.text import csv_text, markdown_table, markdown_text
-from omkl.runs.folder import MSE, Run, measure, write_atomically
+from omkl.report import baselines, style
+from omkl.report.text import csv_text, markdown_table, markdown_text, readable
+from omkl.runs.folder import LARGE_MSE, MSE, Run, measure, write_atomically
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +24,7 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     None for one seed), ``seconds`` is the time of all seeds, ``best`` marks the lowest of the
     data set; ``regret`` belongs to the first comparator that was computed, named in
     ``comparator`` (both None if none was). ``al_efficiency`` is the share of the labels that
-    were asked for.
+    were asked for. Below the runs of a data set are its ``baselines``.
     """
     varying = style.varying(runs)
     rows = []
@@ -54,7 +54,6 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
             }
         )
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
-    rows.sort(key=lambda row: datasets.index(row["dataset"]))
     for dataset in datasets:
         members = [row for row in rows if row["dataset"] == dataset]
         for kind in {row["measure"] for row in members}:
@@ -62,7 +61,37 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
             lowest = min(row[kind.key] for row in same)
             for row in same:
                 row["best"] = row[kind.key] == lowest
+    rows += _baseline_rows(runs, varying)
+    rows.sort(key=lambda row: datasets.index(row["dataset"]))
+    if any(row.get("mse", 0.0) >= LARGE_MSE for row in rows):
+        for row in rows:
+            if row["measure"] is MSE:
+                row["measure"] = MSE._replace(scale=1.0, unit="")
     return rows
+
+
+def _baseline_rows(runs: Sequence[Run], varying: Sequence[Row]) -> list[Row]:
+    """One row a baseline and data set; several where settings of the stream vary."""
+    rows: dict[str, Row] = {}
+    for run, settings in zip(runs, varying, strict=True):
+        result, kind = run.result, measure(run.result)
+        of_stream = {k: v for k, v in settings.items() if k.startswith("stream.")}
+        for name, entry in baselines.computed(result).items() if run.complete else ():
+            row = {
+                "algorithm": f"{baselines.NAMES[name]} (baseline)",
+                "dataset": result["dataset"],
+                "settings": of_stream,
+                "measure": kind,
+                kind.key: entry[kind.key],
+                f"{kind.key}_std": None,
+                "best": False,
+                "regret": None,
+                "comparator": None,
+                "status": "baseline",
+                "folder": "",
+            }
+            rows.setdefault(str((row["algorithm"], row["dataset"], of_stream, kind.key)), row)
+    return list(rows.values())
 
 
 def failure_table(runs: Sequence[Run]) -> list[Row]:
@@ -240,7 +269,9 @@ def _comparators(rows: Sequence[Row]) -> list[str]:
 
 
 def _cost_texts(row: Row) -> list[str]:
-    """Labels, seconds, kernels a round and seeds."""
+    """Labels, seconds, kernels a round and seeds, which a baseline has none of."""
+    if row.get("status") == "baseline":
+        return [""] * 4
     return [
         f"{row['al_efficiency']:.3g}",
         f"{row['seconds']:.3g}",
@@ -252,6 +283,8 @@ def _cost_texts(row: Row) -> list[str]:
 def _loss_text(row: Row) -> str:
     kind = row["measure"]
     loss, std = kind.scale * row[kind.key], row[f"{kind.key}_std"]
+    if kind.scale == 1.0:
+        return readable(loss) + ("" if std is None else f" ± {readable(std, loss)}")
     return f"{loss:.2f}" if std is None else f"{loss:.2f} ± {kind.scale * std:.2f}"
 
 

@@ -1,12 +1,21 @@
-"""Plain text that several reports share: CSV and Markdown tables, the name of a theorem."""
+"""Plain text that several reports share: numbers, CSV and Markdown tables, names of theorems."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+
+def readable(value: float, like: float | None = None) -> str:
+    """A number with about four digits, as many decimals as ``like`` has, if it is given."""
+    size = abs(value if like is None else like)
+    if not 1e-4 <= size < 1e7:
+        return f"{value:.4g}"
+    return f"{value:,.{max(0, 3 - math.floor(math.log10(size)))}f}"
 
 
 def csv_text(lines: Iterable[Sequence[Any]]) -> str:

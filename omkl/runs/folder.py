@@ -21,9 +21,17 @@ MLflow view are all made from it.
                                      deviation over the seeds (std is null for one seed)
     kernels_per_round mean number of kernels evaluated in a round
     deterministic     true for exact-kernel learners: nothing is drawn, one seed says all
+    target_unit       how much of the target is 1 in the scale of the stream, in which mse is
+    rmse, mae, r2     root mean squared and mean absolute error in units of the target, and 1 -
+                      MSE over the variance of the labels (null where they are all the same):
+                      means over the seeds, over the rounds that ``mse_over`` names
+    baselines         {"mean" | "last" | "ridge": {"rmse", "mae", "mse" (in the scale of the
+                      stream)} or {"skipped": reason}}: what forecasters without a kernel make of
+                      every label that the data have (``omkl.experiment.baselines``)
     max_squared_error, max_kernel_squared_error, max_norm
                       largest squared error of a prediction and of a single evaluated
-                      kernel, over rounds and seeds; largest norm of x
+                      kernel (null where it has overflowed), over rounds and seeds; largest
+                      norm of x
     mse_over          "all rounds", or "rounds with a label" where labels come from outside
                       (``omkl.datasets.label_sources``) and no others are known; regret is
                       skipped then
@@ -50,6 +58,8 @@ MLflow view are all made from it.
     labels_of_classes what stands in the data for -1 and +1, or for each class
     mistakes          per seed, rounds whose class was not predicted
     error_rate, error_rate_mean, error_rate_std      mistakes a round, as for mse
+    baselines         {"constant" (the most frequent class so far) | "last" | "ridge" (on -1 and
+                      +1, one class against the rest): {"error_rate"} or {"skipped": reason}}
     updates_per_kernel, support_size                 rounds in which a kernel's classifier
                       learned, and rows kept for all of them; means over seeds and kernels
     best_kernel       mistakes of the best online kernel, mean over the seeds,
@@ -70,6 +80,8 @@ MLflow view are all made from it.
     coverage_50, coverage_90   (R, P) share of rounds 1..t whose label was in the interval of
                       50 and 90 %, where there is a spread
     regret_<name>     (R, P) cumulative squared error minus the comparator's
+    baseline_<name>   (P,) mean squared error of a baseline in rounds 1..t, in classification
+                      its error rate, the mean over the seeds
     weights           (R, N) expert weights after the last round, rows sum to 1
     usage             (R, N) rounds in which the kernel was evaluated
     kernel_family     (N,) "gaussian" | "laplacian" | "cauchy"
@@ -110,6 +122,7 @@ class Measure(NamedTuple):
 
 
 MSE = Measure("mse", "MSE", "mean squared error", 1e3, " × 10⁻³")
+LARGE_MSE = 10.0  # from here on it is not printed in units of 10^-3
 ERROR_RATE = Measure("error_rate", "errors", "error rate", 1e2, ", %")
 
 

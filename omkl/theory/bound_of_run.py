@@ -255,7 +255,9 @@ def assumptions(run: Run) -> list[Assumption]:
     kernel above 1 refutes it; it is known to hold only where all were evaluated.
     """
     result = run.result
-    largest, of_kernel = result["max_squared_error"], result["max_kernel_squared_error"]
+    largest = result["max_squared_error"]
+    of_kernel = result["max_kernel_squared_error"]
+    of_kernel = math.inf if of_kernel is None else of_kernel  # it has overflowed
     text = (
         f"the largest squared error of a prediction is {largest:.3g}, of a single kernel that "
         f"was evaluated {of_kernel:.3g}"

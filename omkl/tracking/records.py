@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from omkl.report.baselines import NAMES, accuracy_text, computed, worse_than
 from omkl.runs.folder import NEUTRAL, Run, measure
 
 CURVE_POINTS = 500
@@ -92,7 +93,12 @@ def _final_metrics(result: Mapping[str, Any]) -> dict[str, float]:
         "labels": result.get("labels"),
         "al_efficiency": result.get("al_efficiency"),
         "mse_per_label": result.get("mse_per_label"),
+        **{name: result.get(name) for name in ("rmse", "mae", "r2")},
     }
+    for name, entry in result.get("baselines", {}).items():
+        for what, value in entry.items():
+            if what != "skipped":
+                values[f"baseline_{name}_{what}"] = value
     for name, entry in result.get("regret", {}).items():
         values[f"regret_{name}"] = entry.get("mean")
     return {
@@ -174,6 +180,10 @@ def _note(result: Mapping[str, Any]) -> str:
         f"{kind.short} **{result[f'{kind.key}_mean']:.4g}**{spread} after {result['n_rounds']} "
         f"rounds, {len(result['seeds'])} seeds, kernels {result['kernels']}"
     ]
+    for name, entry in computed(result).items():
+        lines.append(f"- {NAMES[name]}: {accuracy_text(entry)}")
+    if better := worse_than(result):
+        lines.append(f"- **worse than {better}**")
     for name, entry in result["regret"].items():
         what = f"skipped: {entry['skipped']}" if "skipped" in entry else f"{entry['mean']:.4g}"
         lines.append(f"- regret_{name} ({entry['label']}): {what}")

@@ -125,9 +125,11 @@ def exact(case: Case, rows: Rows, seconds: float) -> Row:
         learner.partial_fit(X, y)
         return learner
 
+    most = case.algorithm.representation.kept_rows(stream().state.model)
+    if not most:
+        return {"algorithm": case.algorithm.name, "missing": "no row is kept: no least is known"}
     took = times(stream, seconds, fewest=3)
     used = case.algorithm.kernels(case.params, case.dictionary)
-    most = case.algorithm.representation.kept_rows(stream().state.model)
     work = {
         "evaluated": float(len(used)),
         "kinds": len({kernel.family for kernel in used}),

@@ -10,7 +10,7 @@ import pytest
 
 from omkl.conf import configuration
 from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, own_files
-from omkl.experiment import classification, settings
+from omkl.experiment import classification, metrics, settings
 from omkl.experiment import run as runner
 
 RAW = {"limit": None, "scaling": "none", "order": "file"}
@@ -181,9 +181,9 @@ def test_three_classes_are_each_against_the_rest(tmp_path):
 
 def test_a_tie_and_silence_are_mistakes():
     y_hat, y = np.array([[0.0], [0.3], [-0.1], [0.0]]), np.array([1.0, 1.0, 1.0, -1.0])
-    assert classification.mistaken(y_hat, y).tolist() == [True, False, True, True]
+    assert metrics.mistaken(y_hat, y).tolist() == [True, False, True, True]
     y_hat = np.array([[0.1, 0.4, 0.2], [0.3, 0.3, -1.0], [-0.5, -0.2, -0.1]])
-    assert classification.mistaken(y_hat, np.array([1, 1, 2])).tolist() == [False, True, False]
+    assert metrics.mistaken(y_hat, np.array([1, 1, 2])).tolist() == [False, True, False]
 
 
 def test_every_seed_is_a_permutation_of_its_own():

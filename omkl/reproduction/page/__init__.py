@@ -15,6 +15,7 @@ from pathlib import Path
 from omkl.reproduction import matching
 from omkl.reproduction.filled import Filled
 from omkl.reproduction.formats import contents, origin
+from omkl.reproduction.page.baselines import baseline_blocks
 from omkl.reproduction.page.blocks import (
     Block,
     Facts,
@@ -90,7 +91,7 @@ def _blocks(filled: Sequence[Filled], outputs: Path, folder: Path) -> list[Block
     times = read_times(outputs)
     by_run = {run.folder: run for table in filled for run in table.runs}
     done = [run for run in by_run.values() if run.complete]
-    blocks: list[Block] = [*summary_blocks(filled, times)]
+    blocks: list[Block] = [*baseline_blocks(filled), *summary_blocks(filled, times)]
     for paper, (title, draw) in PAPERS.items():
         members = [table for table in filled if table.table.paper == paper]
         if not members:

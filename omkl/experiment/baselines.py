@@ -1,0 +1,99 @@
+"""What a learner has to beat: forecasters without a kernel, on the rows that it learns from.
+
+They are the algorithms ``mean``, ``last`` and ``ridge``. They learn every label that the data
+have, whether the learner asks for it or not: a learner that asks seldom is compared with what all
+labels give. Labels that come from outside are known to both where the learner asks.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from omkl import algorithms
+from omkl.core.learner import Learner
+from omkl.datasets import Stream
+from omkl.experiment.metrics import Accuracy, Recorder, mistaken, one_against_rest
+
+RIDGE_LAM = 0.01  # as in conf/algorithm/ridge.yaml
+MOST_INPUTS = 1500  # of ridge, a round of which takes d^2 time and which keeps d^2 numbers
+PARAMS: dict[str, dict[str, float]] = {"mean": {}, "last": {}, "ridge": {"lam": RIDGE_LAM}}
+# The sign of the mean of labels -1 and +1 is the class that most rows had.
+OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
+
+
+def _learner(name: str, d: int) -> Learner:
+    algorithm = algorithms.load(name)
+    return Learner(algorithm, algorithm.Params(**PARAMS[name]), (), d, D=1, seed=0)
+
+
+def skipped(d: int) -> dict[str, str]:
+    """Which of them are left out, and why."""
+    return {"ridge": f"{d:,} inputs are more than {MOST_INPUTS:,}"} if d > MOST_INPUTS else {}
+
+
+class Baselines:
+    """Those of a regression, over the rounds whose label is known; memory stays the same.
+
+    squared   their squared errors in the scale of the stream
+    accuracy  in units of the target, ``unit`` of which is 1 in that scale
+    seconds   time spent in them, which is none of the learner's
+    """
+
+    def __init__(self, d: int, unit: float) -> None:
+        self.skipped = skipped(d)
+        self.learners = {name: _learner(name, d) for name in PARAMS if name not in self.skipped}
+        self.squared = Recorder(len(self.learners))
+        self.accuracy = Accuracy(len(self.learners), unit)
+        self.seconds = 0.0
+
+    def add(self, X: np.ndarray, y: np.ndarray, known: np.ndarray) -> None:
+        """Rows X (n, d) with labels y (n,); known (n,) bool says of which there is one."""
+        before = time.perf_counter()
+        X, labels = X[known], y[known]
+        errors = np.zeros((len(self.learners), len(y)))
+        with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
+            for k, learner in enumerate(self.learners.values()):
+                errors[k, known] = learner.partial_fit(X, labels).y_hat - labels
+            self.squared.add(np.square(errors))
+            self.accuracy.add(errors[:, known], labels)
+        self.seconds += time.perf_counter() - before
+
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """What result.json says of each: errors in units of the target, MSE in the stream's."""
+        mse = self.squared.total / max(self.accuracy.n_rounds, 1)
+        columns = {"rmse": self.accuracy.rmse, "mae": self.accuracy.mae, "mse": mse}
+        entries: dict[str, dict[str, Any]] = {}
+        for k, name in enumerate(self.learners):
+            entries[name] = {key: float(values[k]) for key, values in columns.items()}
+            if not np.isfinite(list(entries[name].values())).all():
+                entries[name] = {"skipped": "its predictions are not finite"}
+        return entries | {name: {"skipped": reason} for name, reason in self.skipped.items()}
+
+    def curves(self, n_known: np.ndarray) -> dict[str, np.ndarray]:
+        """Running MSE (P,) of each, with n_known (P,) labels known at the recorded rounds."""
+        sums = self.squared.curve()[1]
+        return {f"baseline_{name}": sums[k] / n_known for k, name in enumerate(self.learners)}
+
+
+def mistakes(stream: Stream, size: int) -> tuple[Recorder, list[str]]:
+    """Mistakes of each baseline of a classification, and their names: one pass in blocks of size.
+
+    They learn one class against the rest, as learners do.
+    """
+    d, K = stream.n_inputs, len(stream.classes)
+    names = [name for name, own in OF_CLASSES.items() if own not in skipped(d)]
+    learners = {
+        name: [_learner(OF_CLASSES[name], d) for _ in range(1 if K == 2 else K)] for name in names
+    }
+    recorder = Recorder(len(names))
+    for X, y in stream.blocks(size):
+        told = [one_against_rest(y, k, K) for k in range(len(learners["constant"]))]
+        wrong = []
+        for own in learners.values():
+            said = [x.partial_fit(X, labels).y_hat for x, labels in zip(own, told, strict=True)]
+            wrong.append(mistaken(np.stack(said, axis=1), y))
+        recorder.add(np.stack(wrong).astype(np.float64))
+    return recorder, names

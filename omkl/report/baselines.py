@@ -1,0 +1,40 @@
+"""What stands beside a result: the baselines of its run, and whether the learner beats them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from omkl.report.text import readable
+from omkl.runs.folder import ERROR_RATE, measure
+
+NAMES = {
+    "mean": "running mean",
+    "last": "last label",
+    "ridge": "linear ridge",
+    "constant": "most frequent class",
+}
+
+
+def computed(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Those that have numbers, by name; none beside a federation."""
+    entries = result.get("baselines", {})
+    return {name: entry for name, entry in entries.items() if "skipped" not in entry}
+
+
+def accuracy_text(entry: Mapping[str, Any]) -> str:
+    """Root mean squared and mean absolute error in units of the target, or the error rate."""
+    if "error_rate" in entry:
+        return f"{100 * entry['error_rate']:.2f} %"
+    return f"RMSE {readable(entry['rmse'])}, MAE {readable(entry['mae'])}"
+
+
+def worse_than(result: Mapping[str, Any]) -> str:
+    """In words, the baselines that make smaller errors than the learner; "" if there is none."""
+    key = own = "rmse"
+    if measure(result) is ERROR_RATE:
+        key, own = "error_rate", "error_rate_mean"
+    names = [
+        f"the {NAMES[name]}" for name, entry in computed(result).items() if entry[key] < result[own]
+    ]
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])

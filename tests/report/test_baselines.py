@@ -1,0 +1,189 @@
+"""Mean, last label and ridge beside a result: on the terminal, in tables, figures and tracking."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from omkl.report import baselines, console, run_figures, style, sweep_figures, sweep_table
+from omkl.report.text import readable
+from omkl.reproduction.filled import Cell, Entry, Filled
+from omkl.reproduction.page.baselines import baseline_blocks
+from omkl.reproduction.tables import WRITTEN, Spec, Table
+from omkl.runs.folder import Run
+from omkl.tracking.records import read_record
+
+ENTRIES = {
+    "mean": {"rmse": 6.93, "mae": 5.78, "mse": 0.034},
+    "last": {"rmse": 4.0, "mae": 2.54, "mse": 0.0113},
+    "ridge": {"skipped": "2,000 inputs are more than 1,500"},
+}
+
+
+@pytest.fixture
+def with_baselines(run_folder_maker, tmp_path):
+    """A run folder with a result and curves that have them."""
+
+    def make(*names, entries=ENTRIES, level=0.03, key="12345678", **result):
+        folder = run_folder_maker(tmp_path, *names, key=key, level=level)
+        path = folder / "result.json"
+        own = {"rmse": 6.38, "mae": 5.18, "r2": 0.144, "target_unit": 37.6, "baselines": entries}
+        own |= {"stream": {"target": "sound"}, "mse_over": "all rounds", "threads": 1}
+        path.write_text(json.dumps(json.loads(path.read_text()) | own | result))
+        with np.load(folder / "curves.npz") as archive:
+            curves = dict(archive)
+        for name, entry in entries.items():
+            if "mse" in entry:
+                curves[f"baseline_{name}"] = np.full(len(curves["t"]), entry["mse"])
+        np.savez(folder / "curves.npz", **curves)
+        return Run(folder)
+
+    return make
+
+
+def printed(run, width=100):
+    stream = io.StringIO()
+    console.print_run(run, Console(file=stream, width=width))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(5829.54146, "5,830"), (6.3818, "6.382"), (0.028797, "0.02880"), (58295.4, "58,295"),
+     (0.0, "0"), (-3.14159, "-3.142"), (1e9, "1e+09"), (2e-7, "2e-07"), (999999.6, "1,000,000")],
+)  # fmt: skip
+def test_numbers_in_a_readable_scale(value, text):
+    assert readable(value) == text
+
+
+def test_a_deviation_has_the_decimals_of_its_mean():
+    assert readable(0.05, 28.8) == "0.05" and readable(17.2, 15580.0) == "17"
+
+
+def test_a_run_on_the_terminal(with_baselines):
+    text = printed(with_baselines())
+    assert "RMSE 6.380, MAE 5.180, R2 0.144   (in units of sound)" in text
+    assert "RMSE 6.930, MAE 5.780   running mean" in text
+    assert "RMSE 4.000, MAE 2.540   last label" in text
+    assert "Warning: Raker is worse here than the last label." in text
+    assert "Not computed: linear ridge (2,000 inputs are more than 1,500)." in text
+
+
+def test_no_warning_where_the_learner_is_the_best_or_there_is_nothing_to_beat(with_baselines):
+    assert "Warning" not in printed(with_baselines(rmse=3.99))
+    assert baselines.worse_than({"baselines": {}, "rmse": 1.0}) == ""
+    assert baselines.worse_than({"federated": {}}) == ""
+
+
+def test_what_is_better_is_listed(with_baselines):
+    three = ENTRIES | {"ridge": {"rmse": 6.0, "mae": 1.0, "mse": 0.02}}
+    run = with_baselines(entries=three, rmse=7.0)
+    assert baselines.worse_than(run.result) == (
+        "the running mean, the last label and the linear ridge"
+    )
+    classes = {"constant": {"error_rate": 0.2}, "last": {"error_rate": 0.1}}
+    result = {"task": "classification", "error_rate_mean": 0.15, "baselines": classes}
+    assert baselines.worse_than(result) == "the last label"
+    assert baselines.accuracy_text(classes["last"]) == "10.00 %"
+
+
+def test_large_errors_are_not_printed_in_thousandths(with_baselines):
+    run = with_baselines(mse_mean=5829.54146, mse_std=12.3)
+    assert console.mse_text(run.result) == "5,830 ± 12"
+    assert console.mse_text({"mse_mean": 0.0288, "mse_std": None}) == "28.80 x 10^-3"
+
+
+def test_a_row_a_baseline_and_data_set(with_baselines, tmp_path):
+    params = {"eta": "0.1/sqrt(t)", "M": 5}
+    runs = [with_baselines("raker", "airfoil"), with_baselines("raker", "bias")]
+    runs.insert(1, with_baselines("gf", "airfoil", key="87654321", params=params))
+    rows = sweep_table.sweep_table(runs)
+    marked = [(row["algorithm"], row["dataset"], row.get("status")) for row in rows]
+    expected = [("running mean (baseline)", "baseline"), ("last label (baseline)", "baseline")]
+    assert marked[2:4] == [(name, "airfoil", status) for name, status in expected]
+    assert marked[5:] == [(name, "bias", status) for name, status in expected]
+    assert not any(row["best"] for row in rows if row.get("status") == "baseline")
+    stream = io.StringIO()
+    sweep_table.print_sweep(rows, [], Console(file=stream, width=80))
+    assert "11.30" in stream.getvalue() and "34.00" in stream.getvalue()
+    table, markdown = sweep_table.write_sweep(rows, [], tmp_path / "t")
+    lines = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
+    assert [line["status"] for line in lines].count("baseline") == 4
+    assert [float(line["mse"]) for line in lines[2:4]] == [0.034, 0.0113]
+    assert "last label (baseline)" in markdown.read_text(encoding="utf-8")
+
+
+def test_a_sweep_with_large_errors_has_no_thousandths(with_baselines, tmp_path):
+    rows = sweep_table.sweep_table([with_baselines(mse_mean=5829.54146, mse_std=12.3)])
+    stream = io.StringIO()
+    sweep_table.print_sweep(rows, [], Console(file=stream, width=100))
+    text = stream.getvalue()
+    assert "5,830 ± 12" in text and "10⁻³" not in text and "0.03400" in text
+
+
+def test_thin_grey_lines(with_baselines, tmp_path, monkeypatch):
+    drawn = {}
+
+    def keep(figure, folder, name, *suffixes):
+        drawn[name] = figure
+        return []
+
+    monkeypatch.setattr(style, "save", keep)
+    run = with_baselines()
+    run_figures.mse(run)
+    sweep_figures.comparison([run], tmp_path)
+    for figure in drawn.values():
+        (axes,) = figure.axes
+        found = {line.get_label(): line for line in axes.get_lines()}
+        for name, mse in (("running mean", 0.034), ("last label", 0.0113)):
+            assert found[name].get_color() == style.GREY and found[name].get_linewidth() < 1
+            assert set(found[name].get_ydata()) == {mse}
+        low, high = axes.get_ylim()
+        assert low < 0.0113 and high > 0.034 and "linear ridge" not in found
+    labels = [text.get_text() for text in drawn["comparison"].legends[0].get_texts()]
+    assert labels == ["Raker", "running mean", "last label"]
+
+
+def test_what_has_no_kernel_has_no_figure_of_weights(with_baselines):
+    run = with_baselines("last")
+    run.curves["kernel_family"] = np.array(["constant"] * 76)
+    assert run_figures.weights(run) == run_figures.usage(run) == []
+
+
+def test_tracked_metrics(with_baselines, tmp_path):
+    run = with_baselines()
+    record = read_record(run.folder, tmp_path)
+    assert [record.metrics[name] for name in ("rmse", "mae", "r2")] == [6.38, 5.18, 0.144]
+    assert record.metrics["baseline_last_rmse"] == 4.0
+    assert record.metrics["baseline_mean_mse"] == 0.034
+    assert "baseline_ridge_rmse" not in record.metrics
+    note = record.tags["mlflow.note.content"]
+    assert "last label: RMSE 4.000" in note and "worse than the last label" in note
+
+
+def test_the_head_of_the_page(with_baselines):
+    """One of two streams: 20 x 10^-3 is published on both, ridge has 10 on one and 30 on other."""
+
+    def cell(dataset, published, ridge):
+        entries = ENTRIES | {"ridge": {"rmse": 1.0, "mae": 1.0, "mse": ridge}}
+        run = with_baselines("raker", dataset, key=f"{published:08d}", entries=entries)
+        spec = Spec("Raker", dataset, "mse_e3", {}, (), 20, {})
+        own = {WRITTEN: Entry("close", run=run)}
+        return Cell(f"row {published}", dataset, spec, float(published), None, own, (dataset,))
+
+    cells = tuple(
+        (cell(dataset, 20, ridge), cell(dataset, 25, ridge))
+        for dataset, ridge in (("airfoil", 0.01), ("bias", 0.03))
+    )
+    table = Table("t", "", "graph-aided-jmlr", "1", (), (), (), ())
+    _, text, grid = baseline_blocks([Filled(table, cells)])
+    assert "every published multi-kernel learner on 1 of 2 streams (airfoil)." in text.text
+    assert "all of them on 2 of 2 streams (airfoil, bias), the running" in text.text
+    assert "the running mean of the labels on 0 of 2 streams." in text.text
+    assert grid.body[0] == ("airfoil", "34.00", "11.30", "10.00", "20", "row 20 (JMLR, table 1)")
+    assert baseline_blocks([]) == []
