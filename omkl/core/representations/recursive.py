@@ -180,6 +180,10 @@ def _no_support(model: Recursive) -> np.ndarray:
     return np.zeros(model.n_kernels, dtype=np.int64)
 
 
+def _no_rows(model: Recursive) -> int:
+    return 0
+
+
 RECURSIVE = Representation(
     name="recursive",
     fresh=_prior,
@@ -190,5 +194,5 @@ RECURSIVE = Representation(
     bounded=True,
     supports_float32=False,
     support_size=_no_support,
-    kept_rows=lambda model: 0,
+    kept_rows=_no_rows,
 )
