@@ -7,11 +7,12 @@ Paper    none. Experts: V. Vovk, "Competitive on-line statistics", International
 Task     regression; full information; nothing to choose: dictionary and D do not matter.
 Round    1. Standardise every input by what was seen of it up to this row, and the last two labels
             by the labels before; clip at +-4. A missing input counts as its mean.
-         2. Experts: the mean of the labels; the last label; forecasters of Vovk, Azoury and
-            Warmuth with lam = 0.01 of the labels less their mean: linear in the inputs; linear in
-            inputs and labels, also with forgetting; and with D = 25 random frequencies of length
-            1/2, 1, 2 or 4 times sqrt(d) beside these, on inputs, on both, on both with
-            forgetting. They go beyond the labels seen by no more than half of their range.
+         2. Experts: the mean of the labels; the last label; and forecasters of Vovk, Azoury and
+            Warmuth with lam = 0.01 of the labels less their mean, f = z'A^-1 b: linear in the
+            inputs, or in inputs and labels; and with sines and cosines of random frequencies
+            beside these, ``GROUPS``: normal ones, as of a Gaussian kernel; Cauchy ones, as of a
+            Laplacian; normal ones in a single input or in two. In some the past fades. They go
+            beyond the labels seen by no more than half of their range.
          3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up
             r_i = 2 (p - y) (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999.
          4. q = p + theta'(f - p), no less than the least f_i and no more than the largest; theta
@@ -19,7 +20,8 @@ Round    1. Standardise every input by what was seen of it up to this row, and t
             errors, fading by 0.99.
          5. Predict the mixture, as in 3, of q, p, the mean, the last label and the linear one.
 Symbols  none
-Cost     O(N D^2 + N D d + d^2) time a round for N = 17 experts; O(N (D + d)^2) memory.
+Cost     O(N D^2 + N D d + d^2) time a round for N = 22 experts and D = 50; memory
+         O(N (D + d)^2).
 Bound    none for the whole; a mixture's regret against the best fixed one is O(sqrt(N T)).
 Differs  no paper.
 
@@ -38,7 +40,7 @@ The labels 0, 1, .., 9 without any input, which a linear trend in the last label
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,15 +49,15 @@ from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations import experts, mixed
 from omkl.core.representations.mixed import MIXED, Mixed
-from omkl.core.representations.random_features import blank, draw_features
+from omkl.core.representations.random_features import blank
 from omkl.core.representations.recursive import blank_recursive
+from omkl.core.seeding import feature_generator
 
-LENGTHS = (0.5, 1.0, 2.0, 4.0)  # times sqrt(d), the distance of two standardised rows
 N_LAGS = 2
-D_WAVES = 25  # 50 features: the cost of a round is that of their 12 matrices
 MOST_RAW = 40  # with more inputs, waves have none beside them: the matrices would be theirs
 LAM = 0.01
 LINEAR_DECAY, WAVE_DECAY = 0.995, 0.998  # memories of 200 and 500 rounds for 3 and 50 features
+FARTHEST = 30.0  # of a Cauchy number: the waves of larger ones are noise
 TINY = 1e-300
 
 
@@ -65,48 +67,82 @@ class Params(NamedTuple):
 
 class State(NamedTuple):
     model: Mixed
-    log_w: np.ndarray  # (17,) of the experts' weights in p, those of 0 as TINY
+    log_w: np.ndarray  # (22,) of the experts' weights in p, those of 0 as TINY
+
+
+# Frequencies (n, D) of length 1 in n inputs.
+Draw = Callable[[np.random.Generator, int, int], np.ndarray]
+
+
+def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    """In units of sqrt(n), the distance of two standardised rows."""
+    return rng.standard_normal((n, D)) / math.sqrt(n)
+
+
+def cauchy(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    """In units of n, the distance in absolute values."""
+    return np.clip(rng.standard_cauchy((n, D)), -FARTHEST, FARTHEST) / n
+
+
+def single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    """Of one input each, all inputs in turn: functions that are sums over the inputs."""
+    W = np.zeros((n, D))
+    W[np.resize(rng.permutation(n), D), np.arange(D)] = rng.standard_normal(D)
+    return W
+
+
+def pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    """Of two inputs each, drawn anew."""
+    W = np.zeros((n, D))
+    for j in range(D):
+        W[rng.choice(n, min(n, 2), replace=False), j] = rng.standard_normal(min(n, 2))
+    return W
 
 
 class Group(NamedTuple):
-    """Experts that differ in their waves' length alone."""
+    """Experts that differ in the length of their D waves alone; D = 0: linear ones."""
 
     name: str
-    lagged: bool
-    decay: float
-    lengths: tuple[float, ...]  # none: linear
+    lagged: bool  # past labels are inputs too
+    decay: float = 1.0
+    draw: Draw = normal
+    D: int = 0
+    lengths: tuple[float, ...] = (1.0,)
 
 
 GROUPS = (
-    Group("linear", False, 1.0, ()),
-    Group("linear in x and labels", True, 1.0, ()),
-    Group("the same, forgetting", True, LINEAR_DECAY, ()),
-    Group("waves on x", False, 1.0, LENGTHS),
-    Group("waves on x and labels", True, 1.0, LENGTHS),
-    Group("these, forgetting", True, WAVE_DECAY, LENGTHS),
+    Group("linear", False),
+    Group("linear, lags", True),
+    Group("linear, lags, fading", True, LINEAR_DECAY),
+    Group("gaussian", False, 1.0, normal, 50, (1.0, 2.0, 4.0)),
+    Group("gaussian, lags", True, 1.0, normal, 25, (1.0, 4.0)),
+    Group("gaussian, lags, fading", True, WAVE_DECAY, normal, 25, (1.0, 4.0)),
+    Group("laplacian, lags", True, 1.0, cauchy, 25, (2.0, 8.0)),
+    Group("single inputs, lags", True, 1.0, single, 25, (0.25, 0.5, 1.0)),
+    Group("single inputs, lags, fading", True, WAVE_DECAY, single, 25, (0.5, 1.0)),
+    Group("pairs, lags", True, 1.0, pairs, 25, (1.0, 2.0)),
 )
 
 
 def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    """The experts by name, and their length in units of sqrt(d)."""
-    named = [Kernel(group.name, b) for group in GROUPS for b in group.lengths or (1.0,)]
+    """The experts by name, and the length of their waves."""
+    named = [Kernel(group.name, length) for group in GROUPS for length in group.lengths]
     return (Kernel("mean", 1.0), Kernel("last label", 1.0), *named)
 
 
 def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Mixed:
-    """Experts in d inputs; the same four sets of frequencies serve all groups."""
-    single = [(group, length) for group in GROUPS for length in group.lengths or (0.0,)]
-    padded = blank(len(single), d + N_LAGS, D_WAVES).padded
-    unit = draw_features([Kernel("gaussian", 1.0)] * len(LENGTHS), d + N_LAGS, D_WAVES, seed).padded
-    n_waves, n_raw = np.zeros((2, len(single)), dtype=np.int64)
-    for i, (group, length) in enumerate(single):
+    """Experts in d inputs that have learned nothing; D has no say."""
+    rng = feature_generator(seed)
+    learners = [(group, length) for group in GROUPS for length in group.lengths]
+    n_waves = np.array([group.D for group, _ in learners])
+    n_raw = np.zeros(len(learners), dtype=np.int64)
+    padded = blank(len(learners), d + N_LAGS, int(n_waves.max())).padded
+    for i, (group, length) in enumerate(learners):
         n = d + N_LAGS if group.lagged else d
-        n_raw[i] = n if n <= MOST_RAW or not length else 0
-        if length:
-            n_waves[i] = D_WAVES
-            padded[i, :n] = unit[LENGTHS.index(length), :n] / (length * math.sqrt(n))
-    first = blank_recursive(padded, n_waves, n_raw, np.full(len(single), 1.0 / LAM))
-    decay = np.array([group.decay for group, _ in single])
+        n_raw[i] = n if n <= MOST_RAW or not group.D else 0
+        padded[i, :n, : group.D] = group.draw(rng, n, group.D) / length
+    first = blank_recursive(padded, n_waves, n_raw, np.full(len(learners), 1.0 / LAM))
+    decay = np.array([group.decay for group, _ in learners])
     return mixed.fresh(experts.fresh(first, decay, d, N_LAGS))
 
 

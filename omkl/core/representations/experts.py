@@ -150,14 +150,18 @@ def evaluate(scratch, model, X, row, f):
 
 @inlined
 def learn(model, scratch, y):
-    """Every expert learns the label y of the row that was evaluated last."""
+    """Every expert learns the label y of the row that was evaluated last.
+
+    The first label is its own mean: there is nothing to explain in it.
+    """
+    first = model.label.n[0] == 0.0
     for i in range(scratch.f.shape[0]):
-        error = y - model.label.mean[0] - scratch.f[i]
+        error = 0.0 if first else y - model.label.mean[0] - scratch.f[i]
         recursive.learn(model.first, i, scratch.first, 1.0, model.decay[i], error)
     for k in range(scratch.x.shape[0]):
         if not math.isnan(scratch.x[k]):
             _add_number(model.inputs, k, scratch.x[k])
-    if model.label.n[0] == 0.0:
+    if first:
         model.bounds[:] = y
         model.lags[:] = y
     _add_number(model.label, 0, y)
