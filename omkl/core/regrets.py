@@ -16,7 +16,8 @@ import numpy as np
 from omkl.core.jit import inlined
 
 FADING = 0.999  # a memory of about 1,000 rounds; from 0.99 to 1 errors differ by 3 %
-FLOOR = 1e-6  # of the largest V, added to all: an R of rounding alone gets no weight
+FLOOR = 1e-6  # of the largest V, added to all: an R that is little but rounding gets no weight
+ROUNDING = 1e-12  # relative difference of predictions that counts as none
 
 
 class Regrets(NamedTuple):
@@ -46,7 +47,8 @@ def learn_regrets(regrets, f, p, y):
     N = f.shape[0]
     largest = 0.0
     for i in range(N):
-        r = 2.0 * (p - y) * (p - f[i])
+        off = p - f[i]
+        r = 2.0 * (p - y) * off if abs(off) > ROUNDING * abs(p) else 0.0
         regrets.total[i] = FADING * regrets.total[i] + r
         regrets.squares[i] = FADING * regrets.squares[i] + r * r
         largest = max(largest, regrets.squares[i])
