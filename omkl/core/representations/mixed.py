@@ -155,6 +155,4 @@ def _learn_correction(model, scratch, y, p):
         store(model.theta, j, fma(load(scratch.step, j), error, load(model.theta, j)))
 
 
-MIXED = recursive.RECURSIVE._replace(
-    name="mixed experts", scratch=scratch, draws_features=False
-)
+MIXED = recursive.RECURSIVE._replace(name="mixed experts", scratch=scratch, draws_features=False)
