@@ -111,7 +111,7 @@ class Group(NamedTuple):
     lengths: tuple[float, ...] = (1.0,)
 
 
-GROUPS = (
+GROUPS: tuple[Group, ...] = (
     Group("linear", False),
     Group("linear, lags", True),
     Group("linear, lags, fading", True, LINEAR_DECAY),

@@ -177,7 +177,7 @@ def test_one_input_and_three_hundred():
 
 
 def test_first_rounds():
-    """Nothing is known, then a single label; no prediction leaves what was seen by more than half."""
+    """Nothing is known, then one label; predictions stay near what was seen."""
     X, y = stream(T=20)
     y_hat = says(X, y)
     assert y_hat[0] == 0.0
