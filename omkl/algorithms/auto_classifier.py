@@ -15,7 +15,7 @@ Differs  no paper.
 >>> X, y = learners.Case("auto_classifier").stream(2000)
 >>> y_hat = learners.Case("auto_classifier").learner().partial_fit(X, y).y_hat
 >>> int((y * y_hat <= 0.0).sum())
-17
+15
 """
 
 from __future__ import annotations
