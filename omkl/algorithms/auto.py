@@ -1,233 +1,181 @@
 """Auto: experts of second order on standardised inputs and past labels, mixed twice.
 
-Paper    none. Experts: V. Vovk (2001), K. S. Azoury and M. K. Warmuth (2001), on the features of
-         Rahimi and Recht (NIPS 2007). Mixtures: fixed share of M. Herbster and M. K. Warmuth,
-         "Tracking the best expert", Machine Learning 32 (1998).
-Task     regression; full information; nothing to choose.
-Round    1. Standardise the inputs, and the last two labels, by what was seen.
-         2. Experts: the mean of the labels, the last label, and forecasters of Vovk, Azoury and
-            Warmuth: on inputs; on inputs and labels, also with forgetting; and with waves of
-            lengths 1/2, 1, 2, 4 times sqrt(d) beside: on inputs, on both, on both with forgetting.
-         3. Three mixtures with fixed share: by squared error at two rates, and by the likelihood
-            of a normal prediction; a fourth forecaster corrects the third linearly.
-         4. Predict a mixture of the four, again with fixed share.
-Symbols  lam  regularisation of every forecaster, > 0
-Cost     O(N D^2 + N D d) time a round for N = 15; O(N D^2) memory.
-Bound    none for the whole.
+Paper    none. Experts: V. Vovk, "Competitive on-line statistics", International Statistical
+         Review 69 (2001), K. S. Azoury and M. K. Warmuth, Machine Learning 43 (2001), on the
+         features of Rahimi and Recht (NIPS 2007). Mixtures: ML-Poly of P. Gaillard, G. Stoltz,
+         T. van Erven, "A second-order bound with excess losses", COLT 2014.
+Task     regression; full information; nothing to choose: dictionary and D do not matter.
+Round    1. Standardise every input by what was seen of it up to this row, and the last two labels
+            by the labels before; clip at +-4. A missing input counts as its mean.
+         2. Experts: the mean of the labels; the last label; and forecasters of Vovk, Azoury and
+            Warmuth with lam = 0.01 of the labels less their mean, f = z'A^-1 b: linear in the
+            inputs, or in inputs and labels; and with sines and cosines of random frequencies
+            beside these, ``GROUPS``: normal ones, as of a Gaussian kernel; Cauchy ones, as of a
+            Laplacian; normal ones in a single input or in two. In some the past fades. They go
+            beyond the labels seen by no more than half of their range.
+         3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up
+            r_i = 2 (p - y) (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999.
+         4. q = p + theta'(f - p), no less than the least f_i and no more than the largest; theta
+            is the mean of a normal posterior with prior N(0, 0.1 I) and with the noise of p's
+            errors, fading by 0.99.
+         5. Predict the mixture, as in 3, of q, p, the mean, the last label and the linear one.
+Symbols  none
+Cost     O(N D^2 + N D d + d^2) time a round for N = 21 experts and D = 50; memory
+         O(N (D + d)^2).
+Bound    none for the whole; a mixture's regret against the best fixed one is O(sqrt(N T)).
 Differs  no paper.
+
+The labels 0, 1, .., 9 again and again, and no input that says anything; the next one is 9:
+
+>>> import numpy as np
+>>> from omkl import algorithms
+>>> from omkl.core.learner import Learner
+>>> auto = algorithms.load("auto")
+>>> learner = Learner(auto, auto.Params(), (), d=1, D=1, seed=0)
+>>> y = np.arange(200.0) % 10
+>>> round(float(learner.partial_fit(np.zeros((200, 1)), y).y_hat[-1]), 2)
+9.0
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
-from omkl.core.factor import empty_factor, project, take_in
-from omkl.core.hyperparameters import POSITIVE
 from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations import experts
-from omkl.core.representations.experts import Experts, learn_label
-from omkl.core.representations.random_features import blank, draw_features
-from omkl.core.representations.recursive import RECURSIVE, blank_recursive
-from omkl.core.simd import LANES
-from omkl.core.weights import exp_nonpositive
+from omkl.core.representations import experts, mixed
+from omkl.core.representations.mixed import MIXED, Mixed
+from omkl.core.representations.random_features import blank
+from omkl.core.representations.recursive import blank_recursive
 
-LENGTHS = (0.5, 1.0, 2.0, 4.0)
 N_LAGS = 2
-WAVES = 25
-MOST_RAW = 40  # with more inputs, waves have none beside them
-LINEAR_DECAY, WAVE_DECAY = 0.995, 0.998
-ETA = (0.5, 2.0)
-SHARE = (1e-3, 1e-2, 1e-3)
-FADING = 0.99
-TOP_ETA, TOP_SHARE = 1.0, 1e-2
+MOST_RAW = 40  # with more inputs, waves have none beside them: the matrices would be theirs
+LAM = 0.01
+LINEAR_DECAY, WAVE_DECAY = 0.995, 0.998  # memories of 200 and 500 rounds for 3 and 50 features
+FARTHEST = 30.0  # of a Cauchy number: the waves of larger ones are noise
+TINY = 1e-300
 
 
 class Params(NamedTuple):
-    lam: POSITIVE
+    pass
 
 
 class State(NamedTuple):
-    """log_w (N,) and w (4, N): two by squared error, one by likelihood; top (4,) the last one's.
+    model: Mixed
+    log_w: np.ndarray  # (21,) of the experts' weights in p, those of 0 as TINY
 
-    error2 (N,) and top_error2 (4,): fading means of squared errors; noise (N,) those of the
-    errors that the variance of the coefficients does not explain; weight (1,) their sum of weights.
-    """
 
-    model: Experts
-    log_w: np.ndarray
-    log_v: np.ndarray  # (3, N)
-    log_top: np.ndarray  # (4,)
-    decay: np.ndarray  # (N - 2,)
-    noise: np.ndarray  # (N,)
-    level: np.ndarray  # (2,) fading mean of the squared error of the mixture, sum of its weights
-    theta: np.ndarray
-    factor: np.ndarray
-    diagonal: np.ndarray
-    z: np.ndarray
-    projected: np.ndarray
-    said: np.ndarray  # (4,)
-    gain: np.ndarray
-    slope: np.ndarray
-    step: np.ndarray
+# Frequencies (n, D) of length 1 in n inputs.
+Draw = Callable[[np.random.Generator, int, int], np.ndarray]
+
+
+def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    """In units of sqrt(n), the distance of two standardised rows."""
+    return rng.standard_normal((n, D)) / math.sqrt(n)
+
+
+def cauchy(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    """In units of n, the distance in absolute values."""
+    return np.clip(rng.standard_cauchy((n, D)), -FARTHEST, FARTHEST) / n
+
+
+def single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    """Of one input each, all inputs in turn: functions that are sums over the inputs."""
+    W = np.zeros((n, D))
+    W[np.resize(rng.permutation(n), D), np.arange(D)] = rng.standard_normal(D)
+    return W
+
+
+def pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    """Of two inputs each, drawn anew."""
+    W = np.zeros((n, D))
+    for j in range(D):
+        W[rng.choice(n, min(n, 2), replace=False), j] = rng.standard_normal(min(n, 2))
+    return W
+
+
+class Group(NamedTuple):
+    """Experts that differ in the length of their D waves alone; D = 0: linear ones."""
+
+    name: str
+    lagged: bool  # past labels are inputs too
+    decay: float = 1.0
+    draw: Draw = normal
+    D: int = 0
+    lengths: tuple[float, ...] = (1.0,)
+
+
+GROUPS: tuple[Group, ...] = (
+    Group("linear", False),
+    Group("linear, lags", True),
+    Group("linear, lags, fading", True, LINEAR_DECAY),
+    Group("gaussian", False, 1.0, normal, 50, (1.0, 2.0, 4.0)),
+    Group("gaussian, lags", True, 1.0, normal, 25, (1.0, 4.0)),
+    Group("gaussian, lags, fading", True, WAVE_DECAY, normal, 25, (1.0, 4.0)),
+    Group("laplacian, lags", True, 1.0, cauchy, 25, (2.0, 8.0)),
+    Group("single inputs, lags", True, 1.0, single, 25, (0.25, 0.5, 1.0)),
+    Group("single inputs, lags, fading", True, WAVE_DECAY, single, 25, (0.5, 1.0)),
+    Group("pairs, lags", True, 1.0, pairs, 25, (1.0, 2.0)),
+)
 
 
 def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    """As many as there are experts: 2, 3 linear ones and 12 with waves."""
-    return tuple(Kernel("gaussian", 1.0) for _ in range(2 + 3 + 3 * len(LENGTHS)))
+    """The experts by name, and the length of their waves."""
+    named = [Kernel(group.name, length) for group in GROUPS for length in group.lengths]
+    return (Kernel("mean", 1.0), Kernel("last label", 1.0), *named)
 
 
-def fresh(params: Params, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Experts:
-    lagged = d + N_LAGS
-    groups = [(d, 0), (lagged, 0), (lagged, 0)]
-    groups += [(n, WAVES) for n in (d, lagged, lagged) for _ in LENGTHS]
-    n_inputs, n_waves = (np.array(column) for column in zip(*groups, strict=True))
-    N = len(groups)
-    padded = blank(N, lagged, WAVES).padded
-    unit = draw_features([Kernel("gaussian", 1.0)] * len(LENGTHS), lagged, WAVES, seed).padded
-    for k in range(3):
-        n = (d, lagged, lagged)[k]
-        for j, length in enumerate(LENGTHS):
-            padded[3 + len(LENGTHS) * k + j, :n] = unit[j, :n] / (length * math.sqrt(n))
-    n_raw = np.where((n_waves == 0) | (n_inputs <= MOST_RAW), n_inputs, 0)
-    first = blank_recursive(padded, n_waves, n_raw, np.full(N, 1.0 / params.lam))
-    return Experts(
-        first,
-        experts.blank_moments(d),
-        experts.blank_moments(1),
-        np.zeros(2),
-        np.zeros(N_LAGS),
-        np.zeros((1, lagged)),
-        np.zeros(1),
-    )
+def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Mixed:
+    """Experts in d inputs that have learned nothing; D has no say.
+
+    A group has a generator of its own: what it draws does not depend on the other groups.
+    """
+    draws = {g.name: np.random.default_rng([seed, crc32(g.name.encode())]) for g in GROUPS}
+    learners = [(group, length) for group in GROUPS for length in group.lengths]
+    n_waves = np.array([group.D for group, _ in learners])
+    n_raw = np.zeros(len(learners), dtype=np.int64)
+    padded = blank(len(learners), d + N_LAGS, int(n_waves.max())).padded
+    for i, (group, length) in enumerate(learners):
+        n = d + N_LAGS if group.lagged else d
+        n_raw[i] = n if n <= MOST_RAW or not group.D else 0
+        padded[i, :n, : group.D] = group.draw(draws[group.name], n, group.D) / length
+    first = blank_recursive(padded, n_waves, n_raw, np.full(len(learners), 1.0 / LAM))
+    decay = np.array([group.decay for group, _ in learners])
+    return mixed.fresh(experts.fresh(first, decay, d, N_LAGS))
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: Experts) -> State:
-    N = len(dictionary)
-    L = len(LENGTHS)
-    decay = np.ones(N - 2)
-    decay[2] = LINEAR_DECAY
-    decay[3 + 2 * L :] = WAVE_DECAY
-    factor, diagonal = empty_factor(1, N)
-    F = diagonal.shape[1]
-    return State(
-        model, np.full(N, -math.log(N)), np.full((3, N), -math.log(N)), np.full(4, -math.log(4.0)),
-        decay, np.zeros(N), np.zeros(2), np.zeros((1, F)), factor, diagonal, np.zeros((1, F)),
-        np.zeros((1, F)), np.zeros(5), np.zeros(F), np.zeros(F), np.zeros(F),
-    )  # fmt: skip
-
-
-@inlined
-def mean_of(log_w, f):
-    """Mean of f (N,) weighted by exp(log_w)."""
-    top = log_w[0]
-    for i in range(1, f.shape[0]):
-        top = max(top, log_w[i])
-    total = 0.0
-    mean = 0.0
-    for i in range(f.shape[0]):
-        w = exp_nonpositive(log_w[i] - top)
-        total += w
-        mean += w * f[i]
-    return mean / total
-
-
-@inlined
-def share_out(log_w, share):
-    """Normalise exp(log_w) (N,), and give each a part of the rest."""
-    N = log_w.shape[0]
-    top = log_w[0]
-    for i in range(1, N):
-        top = max(top, log_w[i])
-    total = 0.0
-    for i in range(N):
-        total += exp_nonpositive(log_w[i] - top)
-    for i in range(N):
-        w = exp_nonpositive(log_w[i] - top) / total
-        log_w[i] = math.log((1.0 - share) * w + share / N)
+def init(params: Params, dictionary: Sequence[Kernel], model: Mixed) -> State:
+    return State(model, np.zeros(model.n_kernels))
 
 
 def select(params, state, t, rng, selection):
     choose_all(selection)
 
 
-@inlined
-def _mixtures(state, f):
-    N = f.shape[0]
-    said = state.said
-    for k in range(3):
-        said[k] = mean_of(state.log_v[k], f)
-    for i in range(N):
-        state.z[0, i] = f[i] - said[2]
-    B = state.factor.shape[1]
-    q = project(state.factor, state.diagonal, 0, B, state.z, state.projected)
-    a = 0.0
-    for i in range(N):
-        a += state.theta[0, i] * state.z[0, i]
-    low, high = f[0], f[0]
-    for i in range(N):
-        low = min(low, f[i])
-        high = max(high, f[i])
-    said[3] = min(high, max(low, said[2] + a / (1.0 + q)))
-    said[4] = a
-
-
 def predict(params, state, t, selection):
-    _mixtures(state, selection.f)
-    return mean_of(state.log_top, state.said[:4]), True
+    return selection.scratch.y_hat[0], True
+
+
+@inlined
+def learn_and_weigh(state, t, y, selection):
+    """Learn the label y of round t, and tell the weights."""
+    mixed.learn(state.model, selection.scratch, selection.f, y, t)
+    for i in range(state.log_w.shape[0]):
+        state.log_w[i] = math.log(max(state.model.regrets.w[i], TINY))
 
 
 def update(params, state, t, y, selection):
-    N = selection.f.shape[0]
-    y_hat = mean_of(state.log_top, state.said[:4])
-    if t > 1:
-        level = state.level
-        error2 = (y - y_hat) ** 2
-        level[0] = FADING * level[0] + error2
-        level[1] = FADING * level[1] + 1.0
-        scale = level[0] / level[1]
-        if scale > 0.0:
-            for k in range(2):
-                for i in range(N):
-                    error = y - selection.f[i]
-                    state.log_v[k, i] -= ETA[k] * min(error * error / scale, 50.0)
-                share_out(state.log_v[k], SHARE[k])
-            for i in range(N):
-                error2 = (y - selection.f[i]) ** 2
-                q = 1.0
-                if i >= 2:
-                    q += selection.scratch.first.variance[i - 2]
-                noise = state.noise[i] / level[1]
-                # before its own error is known, an expert's noise is that of the mixture
-                noise = max(noise, 1e-6 * scale) if t > 2 else scale
-                state.log_v[2, i] -= 0.5 * (min(error2 / (noise * q), 50.0) + math.log(noise * q))
-                state.noise[i] = FADING * state.noise[i] + error2 / q
-            share_out(state.log_v[2], SHARE[2])
-            for k in range(4):
-                error = y - state.said[k]
-                state.log_top[k] -= TOP_ETA * min(error * error / scale, 50.0)
-            share_out(state.log_top, TOP_SHARE)
-            B = state.factor.shape[1]
-            take_in(
-                state.factor, state.diagonal, 0, B, state.projected, 1.0, 1.0, np.inf,
-                state.gain, state.slope, state.step,
-            )  # fmt: skip
-            error = y - state.said[2] - state.said[4]
-            for j in range(N):
-                state.theta[0, j] += state.step[j] * error
-    for i in range(N):
-        state.log_w[i] = state.log_v[2, i]
-    learn_label(state.model, selection.scratch, state.decay, y)
+    learn_and_weigh(state, t, y, selection)
 
+
+AUTO = MIXED._replace(fresh=fresh)
 
 algorithm = register(
-    __name__,
-    representation=RECURSIVE._replace(fresh=fresh, scratch=experts.scratch),
-    every_kernel=True,
-    kernels=kernels,
+    __name__, representation=AUTO, every_kernel=True, kernels=kernels, deterministic=False
 )

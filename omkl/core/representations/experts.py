@@ -1,10 +1,10 @@
 """Experts for a stream that nobody prepared: inputs and past labels are standardised as they come.
 
-An expert is a recursive learner (``recursive``) on all inputs, or on inputs and the last labels,
-with waves of one length or none; or it says the mean of the labels so far, or the last one.
+An expert says the mean of the labels so far, or the last one, or is a recursive learner
+(``recursive``) on all inputs, or on inputs and the last labels, with waves of one length or none.
 Every column is standardised by the mean and deviation of what was seen before its row and in it,
-and clipped at +-CLIP; an input that is missing (NaN) counts as its mean. Targets need no scale:
-a ridge regression is linear in them. They are counted from the mean of the labels before.
+and clipped at +-CLIP; an input that is missing (NaN) counts as its mean. Labels are counted from
+their mean; they need no scale, since a ridge regression is linear in them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import dispatch, inlined
-from omkl.core.representations import evaluate_row, recursive
+from omkl.core.jit import inlined
+from omkl.core.representations import recursive
 from omkl.core.representations.recursive import Recursive
 
-CLIP = 4.0
-MEAN, LAST = 0, 1  # the experts that learn nothing, before the recursive ones
+CLIP = 4.0  # one in 16,000 numbers of a normal column is farther out
+MARGIN = 0.5  # of the range of the labels so far: a prediction goes no farther beyond it
+MEAN, LAST, N_PLAIN = 0, 1, 2  # the experts that learn from labels alone come first
 
 
 class Moments(NamedTuple):
@@ -31,44 +32,68 @@ class Moments(NamedTuple):
 
 
 class Experts(NamedTuple):
-    """The recursive learners, and what is known of inputs and labels.
+    """N recursive learners, N + 2 experts, and what is known of inputs and labels.
 
-    first      recursive learners in d + L inputs, the last L of them past labels
-    inputs     moments of the d inputs; label those of the label, of one column
-    range      (2,) the least and the largest label
-    lags       (L,) the last labels, the newest first
-    row        (1, d + L) the present row, standardised
-    reference  (1,) the mean of the labels when the row came
+    first   recursive learners in d + L inputs, the last L of them past labels
+    decay   (N,) their weight of the past, in (0, 1]
+    inputs  moments of the d inputs
+    label   moments of the label, one column
+    bounds  (2,) the least and the largest label
+    lags    (L,) the last labels, the newest first
     """
 
     first: Recursive
+    decay: np.ndarray
     inputs: Moments
     label: Moments
-    range: np.ndarray
+    bounds: np.ndarray
     lags: np.ndarray
-    row: np.ndarray
-    reference: np.ndarray
 
     @property
     def n_kernels(self) -> int:
-        return self.first.n_kernels + 2
+        return self.first.n_kernels + N_PLAIN
 
 
 class Scratch(NamedTuple):
-    """What a round writes to: that of the recursive learners, and their own selection."""
+    """What a round writes to: that of the recursive learners, their own selection, and the row.
+
+    f (N,) what the learners say before they count the row that they predict; x (d,) the row as
+    it came; row (1, d + L) standardised.
+    """
 
     first: recursive.Scratch
     evaluate: np.ndarray
     n_evaluated: np.ndarray
     f: np.ndarray
+    x: np.ndarray
+    row: np.ndarray
 
 
-def blank_moments(n_columns: int) -> Moments:
+def fresh(first: Recursive, decay: np.ndarray, d: int, n_lags: int) -> Experts:
+    """Experts that have seen nothing, around recursive learners in d + n_lags inputs."""
+    return Experts(
+        first, decay, _no_numbers(d), _no_numbers(1), bounds=np.zeros(2), lags=np.zeros(n_lags)
+    )
+
+
+def _no_numbers(n_columns: int) -> Moments:
     return Moments(*(np.zeros(n_columns) for _ in range(3)))
 
 
+def scratch(model: Experts, threads: int, every_kernel: bool, precision: str) -> Scratch:
+    N, d = model.first.n_kernels, len(model.inputs.n)
+    return Scratch(
+        recursive.scratch(model.first, threads, every_kernel, precision),
+        evaluate=np.arange(N),
+        n_evaluated=np.array([N]),
+        f=np.zeros(N),
+        x=np.zeros(d),
+        row=np.zeros((1, d + len(model.lags))),
+    )
+
+
 @inlined
-def add_number(moments, k, x):
+def _add_number(moments, k, x):
     """Take the number x into the moments of column k (Welford)."""
     moments.n[k] += 1.0
     off = x - moments.mean[k]
@@ -77,68 +102,71 @@ def add_number(moments, k, x):
 
 
 @inlined
-def standardised(moments, k, x):
+def _standardised(n, mean, squares, x):
     """(x - mean) / deviation, clipped; 0 where the column has not moved yet."""
-    spread = math.sqrt(moments.squares[k] / max(moments.n[k], 1.0))
+    spread = math.sqrt(squares / max(n, 1.0))
     if not spread > 0.0:
         return 0.0
-    return min(CLIP, max(-CLIP, (x - moments.mean[k]) / spread))
+    return min(CLIP, max(-CLIP, (x - mean) / spread))
 
 
 @inlined
-def _standardise(model, X, row):
-    """Write the standardised row; take its inputs into their moments."""
+def _standardise(model, scratch, X, row):
+    """Write X[row] and the last labels into the scratch, the former counted with those before."""
+    inputs = model.inputs
     d = X.shape[1]
     for k in range(d):
         x = X[row, k]
-        model.row[0, k] = 0.0
-        if x == x:
-            add_number(model.inputs, k, x)
-            model.row[0, k] = standardised(model.inputs, k, x)
+        scratch.x[k] = x
+        scratch.row[0, k] = 0.0
+        if not math.isnan(x):
+            n = inputs.n[k] + 1.0
+            off = x - inputs.mean[k]
+            mean = inputs.mean[k] + off / n
+            squares = inputs.squares[k] + off * (x - mean)
+            scratch.row[0, k] = _standardised(n, mean, squares, x)
+    label = model.label
     for k in range(model.lags.shape[0]):
-        model.row[0, d + k] = standardised(model.label, 0, model.lags[k])
-    model.reference[0] = model.label.mean[0]
-
-
-def _evaluate(scratch, model, X, row, selection):
-    _standardise(model, X, row)
-    first = scratch.first
-    recursive.evaluate(first, model.first, model.row, 0, scratch)
-    reference = model.reference[0]
-    width = 0.5 * (model.range[1] - model.range[0])
-    low, high = model.range[0] - width, model.range[1] + width
-    selection.f[MEAN] = reference
-    selection.f[LAST] = model.lags[0]
-    for i in range(scratch.f.shape[0]):
-        said = reference + scratch.f[i] / (1.0 + first.variance[i])
-        selection.f[i + 2] = min(high, max(low, said))
-
-
-dispatch(evaluate_row, Scratch, _evaluate)
+        scratch.row[0, d + k] = _standardised(
+            label.n[0], label.mean[0], label.squares[0], model.lags[k]
+        )
 
 
 @inlined
-def learn_label(model, scratch, decay, y):
-    """All recursive experts, with their weights of the past (N - 2,), and the moments learn y."""
+def evaluate(scratch, model, X, row, f):
+    """Write what the experts say of X[row] into f (N + 2,)."""
+    _standardise(model, scratch, X, row)
+    first = scratch.first
+    recursive.evaluate(first, model.first, scratch.row, 0, scratch)
+    reference = model.label.mean[0]
+    margin = MARGIN * (model.bounds[1] - model.bounds[0])
+    low, high = model.bounds[0] - margin, model.bounds[1] + margin
+    f[MEAN] = reference
+    f[LAST] = model.lags[0]
     for i in range(scratch.f.shape[0]):
-        error = y - model.reference[0] - scratch.f[i]
-        recursive.learn(model.first, i, scratch.first, 1.0, decay[i], error)
-    if model.label.n[0] == 0.0:
-        model.range[:] = y
+        said = reference + scratch.f[i] / (1.0 + first.variance[i])
+        f[i + N_PLAIN] = min(high, max(low, said))
+
+
+@inlined
+def learn(model, scratch, y):
+    """Every expert learns the label y of the row that was evaluated last.
+
+    The first label is its own mean: there is nothing to explain in it.
+    """
+    first = model.label.n[0] == 0.0
+    for i in range(scratch.f.shape[0]):
+        error = 0.0 if first else y - model.label.mean[0] - scratch.f[i]
+        recursive.learn(model.first, i, scratch.first, 1.0, model.decay[i], error)
+    for k in range(scratch.x.shape[0]):
+        if not math.isnan(scratch.x[k]):
+            _add_number(model.inputs, k, scratch.x[k])
+    if first:
+        model.bounds[:] = y
         model.lags[:] = y
-    add_number(model.label, 0, y)
-    model.range[0] = min(model.range[0], y)
-    model.range[1] = max(model.range[1], y)
+    _add_number(model.label, 0, y)
+    model.bounds[0] = min(model.bounds[0], y)
+    model.bounds[1] = max(model.bounds[1], y)
     for k in range(model.lags.shape[0] - 1, 0, -1):
         model.lags[k] = model.lags[k - 1]
     model.lags[0] = y
-
-
-def scratch(model: Experts, threads: int, every_kernel: bool, precision: str) -> Scratch:
-    N = model.first.n_kernels
-    return Scratch(
-        recursive.scratch(model.first, threads, every_kernel, precision),
-        evaluate=np.arange(N),
-        n_evaluated=np.array([N]),
-        f=np.zeros(N),
-    )

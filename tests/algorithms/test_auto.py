@@ -1,0 +1,229 @@
+"""``auto`` against its formulas in plain NumPy, and what must not matter to it."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+
+from omkl import algorithms
+from omkl.algorithms import auto, auto_classifier
+from omkl.core.learner import Learner
+
+
+def learner(d: int, seed: int = 0, D: int = 1) -> Learner:
+    return Learner(algorithms.load("auto"), auto.Params(), (), d, D, seed)
+
+
+def stream(T: int = 300, d: int = 3, seed: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((T, d)) * 10.0 ** np.arange(d)
+    y = np.sin(2.0 * X[:, 0]) + np.cumsum(0.1 * rng.standard_normal(T))
+    return X, y + 0.1 * rng.standard_normal(T)
+
+
+def says(X: np.ndarray, y: np.ndarray, seed: int = 0) -> np.ndarray:
+    return learner(X.shape[1], seed).partial_fit(X, y).y_hat
+
+
+# --- the formulas of the docstring ----------------------------------------------------------------
+
+
+class Forecaster:
+    """theta and P = U diag(D) U' of one recursive learner; ``ceiling`` on D where it forgets."""
+
+    def __init__(self, F: int, prior: float, decay: float = 1.0, ceiling: float = np.inf) -> None:
+        self.theta, self.U, self.D = np.zeros(F), np.eye(F), np.full(F, prior)
+        self.decay, self.ceiling = decay, ceiling
+
+    def variance(self, z: np.ndarray) -> float:
+        return float(self.D @ (self.U.T @ z) ** 2)
+
+    def learn(self, z: np.ndarray, error: float, noise: float = 1.0) -> None:
+        f = self.U.T @ z
+        g, alpha, K = self.D * f, noise, np.zeros(len(z))
+        for j in range(len(z)):
+            before, column = alpha, self.U[:, j].copy()
+            alpha += g[j] * f[j]
+            self.D[j] = min(self.ceiling, self.D[j] * before / alpha / self.decay)
+            self.U[:, j] -= f[j] / before * K
+            K += g[j] * column
+        self.theta += K / alpha * error
+
+
+class MLPoly:
+    def __init__(self, N: int) -> None:
+        self.R, self.V, self.w = np.zeros(N), np.zeros(N), np.full(N, 1.0 / N)
+
+    def learn(self, f: np.ndarray, p: float, y: float) -> None:
+        r = np.where(abs(p - f) > 1e-12 * abs(p), 2.0 * (p - y) * (p - f), 0.0)
+        self.R, self.V = 0.999 * self.R + r, 0.999 * self.V + r * r
+        w = np.maximum(self.R, 0.0)
+        w[w > 0.0] /= (self.V + 1e-6 * self.V.max())[w > 0.0]
+        self.w = w / w.sum() if w.sum() > 0.0 else np.full(len(w), 1.0 / len(w))
+
+
+def standardised(x: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """x by the columns of before, without NaN; 0 where a column is constant or x is missing."""
+    out = np.zeros(len(x))
+    for k in range(len(x)):
+        seen = before[:, k][~np.isnan(before[:, k])]
+        if len(seen) and not np.isnan(x[k]) and seen.min() < seen.max():
+            out[k] = np.clip((x[k] - seen.mean()) / seen.std(), -4.0, 4.0)
+    return out
+
+
+def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
+    T, d = X.shape
+    first = auto.fresh(None, (), d, 1, seed).experts.first
+    decay = [group.decay for group in auto.GROUPS for _ in group.lengths]
+    n_features = 2 * first.n_waves + np.where(first.n_raw > 0, first.n_raw + 1, 0)
+    experts = [Forecaster(F, 100.0, c, 100.0) for F, c in zip(n_features, decay, strict=True)]
+    N = len(experts) + 2
+    regrets, last, correction = MLPoly(N), MLPoly(5), Forecaster(N, 0.1)
+    noise = weight = 0.0
+    y_hat = np.zeros(T)
+    for t in range(T):
+        lags = np.array([y[max(0, t - 1)], y[max(0, t - 2)]]) if t else np.zeros(2)
+        labels = standardised(lags, np.repeat(y[:t, None], 2, axis=1))
+        row = np.concatenate([standardised(X[t], X[: t + 1]), labels])
+        mean = y[:t].mean() if t else 0.0
+        low, high = (y[:t].min(), y[:t].max()) if t else (0.0, 0.0)
+        Z = [features(first, i, row) for i in range(len(experts))]
+        f = np.array([mean, lags[0], *np.zeros(len(experts))])
+        for i, (expert, z) in enumerate(zip(experts, Z, strict=True)):
+            said = mean + expert.theta @ z / (1.0 + expert.variance(z))
+            f[2 + i] = np.clip(said, low - 0.5 * (high - low), high + 0.5 * (high - low))
+        p = regrets.w @ f
+        q = np.clip(p + correction.theta @ (f - p), f.min(), f.max())
+        g = np.array([q, p, *f[:3]])
+        y_hat[t] = last.w @ g
+        if t:
+            noise, weight = 0.99 * noise + (y[t] - p) ** 2, 0.99 * weight + 1.0
+            error = y[t] - p - correction.theta @ (f - p)
+            correction.learn(f - p, error, noise / weight)
+            regrets.learn(f, p, y[t])
+            last.learn(g, y_hat[t], y[t])
+        for expert, z in zip(experts, Z, strict=True):
+            expert.learn(z, y[t] - mean - expert.theta @ z if t else 0.0)
+    return y_hat
+
+
+def features(first, i: int, row: np.ndarray) -> np.ndarray:
+    D, n_raw = first.n_waves[i], first.n_raw[i]
+    raw = [*row[:n_raw], 1.0] if n_raw else []
+    if not D:
+        return np.array(raw)
+    angle = row @ first.padded[i, :, :D]
+    return np.concatenate([np.sin(angle) / np.sqrt(D), np.cos(angle) / np.sqrt(D), raw])
+
+
+def test_auto_is_what_its_docstring_says():
+    X, y = stream(80)
+    X[30:40, 1] = np.nan
+    np.testing.assert_allclose(says(X, y, seed=3), plain(X, y, 3), rtol=0, atol=1e-9)
+
+
+# --- what must not matter -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1e6, 0.0), (1e-6, 0.0), (1.0, 100.0), (3.0, -5.0)])
+def test_units_of_the_target_do_not_matter(scale, shift):
+    """Predictions move with the labels, from the second on: the first knows no label."""
+    X, y = stream()
+    moved = says(X, scale * y + shift)[1:]
+    np.testing.assert_allclose((moved - shift) / scale, says(X, y)[1:], rtol=0, atol=1e-6)
+
+
+def test_units_of_the_inputs_do_not_matter():
+    X, y = stream()
+    moved = X * np.array([1e-6, 1e6, 3.0]) + np.array([1.0, -1e6, 100.0])
+    np.testing.assert_allclose(says(moved, y), says(X, y), rtol=0, atol=1e-6)
+
+
+def test_dictionary_and_D_do_not_matter():
+    X, y = stream()
+    other = learner(3, D=70).partial_fit(X, y).y_hat
+    np.testing.assert_array_equal(other, says(X, y))
+
+
+def test_a_missing_input_counts_as_its_mean():
+    X, y = stream()
+    expert = learner(3)
+    expert.partial_fit(X[:200], y[:200])
+    missing, mean = X[200:201].copy(), X[200:201].copy()
+    missing[0, 1], mean[0, 1] = np.nan, X[:200, 1].mean()
+    assert expert.predict(missing)[0] == pytest.approx(expert.predict(mean)[0], abs=1e-12)
+    everything = np.full_like(X, np.nan)
+    assert np.isfinite(says(everything, y)).all()
+
+
+def test_constant_inputs_and_labels():
+    X, y = stream()
+    np.testing.assert_allclose(says(X, np.full(len(y), 7.5))[1:], 7.5, rtol=1e-12)
+    constant = np.column_stack([X[:, 0], np.full(len(y), 0.1)])
+    assert np.mean((says(constant, y) - y)[50:] ** 2) < 0.5 * np.var(y)
+
+
+def test_one_input_and_three_hundred():
+    X, y = stream(T=150, d=1)
+    assert np.mean((says(X, y) - y)[50:] ** 2) < np.var(y)
+    wide = np.random.default_rng(1).standard_normal((150, 300))
+    y = wide[:, 0]
+    y_hat = says(wide, y)
+    assert np.isfinite(y_hat).all()
+    assert np.mean((y_hat - y)[1:] ** 2) < 1.5 * np.var(y)
+
+
+def test_first_rounds():
+    """Nothing is known, then one label; predictions stay near what was seen."""
+    X, y = stream(T=20)
+    y_hat = says(X, y)
+    assert y_hat[0] == 0.0
+    assert y_hat[1] == pytest.approx(y[0], rel=1e-12)
+    for t in range(2, 20):
+        low, high = y[:t].min(), y[:t].max()
+        margin = 0.5 * (high - low) + 1e-12
+        assert low - margin <= y_hat[t] <= high + margin
+
+
+# --- what it promises -----------------------------------------------------------------------------
+
+
+def targets(T: int = 1000):
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((T, 5))
+    heavy = rng.standard_t(3.0, T)
+    spread = np.exp(0.5 * np.sin(np.arange(T) / 50.0))
+    yield "noise", X, rng.standard_normal(T)
+    yield "heavy tails whose spread changes", X, heavy * spread
+    yield "a walk", X, np.cumsum(rng.standard_normal(T))
+    yield "linear with outliers", X, X.sum(axis=1) + heavy * (rng.random(T) < 0.05) * 20.0
+    yield "rare counts", X, rng.poisson(0.1, T).astype(float)
+
+
+@pytest.mark.parametrize(("name", "X", "y"), [pytest.param(*t, id=t[0]) for t in targets()])
+def test_never_much_worse_than_mean_last_label_or_ridge(name, X, y):
+    mean = np.concatenate([[0.0], np.cumsum(y)[:-1] / np.arange(1, len(y))])
+    ridge = Learner(
+        algorithms.load("ridge"), algorithms.load("ridge").Params(0.01), (), X.shape[1], 1, 0
+    )
+    linear = ridge.partial_fit(X, y).y_hat
+    plain_ones = [mean, np.concatenate([[0.0], y[:-1]]), linear]
+    best = min(np.mean((f - y)[1:] ** 2) for f in plain_ones)
+    assert np.mean((says(X, y) - y)[1:] ** 2) < 1.05 * best
+
+
+def test_what_a_run_shows_of_the_experts():
+    names = auto.kernels(auto.Params(), ())
+    assert len(set(names)) == len(names) == learner(4).state.model.n_kernels
+    expert = learner(3)
+    expert.partial_fit(*stream())
+    assert np.exp(expert.state.log_w).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("module", [auto, auto_classifier])
+def test_examples(module):
+    outcome = doctest.testmod(module)
+    assert outcome.attempted and not outcome.failed
