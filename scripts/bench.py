@@ -29,7 +29,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import federated, learners, limits, peers, report, scale, setting
+from benchmarks import federated, learners, limits, page, peers, plots, scale, setting, tables
 
 from omkl.runs import provenance
 
@@ -59,11 +59,11 @@ def main(arguments: list[str]) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="smaller and shorter: two minutes")
-    parser.add_argument("--only", nargs="+", choices=report.SECTIONS, help="these sections alone")
+    parser.add_argument("--only", nargs="+", choices=tables.SECTIONS, help="these sections alone")
     parser.add_argument("--outputs", type=Path, default=Path("outputs/bench"))
     parser.add_argument("--docs", type=Path, help="also write performance.md and its plots here")
     given = parser.parse_args(arguments)
-    wanted = given.only or list(report.SECTIONS)
+    wanted = given.only or list(tables.SECTIONS)
     bench = measure(wanted, QUICK if given.quick else FULL)
     bench["quick"] = given.quick
     write(bench, given.outputs, given.docs)
@@ -74,7 +74,26 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
     """Every wanted section, printed when it is done."""
     start = time.perf_counter()
     rows = setting.rows(max(extent.rounds, learners.EXACT_ROUNDS))
-    bench: dict[str, Any] = {
+    bench = described(rows)
+    if {"learners", "federated"} & set(wanted) and "limits" not in wanted:
+        wanted = ["limits", *wanted]
+    for name, make in sections(rows, extent, bench).items():
+        if name not in wanted:
+            continue
+        found = make()
+        if found is None:
+            print(f"\n## {name}: not in this version\n", flush=True)
+            continue
+        bench[name] = found
+        elapsed = time.perf_counter() - start
+        print(f"\n## {name} ({elapsed:.0f} s)\n\n{tables.section(name, bench)}", flush=True)
+    bench["seconds"] = time.perf_counter() - start
+    return bench
+
+
+def described(rows: setting.Rows) -> dict[str, Any]:
+    """The machine, the versions and the setting: what a bench has before its sections."""
+    return {
         "machine": provenance.machine(),
         "caches": limits.caches(),
         "versions": provenance.versions(),
@@ -89,22 +108,13 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
         },
     }
 
-    def section(name: str, function: Callable[[], Any]) -> None:
-        if name not in wanted:
-            return
-        found = function()
-        if found is None:
-            print(f"\n## {name}: not in this version\n", flush=True)
-            return
-        bench[name] = found
-        elapsed = time.perf_counter() - start
-        print(f"\n## {name} ({elapsed:.0f} s)\n\n{report.section(name, bench)}", flush=True)
 
-    if {"learners", "federated"} & set(wanted) and "limits" not in wanted:
-        wanted = ["limits", *wanted]
-    section("limits", lambda: limits.measure(extent.seconds))
+def sections(
+    rows: setting.Rows, extent: Extent, bench: dict[str, Any]
+) -> dict[str, Callable[[], Any]]:
+    """What measures each section, in the order in which they are measured."""
 
-    def beside_the_limits() -> Any:
+    def of_learners() -> Any:
         before = time.process_time(), time.perf_counter()
         found = learners.measure(rows, extent.seconds)
         share = (time.process_time() - before[0]) / (time.perf_counter() - before[1])
@@ -113,24 +123,23 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
         bench["limits"] = limits.better(bench["limits"], limits.measure(extent.seconds))
         return learners.beside(found, bench["limits"])
 
-    section("learners", beside_the_limits)
-    section(
-        "federated",
-        lambda: learners.beside(
-            federated.measure(rows, extent.turns, extent.seconds), bench["limits"]
+    def of_federations() -> Any:
+        found = federated.measure(rows, extent.turns, extent.seconds)
+        return learners.beside(found, bench["limits"])
+
+    return {
+        "limits": lambda: limits.measure(extent.seconds),
+        "learners": of_learners,
+        "federated": of_federations,
+        "peers": lambda: peers.measure(
+            rows, extent.turns, extent.rounds, extent.rounds_of_libraries
         ),
-    )
-    section(
-        "peers",
-        lambda: peers.measure(rows, extent.turns, extent.rounds, extent.rounds_of_libraries),
-    )
-    section("startup", startup)
-    section("sizes", lambda: scale.sizes(extent.seconds_of_size, extent.largest))
-    section("streams", lambda: scale.streams(extent.generated, extent.from_parquet))
-    section("seeds", lambda: scale.seeds(extent.seeds, 1000))
-    section("jobs", lambda: scale.jobs(extent.jobs, JOBS_ONE_BY_ONE))
-    bench["seconds"] = time.perf_counter() - start
-    return bench
+        "startup": startup,
+        "sizes": lambda: scale.sizes(extent.seconds_of_size, extent.largest),
+        "streams": lambda: scale.streams(extent.generated, extent.from_parquet),
+        "seeds": lambda: scale.seeds(extent.seeds, 1000),
+        "jobs": lambda: scale.jobs(extent.jobs, JOBS_ONE_BY_ONE),
+    }
 
 
 def startup() -> dict[str, Any] | None:
@@ -145,12 +154,12 @@ def startup() -> dict[str, Any] | None:
 def write(bench: dict[str, Any], outputs: Path, docs: Path | None) -> None:
     outputs.mkdir(parents=True, exist_ok=True)
     (outputs / "bench.json").write_text(json.dumps(bench, indent=1) + "\n")
-    report.plots(bench, outputs)
-    (outputs / "bench.md").write_text(report.page(bench, "."))
+    plots.draw_all(bench, outputs)
+    (outputs / "bench.md").write_text(page.page(bench, "."))
     print(f"\n{outputs}/bench.json, bench.md and plots, {bench['seconds']:.0f} s")
     if docs:
-        report.plots(bench, docs / "performance", suffixes=("png",))
-        (docs / "performance.md").write_text(report.page(bench, "performance"))
+        plots.draw_all(bench, docs / "performance", suffixes=("png",))
+        (docs / "performance.md").write_text(page.page(bench, "performance"))
         print(docs / "performance.md")
 
 

@@ -3,7 +3,7 @@
 python scripts/reproduce_tables.py [TABLE ...] [--outputs outputs] [--page FOLDER]
 
 Without a TABLE the searches that the page shows are run too, where what they wrote is not there
-or was made by other code.
+or was made by other code, and the comparisons with other libraries, where these are installed.
 """
 
 import subprocess
@@ -12,9 +12,10 @@ from pathlib import Path
 
 from omkl.commands import report
 from omkl.reproduction import searches
+from omkl.reproduction.reproduce import compare
 
 
-def search(outputs: Path) -> int:
+def search(outputs: Path, page: Path) -> int:
     """Run the scripts whose tables are not those of this code; 1 if one of them failed."""
     failed = 0
     for script, reason in searches.outdated(outputs / "search").items():
@@ -28,4 +29,4 @@ def search(outputs: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(report.main(["run", *sys.argv[1:]], search))
+    sys.exit(report.main(["run", *sys.argv[1:]], (search, compare)))

@@ -41,7 +41,6 @@ ETAS_W = ("1/sqrt(T)", "0.1", "0.5", "1.0")
 DEALINGS = ("iid", "in_turn")
 TARGETS = {"as it is": "false", "mirrored": "true"}  # dataset.prepare.mirror_target
 SITES = {"first": "4", "last": "-4"}  # dataset.prepare.rows_each.values
-SLOW = ("pof_mkl", "em_kofl")  # with 100 features for each of 51 kernels
 LOCK = threading.Lock()
 WEIGHTS = {"pof_mkl": "eta_k", "vm_kofl": "eta_w", "em_kofl": "eta_w"}
 

@@ -134,7 +134,8 @@ def make_run_folder(
     folder = outputs / "runs" / dataset / f"{algorithm}-{key}"
     folder.mkdir(parents=True)
     params = params or {"eta": "0.1/sqrt(t)", "lam": 1e-3}
-    config = f"algorithm:\n  name: {algorithm}\n  lam: 0.001\ndataset:\n  name: {dataset}\n"
+    given = {"name": algorithm, "lam": 0.001, **params}
+    config = f"algorithm: {json.dumps(given)}\ndataset:\n  name: {dataset}\n"
     config += f"regret:\n  lam: 0.001\nD: 50\nseeds: {n_seeds}\nseed: 0\n"
     (folder / "config.yaml").write_text(config)
     base = {
@@ -192,13 +193,14 @@ def make_run_folder(
         "n_inputs": 5,
         "n_kernels": 76,
         "D": 50,
+        "max_squared_error": float(squared.max()),
+        "max_kernel_squared_error": float(1.2 * squared.max()),
+        "max_norm": 1.0,
+        "deterministic": False,
         "seeds": list(range(n_seeds)),
         "mse": mse[:, -1].tolist(),
         "mse_mean": float(mse[:, -1].mean()),
         "mse_std": float(mse[:, -1].std(ddof=1)) if n_seeds > 1 else None,
-        "max_squared_error": float(squared.max()),
-        "max_kernel_squared_error": float(squared.max()),
-        "max_norm": 1.0,
         "kernels_per_round": 76.0,
         "labels": float(n_rounds),
         "labels_per_seed": [n_rounds] * n_seeds,

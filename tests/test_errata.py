@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl.theory import mistake_bounds
-from omkl.theory import regret_bounds as bounds
+from omkl.theory import bound_of_run, mistake_bounds
 
 ROOT = Path(__file__).parents[1]
 
@@ -243,9 +242,9 @@ def test_regrets_of_pof_table_3_above_all_loss_there_was():
 
 
 def test_what_is_unproved_is_called_so():
-    assert "(88)" in bounds.unproved("gf", {"M": 10})
-    assert bounds.unproved("gf", {"M": 1}) is None
-    assert "graph" in bounds.unproved("recovered/sfg_mkl_r", {})
-    assert bounds.unproved("sfg", {"M": 10}) is None
+    assert "(88)" in bound_of_run.unproved("gf", {"M": 10})
+    assert bound_of_run.unproved("gf", {"M": 1}) is None
+    assert "graph" in bound_of_run.unproved("recovered/sfg_mkl_r", {})
+    assert bound_of_run.unproved("sfg", {"M": 10}) is None
     gaps = {name for name, theorem in mistake_bounds.THEOREMS.items() if theorem.unproved}
     assert gaps == {"theorem 5", "theorem 10"}

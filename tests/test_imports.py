@@ -10,13 +10,7 @@ import pytest
 from tests.test_sources import MODULES, imports, reached
 
 # Modules that import each other, one of them inside a function, and why.
-CIRCLES = {
-    ("omkl.report.federated_figures", "omkl.report.figures"): "one draws what the other adds to",
-    (
-        "omkl.reproduction.filled",
-        "omkl.reproduction.formats",
-    ): "a filled table is written by format",
-}
+CIRCLES: dict[tuple[str, ...], str] = {}
 # What is longer than others, and why; what is to be shortened may be gone from one day to the next.
 MOST_LINES, MOST_OF_A_FUNCTION = 450, 60
 LONG_MODULES = {
@@ -26,28 +20,7 @@ LONG_MODULES = {
 LONG_FUNCTIONS = {
     "omkl.core.representations.random_features._arguments_of_four": "four rows, unrolled",
 }
-TO_SHORTEN = {
-    "omkl.core.representations.random_features",
-    "omkl.report.figures",
-    "omkl.reproduction.formats",
-    "omkl.reproduction.page",
-    "omkl.theory.regret_bounds",
-    "omkl.benchmark.comparison._markdown",
-    "omkl.experiment.classification.compute",
-    "omkl.experiment.classification._bound",
-    "omkl.experiment.federation.compute",
-    "omkl.experiment.regression.compute",
-    "omkl.experiment.regret.against_comparators",
-    "omkl.experiment.run.run",
-    "omkl.federated.flower.apps.serve",
-    "omkl.federated.split.split",
-    "omkl.report.console.print_run",
-    "omkl.report.figures.tradeoff",
-    "omkl.report.sweep_table.print_sweep",
-    "omkl.reproduction.page._theory",
-    "omkl.theory.regret_bounds.for_run",
-    "omkl.tracking.view.rebuild",
-}
+TO_SHORTEN: set[str] = set()
 # Libraries that one folder alone imports.
 GUESTS = {"mlflow": "omkl.tracking", "flwr": "omkl.federated.flower", "numba": "omkl.core"}
 

@@ -32,24 +32,19 @@ from typing import Any
 import numpy as np
 
 from omkl import conf
-from omkl.benchmark import peers
+from omkl.benchmark import comparison_table, peers
+from omkl.benchmark.comparison_table import BEST, CONSTANT, Line
 from omkl.datasets import DataError, open_stream, open_streams
 from omkl.experiment import run as runner
 from omkl.experiment import settings
 from omkl.experiment.classification import mistaken
-from omkl.experiment.comparators import ONLINE_LEARNER
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.experiment.settings import Settings
 from omkl.report import console, style
-from omkl.report.text import csv_text, markdown_table
+from omkl.report.text import csv_text
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
 from omkl.threads import default_threads, one_thread_each
-
-BEST = f"{ONLINE_LEARNER}, chosen in hindsight"
-CONSTANT = "most frequent class in hindsight"
-HINDSIGHT = (BEST, CONSTANT)
-Line = tuple[str, str, float, float | None, int, float]  # row, column, mean, std, seeds, seconds
 
 
 def command(spec: Mapping[str, Any], outputs: Path, page: Path | None = None) -> int:
@@ -68,7 +63,7 @@ def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Ex
     started = time.perf_counter()
     lines: list[Line] = []
     bounds: list[list[str]] = []
-    others: list[list[str]] = []
+    further: list[list[str]] = []
     runs: list[Run] = []
     failures = 0
     for described in spec["datasets"]:
@@ -86,15 +81,10 @@ def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Ex
                 continue
             runs.append(run)
             name, result = style.name_of(run), run.result
-            seconds = float(np.mean(result["seconds_per_seed"]))
-            mean, std = result["error_rate_mean"], result["error_rate_std"]
-            lines.append((name, shown, mean, std, len(result["seeds"]), seconds))
-            if item["algorithm"] == spec.get("best_kernel_of"):
-                of_seeds = run.curves["updates"].min(axis=1) / result["n_rounds"]
-                lines.append((BEST, shown, *mean_and_deviation(of_seeds), len(of_seeds), seconds))
-            if (bound := result.get("bound")) and bound.get("value") is not None:
-                bounds.append(_bound_line(name, shown, result, bound))
-            others += _further_lines(name, shown, result)
+            lines += _our_lines(spec, item, run, shown)
+            if result.get("bound", {}).get("value") is not None:
+                bounds.append(comparison_table.bound_line(name, shown, result))
+            further += comparison_table.further_lines(name, shown, result)
         lines.append(constant)
         for name in spec["peers"]:
             line = _peer_line(spec, described, shown, name, outputs, pool)
@@ -106,7 +96,7 @@ def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Ex
     folder.mkdir(parents=True, exist_ok=True)
     titles = {d["dataset"]: d.get("label", d["dataset"]) for d in spec["datasets"]}
     drawn = _draw(runs, folder, spec["name"], titles)
-    text = _markdown(spec, lines, bounds, others, drawn)
+    text = comparison_table.document(spec, lines, bounds, further, drawn)
     headings = ["row", "dataset", "error_rate", "std", "permutations", "seconds_a_permutation"]
     run_folder.write_atomically(folder / f"{spec['name']}.md", text)
     run_folder.write_atomically(folder / f"{spec['name']}.csv", csv_text([headings, *lines]))
@@ -116,11 +106,26 @@ def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Ex
     return 1 if failures else 0
 
 
-def _draw(runs: list[Run], folder: Path, name: str, titles: Mapping[str, str]) -> list[Path]:
-    from omkl.report import figures
+def _our_lines(
+    spec: Mapping[str, Any], item: Mapping[str, Any], run: Run, shown: str
+) -> list[Line]:
+    """A run's own line and, where its classifiers are Perceptrons, that of the best of them."""
+    result = run.result
+    seconds = float(np.mean(result["seconds_per_seed"]))
+    mean, std = result["error_rate_mean"], result["error_rate_std"]
+    lines = [Line(style.name_of(run), shown, mean, std, len(result["seeds"]), seconds)]
+    if item["algorithm"] == spec.get("best_kernel_of"):
+        of_seeds = run.curves["updates"].min(axis=1) / result["n_rounds"]
+        lines.append(Line(BEST, shown, *mean_and_deviation(of_seeds), len(of_seeds), seconds))
+    return lines
 
-    drawn = figures.summary(runs, folder, f"{name}_errors", ("png",), titles)
-    return drawn + figures.bounds(runs, folder, f"{name}_bounds", ("png",))
+
+def _draw(runs: list[Run], folder: Path, name: str, titles: Mapping[str, str]) -> list[Path]:
+    # Here: the processes of the peers import this module, and draw nothing.
+    from omkl.report import sweep_figures
+
+    drawn = sweep_figures.summary(runs, folder, f"{name}_errors", ("png",), titles)
+    return drawn + sweep_figures.bounds(runs, folder, f"{name}_bounds", ("png",))
 
 
 def _our_run(
@@ -156,10 +161,10 @@ def _constant_line(
     rates = []
     seeds = list(range(spec["seeds"]))
     for stream in open_streams(common.dataset, common.stream.options, seeds):
-        y = np.concatenate([labels for _, labels in stream.blocks(1024)])
+        y = np.concatenate([y for _, y in stream.blocks(1024)])
         rates.append(min(np.mean(y > 0), np.mean(y < 0)))
     mean, std = mean_and_deviation(np.array(rates))
-    return CONSTANT, shown, mean, std, len(rates), 0.0
+    return Line(CONSTANT, shown, mean, std, len(rates), 0.0)
 
 
 def _common_settings(
@@ -192,7 +197,7 @@ def _peer_line(
     seconds = float(np.mean([f["seconds"] for f in found]))
     spread = "" if std is None else f" ± {100 * std:.2f}"
     print(f"{name} on {dataset}: errors {100 * mean:.2f}{spread} % ({seconds:.1f} s each)")
-    return peers.label(name), shown, mean, std, len(found), seconds
+    return Line(peers.title(name), shown, mean, std, len(found), seconds)
 
 
 def _peer_of_seed(common: Settings, name: str, outputs: Path, seed: int) -> dict[str, Any]:
@@ -220,96 +225,3 @@ def _peer_of_seed(common: Settings, name: str, outputs: Path, seed: int) -> dict
     path.parent.mkdir(parents=True, exist_ok=True)
     run_folder.write_atomically(path, json.dumps(found, indent=1) + "\n")
     return found
-
-
-def _bound_line(name: str, shown: str, result: Mapping[str, Any], bound: Any) -> list[str]:
-    mistakes = result["mistakes"]
-    mean, std = mean_and_deviation(np.array(mistakes))
-    most = f"{mean:.1f} ± {std:.1f}, at most {max(mistakes)}" if std is not None else f"{mean:.0f}"
-    low, high = bound["minimum"]
-    by = f"{bound['theorem']}, unproved" if bound.get("unproved") else bound["theorem"]
-    return [
-        name, shown, str(result["n_rounds"]), most, by, f"{bound['value']:.1f}",
-        f"{low:.1f} to {high:.1f}",
-    ]  # fmt: skip
-
-
-def _further_lines(name: str, shown: str, result: Mapping[str, Any]) -> list[list[str]]:
-    """Corollaries, and bounds on the number of updates, of a run."""
-    found = []
-    for more in (result.get("bound") or {}).get("further", ()):
-        if more["value"] is None:
-            continue
-        if more["of"] == "updates":
-            measured = f"{more['measured']:.1f} updates"
-        elif "beta" in more:
-            measured = f"mistakes with beta = {more['beta']:.3f}, in hindsight"
-        else:
-            measured = f"{np.mean(result['mistakes']):.1f} mistakes"
-        found.append(
-            [name, shown, str(result["n_rounds"]), measured, more["name"], f"{more['value']:.1f}"]
-        )
-    return found
-
-
-def _markdown(
-    spec: Mapping[str, Any],
-    lines: list[Line],
-    bounds: list[list[str]],
-    others: list[list[str]],
-    drawn: list[Path],
-) -> str:
-    columns = list(dict.fromkeys(line[1] for line in lines))
-    rows = list(dict.fromkeys(line[0] for line in lines))
-    cells = {(line[0], line[1]): line for line in lines}
-    lowest = {
-        c: min(cells[r, c][2] for r in rows if (r, c) in cells and r not in HINDSIGHT)
-        for c in columns
-    }
-    body = []
-    for row in rows:
-        texts = [row]
-        for column in columns:
-            line = cells.get((row, column))
-            if line is None:
-                texts.append("")
-                continue
-            spread = "" if line[3] is None else f" ± {100 * line[3]:.2f}"
-            text = f"{100 * line[2]:.2f}{spread}"
-            best = line[2] == lowest[column] and row not in HINDSIGHT
-            texts.append(f"**{text}**" if best else text)
-        body.append(texts)
-    parts = [
-        f"# {spec['title']}", "",
-        f"From `omkl-report run {spec['name']}`. Errors in per cent of one pass, mean ± std over "
-        f"{spec['seeds']} permutations (peers: the first {spec['peer_seeds']}). Bold: the "
-        "lowest; what is chosen in hindsight, after each permutation, takes no part.",
-        "", markdown_table(["", *columns], body, left=1), "",
-    ]  # fmt: skip
-    if bounds:
-        headings = ["", "data set", "rounds", "mistakes", "by", "bound", "minimum in hindsight"]
-        below = sum(float(line[5]) < float(line[2]) for line in bounds)
-        parts += [
-            "Mistakes beside what the theorems allow, the means for those that draw. A bound says "
-            f"something only below the number of rounds: {below} of these {len(bounds)}. Theorems "
-            "5 and 10 are taken as stated, which is less than their proofs give: docs/errata.md.",
-            "",
-        ]  # fmt: skip
-        parts += [markdown_table(headings, bounds, left=2), ""]
-    if others:
-        headings = ["", "data set", "rounds", "of", "by", "at most"]
-        parts += [
-            "Corollaries, and what theorems 6 and 7 imply for the updates of all kernels. "
-            "Corollary 4 is about a beta that is known in hindsight; corollary 9 has the batch "
-            "problem (1) in place of the minimum of theorem 8: the same, says theorem 1.", "",
-            markdown_table(headings, others, left=2), "",
-        ]  # fmt: skip
-    seconds = [
-        [row, *(f"{cells[row, c][5]:.3g}" if (row, c) in cells else "" for c in columns)]
-        for row in rows
-        if row not in HINDSIGHT
-    ]
-    parts += ["Seconds a permutation on one thread, as many at a time as there are cores.", ""]
-    parts += [markdown_table(["", *columns], seconds, left=1), ""]
-    parts += [f"![{path.stem}]({path.name})\n" for path in drawn]
-    return "\n".join(parts)

@@ -86,7 +86,7 @@ PEERS: dict[str, tuple[str, str, Callable[[Array, Array, int], Array]]] = {
 }
 
 
-def label(name: str) -> str:
+def title(name: str) -> str:
     return PEERS[name][0]
 
 

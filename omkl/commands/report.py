@@ -13,6 +13,7 @@ from omkl.commands.command_line import EXIT_FAILED, EXIT_INTERRUPTED, unknown_na
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
 if TYPE_CHECKING:
+    from omkl.reproduction.reproduce import BeforePage
     from omkl.runs.folder import Run
 
 
@@ -21,12 +22,12 @@ def report() -> None:
     sys.exit(main(sys.argv[1:]))
 
 
-def main(argv: Sequence[str] | None = None, search: Callable[[Path], int] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, before_page: Sequence[BeforePage] = ()) -> int:
     """Run ``omkl-report`` with ``argv`` (without the program's name); returns the exit status.
 
-    ``search`` is for ``run``: see ``omkl.reproduction.reproduce.command``.
+    ``before_page`` is for ``run``: see ``omkl.reproduction.reproduce.command``.
     """
-    arguments = _parser(search).parse_args(argv)
+    arguments = _parser(before_page).parse_args(argv)
     try:
         return int(arguments.act(arguments))
     except KeyboardInterrupt:
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None, search: Callable[[Path], int] | None
         return EXIT_FAILED
 
 
-def _parser(search: Callable[[Path], int] | None) -> argparse.ArgumentParser:
+def _parser(before_page: Sequence[BeforePage]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="omkl-report", description="Tables, figures and the MLflow view, from results alone."
     )
@@ -45,9 +46,9 @@ def _parser(search: Callable[[Path], int] | None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(
-        name: str, act: Callable[[argparse.Namespace], int], told: str
+        name: str, act: Callable[[argparse.Namespace], int], text: str
     ) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=told, description=f"{told[0].upper()}{told[1:]}.")
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         command.add_argument("--outputs", default=argparse.SUPPRESS, **folder)
         command.set_defaults(act=act)
         return command
@@ -55,10 +56,10 @@ def _parser(search: Callable[[Path], int] | None) -> argparse.ArgumentParser:
     add("show", _show, "one table of all finished and failed runs")
     running = add("run", _run, "run what published tables need, fill them, make the page")
     known, also = conf.names("table"), ", ".join(conf.names("comparison"))
-    told = f"default: {', '.join(known)}; there are also: {also}"
-    running.add_argument("tables", nargs="*", metavar="TABLE", help=told)
+    tables = f"default: {', '.join(known)}; there are also: {also}"
+    running.add_argument("tables", nargs="*", metavar="TABLE", help=tables)
     running.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
-    running.set_defaults(search=search, error=running.error)
+    running.set_defaults(before_page=before_page, error=running.error)
     filling = add("table", _table, "fill a published table from the runs that are there")
     filling.add_argument("name", help="jmlr_table1, say")
     paging = add("page", _page, "one page of all tables and figures from those runs")
@@ -99,7 +100,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     try:
         return reproduce.command(
-            arguments.tables, arguments.outputs, arguments.page, arguments.search
+            arguments.tables, arguments.outputs, arguments.page, arguments.before_page
         )
     except KeyboardInterrupt:
         print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
@@ -107,13 +108,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _table(arguments: argparse.Namespace) -> int:
-    from omkl.reproduction import filled, matching, tables
+    from omkl.reproduction import matching, tables
+    from omkl.reproduction.formats import rendering
 
     runs, known = _runs(arguments), conf.names("table")
     if arguments.name not in known:
         raise ValueError(unknown_name(f"table {arguments.name}", arguments.name, known))
     table = matching.fill(tables.load_table(arguments.name), runs)
-    for path in filled.render(table, filled.FORMATS, arguments.outputs / "tables"):
+    for path in rendering.render(table, rendering.FORMATS, arguments.outputs / "tables"):
         print(path)
     return 0
 
@@ -122,20 +124,20 @@ def _page(arguments: argparse.Namespace) -> int:
     from omkl.reproduction import page, tables
 
     runs, outputs = _runs(arguments), arguments.outputs
-    every = [tables.load_table(name) for name in sorted(conf.names("table"), key=page.order_of)]
+    every = [tables.load_table(name) for name in sorted(conf.names("table"), key=tables.order_of)]
     print(page.build(every, outputs, arguments.to or outputs / "page", runs)[0])
     return 0
 
 
 def _figures(arguments: argparse.Namespace) -> int:
     runs = _runs(arguments)
-    from omkl.report import figures
-    from omkl.reproduction import paper_figures
+    from omkl.report import run_figures
+    from omkl.reproduction import regret_figures
 
     for run in runs:
         if run.complete:
-            figures.all_figures(run)
-            paper_figures.regret_bound(run)
+            run_figures.all_figures(run)
+            regret_figures.regret_bound(run)
     return 0
 
 

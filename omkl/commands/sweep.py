@@ -187,12 +187,9 @@ class Sweep:
         print(f"\ntable    {folder}/")
         print("         table.md, table.csv")
         if cls.figures and not interrupted and len(finished) > 1:
-            from omkl.report import figures
+            from omkl.report import sweep_figures
 
-            drawn = figures.comparison(finished, folder)
-            if any(map(figures.saved_labels, finished)):
-                drawn += figures.comparison(finished, folder, "labels", against="labels")
-            drawn += figures.summary(finished, folder) + figures.tradeoff(finished, folder)
+            drawn = sweep_figures.all_figures(finished, folder)
             names = ", ".join(path.name for path in drawn if path.suffix == ".png")
             print(f"plots    {names} (each as .pdf too)")
         if any(tracked for _, tracked in jobs):

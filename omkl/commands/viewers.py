@@ -74,10 +74,10 @@ class Viewers:
             self.progress("figures", 0, None, None)
         if self.tracker:  # two threads should not import large packages at once
             self.tracker.join()
-        from omkl.report import figures  # Matplotlib, where something is drawn
+        from omkl.report import run_figures  # Matplotlib, where something is drawn
 
         with staging_folder(run.folder) as staging:
-            figures.all_figures(run, staging)
+            run_figures.all_figures(run, staging)
             add_files(run.folder, staging)
 
     def _track(self, outcome: Outcome, settings: Settings) -> bool:

@@ -5,7 +5,7 @@
 >>> for x, y in stream.blocks(1000): ...
 """
 
-from omkl.datasets.catalogue import open_stream, open_streams
+from omkl.datasets.opening import open_stream, open_streams
 from omkl.datasets.stream import DataError, Stream
 
 __all__ = ["DataError", "Stream", "open_stream", "open_streams"]

@@ -103,7 +103,7 @@ class File:
         return self.known[row]
 
 
-class Kept:
+class Journal:
     """Writes labels down as they come; with ``resume`` it asks only for those not yet there."""
 
     def __init__(self, path: Path, label: Label, resume: bool) -> None:

@@ -15,9 +15,9 @@ from omkl.datasets.columns import choose_columns, count_inputs, listed
 from omkl.datasets.stream import DataError
 from omkl.datasets.tables import (
     Table,
+    class_codes,
     csv_options,
     frame_values,
-    label_codes,
     numeric_columns,
     reading,
     strict_about_lengths,
@@ -42,7 +42,7 @@ class CsvTable:
 
     def __init__(self, path: Path, cfg: Mapping[str, Any]) -> None:
         self._path = path
-        self._labels = cfg.get("labels")
+        self._classes = cfg.get("labels")
         self._options = csv_options(cfg)
         with reading(path), strict_about_lengths():
             first = next(self._frames(), None)
@@ -65,7 +65,7 @@ class CsvTable:
             for frame in self._frames():
                 rows = np.arange(start, start + len(frame))
                 where = self._path.name
-                yield frame_values(frame, self._columns, rows, where, self._labels), rows
+                yield frame_values(frame, self._columns, rows, where, self._classes), rows
                 start += len(frame)
 
     def _frames(self) -> Iterator[pd.DataFrame]:
@@ -83,7 +83,7 @@ class ParquetTable:
         import pyarrow.types as pt
 
         self._path = path
-        self._labels = cfg.get("labels")
+        self._classes = cfg.get("labels")
         with reading(path), self._open() as file:
             schema = file.schema_arrow
             self.n_rows: int | None = file.metadata.num_rows
@@ -119,8 +119,8 @@ class ParquetTable:
                     column = batch.column(name).cast(self._double, safe=False)
                     values[:, k] = column.to_numpy(zero_copy_only=False)
                 rows = np.arange(start, start + batch.num_rows)
-                if self._labels is not None:
-                    values[:, -1] = label_codes(values[:, -1], self._labels, rows, self._path.name)
+                if self._classes is not None:
+                    values[:, -1] = class_codes(values[:, -1], self._classes, rows, self._path.name)
                 yield values, rows
                 start += batch.num_rows
 
@@ -143,7 +143,7 @@ class LibsvmTable:
 
     def __init__(self, path: Path, cfg: Mapping[str, Any]) -> None:
         self._path = path
-        self._labels = cfg.get("labels")
+        self._classes = cfg.get("labels")
         n_inputs = count_inputs(cfg.get("inputs"))
         if n_inputs is None:
             parts = [tokens for tokens, _, _ in self._tokens()]
@@ -167,11 +167,11 @@ class LibsvmTable:
                 )
             values = np.zeros((len(counts), d + 1))
             values[at, index - 1] = pairs[:, 1]
-            if self._labels is None:
+            if self._classes is None:
                 values[:, d] = np.array(given, dtype=np.float64)
             else:
                 cells = np.array(given, dtype=object)
-                values[:, d] = label_codes(cells, self._labels, rows, self._path.name)
+                values[:, d] = class_codes(cells, self._classes, rows, self._path.name)
             yield values, rows
 
     def _tokens(self) -> Iterator[tuple[np.ndarray, np.ndarray, tuple[int, list[str]]]]:
@@ -179,8 +179,8 @@ class LibsvmTable:
         first = 1
         with reading(self._path), open(self._path, encoding="utf-8") as file:
             while lines := list(itertools.islice(file, LIBSVM_ROWS)):
-                kept = [text for line in lines if (text := line.partition("#")[0].strip())]
-                split = [text.split() for text in kept]
+                texts = [text for line in lines if (text := line.partition("#")[0].strip())]
+                split = [text.split() for text in texts]
                 counts = np.array([len(words) - 1 for words in split], dtype=int)
                 joined = " ".join(word for words in split for word in words[1:])
                 try:

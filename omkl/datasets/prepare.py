@@ -69,10 +69,10 @@ def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> p
     if one_hot := steps.get("one_hot"):
         import pandas as pd
 
-        kept = one_hot["all_but"]
-        _column(frame, kept, where)
-        coded = pd.get_dummies(frame.drop(columns=kept).astype(str), dtype=float)
-        frame = pd.concat([frame[[kept]], coded], axis=1)
+        apart = one_hot["all_but"]
+        _column(frame, apart, where)
+        coded = pd.get_dummies(frame.drop(columns=apart).astype(str), dtype=float)
+        frame = pd.concat([frame[[apart]], coded], axis=1)
     return frame
 
 

@@ -82,7 +82,7 @@ class Stream:
     Attributes
     ----------
     name, task      name of the data set; "regression" or "classification"
-    labels          what stands in the data for the codes of the classes, () in regression
+    classes         what stands in the data for the codes of the classes, () in regression
     n_rounds        number of rounds T, or None where only reading to the end can tell:
                     CSV files, and tables whose incomplete rows are dropped, unless
                     scaling "whole" has counted them
@@ -104,13 +104,13 @@ class Stream:
         survey: bool,
         provenance: Callable[[], dict[str, Any]],
         change_rounds: tuple[int, ...] = (),
-        labels: tuple[Any, ...] = (),
+        classes: tuple[Any, ...] = (),
         labelled: bool = True,
     ) -> None:
         self.labelled = labelled
         self.name = name
         self.task = task
-        self.labels = labels
+        self.classes = classes
         self.inputs = source.inputs
         self.target = source.target
         self.n_inputs = len(source.inputs)
@@ -138,12 +138,12 @@ class Stream:
         scaling: dict[str, Any] = {"kind": self._scaling}
         if self._scaling == "whole" and self._extent is not None:
             scaling["max_norm"] = self._extent.max_norm
-            if not self.labels:
+            if not self.classes:
                 scaling |= {
                     "target_min": self._extent.target_min,
                     "target_max": self._extent.target_max,
                 }
-        classes = {"labels": list(self.labels)} if self.labels else {}
+        classes = {"labels": list(self.classes)} if self.classes else {}
         return {
             **self._provenance(),
             "task": self.task,
@@ -230,7 +230,7 @@ class Stream:
         else:
             assert self._extent is not None
             _, max_norm, low, high = self._extent
-            if self.labels:
+            if self.classes:
                 low, high = 0.0, 1.0
             for x, y, truth in self._limited():
                 yield Chunk(
@@ -251,7 +251,7 @@ class Stream:
             self._require_finite(max_norm, high - low)
             yield Chunk(
                 _ratio(x, norm[:, None]),
-                y if self.labels else _ratio(y - lows, highs - lows),
+                y if self.classes else _ratio(y - lows, highs - lows),
                 None if truth is None else _ratio(truth - lows, highs - lows),
             )
 
@@ -260,26 +260,26 @@ def regroup(
     pieces: Iterable[tuple[np.ndarray, ...]], size: int
 ) -> Iterator[tuple[np.ndarray, ...]]:
     """Cut tuples of arrays of equal lengths into tuples of ``size`` rows, the last shorter."""
-    held: list[tuple[np.ndarray, ...]] = []
-    n_held = 0
+    pending: list[tuple[np.ndarray, ...]] = []
+    n_pending = 0
     for piece in pieces:
         start, n = 0, len(piece[0])
         while start < n:
-            stop = min(n, start + size - n_held)
-            held.append(tuple(array[start:stop] for array in piece))
-            n_held += stop - start
+            stop = min(n, start + size - n_pending)
+            pending.append(tuple(array[start:stop] for array in piece))
+            n_pending += stop - start
             start = stop
-            if n_held == size:
-                yield _joined(held)
-                held, n_held = [], 0
-    if held:
-        yield _joined(held)
+            if n_pending == size:
+                yield _joined(pending)
+                pending, n_pending = [], 0
+    if pending:
+        yield _joined(pending)
 
 
-def _joined(held: list[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-    if len(held) == 1:
-        return held[0]
-    return tuple(np.concatenate(arrays) for arrays in zip(*held, strict=True))
+def _joined(pieces: list[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+    if len(pieces) == 1:
+        return pieces[0]
+    return tuple(np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
 
 
 def _checked_size(size: int) -> int:

@@ -45,7 +45,7 @@ class SyntheticSource:
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
         classify = cfg.get("task") == "classification"
-        self.labels: tuple[Any, ...] = (-1, 1) if classify else ()
+        self.classes: tuple[Any, ...] = (-1, 1) if classify else ()
         self.has_truth = not classify
         self.n_rows: int | None = _whole_number(cfg, "rows", 2)
         self._n_inputs = _whole_number(cfg, "inputs", 1)
@@ -86,7 +86,7 @@ class SyntheticSource:
             truth[:change] = _normalised(self._before, x[:change])
             truth[change:] = _normalised(self._after, x[change:n])
             y = truth + self._noise * noise[:n]
-            if self.labels:
+            if self.classes:
                 middle = np.where(np.arange(n) < change, self._before.middle, self._after.middle)
                 yield Chunk(x[:n], np.where(y > middle, 1.0, -1.0))
             else:

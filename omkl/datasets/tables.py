@@ -161,18 +161,18 @@ def frame_values(
     columns: Columns,
     rows: np.ndarray,
     where: str,
-    labels: Sequence[Any] | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> np.ndarray:
     """The chosen columns of ``frame`` as float64 (n, d + 1), NaN where blank.
 
     ``columns.positions`` count in ``frame``; text that is no number is a DataError, but in
-    a target that holds ``labels``.
+    a target that holds ``classes``.
     """
     values = np.empty((len(frame), len(columns.names)))
     for k, (position, name) in enumerate(zip(*columns, strict=True)):
         series = frame.iloc[:, position]
-        if labels is not None and k == len(columns.names) - 1:
-            values[:, k] = label_codes(series.to_numpy(dtype=object), labels, rows, where)
+        if classes is not None and k == len(columns.names) - 1:
+            values[:, k] = class_codes(series.to_numpy(dtype=object), classes, rows, where)
             continue
         values[:, k], text = _numbers(series)
         if text.any():
@@ -185,34 +185,34 @@ def frame_values(
     return values
 
 
-def label_codes(
-    cells: np.ndarray, labels: Sequence[Any], rows: np.ndarray, where: str
+def class_codes(
+    cells: np.ndarray, classes: Sequence[Any], rows: np.ndarray, where: str
 ) -> np.ndarray:
-    """What a learner is told for the cells (n,): the labels' codes (n,), NaN where blank.
+    """What a learner is given for the cells (n,): the codes of their classes, NaN where blank.
 
-    Of two labels the first is -1 and the second +1; of K > 2 they are 0 .. K - 1.
+    Of two classes the first is -1 and the second +1; of K > 2 they are 0 .. K - 1.
     """
-    codes = np.arange(len(labels)) if len(labels) > 2 else np.array([-1.0, 1.0])
-    known = {_label(label): code for label, code in zip(labels, codes, strict=True)}
+    codes = np.arange(len(classes)) if len(classes) > 2 else np.array([-1.0, 1.0])
+    known = {_comparable(given): code for given, code in zip(classes, codes, strict=True)}
     found = np.empty(len(cells))
     for n, cell in enumerate(cells):
-        key = _label(cell)
+        key = _comparable(cell)
         if key == "":
             found[n] = np.nan
         elif key in known:
             found[n] = known[key]
         else:
-            others = dict.fromkeys(str(c) for c in cells if _label(c) not in (*known, ""))
+            others = dict.fromkeys(str(c) for c in cells if _comparable(c) not in (*known, ""))
             raise DataError(
                 f"{where}: row {rows[n]} has the label {str(cell)!r}, which is none of "
-                f"dataset.labels={list(labels)}. Not among them: {', '.join(list(others)[:20])}. "
+                f"dataset.labels={list(classes)}. Not among them: {', '.join(list(others)[:20])}. "
                 "Name all labels; of two the first is -1 and the second +1."
             )
     return found
 
 
-def _label(cell: Any) -> str | float:
-    """Labels are compared as numbers where they are, else as text; "" for a blank."""
+def _comparable(cell: Any) -> str | float:
+    """Classes are compared as numbers where they are, else as text; "" for a blank."""
     text = str(cell).strip()
     try:
         number = float(text)

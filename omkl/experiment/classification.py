@@ -106,7 +106,7 @@ def _require_enough(job: Classification, first: OneSeed) -> None:
 def _computed(
     job: Classification, done: list[OneSeed], timing: Timing, progress: Progress | None
 ) -> Computed:
-    T, R, classes = done[0].recorder.n_rounds, len(done), job.stream.labels
+    T, R, classes = done[0].recorder.n_rounds, len(done), job.stream.classes
     rounds = done[0].recorder.curve()[0]
     sums = np.concatenate([seed.recorder.curve()[1] for seed in done])
     mistakes = sums[:, -1]
@@ -235,7 +235,7 @@ def _no_bound(job: Classification, T: int) -> str | None:
     settings = job.settings
     if job.algorithm.theorem is None:
         return f"no theorem is about {settings.algorithm.name}"
-    if len(job.stream.labels) > 2:
+    if len(job.stream.classes) > 2:
         return "the theorems are about two classes"
     if job.streams[0] is not job.streams[-1] and settings.stream.limit is not None:
         why = "with stream.limit every permutation has other rows, and so another bound"
@@ -263,7 +263,7 @@ def one_against_rest(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
 
 def _learners(job: Classification, seed: int, n_threads: int) -> list[Learner]:
     """One learner of two classes, else one a class."""
-    K = len(job.stream.labels)
+    K = len(job.stream.classes)
     return [job.learner(seed, n_threads) for _ in range(1 if K == 2 else K)]
 
 
@@ -271,7 +271,7 @@ def _one_seed(
     job: Classification, r: int, n_threads: int, report: Callable[[np.ndarray], None]
 ) -> OneSeed:
     learners, recorder = _learners(job, job.seeds[r], n_threads), Recorder(1)
-    K = len(job.stream.labels)
+    K = len(job.stream.classes)
     seconds, largest_norm, met = 0.0, 0.0, np.empty(0)
     for X, y in job.streams[r].blocks(job.settings.block):
         before = time.perf_counter()

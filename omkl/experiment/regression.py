@@ -46,7 +46,7 @@ class Regression(LearnerJob):
         if source is None:
             unit = self.stream.provenance["scaling"].get("max_norm", 1.0)
             source = label_sources.Prompt(self.stream.inputs, unit)
-        kept = label_sources.Kept(folder / "labels.csv", source, resume=prompted)
+        kept = label_sources.Journal(folder / "labels.csv", source, resume=prompted)
         return self._replace(label=kept)
 
     def warm_up(self) -> None:

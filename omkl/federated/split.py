@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets import DataError, Stream, catalogue
+from omkl.datasets import DataError, Stream, opening
 
 
 class Split(NamedTuple):
@@ -145,7 +145,7 @@ def split(config: Mapping[str, Any]) -> Split:
             raise DataError("federation=column: say which column: dataset.client_column=NAME")
         if n_clients is not None:
             raise ValueError("federation=column has as many clients as the column has values")
-    stream, labels = catalogue.open_with_column(dataset, config["stream"], column)
+    stream, labels = opening.open_with_column(dataset, config["stream"], column)
     if stream.n_rounds is None:
         raise DataError(f"{name}: the number of rows is not known")
     # The third child: features and selection draw from the first and the second.

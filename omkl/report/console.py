@@ -1,10 +1,10 @@
-"""Jobs told on a terminal: a bar while they run, then a table, or a line of a sweep."""
+"""Jobs on a terminal: a bar while they run, then a table, or a line of a sweep."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ def mse_text(result: Mapping[str, Any]) -> str:
     return text + " x 10^-3"
 
 
-def labels_text(result: Mapping[str, Any]) -> str:
+def cost_text(result: Mapping[str, Any]) -> str:
     """How many labels were asked for, and what one of them bought."""
     text = f"{result['labels']:,.0f} asked for, AL_eff {result['al_efficiency']:.4g}"
     if result["al_efficiency_std"]:
@@ -54,103 +54,107 @@ def print_run(run: Run, console: Console) -> None:
     from rich.table import Table
 
     result = run.result
-    n_seeds = len(result["seeds"])
-    table = Table(
-        title=f"{name_of(run)} on {result['dataset']}", title_justify="left", show_header=False
-    )
-    over = f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
-    classify = measure(result) is ERROR_RATE
-    where = "" if result.get("mse_over", "all rounds") == "all rounds" else ", rounds with a label"
-    if classify:
-        table.add_row("errors", f"{error_text(result)}   ({over})")
-    else:
-        table.add_row("MSE", f"{mse_text(result)}   ({over}{where})")
-    table.add_row("stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs")
-    federated = result.get("federated")
-    if federated:
-        for row in _federated_rows(federated):
-            table.add_row(*row)
-    if classify:
-        mistakes = sum(result["mistakes"]) / n_seeds
-        table.add_row("mistakes", f"{mistakes:,.1f}{_best_kernel_text(result)}")
-    if result["n_kernels"]:  # a network has none
-        evaluated = f"{result['kernels_per_round']:.4g} a round"
-        chosen = f", D = {result['D']}" if federated else ""  # from max_upload
-        table.add_row("kernels", f"{result['n_kernels']} in the dictionary, {evaluated}{chosen}")
-    if bound := result.get("bound"):
-        skipped = bound.get("skipped")
-        table.add_row("at most", f"not computed: {skipped}" if skipped else _bound_text(bound))
-        for more in bound.get("further", ()):
-            table.add_row("", _further_text(more))
-    if classify:
-        kept = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
-        table.add_row("updates", f"{result['updates_per_kernel']:,.1f} a kernel{kept}")
-    elif not federated:  # its clients ask always
-        table.add_row("labels", labels_text(result))
-    for entry in result["regret"].values():
-        if "skipped" in entry:
-            continue
-        spread = "" if entry["std"] is None else f" ± {entry['std']:.2f}"
-        table.add_row("regret", f"{entry['mean']:.2f}{spread} above {entry['label']}")
-        if entry.get("spread") is not None:
-            text = f"{entry['spread']:.2f}, standard deviation over the clients"
-            table.add_row("  spread", text)
-        if entry.get("bound") is not None:
-            theorem = entry["theorem"]
-            text = f"{entry['bound']:.1f} for {entry['bound_of']} ({theorem})"
-            if (largest := entry.get("largest_loss", 0.0)) > 1.0:
-                text = f"none: {theorem} is for losses up to 1, a kernel's reached {largest:.3g}"
-            table.add_row("  bound", text)
-    n_clients = federated["n_clients"] if federated else 1
-    rate = result["n_rounds"] * n_clients * n_seeds / result["seconds"]
-    threads = result["threads"]
-    table.add_row(
-        "time",
-        f"{result['seconds']:.2f} s on {threads} thread{'s' if threads > 1 else ''}, "
-        f"{rate:,.0f} {'client-' if federated else ''}rounds/s over all seeds",
-    )
+    title = f"{name_of(run)} on {result['dataset']}"
+    table = Table(title=title, title_justify="left", show_header=False)
+    for name, text in _rows(result):
+        table.add_row(name, text)
     console.print(table)
     for entry in result["regret"].values():
         if "skipped" in entry:
             console.print(f"Not computed: {entry['label']} ({entry['skipped']}).")
 
 
-def _federated_rows(federated: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    n_seeds = len(result["seeds"])
+    over = f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
+    classify = measure(result) is ERROR_RATE
+    federated = result.get("federated")
+    if classify:
+        yield "errors", f"{error_text(result)}   ({over})"
+    else:
+        where = "" if result["mse_over"] == "all rounds" else ", rounds with a label"
+        yield "MSE", f"{mse_text(result)}   ({over}{where})"
+    yield "stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs"
+    if federated:
+        yield from _federated_rows(federated)
+    if classify:
+        mistakes = sum(result["mistakes"]) / n_seeds
+        yield "mistakes", f"{mistakes:,.1f}{_best_kernel_text(result)}"
+    if result["n_kernels"]:  # a network has none
+        evaluated = f"{result['kernels_per_round']:.4g} a round"
+        D = f", D = {result['D']}" if federated else ""  # follows from max_upload
+        yield "kernels", f"{result['n_kernels']} in the dictionary, {evaluated}{D}"
+    if bound := result.get("bound"):
+        skipped = bound.get("skipped")
+        yield "at most", f"not computed: {skipped}" if skipped else _bound_text(bound)
+        for further in bound.get("further", ()):
+            yield "", _further_text(further)
+    if classify:
+        rows = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
+        yield "updates", f"{result['updates_per_kernel']:,.1f} a kernel{rows}"
+    elif not federated:  # its clients ask always
+        yield "labels", cost_text(result)
+    for entry in result["regret"].values():
+        if "skipped" not in entry:
+            yield from _regret_rows(entry)
+    n_clients = federated["n_clients"] if federated else 1
+    rate = result["n_rounds"] * n_clients * n_seeds / result["seconds"]
+    threads = result["threads"]
+    yield (
+        "time",
+        f"{result['seconds']:.2f} s on {threads} thread{'s' if threads > 1 else ''}, "
+        f"{rate:,.0f} {'client-' if federated else ''}rounds/s over all seeds",
+    )
+
+
+def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Regret against one comparator; of a federation its spread and its theorem's bound too."""
+    deviation = "" if entry["std"] is None else f" ± {entry['std']:.2f}"
+    yield "regret", f"{entry['mean']:.2f}{deviation} above {entry['label']}"
+    if entry.get("spread") is not None:
+        yield "  spread", f"{entry['spread']:.2f}, standard deviation over the clients"
+    if "bound" in entry:
+        theorem, largest = entry["theorem"], entry["largest_loss"]
+        text = f"{entry['bound']:.1f} for {entry['bound_of']} ({theorem})"
+        if largest > 1.0:
+            text = f"none: {theorem} is for losses up to 1, a kernel's reached {largest:.3g}"
+        yield "  bound", text
+
+
+def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """How many clients, and what goes between each of them and the server."""
-    used = federated["rows_used"]
     scheme = federated["scheme"].replace("_", " ")
-    told = f"{federated['n_clients']}, {scheme}; {used:,} of {federated['rows']:,} rows"
-    rows = [("clients", told)]
+    used = f"{federated['rows_used']:,} of {federated['rows']:,} rows"
+    yield "clients", f"{federated['n_clients']}, {scheme}; {used}"
     least, most = federated["least_rounds"], federated["rounds"]
     if least < most:
-        rows.append(("rounds", f"{least:,} to {most:,}, of each client as many as it has rows"))
-    for way, text in (("up", "to the server"), ("down", "to the client")):
+        yield "rounds", f"{least:,} to {most:,}, of each client as many as it has rows"
+    for way, name in (("up", "to the server"), ("down", "to the client")):
         sent = federated[way]
         limit = federated["max_upload"] if way == "up" else None
-        rows.append(
-            (
-                text,
-                f"{sent['numbers_a_round']:,.0f} numbers a client-round"
-                + (f" (allowed {limit:,})" if limit else "")
-                + f", {sent['bytes'] / 1e6:.3g} MB a client",
-            )
+        yield (
+            name,
+            f"{sent['numbers_a_round']:,.0f} numbers a client-round"
+            + (f" (allowed {limit:,})" if limit else "")
+            + f", {sent['bytes'] / 1e6:.3g} MB a client",
         )
-    return rows
 
 
 def _bound_text(bound: Mapping[str, Any]) -> str:
     if bound["value"] is None:
         return f"nothing is promised by {bound['theorem']} for these parameters"
-    gap = f", unproved: {bound['unproved']}" if bound.get("unproved") else ""
+    gap = f", unproved: {bound['unproved']}" if bound["unproved"] else ""
     return f"{bound['value']:,.1f} by {bound['theorem']}{gap}"
 
 
-def _further_text(more: Mapping[str, Any]) -> str:
-    if more["value"] is None:
-        return f"nothing is promised by {more['name']} for these parameters"
-    with_beta = f" with beta = {more['beta']:.3g}, known in hindsight" if "beta" in more else ""
-    what = "" if more["of"] == "mistakes" else f" {more['of']} of all kernels"
-    return f"{more['value']:,.1f}{what} by {more['name']}{with_beta}"
+def _further_text(further: Mapping[str, Any]) -> str:
+    if further["value"] is None:
+        return f"nothing is promised by {further['name']} for these parameters"
+    with_beta = (
+        f" with beta = {further['beta']:.3g}, known in hindsight" if "beta" in further else ""
+    )
+    what = "" if further["of"] == "mistakes" else f" {further['of']} of all kernels"
+    return f"{further['value']:,.1f}{what} by {further['name']}{with_beta}"
 
 
 def _best_kernel_text(result: Mapping[str, Any]) -> str:
@@ -175,8 +179,8 @@ def print_outcome(outcome: Outcome, outputs: Path) -> None:
         print("Found finished: nothing was computed (force=true computes it again).")
     # Paths stay whole: they are there to be copied.
     print(f"results  {folder}/")
-    labels = ", labels.csv" if (folder / "labels.csv").exists() else ""
-    print(f"         result.json, results.parquet, curves.npz, config.yaml{labels}")
+    answers = ", labels.csv" if (folder / "labels.csv").exists() else ""
+    print(f"         result.json, results.parquet, curves.npz, config.yaml{answers}")
     plots = sorted(p.name for p in folder.glob("*.png"))
     if plots:
         print(f"plots    {', '.join(plots)} (each as .pdf too)")
@@ -227,12 +231,12 @@ class Bar:
         self.bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
-            TextColumn("{task.fields[told]}", markup=False),
+            TextColumn("{task.fields[status]}", markup=False),
             console=Console(stderr=True),
             transient=True,
         )
         self.bar.start()
-        self.task = self.bar.add_task(self.label, total=None, told="")
+        self.task = self.bar.add_task(self.label, total=None, status="")
         return self.show
 
     def show(self, stage: str, done: int, total: int | None, mse: float | None) -> None:
@@ -241,14 +245,16 @@ class Bar:
         if stage != self.stage:
             self.stage, self.since = stage, now
             self.bar.reset(self.task, total=total)
-        told = f"{done:,}" + (f"/{total:,}" if total else "") if total or done else ""
+        status = f"{done:,}" + (f"/{total:,}" if total else "") if total or done else ""
         if mse is not None and done:
             # A classification counts the rounds of all seeds.
             rate = done * (1 if self.classify else self.n_seeds) / max(now - self.since, 1e-9)
             shown = f"errors {100 * mse:.2f} %" if self.classify else f"MSE {1e3 * mse:.2f}e-3"
-            told += f" {rate:,.0f} rounds/s {shown}"
+            status += f" {rate:,.0f} rounds/s {shown}"
         description = self.label if stage == "rounds" else f"{self.label}: {stage}"
-        self.bar.update(self.task, description=description, completed=done, total=total, told=told)
+        self.bar.update(
+            self.task, description=description, completed=done, total=total, status=status
+        )
 
     def __exit__(self, *exception: Any) -> None:
         if self.bar is not None:

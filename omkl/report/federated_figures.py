@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from omkl.report import figures, style
+from omkl.report import drawing, style
 from omkl.runs.folder import Run
 
 BOUND = "theorem 1"
@@ -26,20 +27,20 @@ def clients(run: Run, folder: Path | None = None) -> list[Path]:
     if "client_regret" not in run.curves:
         return []
     t = run.curves["t"]
-    chosen = figures.drawn_rounds(t)
+    chosen = drawing.drawn_rounds(t)
     with style.applied():
-        figure = Figure(figsize=(figures.WIDTH, 3.6))
+        figure = Figure(figsize=(drawing.WIDTH, 3.6))
         left, right = figure.subplots(1, 2)
-        mean, std = figures.mean_std(run.curves["regret_clients"][:, chosen])
-        figures.band_line(left, t[chosen], mean, std, 0, "mean over the clients")
+        mean, std = drawing.mean_std(run.curves["regret_clients"][:, chosen])
+        drawing.band_line(left, t[chosen], mean, std, 0, "mean over the clients")
         if "bound" in run.curves:
             bound = run.curves["bound"][chosen]
             label = BOUND
-            if (largest := run.result["regret"]["clients"].get("largest_loss", 0.0)) > 1.0:
+            if (largest := run.result["regret"]["clients"]["largest_loss"]) > 1.0:
                 label = f"{BOUND}, for losses up to 1;\nhere up to {largest:.3g}"
             left.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=label)
             style.log_axis(left.yaxis, max(1e-2, 0.5 * float(mean[len(mean) // 50])), 2 * bound[-1])
-        figures.round_axis(left, t[chosen])
+        drawing.round_axis(left, t[chosen])
         left.set(xlabel="round t", ylabel="regret against the best online kernel")
         left.legend(loc="best")
         _sorted_clients(right, run, 0)
@@ -54,22 +55,22 @@ def server(run: Run, folder: Path | None = None) -> list[Path]:
     if "server_regret" not in run.curves:
         return []
     t = run.curves["t"]
-    chosen = figures.drawn_rounds(t)
+    chosen = drawing.drawn_rounds(t)
     entry = run.result["regret"]["server"]
     with style.applied():
-        figure = Figure(figsize=(figures.WIDTH, 4.2))
+        figure = Figure(figsize=(drawing.WIDTH, 4.2))
         axes = figure.add_subplot()
-        mean, std = figures.mean_std(run.curves["server_regret"][:, chosen])
-        figures.band_line(axes, t[chosen], mean, std, 0, "sum over the clients")
+        mean, std = drawing.mean_std(run.curves["server_regret"][:, chosen])
+        drawing.band_line(axes, t[chosen], mean, std, 0, "sum over the clients")
         if "server_bound" in run.curves:
             bound = run.curves["server_bound"][chosen]
             label = "theorem 2"
-            if (largest := entry.get("largest_loss", 0.0)) > 1.0:
+            if (largest := entry["largest_loss"]) > 1.0:
                 label = f"{label}, for losses up to 1; here up to {largest:.3g}"
             axes.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=label)
             low = max(1e-2, 0.5 * float(mean[len(mean) // 50]))
             style.log_axis(axes.yaxis, low, 2 * bound[-1])
-        figures.round_axis(axes, t[chosen])
+        drawing.round_axis(axes, t[chosen])
         axes.set(
             xlabel="round t", ylabel="loss of all clients above that of\nthe best function (12)"
         )
@@ -81,7 +82,7 @@ def server(run: Run, folder: Path | None = None) -> list[Path]:
 
 def _sorted_clients(axes: Axes, run: Run, index: int) -> None:
     """Each client's regret, mean over the seeds, smallest first; the seeds' deviation as a band."""
-    mean, std = figures.mean_std(run.curves["client_regret"])
+    mean, std = drawing.mean_std(run.curves["client_regret"])
     order = np.argsort(mean)
     share = (np.arange(len(mean)) + 0.5) / len(mean)
     looks = style.look(index) | {"marker": ""}
@@ -110,17 +111,17 @@ def personalisation(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
 
 def _draw_regret(axes: Axes, run: Run, index: int) -> None:
     t = run.curves["t"]
-    chosen = figures.drawn_rounds(t, limit=figures.N_DRAWN_SMALL)
-    mean, std = figures.mean_std(run.curves["regret_clients"][:, chosen])
-    figures.band_line(axes, t[chosen], mean, std, index, "", opacity=0.12)
-    figures.round_axis(axes, t)
+    chosen = drawing.drawn_rounds(t, limit=drawing.N_DRAWN_SMALL)
+    mean, std = drawing.mean_std(run.curves["regret_clients"][:, chosen])
+    drawing.band_line(axes, t[chosen], mean, std, index, "", opacity=0.12)
+    drawing.round_axis(axes, t)
     axes.set(xlabel="round t", ylabel="regret, mean over the clients")
 
 
 def _draw_bound(axes: Axes, run: Run, index: int) -> None:
     _draw_regret(axes, run, index)
     t = run.curves["t"]
-    chosen = figures.drawn_rounds(t, limit=figures.N_DRAWN_SMALL)
+    chosen = drawing.drawn_rounds(t, limit=drawing.N_DRAWN_SMALL)
     bound = run.curves["bound"][chosen]
     axes.plot(t[chosen], bound, color=style.GREY, linestyle="dashed", label=BOUND)
     least, most = run.curves["client_regret"].min(), run.curves["client_regret"].max()
@@ -136,23 +137,21 @@ def _draw_clients(axes: Axes, run: Run, index: int) -> None:
 
 
 def _panels(runs: Sequence[Run], folder: Path, name: str, draw) -> list[Path]:
-    from matplotlib.lines import Line2D
-
     runs = [run for run in runs if run.complete and "client_regret" in run.curves]
     if not runs:
         return []
-    labels = [label_of(run) for run in runs]
-    order = list(dict.fromkeys(labels))
+    legend = [legend_entry(run) for run in runs]
+    order = list(dict.fromkeys(legend))
     datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
     with style.applied():
-        rows, columns = figures.panel_grid(len(datasets))
-        size = (max(figures.WIDTH, 3.4 * columns), 3.0 * rows + 0.5)
+        rows, columns = drawing.panel_grid(len(datasets))
+        size = (max(drawing.WIDTH, 3.4 * columns), 3.0 * rows + 0.5)
         figure = Figure(figsize=size)
         for place, dataset in enumerate(datasets):
             axes = figure.add_subplot(rows, columns, place + 1)
-            for run, label in zip(runs, labels, strict=True):
+            for run, entry in zip(runs, legend, strict=True):
                 if run.result["dataset"] == dataset:
-                    draw(axes, run, order.index(label))
+                    draw(axes, run, order.index(entry))
             axes.set_title(style.wrapped(dataset, 30))
             if axes.get_yscale() == "linear":
                 axes.set_ylim(bottom=0)
@@ -165,7 +164,7 @@ def _panels(runs: Sequence[Run], folder: Path, name: str, draw) -> list[Path]:
         return style.save(figure, folder, name, ("png",))
 
 
-def label_of(run: Run) -> str:
+def legend_entry(run: Run) -> str:
     """The learner's name, and M where it has one."""
     M = run.result["params"].get("M")
     return style.name_of(run) + ("" if M is None else f", M = {M}")
@@ -184,8 +183,8 @@ def exploration(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
     if not datasets:
         return []
     with style.applied():
-        rows, columns = figures.panel_grid(len(datasets))
-        figure = Figure(figsize=(max(figures.WIDTH, 3.4 * columns), 3.0 * rows + 0.5))
+        rows, columns = drawing.panel_grid(len(datasets))
+        figure = Figure(figsize=(max(drawing.WIDTH, 3.4 * columns), 3.0 * rows + 0.5))
         for place, dataset in enumerate(datasets):
             axes = figure.add_subplot(rows, columns, place + 1)
             for index, M in enumerate(sizes):

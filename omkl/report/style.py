@@ -125,21 +125,21 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def _apart(ticks: Sequence[float], decades: float) -> list[float]:
-    """Those ticks that are at least so far from the last one kept: their labels have room."""
-    kept = [ticks[0]]
+    """Those ticks that are at least so far from the last one chosen: their labels have room."""
+    chosen = [ticks[0]]
     for tick in ticks[1:]:
-        if math.log10(tick / kept[-1]) >= decades:
-            kept.append(tick)
-    return kept
+        if math.log10(tick / chosen[-1]) >= decades:
+            chosen.append(tick)
+    return chosen
 
 
-def display_name(algorithm: str, title: str | None = None) -> str:
-    """The name of an algorithm for readers: its title where a run states one."""
-    return title or registry.title(algorithm)
+def display_name(algorithm: str) -> str:
+    """The name of an algorithm for readers."""
+    return registry.title(algorithm)
 
 
 def name_of(run: Run) -> str:
-    return display_name(run.result["algorithm"], run.result.get("title"))
+    return display_name(run.result["algorithm"])
 
 
 def value_text(value: Any) -> str:
@@ -156,7 +156,7 @@ def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
     setting when it differs between runs of one algorithm on one data set. What
     is equal everywhere is left out.
     """
-    facts = [(dict(run.result.get("params") or {}), _settings(run)) for run in runs]
+    facts = [(run.result["params"], _settings(run)) for run in runs]
     by_algorithm: dict[tuple[str, str], set[str]] = defaultdict(set)
     by_dataset: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for run, (params, settings) in zip(runs, facts, strict=True):
@@ -176,8 +176,8 @@ def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return found
 
 
-def labels(runs: Sequence[Run]) -> list[str]:
-    """One label a run: the algorithm and what varies; no two alike on one data set."""
+def legend(runs: Sequence[Run]) -> list[str]:
+    """An entry a run: the algorithm and what varies; no two alike on one data set."""
     texts = []
     for run, settings in zip(runs, varying(runs), strict=True):
         parts = [name_of(run), *(f"{k}={value_text(v)}" for k, v in settings.items())]
@@ -194,7 +194,7 @@ def labels(runs: Sequence[Run]) -> list[str]:
 def _settings(run: Run) -> dict[str, Any]:
     """Settings outside the algorithm and the data set that can change a number, flat."""
     named = ("algorithm", "dataset", "kernels", *NEUTRAL)
-    flat = {"kernels": run.result.get("kernels")}
+    flat = {"kernels": run.result["kernels"]}
 
     def walk(node: Mapping[str, Any], prefix: str) -> None:
         for name, value in node.items():

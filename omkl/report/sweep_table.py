@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omkl.report import style
 from omkl.report.text import csv_text, markdown_table, markdown_text
 from omkl.runs.folder import MSE, Run, measure, write_atomically
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Row = dict[str, Any]
 
@@ -70,14 +73,14 @@ def failure_table(runs: Sequence[Run]) -> list[Row]:
         if run.complete:
             continue
         result = run.result
-        error = result.get("error")
+        error = result["error"]
         rows.append(
             {
                 "algorithm": style.name_of(run),
                 "dataset": result["dataset"],
                 "settings": settings,
                 "status": result["status"],
-                "error": f"{error['type']}: {error['message']}" if error else result["status"],
+                "error": f"{error['type']}: {error['message']}",
                 "folder": _short(run.folder),
             }
         )
@@ -89,43 +92,11 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
 
     The regret has a column only where there is room for it (100 columns).
     """
-    from rich import box
-    from rich.table import Table as Grid
     from rich.text import Text
 
-    settings = _setting_names(rows)
     with_regret = console.width >= 100 and any(row["regret"] is not None for row in rows)
     if rows:
-        grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
-        together = len(settings) > 1  # below the name: columns would be too narrow
-        longest = max(2 + len(pair) for row in rows for pair in _pairs(row)) if together else 7
-        grid.add_column("algorithm", overflow="fold", min_width=min(longest, 26))
-        grid.add_column("data set", overflow="fold", min_width=6)
-        for name in [] if together else settings:
-            grid.add_column(Text(name), overflow="fold", min_width=4)
-        grid.add_column(_heading(rows), justify="right", no_wrap=True)
-        if with_regret:
-            grid.add_column("regret", justify="right", no_wrap=True)
-        for heading in ("AL_eff", "seconds", "kernels\n/ round", "seeds"):
-            grid.add_column(heading, justify="right", no_wrap=True)
-        for place, row in enumerate(rows):
-            cells = [
-                "\n  ".join([row["algorithm"], *(_pairs(row) if together else [])]),
-                row["dataset"],
-                *([] if together else _setting_texts(row, settings)),
-                _loss_text(row) + (" *" if row["best"] else "  "),
-                *([_number(row["regret"], "{:.4g}")] if with_regret else []),
-                f"{row['al_efficiency']:.3g}",
-                f"{row['seconds']:.3g}",
-                f"{row['kernels_per_round']:.4g}",
-                str(row["n_seeds"]),
-            ]
-            last = place + 1 == len(rows) or rows[place + 1]["dataset"] != row["dataset"]
-            grid.add_row(
-                *(Text(cell, style="bold" if row["best"] else "") for cell in cells),
-                end_section=last,
-            )
-        console.print(grid)
+        console.print(_grid(rows, with_regret))
         console.print(
             Text(
                 f"* lowest {_short_names(rows)} of the data set; AL_eff: share of the labels "
@@ -133,80 +104,117 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
             )
         )
         if with_regret:
-            labels = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
-            console.print(Text("regret against: " + "; ".join(labels)))
+            console.print(Text("regret against: " + "; ".join(_comparators(rows))))
     if failures:
-        grid = Grid(
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-            title=f"{len(failures)} not complete",
-            title_justify="left",
-        )
-        for heading in ("run", "error", "folder"):
-            grid.add_column(heading, overflow="fold")
-        for row in failures:
-            what = ", ".join([f"{row['algorithm']} on {row['dataset']}", *_pairs(row)])
-            grid.add_row(Text(what), Text(row["error"]), Text(row["folder"]))
-        console.print(grid)
+        console.print(_failure_grid(failures))
+
+
+def _grid(rows: Sequence[Row], with_regret: bool) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    settings = _setting_names(rows)
+    below_name = len(settings) > 1  # columns would be too narrow
+    longest = max(2 + len(pair) for row in rows for pair in _pairs(row)) if below_name else 7
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    grid.add_column("algorithm", overflow="fold", min_width=min(longest, 26))
+    grid.add_column("data set", overflow="fold", min_width=6)
+    for name in [] if below_name else settings:
+        grid.add_column(Text(name), overflow="fold", min_width=4)
+    numbers = [_heading(rows), *(["regret"] if with_regret else [])]
+    for heading in (*numbers, "AL_eff", "seconds", "kernels\n/ round", "seeds"):
+        grid.add_column(heading, justify="right", no_wrap=True)
+    for place, row in enumerate(rows):
+        cells = [
+            "\n  ".join([row["algorithm"], *(_pairs(row) if below_name else [])]),
+            row["dataset"],
+            *([] if below_name else _setting_texts(row, settings)),
+            _loss_text(row) + (" *" if row["best"] else "  "),
+            *([_number(row["regret"], "{:.4g}")] if with_regret else []),
+            *_cost_texts(row),
+        ]
+        last = place + 1 == len(rows) or rows[place + 1]["dataset"] != row["dataset"]
+        looks = "bold" if row["best"] else ""
+        grid.add_row(*(Text(cell, style=looks) for cell in cells), end_section=last)
+    return grid
+
+
+def _failure_grid(failures: Sequence[Row]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    title = f"{len(failures)} not complete"
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    for heading in ("run", "error", "folder"):
+        grid.add_column(heading, overflow="fold")
+    for row in failures:
+        what = ", ".join([f"{row['algorithm']} on {row['dataset']}", *_pairs(row)])
+        grid.add_row(Text(what), Text(row["error"]), Text(row["folder"]))
+    return grid
 
 
 def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> list[Path]:
     """Write table.csv (every run, numbers in full) and table.md (for reading)."""
     folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / "table.csv", folder / "table.md"]
+    write_atomically(paths[0], csv_text(_csv_lines(rows, failures)))
+    write_atomically(paths[1], "\n".join([*_markdown(rows), *_failures_in_markdown(failures)]))
+    return paths
+
+
+def _csv_lines(rows: Sequence[Row], failures: Sequence[Row]) -> Iterator[list[Any]]:
     settings = _setting_names([*rows, *failures])
     keys = dict.fromkeys(row["measure"].key for row in rows) or {"mse": None}
     losses = [name for key in keys for name in (key, f"{key}_std")]
-    plain = [*losses, "regret", "comparator", "labels", "al_efficiency", "mse_per_label"]
-    plain += ["seconds", "kernels_per_round", "n_seeds"]
-    lines: list[list[Any]] = [
-        ["algorithm", "dataset", *settings, *plain, "status", "error", "folder"]
-    ]
+    numbers = [*losses, "regret", "comparator", "labels", "al_efficiency", "mse_per_label"]
+    numbers += ["seconds", "kernels_per_round", "n_seeds"]
+    yield ["algorithm", "dataset", *settings, *numbers, "status", "error", "folder"]
     for row in [*rows, *failures]:
         chosen = [row["settings"].get(name, "") for name in settings]
-        numbers = ["" if row.get(name) is None else row[name] for name in plain]
+        values = ["" if row.get(name) is None else row[name] for name in numbers]
         end = [row.get("status", "complete"), row.get("error", ""), row["folder"]]
-        lines.append([row["algorithm"], row["dataset"], *chosen, *numbers, *end])
-    paths = [folder / "table.csv", folder / "table.md"]
-    write_atomically(paths[0], csv_text(lines))
+        yield [row["algorithm"], row["dataset"], *chosen, *values, *end]
 
+
+def _markdown(rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
     settings = _setting_names(rows)
     headings = ["algorithm", "data set", *settings, _heading(rows), "regret", "AL_eff", "seconds"]
     headings += ["kernels / round", "seeds"]
     body = []
     for row in rows:
-        mse = _loss_text(row)
+        loss = _loss_text(row)
         body.append(
             [
                 *(row["algorithm"], row["dataset"], *_setting_texts(row, settings)),
-                f"**{mse}**" if row["best"] else mse,
+                f"**{loss}**" if row["best"] else loss,
                 _number(row["regret"], "{:.4g}"),
-                f"{row['al_efficiency']:.3g}",
-                f"{row['seconds']:.3g}",
-                f"{row['kernels_per_round']:.4g}",
-                str(row["n_seeds"]),
+                *_cost_texts(row),
             ]
         )
-    parts = []
-    if body:
-        parts += [markdown_table(headings, body, left=2 + len(settings)), ""]
-        parts += [
-            f"Bold: lowest {_short_names(rows)} of the data set. AL_eff: share of the labels that "
-            "were asked for. Seconds: all seeds together.",
-            "",
-        ]
-        comparators = dict.fromkeys(r["comparator"] for r in rows if r["comparator"])
-        if comparators:
-            parts += [f"Regret against: {markdown_text('; '.join(comparators))}.", ""]
-    if failures:
-        settings = _setting_names(failures)
-        body = [
-            [r["algorithm"], r["dataset"], *_setting_texts(r, settings), r["error"], r["folder"]]
-            for r in failures
-        ]
-        headings = ["algorithm", "data set", *settings, "error", "folder"]
-        parts += ["Not complete:", "", markdown_table(headings, body, left=len(headings)), ""]
-    write_atomically(paths[1], "\n".join(parts))
-    return paths
+    remark = (
+        f"Bold: lowest {_short_names(rows)} of the data set. AL_eff: share of the labels that "
+        "were asked for. Seconds: all seeds together."
+    )
+    parts = [markdown_table(headings, body, left=2 + len(settings)), "", remark, ""]
+    if comparators := _comparators(rows):
+        parts += [f"Regret against: {markdown_text('; '.join(comparators))}.", ""]
+    return parts
+
+
+def _failures_in_markdown(failures: Sequence[Row]) -> list[str]:
+    if not failures:
+        return []
+    settings = _setting_names(failures)
+    headings = ["algorithm", "data set", *settings, "error", "folder"]
+    body = [
+        [r["algorithm"], r["dataset"], *_setting_texts(r, settings), r["error"], r["folder"]]
+        for r in failures
+    ]
+    return ["Not complete:", "", markdown_table(headings, body, left=len(headings)), ""]
 
 
 def _short(folder: Path) -> str:
@@ -225,6 +233,20 @@ def _setting_texts(row: Row, names: Iterable[str]) -> list[str]:
 
 def _pairs(row: Row) -> list[str]:
     return [f"{name}={style.value_text(value)}" for name, value in row["settings"].items()]
+
+
+def _comparators(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row["comparator"] for row in rows if row["comparator"]))
+
+
+def _cost_texts(row: Row) -> list[str]:
+    """Labels, seconds, kernels a round and seeds."""
+    return [
+        f"{row['al_efficiency']:.3g}",
+        f"{row['seconds']:.3g}",
+        f"{row['kernels_per_round']:.4g}",
+        str(row["n_seeds"]),
+    ]
 
 
 def _loss_text(row: Row) -> str:

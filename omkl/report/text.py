@@ -1,11 +1,11 @@
-"""Plain text formats that several reports share: CSV and Markdown tables."""
+"""Plain text that several reports share: CSV and Markdown tables, the name of a theorem."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -42,3 +42,8 @@ def markdown_table(
 
     rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
     return "\n".join([joined(lines[0]), joined(rule), *(joined(line) for line in lines[1:])])
+
+
+def theorem_text(bound: Mapping[str, Any]) -> str:
+    """The theorem of a bound in result.json, and whether that is unproved."""
+    return f"{bound['theorem']}, unproved" if bound["unproved"] else str(bound["theorem"])

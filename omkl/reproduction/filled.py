@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from omkl.reproduction.tables import VARIANTS, WRITTEN, Spec, Table
-from omkl.runs.folder import Run, write_atomically
+from omkl.runs.folder import Run
 
-FORMATS = ("md", "csv", "tex", "html")
 ABSENT = "not in omkl yet"
 STANDARD_ERRORS = 2.0
 REPRODUCED_PERCENT = 3.0
@@ -104,11 +102,6 @@ class Filled:
         """Our numbers of the cells that get a verdict, those of absent algorithms included."""
         return [cell.entries[variant] for cell in self.judged if variant in cell.entries]
 
-    def counts(self, variant: str = WRITTEN) -> dict[str, int]:
-        """Number of judged cells by verdict; those of absent algorithms are left out."""
-        verdicts = [entry.verdict for entry in self.entries(variant)]
-        return {name: verdicts.count(name) for name in VERDICTS}
-
 
 @dataclass(frozen=True)
 class Counts:
@@ -193,19 +186,3 @@ def verdict(published: float, ours: float, std: float | None, n_seeds: int) -> s
     if within or percent <= REPRODUCED_PERCENT * slack:
         return "reproduced"
     return "close" if percent <= CLOSE_PERCENT * slack else "differs"
-
-
-def render(filled: Filled, formats: Iterable[str], folder: Path) -> list[Path]:
-    """Write ``<name>.<format>`` for every format of "md", "csv", "tex", "html"."""
-    from omkl.reproduction import formats as writers
-
-    formats = list(formats)
-    for form in formats:
-        if form not in FORMATS:
-            raise ValueError(f"format {form!r} is not one of {', '.join(FORMATS)}")
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for form in formats:
-        paths.append(folder / f"{filled.table.name}.{form}")
-        write_atomically(paths[-1], getattr(writers, f"to_{form}")(filled))
-    return paths

@@ -92,11 +92,11 @@ def _entry(spec: Spec, variant: Variant, published: float | None, runs: Sequence
         return Entry(found, ours, std, difference, run=run, margin=margin(std, n_seeds))
     failed = [run for run in fitting if run.result["status"] == "failed"]
     if failed:
-        error = failed[-1].result.get("error") or {"type": "failed", "message": "no message"}
+        error = failed[-1].result["error"]
         return Entry("failed", reason=f"{error['type']}: {error['message']}", run=failed[-1])
-    if not fitting and (file := _missing_file(spec.dataset)):
+    if file := _missing_file(spec.dataset):
         return Entry(NO_DATA, reason=f"{file} is in no data folder and has to be got by hand")
-    return Entry("missing", reason="interrupted" if fitting else "not run")
+    return Entry("missing", reason="not run")
 
 
 def _fitting(
@@ -104,7 +104,7 @@ def _fitting(
 ) -> list[Run]:
     """The runs of a variant, the one started last at the end."""
     found = [run for run in runs if _fits(spec, variant, settings, run)]
-    return sorted(found, key=lambda run: run.result.get("started", ""))
+    return sorted(found, key=lambda run: run.result["started"])
 
 
 @functools.cache
@@ -150,13 +150,12 @@ def _fits(spec: Spec | Sweep, variant: Variant, settings: Mapping[str, Any], run
     result = run.result
     if result["algorithm"] != settings["name"] or result["dataset"] != spec.dataset:
         return False
-    params = dict(result.get("params") or {}) | {"name": settings["name"]}
+    params = result["params"] | {"name": settings["name"]}
     if params.keys() != settings.keys():
         return False
     if not all(_same(params[key], value) for key, value in settings.items()):
         return False
-    seeds = result.get("seeds", run.config.get("seeds"))
-    n_seeds = len(seeds) if isinstance(seeds, list) else seeds
+    n_seeds = len(result["seeds"]) if run.complete else run.config["seeds"]
     if n_seeds != spec.seeds and not result.get("deterministic"):
         return False
     others = [

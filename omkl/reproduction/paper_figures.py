@@ -8,30 +8,25 @@ a page.
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from omkl.report import figures, style
+from omkl.report import federated_figures, style, sweep_figures
+from omkl.reproduction import pictures
 from omkl.reproduction.filled import Filled
-from omkl.runs.folder import Run, write_atomically
-from omkl.theory import regret_bounds as bounds
+from omkl.reproduction.pictures import Drawn
+from omkl.reproduction.regret_figures import regret_bounds, regret_over_time
+from omkl.reproduction.tables import WRITTEN
+from omkl.runs.folder import Run
+from omkl.theory.bound_of_run import has_right_hand_side
 
-COMPARATOR = "ridge_features"
-
-
-class Drawn(NamedTuple):
-    """A figure on disk and what it shows."""
-
-    path: Path
-    caption: str
+PNG = ("png",)
 
 
 def jmlr(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
@@ -39,7 +34,7 @@ def jmlr(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     against_m = [filled[f"jmlr_table{n}"] for n in (3, 4, 5) if f"jmlr_table{n}" in filled]
     shown = filled.get("jmlr_table1")
     runs = _written(shown) if shown else []
-    graph_aided = [run for run in runs if run.result["algorithm"] in ("gf", "sfg", "sfg_r")]
+    graph_aided = [run for run in runs if has_right_hand_side(run.result["algorithm"])]
     first = graph_aided[0].result["dataset"] if graph_aided else ""
     of_first = [run for run in graph_aided if run.result["dataset"] == first]
     return [
@@ -90,8 +85,8 @@ def arxiv_v1(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
 def active(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     """Figures of the tables "active_table2" and "active_table3"."""
     drawn = []
-    for variant, what in (("algorithm", "as written"), ("recovered", "recovered settings")):
-        name = "" if variant == "algorithm" else "_recovered"
+    for variant, what in ((WRITTEN, "as written"), ("recovered", "recovered settings")):
+        name = "" if variant == WRITTEN else "_recovered"
         compared = _of_variant(filled, "active_table2", variant)
         drawn += _drawn(
             over_time(compared, folder, f"active_figure3{name}"),
@@ -109,7 +104,7 @@ def active(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
         )
     swept = [run for table in filled.values() for run in table.swept]
     return drawn + _drawn(
-        _shrunk(figures.tradeoff(swept, folder, "active_figure2", ("png",))),
+        _smaller(sweep_figures.tradeoff(swept, folder, "active_figure2", PNG)),
         "Active MKL, figure 2: what eta_c and M trade, at recovered settings. AL_eff is the share "
         "of the labels that were bought; eta_c = 0 buys all. On the right the error against that "
         "share, beside as many labels bought at random.",
@@ -130,17 +125,17 @@ def _drawn(paths: Sequence[Path], caption: str) -> list[Drawn]:
 
 def _written(filled: Filled) -> list[Run]:
     """Complete runs of the learners as written, each once, in the order of the rows."""
-    return _of_variant({filled.table.name: filled}, filled.table.name, "algorithm")
+    return _of_variant({filled.table.name: filled}, filled.table.name, WRITTEN)
 
 
 def over_time(runs: Sequence[Run], folder: Path, name: str, against: str = "t") -> list[Path]:
     """A panel a data set with the MSE curves of its runs."""
-    return _shrunk(figures.comparison(runs, folder, name, ("png",), against))
+    return _smaller(sweep_figures.comparison(runs, folder, name, PNG, against))
 
 
-def _shrunk(paths: list[Path]) -> list[Path]:
+def _smaller(paths: list[Path]) -> list[Path]:
     for path in paths:
-        _shrink(path)
+        pictures.shrink(path)
     return paths
 
 
@@ -191,13 +186,11 @@ def against_selected(tables: Sequence[Filled], metric: str, folder: Path, name: 
     handles.append(Line2D([], [], label="published", **grey | dotted))
     datasets = list(dict.fromkeys(cell.spec.dataset for cell in cells))
     label = "MSE × 10⁻³" if metric == "mse_e3" else "run time of a seed, s"
-    return _panels(datasets, draw, handles, "selected kernels M", label, folder, name)
+    return pictures.panels(datasets, draw, handles, "selected kernels M", label, folder, name)
 
 
 def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     """Figures 1 and 2 of the federated paper, theorem 1, and what personal weights are worth."""
-    from omkl.report import federated_figures as fed
-
     table = filled.get("pof_table3")
     if table is None:
         return []
@@ -205,12 +198,12 @@ def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     pof = [run for run in written if run.result["algorithm"] == "pof_mkl"]
     rivals = [run for run in written if run.result["algorithm"] == "vm_kofl"]
     drawn = _drawn(
-        fed.regret_over_time([*rivals, *pof], folder, "federated_regret"),
+        federated_figures.regret_over_time([*rivals, *pof], folder, "federated_regret"),
         "Federated, figure 1: regret of the clients, their mean, over time, as written. A client's "
         "regret is its squared error above that of its best online kernel.",
     )
     drawn += _drawn(
-        fed.beside_theorem_1(pof, folder, "federated_theorem_1"),
+        federated_figures.beside_theorem_1(pof, folder, "federated_theorem_1"),
         "The same beside theorem 1, which is about every client where no kernel's loss exceeds 1; "
         "the bars at the end reach from the client and seed of least regret to those of most.",
     )
@@ -220,7 +213,7 @@ def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     of_1 = [run for run in pof if run.result["params"]["M"] < 51]
     explored = [*swept, *(run for run in of_1 if run.result["dataset"] in with_xi)]
     drawn += _drawn(
-        fed.exploration(explored, folder, "federated_exploration"),
+        federated_figures.exploration(explored, folder, "federated_exploration"),
         "Federated, figure 2: regret of the clients over the exploration rate xi, as written.",
     )
     compared = (
@@ -230,178 +223,8 @@ def federated(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     for name, runs, scheme, how in compared:
         own = [run for run in runs if run.result["federated"]["scheme"] == scheme]
         drawn += _drawn(
-            fed.personalisation(own, folder, f"federated_clients_{name}"),
+            federated_figures.personalisation(own, folder, f"federated_clients_{name}"),
             f"All clients of data {how}, by their regret: POF-MKL with weights of the client's "
             "own, vM-KOFL with one combination for all; with the steps of the text.",
         )
     return drawn
-
-
-def regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]:
-    """A panel a data set: regret of its runs against the best kernel in hindsight (ridge)."""
-    runs = [run for run in runs if f"regret_{COMPARATOR}" in run.curves]
-    if not runs:
-        return []
-    order = list(dict.fromkeys(run.result["algorithm"] for run in runs))
-
-    def draw(axes: Axes, dataset: str) -> None:
-        for run in runs:
-            if run.result["dataset"] == dataset:
-                chosen = figures.drawn_rounds(run.curves["t"], limit=figures.N_DRAWN_SMALL)
-                mean, std = figures.mean_std(run.curves[f"regret_{COMPARATOR}"][:, chosen])
-                index = order.index(run.result["algorithm"])
-                figures.band_line(axes, run.curves["t"][chosen], mean, std, index, "", opacity=0.15)
-        axes.axhline(0, color=style.GREY, linewidth=0.8)
-        last = max(int(r.curves["t"][-1]) for r in runs if r.result["dataset"] == dataset)
-        figures.round_axis(axes, np.array([1, last]))
-
-    handles = [
-        Line2D([], [], label=style.display_name(algorithm), **style.look(index))
-        for index, algorithm in enumerate(order)
-    ]
-    datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
-    label = "cumulative squared error\nabove ridge in hindsight"
-    return _panels(datasets, draw, handles, "round t", label, folder, name)
-
-
-def regret_bound(run: Run, folder: Path | None = None) -> list[Path]:
-    """Regret of one run on logarithmic axes with its theorem; nothing without a comparator.
-
-    The positive part of the mean over the seeds, the rate of the theorem as a slope through
-    its last point, the slope fitted to the second half, T, and the theorem's right-hand side
-    for the run's own constants.
-    """
-    folder = folder or run.folder
-    return regret_bounds([run], folder, "regret_bound", with_value=True, suffixes=("png", "pdf"))
-
-
-def regret_bounds(
-    runs: Sequence[Run],
-    folder: Path,
-    name: str,
-    with_value: bool = False,
-    suffixes: Sequence[str] = ("png",),
-) -> list[Path]:
-    """The same of several runs: algorithms by data sets, or side by side on one data set."""
-    runs = [run for run in runs if run.complete and f"regret_{COMPARATOR}" in run.curves]
-    runs = [run for run in runs if bounds.theorem_meant(run.result["algorithm"])]
-    if not runs:
-        return []
-    algorithms = list(dict.fromkeys(run.result["algorithm"] for run in runs))
-    datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
-    places = [
-        (algorithms.index(run.result["algorithm"]), datasets.index(run.result["dataset"]))
-        for run in runs
-    ]
-    n_rows, n_columns = len(algorithms), len(datasets)
-    if n_columns == 1:
-        places, n_rows, n_columns = [(0, row) for row, _ in places], 1, n_rows
-    with style.applied():
-        width = max(figures.WIDTH, 2.55 * n_columns)
-        height = (3.3 if n_rows == 1 else 2.1 * n_rows) + 0.5
-        figure = Figure(figsize=(width, height))
-        grid = figure.subplots(n_rows, n_columns, squeeze=False)
-        for axes in grid.flat:
-            axes.set_visible(False)
-        for run, (row, column) in zip(runs, places, strict=True):
-            axes = grid[row][column]
-            axes.set_visible(True)
-            _draw_bound(axes, run, with_value)
-            axes.set_title(f"{style.name_of(run)}, {run.result['dataset']}", fontsize=9)
-            axes.set_xlabel("round t" if row == n_rows - 1 else "")
-            axes.set_ylabel("regret" if column == 0 else "")
-        handles = _bound_handles(with_value)
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
-        return _save(figure, folder, name, suffixes)
-
-
-_BOUND_LOOKS: dict[str, dict[str, Any]] = {
-    "regret": {"color": style.COLOURS[0], "linewidth": 1.8},
-    "promised slope": {"color": style.COLOURS[1], "linestyle": style.LINES[1]},
-    "fitted slope": {"color": style.COLOURS[4], "linestyle": style.LINES[2], "linewidth": 2},
-    "T": {"color": style.GREY, "linewidth": 0.9},
-    "theorem's right-hand side": {"color": style.COLOURS[2], "linestyle": style.LINES[3]},
-}
-
-
-def _bound_handles(with_value: bool) -> list[Line2D]:
-    names = list(_BOUND_LOOKS)[: None if with_value else -1]
-    return [Line2D([], [], label=name, **_BOUND_LOOKS[name]) for name in names]
-
-
-def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
-    t = run.curves["t"]
-    chosen = figures.drawn_rounds(t, limit=figures.N_DRAWN_SMALL)
-    regret = run.curves[f"regret_{COMPARATOR}"].mean(axis=0)
-    positive = np.where(regret > 0, regret, np.nan)
-    axes.plot(t[chosen], positive[chosen], **_BOUND_LOOKS["regret"])
-    rate, source = bounds.promised(run.result["algorithm"])
-    shown = positive[np.isfinite(positive)]
-    anchor = float(shown[-1]) if shown.size else 1.0
-    promised = anchor * (t[chosen] / t[-1]) ** rate
-    axes.plot(t[chosen], promised, **_BOUND_LOOKS["promised slope"])
-    slope = bounds.fitted_slope(t, regret)
-    gap = bounds.unproved(run.result["algorithm"], run.result["params"])
-    text = f"promised {rate:.2f}\n({source}{', unproved' if gap else ''})\nfitted "
-    if slope is None:
-        text += "none: regret below 0"
-    else:
-        text += f"{slope:.2f}".replace("-", "−")
-        late = t >= t[-1] / 2
-        x, y = np.log(t[late]), np.log(regret[late])
-        line = np.exp(y.mean() + slope * (x - x.mean()))
-        axes.plot(t[late], line, **_BOUND_LOOKS["fitted slope"])
-    axes.plot(t[chosen], t[chosen], **_BOUND_LOOKS["T"])
-    highest = float(t[-1])
-    bound = bounds.for_run(run) if with_value else None
-    if bound is not None and np.isfinite(bound.value).all():
-        axes.plot(t[chosen], bound.value[chosen], **_BOUND_LOOKS["theorem's right-hand side"])
-        highest = max(highest, float(bound.value.max()))
-    # A first round far below the rest would flatten everything else.
-    low = max(min(float(shown.min()) if shown.size else 1.0, promised[0]), 1e-3 * anchor)
-    style.log_axis(axes.xaxis, 1, 1.05 * float(t[-1]))
-    style.log_axis(axes.yaxis, low / 1.3, highest * (100 if with_value else 30))
-    axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=7.5)
-
-
-def _save(
-    figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = ("png",)
-) -> list[Path]:
-    paths = style.save(figure, folder, name, suffixes)
-    for path in paths:
-        if path.suffix == ".png":
-            _shrink(path)
-    return paths
-
-
-def _shrink(path: Path) -> None:
-    """Fewer colours: a third of the bytes for a picture of lines, and none to be seen."""
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    with Image.open(path) as image:
-        small = image.convert("RGB").quantize(96, dither=Image.Dither.NONE)
-        small.save(buffer, format="png", optimize=True, dpi=image.info["dpi"])
-    write_atomically(path, buffer.getvalue())
-
-
-def _panels(
-    datasets: Sequence[str],
-    draw: Callable[[Axes, str], None],
-    handles: Sequence[Line2D],
-    xlabel: str,
-    ylabel: str,
-    folder: Path,
-    name: str,
-) -> list[Path]:
-    with style.applied():
-        rows, columns = figures.panel_grid(len(datasets))
-        figure = Figure(figsize=(max(figures.WIDTH, 3.4 * columns), 2.7 * rows + 0.4))
-        for place, dataset in enumerate(datasets):
-            axes = figure.add_subplot(rows, columns, place + 1)
-            draw(axes, dataset)
-            axes.set_title(style.wrapped(dataset, 30))
-            axes.set_xlabel(xlabel if place + columns >= len(datasets) else "")
-            axes.set_ylabel(ylabel if place % columns == 0 else "")
-        figure.legend(handles=list(handles), loc="outside lower center", ncols=len(handles))
-        return _save(figure, folder, name)

@@ -5,7 +5,8 @@
 
 Finished runs are reused while code, data and settings are the same; a run that several
 tables share is done once. The last thing is one page of all tables and figures. ``make`` runs
-the searches that the page shows as well, where they are not those of the present code.
+the searches that the page shows as well, where they are not those of the present code, and the
+comparisons with other libraries, where these are installed.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from omkl import conf
-from omkl.benchmark import comparison
+from omkl.benchmark import comparison, peers
 from omkl.datasets.stream import MissingFile
 from omkl.experiment import run as runner
 from omkl.report import console
-from omkl.reproduction import filled, matching, page, tables
+from omkl.reproduction import matching, page, tables
+from omkl.reproduction.formats import rendering
 from omkl.runs import folder as run_folder
 
 
@@ -58,8 +60,8 @@ class Cells:
             self.done[job] = without  # nothing can be done about it here
             message = result["error"]["message"]
             first = message.splitlines()[0].removesuffix(" Looked for")
-            told = f"no data: {first}" if without else f"failed: {message}"
-            print(f"{text}: {told}", flush=True)
+            why = f"no data: {first}" if without else f"failed: {message}"
+            print(f"{text}: {why}", flush=True)
             return
         if outcome.status == "complete" or result["key"] not in self.times:
             self.times[result["key"]] = seconds
@@ -81,19 +83,37 @@ class Cells:
         return sum(self.spent[tuple(job)] for job in jobs)
 
 
+BeforePage = Callable[[Path, Path], int]
+
+
+def compare(outputs: Path, folder: Path) -> int:
+    """Make every comparison with other libraries beside the page, where these are installed."""
+    codes = [0]
+    for name in conf.names("comparison"):
+        spec = conf.entry("comparison", name)
+        absent = [reason for peer in spec["peers"] if (reason := peers.missing(peer))]
+        if absent:
+            print(f"\n{name}: left out: {'; '.join(dict.fromkeys(absent))}", flush=True)
+        else:
+            print(f"\n{name}", flush=True)
+            codes.append(comparison.command(spec, outputs, page.comparison_folder(folder)))
+    return max(codes)
+
+
 def command(
     names: Sequence[str],
     outputs: Path,
     page_folder: Path | None = None,
-    search: Callable[[Path], int] | None = None,
+    before_page: Sequence[BeforePage] = (),
 ) -> int:
     """``omkl-report run``: fill tables and make the page; the exit code.
 
-    ``names`` are of files of conf/table, and of conf/comparison; none: all tables. ``search``
-    brings the outputs folder's searches up to date and returns an exit code. It is called
-    before the page is made, where no single table is asked for.
+    ``names`` are of files of conf/table, and of conf/comparison; none: all tables. Each of
+    ``before_page`` gets the folders of outputs and of the page, brings up to date what the page
+    shows or links to besides the tables, and returns an exit code. They are called where no
+    single table is asked for.
     """
-    known = sorted(conf.names("table"), key=page.order_of)
+    known = sorted(conf.names("table"), key=tables.order_of)
     asked = [name for name in names if name not in known]
     codes = [comparison.command(conf.entry("comparison", n), outputs, page_folder) for n in asked]
     names = [name for name in names if name in known]
@@ -107,13 +127,14 @@ def command(
     runs = list(run_folder.find(outputs))
     print("\nseconds that the runs of each table took (tables share runs)")
     for table in chosen:
-        filled.render(matching.fill(table, runs), filled.FORMATS, outputs / "tables")
+        rendering.render(matching.fill(table, runs), rendering.FORMATS, outputs / "tables")
         print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
     print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
-    searched = search(outputs) if search and not names else 0
+    page_folder = page_folder or outputs / "page"
+    codes += [bring(outputs, page_folder) for bring in (() if names else before_page)]
     everything = [tables.load_table(name) for name in known]
-    written = page.build(everything, outputs, page_folder or outputs / "page", runs)
+    written = page.build(everything, outputs, page_folder, runs)
     print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
-    print(f"tables   {outputs / 'tables'}/ ({', '.join(filled.FORMATS)})")
+    print(f"tables   {outputs / 'tables'}/ ({', '.join(rendering.FORMATS)})")
     print(f"page     {written[0]}")
-    return max(searched if all(cells.done.values()) else 1, *codes, 0)
+    return max(0 if all(cells.done.values()) else 1, *codes, 0)

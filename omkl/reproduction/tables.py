@@ -206,9 +206,9 @@ def load_table(source: str | Mapping[str, Any]) -> Table:
     spec = conf.entry("table", source) if isinstance(source, str) else dict(source)
     keys = {"name", "title", "paper", "table", "columns", "rows"}
     _check_keys(spec, keys, {"footnotes", "sweeps"} | _CELL_KEYS, "the table")
-    for what, more in (("row", {"by_column"}), ("column", set())):
+    for what, besides in (("row", {"by_column"}), ("column", set())):
         for line in spec[f"{what}s"]:
-            _check_keys(line, {"label"}, _CELL_KEYS | more, f"a {what}")
+            _check_keys(line, {"label"}, _CELL_KEYS | besides, f"a {what}")
     rows = tuple(str(row["label"]) for row in spec["rows"])
     columns = tuple(str(column["label"]) for column in spec["columns"])
     for row in spec["rows"]:
@@ -246,6 +246,12 @@ def load_table(source: str | Mapping[str, Any]) -> Table:
         for cell in line:
             published_number(table, cell)
     return table
+
+
+def order_of(name: str) -> tuple[int, str]:
+    """A key that sorts tables: by paper, those of the JMLR paper first."""
+    later = (("arxiv",), ("active",), ("pof", "federated"))
+    return next((n for n, p in enumerate(later, 1) if name.startswith(p)), 0), name
 
 
 def _sweep(given: Mapping[str, Any]) -> Sweep:
@@ -290,8 +296,8 @@ def _spec(*sources: Mapping[str, Any]) -> Spec:
         for key in VARIANTS
         if key == WRITTEN or chosen.get(key) is not None
     }
-    more = {"where": where, "overrides": _latest(overrides), "variants": variants}
-    return Spec(**values | more)
+    merged = {"where": where, "overrides": _latest(overrides), "variants": variants}
+    return Spec(**values | merged)
 
 
 def _laid_over(earlier: Any, later: Any) -> Any:

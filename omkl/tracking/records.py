@@ -7,10 +7,9 @@ import hashlib
 import json
 import math
 import re
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ CURVE_POINTS = 500
 _PARAM_LENGTH = 6000
 _TAG_LENGTH = 5000
 _KEY_LENGTH = 250
-_STATUS = {"complete": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
+_STATUS = {"complete": "FINISHED", "failed": "FAILED"}
 
 
 @dataclass(frozen=True)
@@ -46,17 +45,17 @@ class Record:
 def read_record(folder: Path, outputs: Path) -> Record:
     run, digest = Run(folder), digest_of(folder)
     result = run.result
-    start = _milliseconds(result.get("started"))
+    start = _milliseconds(result["started"])
     return Record(
         folder=folder,
         digest=digest,
         key=str(result["key"]),
         # MLflow's pages take a slash for a path.
-        experiment=str(result.get("dataset") or folder.parent.name).replace("/", "_"),
+        experiment=str(result["dataset"]).replace("/", "_"),
         name=_run_name(run),
-        status=_STATUS.get(str(result.get("status")), "FAILED"),
+        status=_STATUS[result["status"]],
         start=start,
-        end=start + round(1000 * float(result.get("seconds") or 0.0)),
+        end=start + round(1000 * float(result.get("seconds", 0.0))),
         metrics=_final_metrics(result),
         curve=_curve(run),
         params=_params(run),
@@ -77,10 +76,10 @@ def _run_name(run: Run) -> str:
     result = run.result
     sizes = [
         f"{name}={value}"
-        for name, value in (result.get("params") or {}).items()
+        for name, value in result["params"].items()
         if len(name) == 1 and name.isupper() and isinstance(value, int)
     ]
-    return " ".join([str(result.get("algorithm") or run.folder.name), *sizes])
+    return " ".join([str(result["algorithm"]), *sizes])
 
 
 def _final_metrics(result: Mapping[str, Any]) -> dict[str, float]:
@@ -94,7 +93,7 @@ def _final_metrics(result: Mapping[str, Any]) -> dict[str, float]:
         "al_efficiency": result.get("al_efficiency"),
         "mse_per_label": result.get("mse_per_label"),
     }
-    for name, entry in (result.get("regret") or {}).items():
+    for name, entry in result.get("regret", {}).items():
         values[f"regret_{name}"] = entry.get("mean")
     return {
         _key(name): float(value)
@@ -130,10 +129,7 @@ def _log_spaced(t: np.ndarray, n_points: int) -> np.ndarray:
 def _params(run: Run) -> dict[str, str]:
     """The resolved configuration with dotted keys, without what cannot change a number."""
     config = {name: value for name, value in run.config.items() if name not in NEUTRAL}
-    flat = dict(_flatten(config))
-    for name, value in (run.result.get("params") or {}).items():
-        flat.setdefault(f"algorithm.{name}", value)
-    return {_key(name): _short(_text(value), _PARAM_LENGTH) for name, value in flat.items()}
+    return {_key(name): _short(_text(value), _PARAM_LENGTH) for name, value in _flatten(config)}
 
 
 def _flatten(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -147,21 +143,18 @@ def _flatten(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, A
 def _tags(run: Run, outputs: Path) -> dict[str, str]:
     result = run.result
     folder = run.folder.resolve()
-    tags = {name: result.get(name) for name in ("key", "algorithm", "dataset", "status")}
-    tags |= {name: result.get(name) for name in ("commit", "numbers")}
-    versions = result.get("versions")
-    if isinstance(versions, Mapping):
-        versions = ", ".join(f"{name} {version}" for name, version in versions.items())
-    tags["versions"] = versions
+    tags = {name: result[name] for name in ("key", "algorithm", "dataset", "status", "commit")}
+    tags["numbers"] = result.get("numbers")  # of a failed run there are none
+    tags["versions"] = ", ".join(f"{name} {v}" for name, v in result["versions"].items())
     tags["folder"] = (
         folder.relative_to(outputs).as_posix() if folder.is_relative_to(outputs) else folder.name
     )
     error = result.get("error")
     if error:
-        tags["error"] = f"{error.get('type')}: {error.get('message')}"
+        tags["error"] = f"{error['type']}: {error['message']}"
     tags["mlflow.note.content"] = _note(result)
     tags["mlflow.source.name"] = "omkl"
-    if result.get("commit"):
+    if result["commit"]:
         tags["mlflow.source.git.commit"] = result["commit"]
     return {
         name: _short(_text(value), _TAG_LENGTH) for name, value in tags.items() if value is not None
@@ -172,21 +165,18 @@ def _note(result: Mapping[str, Any]) -> str:
     """The description on the run's page, in Markdown."""
     error = result.get("error")
     if error:
-        trace = error.get("traceback") or ""
-        return f"**{error.get('type')}**: {error.get('message')}\n\n```\n{trace}\n```"
-    lines = []
+        trace = error["traceback"] or ""
+        return f"**{error['type']}**: {error['message']}\n\n```\n{trace}\n```"
     kind = measure(result)
-    if result.get(f"{kind.key}_mean") is not None:
-        std = result.get(f"{kind.key}_std")
-        spread = f" ± {std:.2g}" if std is not None else ""
-        mean = f"{result[f'{kind.key}_mean']:.4g}"
-        lines.append(
-            f"{kind.short} **{mean}**{spread} after {result.get('n_rounds')} rounds, "
-            f"{len(result.get('seeds') or [])} seeds, kernels {result.get('kernels')}"
-        )
-    for name, entry in (result.get("regret") or {}).items():
+    std = result[f"{kind.key}_std"]
+    spread = f" ± {std:.2g}" if std is not None else ""
+    lines = [
+        f"{kind.short} **{result[f'{kind.key}_mean']:.4g}**{spread} after {result['n_rounds']} "
+        f"rounds, {len(result['seeds'])} seeds, kernels {result['kernels']}"
+    ]
+    for name, entry in result["regret"].items():
         what = f"skipped: {entry['skipped']}" if "skipped" in entry else f"{entry['mean']:.4g}"
-        lines.append(f"- regret_{name} ({entry.get('label')}): {what}")
+        lines.append(f"- regret_{name} ({entry['label']}): {what}")
     return "\n".join(lines)
 
 
@@ -203,14 +193,9 @@ def _short(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def _milliseconds(started: str | None) -> int:
-    """An ISO time in ms since 1970; a time without a zone is UTC."""
-    if not started:
-        return round(1000 * time.time())
-    moment = datetime.fromisoformat(started)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(1000 * moment.timestamp())
+def _milliseconds(started: str) -> int:
+    """An ISO time in ms since 1970."""
+    return round(1000 * datetime.fromisoformat(started).timestamp())
 
 
 def digest_of(folder: Path) -> str:

@@ -94,9 +94,10 @@ def prepare(outputs: Path) -> None:
             open_view(outputs)
 
 
-def rebuild(
-    outputs: Path, progress: Callable[[int, int, Path, str | None], None] | None = None
-) -> int:
+Progress = Callable[[int, int, Path, str | None], None]
+
+
+def rebuild(outputs: Path, progress: Progress | None = None) -> int:
     """Make the MLflow view of ``outputs`` anew from its run folders.
 
     The cure for a corrupt or outdated database and for an outputs folder that
@@ -118,45 +119,16 @@ def rebuild(
         raise TrackingError(f"there are no run folders below {outputs / 'runs'}: nothing to show")
     database = database_file(outputs)
     staged = outputs / f".mlflow-rebuild-{uuid.uuid4().hex}.db"
-    written: dict[Path, tuple[str, str]] = {}  # run folder -> digest, run id
-    left_out: set[Path] = set()
+    writer = _Writer(outputs, progress)
     swapped = False
-
-    def log_all(client: MlflowClient) -> None:
-        runs = list(find(outputs))
-        for done, run in enumerate(runs, 1):
-            problem = None
-            try:
-                digest = digest_of(run.folder)
-                if run.folder in written and written[run.folder][0] == digest:
-                    continue
-                record = read_record(run.folder, outputs)
-            except Exception as error:
-                problem = reason_of(error)
-            else:
-                try:
-                    written[run.folder] = record.digest, write_record(client, record, outputs)
-                except Exception as error:
-                    if not about_one_run(error):
-                        raise
-                    problem = reason_of(error)
-            if problem and run.folder in left_out:
-                continue
-            if problem:
-                left_out.add(run.folder)
-            if progress is not None:
-                progress(done, len(runs), run.folder, problem)
-            elif problem:
-                warnings.warn(f"{run.folder} is left out: {problem}", stacklevel=3)
-
     with explained(outputs), locked(outputs, ".mlflow-rebuild.lock"):
         for leftover in outputs.glob(".mlflow-rebuild-*.db*"):
             leftover.unlink(missing_ok=True)
         try:
             client = create_database(staged)
-            log_all(client)
+            writer.write_all(client)
             with locked(outputs, ".mlflow.lock"):
-                log_all(client)
+                writer.write_all(client)
                 if state_of(database, thorough=True) == "broken":
                     database.rename(free_name(database))
                 # A leftover journal of the old file would be applied to the new one.
@@ -169,6 +141,58 @@ def rebuild(
         finally:
             if not swapped:
                 staged.unlink(missing_ok=True)
-                for _, run_id in written.values():
+                for _, run_id in writer.written.values():
                     remove_artifacts(outputs, run_id)
     return len(run_ids)
+
+
+class _Writer:
+    """Writes run folders into a new database, and remembers which; asked again, only new ones.
+
+    ``written`` maps a run folder to its digest and its run's id.
+    """
+
+    def __init__(self, outputs: Path, progress: Progress | None) -> None:
+        self.outputs = outputs
+        self.progress = progress
+        self.written: dict[Path, tuple[str, str]] = {}
+        self.left_out: set[Path] = set()
+
+    def write_all(self, client: MlflowClient) -> None:
+        runs = list(find(self.outputs))
+        for done, run in enumerate(runs, 1):
+            problem = None
+            try:
+                if not self._write(client, run.folder):
+                    continue
+            except _Unwritable as error:
+                problem = str(error)
+            if problem and run.folder in self.left_out:
+                continue
+            if problem:
+                self.left_out.add(run.folder)
+            if self.progress is not None:
+                self.progress(done, len(runs), run.folder, problem)
+            elif problem:
+                warnings.warn(f"{run.folder} is left out: {problem}", stacklevel=3)
+
+    def _write(self, client: MlflowClient, folder: Path) -> bool:
+        """Write one folder, unless its content is there. Raises _Unwritable for a bad folder."""
+        try:
+            digest = digest_of(folder)
+            if folder in self.written and self.written[folder][0] == digest:
+                return False
+            record = read_record(folder, self.outputs)
+        except Exception as error:
+            raise _Unwritable(reason_of(error)) from error
+        try:
+            self.written[folder] = record.digest, write_record(client, record, self.outputs)
+        except Exception as error:
+            if not about_one_run(error):
+                raise
+            raise _Unwritable(reason_of(error)) from error
+        return True
+
+
+class _Unwritable(Exception):
+    """A run folder cannot be in the view; the text says why."""

@@ -9,7 +9,8 @@ import bench
 import numpy as np
 import pytest
 from benchmarks import federated as federations
-from benchmarks import learners, limits, peers, peers_numpy, report, scale, setting
+from benchmarks import learners, limits, peers, peers_numpy, scale, setting, tables
+from benchmarks.page import page as whole_page
 from benchmarks.timing import deciles, interleaved, ratios
 
 from omkl import algorithms, federated
@@ -97,7 +98,7 @@ def test_a_peer_that_is_not_installed_says_so(monkeypatch):
     missing = {row["peer"] for row in found["kernels"] if "missing" in row}
     assert missing == {peers.SCIKIT_LEARN, peers.RIVER, peers.RIVER_SAMPLER}
     assert [r["algorithm"] for r in found["learners"] if "missing" in r] == ["raker", "gf"]
-    table = report.peer_table({"peers": found}) + report.package_table({"peers": found})
+    table = tables.peer_table({"peers": found}) + tables.package_table({"peers": found})
     assert table.count("not installed") == 5
 
 
@@ -177,14 +178,14 @@ def test_every_federated_learner_has_a_row():
     found = learners.beside(federations.measure(rows, turns=1, seconds=0.0), MACHINE)
     assert [row["algorithm"] for row in found] == federated.names()
     assert all(row["kind"] == limits.FEDERATED and row["times"][0] > 0.0 for row in found)
-    assert report.federated_table({"federated": found}).count("POF-MKL") == 1
+    assert tables.federated_table({"federated": found}).count("POF-MKL") == 1
 
 
 def test_a_task_without_a_measurement_is_named(monkeypatch):
     monkeypatch.setattr(learners, "TASKS", {})
     rows = learners.beside(learners.measure(setting.Rows("none", *checks.stream()), 0.0), MACHINE)
     assert [row["algorithm"] for row in rows] == algorithms.names()
-    assert "no measurement for the task regression" in report.learner_table({"learners": rows})
+    assert "no measurement for the task regression" in tables.learner_table({"learners": rows})
 
 
 # --- timing and scale ----------------------------------------------------------------------------
@@ -259,12 +260,12 @@ def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, capsys
     printed = capsys.readouterr().out
     for section in sections:
         assert section in found and f"## {section} (" in printed
-        assert all(part(found) in page for part in report.SECTIONS[section])
+        assert all(part(found) in page for part in tables.SECTIONS[section])
     for plot in ("limits", "peers", "sizes"):
         assert (docs / "performance" / f"{plot}.png").exists()
         assert f"(performance/{plot}.png)" in page
         assert (tmp_path / f"{plot}.pdf").exists()
     assert found["machine"]["processor"] in page
     assert 0.0 < found["share_of_core"] < 2.0
-    busy = report.page(found | {"share_of_core": 0.4}, ".")
+    busy = whole_page(found | {"share_of_core": 0.4}, ".")
     assert "The machine was busy" in busy and "40 %" in busy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from omkl import conf
-from omkl.benchmark import comparison, peers
+from omkl.benchmark import comparison, comparison_table, peers
 from omkl.commands import report
 from omkl.datasets import catalogue, download
 from omkl.experiment import classification
@@ -51,7 +51,7 @@ def test_a_small_table(tmp_path, capsys):
     assert len(runs) == 4 and runs["rf/omkc_da_p1", "sonar"].result["D"] == 20
     ours = cells["OMKC DA-P(1)", "wdbc, 60 rows"]
     assert float(ours["error_rate"]) == runs["omkc_da_p1", "wdbc"].result["error_rate_mean"]
-    best = float(cells[comparison.BEST, "sonar"]["error_rate"])
+    best = float(cells[comparison_table.BEST, "sonar"]["error_rate"])
     assert best == pytest.approx(runs["omkc_da_p1", "sonar"].result["best_kernel"] / 208)
     bound = runs["omkc_da_p1", "sonar"].result["bound"]
     assert max(runs["omkc_da_p1", "sonar"].result["mistakes"]) <= bound["value"]
@@ -62,8 +62,8 @@ def test_a_small_table(tmp_path, capsys):
     for name in ("small_errors", "small_bounds"):
         assert f"({name}.png)" in text
         assert (tmp_path / "tables" / f"{name}.png").stat().st_size > 10_000
-    assert float(cells[comparison.CONSTANT, "sonar"]["error_rate"]) == pytest.approx(97 / 208)
-    peer = cells[peers.label("sklearn_sgd"), "sonar"]
+    assert float(cells[comparison_table.CONSTANT, "sonar"]["error_rate"]) == pytest.approx(97 / 208)
+    peer = cells[peers.title("sklearn_sgd"), "sonar"]
     assert peer["permutations"] == "2" and 0.1 < float(peer["error_rate"]) < 0.6
     kept = sorted((tmp_path / "peers").iterdir())
     assert comparison.command(SPEC, tmp_path) == 0  # now all of it is there

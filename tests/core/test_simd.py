@@ -160,7 +160,7 @@ def test_a_job_in_single_precision_is_computed_so_or_refused(tmp_path, algorithm
 
     def learner(precision):
         job = runner.prepare(configuration([*given, f"precision={precision}"]))
-        learners = classification._learners(job, 0, 1) if job.stream.labels else None
+        learners = classification._learners(job, 0, 1) if job.stream.classes else None
         return (learners or regression._learners(job))[0]
 
     assert learner("float64").precision == "float64"

@@ -8,10 +8,10 @@ import pytest
 
 from omkl.conf import configuration
 from omkl.core.representations.random_features import draw_features, features_of
-from omkl.datasets import DataError, catalogue, download, prepare
+from omkl.datasets import DataError, catalogue, download, opening, prepare
 from omkl.experiment import run as runner
 from omkl.federated.split import by_column, by_site, consecutive, deal
-from omkl.report import figures, sweep_table
+from omkl.report import run_figures, sweep_table
 from omkl.reproduction import tables
 
 
@@ -189,7 +189,7 @@ def test_a_run(tmp_path):
     )
     assert np.all(curves["client_regret"] <= regret["bound"])
     names = {"mse", "regret", "weights", "clients", "server"}
-    assert {p.stem for p in figures.all_figures(run)} == names
+    assert {p.stem for p in run_figures.all_figures(run)} == names
     (row,) = sweep_table.sweep_table([run])
     assert row["regret"] == regret["mean"]
     again = outcome_of(tmp_path, "algorithm=pof_mkl", "algorithm.M=3", *SYNTHETIC)
@@ -282,7 +282,7 @@ def test_what_is_refused(tmp_path, overrides, message):
 def test_data_that_are_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "data_folders", lambda: (tmp_path,))
     with pytest.raises(DataError, match=r"(?s)wec: .* was not found\..*Download the zip"):
-        catalogue.open_with_column(
+        opening.open_with_column(
             catalogue.entry("wec"), {"limit": None, "scaling": "whole", "order": "file"}, "site"
         )
 
@@ -300,7 +300,7 @@ def test_the_sites_of_wave_energy_converters(tmp_path, monkeypatch):
             lines = [",".join(str(number + column) for column in range(49))] * 3
             archive.writestr(f"WECs_DataSet/{name}", "\n".join(lines) + "\n")
     options = {"limit": None, "scaling": "none", "order": "file"}
-    stream, sites = catalogue.open_with_column(entry, options, "site")
+    stream, sites = opening.open_with_column(entry, options, "site")
     X, y = next(stream.blocks(100))
     assert X.shape == (12, 48) and y.tolist() == [48.0] * 3 + [49.0] * 3 + [50.0] * 3 + [51.0] * 3
     assert list(dict.fromkeys(sites)) == [
@@ -311,7 +311,7 @@ def test_the_sites_of_wave_energy_converters(tmp_path, monkeypatch):
     ]
     entry["members"]["Perth_Data.csv"] = "git:" + 40 * "0"
     with pytest.raises(DataError, match=r"Perth_Data.csv .* is not the file it should be"):
-        catalogue.open_with_column(entry, options, "site")
+        opening.open_with_column(entry, options, "site")
 
 
 def test_the_published_deviations_are_no_deviations():

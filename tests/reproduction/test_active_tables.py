@@ -13,9 +13,9 @@ from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.report import figures
-from omkl.reproduction import filled as filling
-from omkl.reproduction import formats, matching, paper_figures, tables
+from omkl.report import run_figures, sweep_figures
+from omkl.reproduction import matching, paper_figures, tables
+from omkl.reproduction.formats import markdown, rendering
 from omkl.runs.folder import Run
 
 PLANT = "+dataset.prepare.scale_inputs.shift=0"
@@ -58,7 +58,7 @@ def test_random_labels_stand_beside_the_published_rows_and_are_not_judged():
     cells = filled.cells[table.rows.index("Random labels (as AMKL-AKS)")]
     assert {cell.published for cell in cells} == {None}
     assert len(filled.entries()) == 4 * 12  # the published rows alone
-    assert "| as written" in formats.to_md(filled).split("Random labels (as AMKL-AKS)")[1][:60]
+    assert "| as written" in markdown.document(filled).split("Random labels (as AMKL-AKS)")[1][:60]
 
 
 def test_a_row_may_name_only_columns_that_there_are():
@@ -76,7 +76,7 @@ def test_without_its_file_a_column_says_no_data(monkeypatch, tmp_path):
     assert by_column["Twitter (L)"].verdict == "no data"
     assert "twitter/Twitter.data" in by_column["Twitter (L)"].reason
     assert by_column["Plant"].verdict == "missing"  # an address leads to it
-    assert "no data" in filling.render(filled, ["md"], tmp_path)[0].read_text()
+    assert "no data" in rendering.render(filled, ["md"], tmp_path)[0].read_text()
     path = tmp_path / "twitter" / "Twitter.data"
     path.parent.mkdir()
     path.touch()
@@ -115,41 +115,57 @@ def test_a_run_is_drawn_against_its_labels_where_some_were_saved(
     queried, run_folder_maker, tmp_path
 ):
     run = queried("01", 5e-4, 1, 2)
-    paths = figures.labels(run)
+    paths = run_figures.mse_over_labels(run)
     assert [p.name for p in paths] == ["labels.png", "labels.pdf"] and paths[0].stat().st_size
-    assert figures.labels(Run(run_folder_maker(tmp_path, "raker"))) == []
+    assert run_figures.mse_over_labels(Run(run_folder_maker(tmp_path, "raker"))) == []
 
 
 def test_the_axis_of_a_comparison_ends_with_the_labels_bought(queried, tmp_path, monkeypatch):
     ends = []
     monkeypatch.setattr(
-        figures, "band_line", lambda axes, t, *a, **k: ends.append(t[-1]) or axes.plot(t, t)[0]
+        sweep_figures,
+        "band_line",
+        lambda axes, t, *a, **k: ends.append(t[-1]) or axes.plot(t, t)[0],
     )
     runs = [queried("01", 5e-4, 1, 2), queried("02", 0.0, 1, 1)]
-    figures.comparison(runs, tmp_path, "labels", ("png",), against="labels")
+    sweep_figures.comparison(runs, tmp_path, "labels", ("png",), against="labels")
     n = runs[0].result["n_rounds"]
     assert ends == [n / 2, n]
 
 
+def test_a_sweep_is_drawn_against_labels_where_its_runs_count_them(queried, tmp_path):
+    """Federations and classifications have no such curve."""
+    other = queried("02", 0.0, 1, 1, dataset="energy")
+    np.savez(
+        other.folder / "curves.npz", **{k: v for k, v in other.curves.items() if k != "labels"}
+    )
+    drawn = sweep_figures.all_figures([queried("01", 5e-4, 1, 2), Run(other.folder)], tmp_path)
+    names = [path.name for path in drawn if path.suffix == ".png"]
+    assert names == ["comparison.png", "labels.png", "summary.png"]
+
+
 def test_tradeoff_needs_two_values_of_eta_c(queried, tmp_path):
     one = [queried("01", 5e-4, 1, 2), queried("02", 5e-4, 2, 3)]
-    assert figures.tradeoff(one, tmp_path) == []
+    assert sweep_figures.tradeoff(one, tmp_path) == []
     more = [*one, queried("03", 0.0, 1, 1), queried("04", 1e-3, 2, 3)]
-    assert [p.name for p in figures.tradeoff(more, tmp_path)] == ["tradeoff.png", "tradeoff.pdf"]
+    assert [p.name for p in sweep_figures.tradeoff(more, tmp_path)] == [
+        "tradeoff.png",
+        "tradeoff.pdf",
+    ]
 
 
 def test_tradeoff_draws_random_labels_beside_those_that_were_chosen(queried, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(figures.style, "save", lambda figure, *a: drawn.append(figure) or [])
+    monkeypatch.setattr(sweep_figures.style, "save", lambda figure, *a: drawn.append(figure) or [])
     chosen = [queried(f"0{n}", eta_c, 1, n) for n, eta_c in ((1, 0.0), (2, 1e-3))]
     at_random = [
         queried(f"1{n}", rate, 1, n, algorithm="amkl_random") for n, rate in ((1, 1), (2, 0))
     ]
-    figures.tradeoff([*chosen, *at_random], tmp_path)
+    sweep_figures.tradeoff([*chosen, *at_random], tmp_path)
     panels = [[line.get_xdata().tolist() for line in axes.lines] for axes in drawn[0].axes]
     assert [len(lines) for lines in panels] == [1, 1, 2]  # a rate is no eta_c
     assert panels[2] == [[1.0, 0.5], [0.5, 1.0]]  # by eta_c and by rate, over the share of labels
-    figures.tradeoff(at_random, tmp_path)
+    sweep_figures.tradeoff(at_random, tmp_path)
     assert len(drawn[1].axes) == 1
 
 

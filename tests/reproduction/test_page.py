@@ -13,9 +13,9 @@ import pytest
 
 from omkl import conf
 from omkl.conf import configuration
-from omkl.reproduction import matching, page, paper_figures, tables
+from omkl.reproduction import matching, page, pictures, regret_figures, tables
 from omkl.runs.folder import Run, find
-from omkl.theory import regret_bounds as bounds
+from omkl.theory.bound_of_run import bound_of_run, fitted_slope
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
@@ -30,7 +30,7 @@ SETTINGS = {
 def specs(monkeypatch):
     present = [*SETTINGS, "as_released/gf", "as_released/sfg"]
     monkeypatch.setattr(matching, "_exists", lambda name: name in present)
-    return [tables.load_table(n) for n in sorted(conf.names("table"), key=page.order_of)]
+    return [tables.load_table(n) for n in sorted(conf.names("table"), key=tables.order_of)]
 
 
 @pytest.fixture
@@ -171,10 +171,8 @@ def test_regret_beside_the_theorem(outputs, tmp_path, monkeypatch):
     """The lines are the mean regret, the promised slope, the fitted one, T, and the bound."""
     (run,) = (r for r in find(outputs) if r.result["key"] == "10sfg" and "naval" in str(r.folder))
     drawn = {}
-    monkeypatch.setattr(
-        paper_figures, "_save", lambda figure, *_: drawn.update(axes=figure.axes) or []
-    )
-    paper_figures.regret_bound(run)
+    monkeypatch.setattr(pictures, "save", lambda figure, *_: drawn.update(axes=figure.axes) or [])
+    regret_figures.regret_bound(run)
     regret, promised, *others = (line.get_data() for line in drawn["axes"][0].get_lines())
     mean = run.curves["regret_ridge_features"].mean(axis=0)
     assert np.nan_to_num(regret[1]) == pytest.approx(np.where(mean > 0, mean, 0))
@@ -182,9 +180,9 @@ def test_regret_beside_the_theorem(outputs, tmp_path, monkeypatch):
     assert math_slope(x, y) == pytest.approx(2 / 3)
     assert y[-1] == pytest.approx(mean[-1])
     if len(others) == 3:
-        assert math_slope(*others[0]) == pytest.approx(bounds.fitted_slope(x, mean))
+        assert math_slope(*others[0]) == pytest.approx(fitted_slope(x, mean))
     assert others[-2][1] == pytest.approx(x)
-    assert others[-1][1] == pytest.approx(bounds.for_run(run).value)
+    assert others[-1][1] == pytest.approx(bound_of_run(run).value)
 
 
 def math_slope(x, y):
@@ -193,13 +191,13 @@ def math_slope(x, y):
 
 def test_regret_bound_writes_both_formats(outputs):
     (run,) = (r for r in find(outputs) if r.result["key"] == "10gf" and "naval" in str(r.folder))
-    assert [p.name for p in paper_figures.regret_bound(run)] == [
+    assert [p.name for p in regret_figures.regret_bound(run)] == [
         "regret_bound.png",
         "regret_bound.pdf",
     ]
     change = json.loads((run.folder / "result.json").read_text()) | {"algorithm": "mine"}
     (run.folder / "result.json").write_text(json.dumps(change))
-    assert paper_figures.regret_bound(Run(run.folder)) == []
+    assert regret_figures.regret_bound(Run(run.folder)) == []
 
 
 @pytest.mark.slow

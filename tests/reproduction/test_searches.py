@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
 from pathlib import Path
 
 import pytest
 
+from omkl.benchmark import comparison, peers
 from omkl.reproduction import page, reproduce, searches
+from omkl.reproduction.page import search
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -59,15 +62,15 @@ def test_a_search_is_outdated_where_its_note_is_of_other_code_options_or_files(w
 def test_the_page_says_by_which_code_a_search_was_made(written):
     path = written("jmlr", "search_graph.py")
     change(path, commit="abc123")
-    told = page._search_origin(path)
+    told = search.made_by_text(path)
     assert told.startswith("Made by python scripts/search_graph.py at abc123 (clean tree), by the ")
     assert searches.code_stamp() in told
-    assert page._commands(path.parent).endswith("; python scripts/search_graph.py")
+    assert search.commands(path.parent).endswith("; python scripts/search_graph.py")
     change(path, code="0" * 12, commit="abc123+")
-    told = page._search_origin(path)
+    told = search.made_by_text(path)
     assert "abc123 with uncommitted changes, by other code than" in told
     path.with_suffix(".json").unlink()
-    assert "is not known" in page._search_origin(path)
+    assert "is not known" in search.made_by_text(path)
 
 
 @pytest.mark.slow
@@ -89,13 +92,35 @@ def test_outdated_searches_are_run_before_the_page_is_made(written, tmp_path, mo
     monkeypatch.setattr(anew.subprocess, "run", ran)
     monkeypatch.setattr(reproduce.Cells, "table", lambda *_: 0.0)
     monkeypatch.setattr(page, "build", lambda *_: done.append("page") or [outputs])
-    monkeypatch.setattr(reproduce.filled, "render", lambda *_: [])
-    assert reproduce.command([], outputs, search=anew.search) == 0
+    monkeypatch.setattr(reproduce.rendering, "render", lambda *_: [])
+    assert reproduce.command([], outputs, before_page=[anew.search]) == 0
     assert done == [*searches.SCRIPTS, "page"]
     done.clear()
     Ended.returncode = 3
-    assert reproduce.command([], outputs, search=anew.search) == 1
+    assert reproduce.command([], outputs, before_page=[anew.search]) == 1
     assert done == [*searches.SCRIPTS, "page"]
     done.clear()
-    assert reproduce.command(["arxiv_v1_table1"], outputs, search=anew.search) == 0
+    assert reproduce.command(["arxiv_v1_table1"], outputs, before_page=[anew.search]) == 0
     assert done == ["page"]
+
+
+def test_comparisons_are_made_beside_the_page_or_left_out_aloud(tmp_path, monkeypatch, capsys):
+    made = []
+    monkeypatch.setattr(comparison, "command", lambda spec, *folders: made.append(folders) or 3)
+    monkeypatch.setattr(peers, "missing", lambda name: f"{name} is not installed")
+    assert reproduce.compare(tmp_path, tmp_path / "page") == 0
+    told = capsys.readouterr().out
+    assert "omkc_table: left out: sklearn_sgd is not installed" in told and not made
+    monkeypatch.setattr(peers, "missing", lambda name: None)
+    assert reproduce.compare(tmp_path, tmp_path / "page") == 3
+    assert made == [(tmp_path, tmp_path / "classification")]
+
+
+def test_the_page_links_to_the_comparisons_that_are_there(tmp_path):
+    build = functools.partial(page.build, [], tmp_path, tmp_path / "page", [])
+    assert all("classification" not in path.read_text(encoding="utf-8") for path in build()[:2])
+    (tmp_path / "classification").mkdir()
+    (tmp_path / "classification" / "omkc_table.md").touch()
+    markup, markdown = (path.read_text(encoding="utf-8") for path in build()[:2])
+    assert '<a href="../classification/omkc_table.md">omkc_table</a>' in markup
+    assert r"[omkc\_table](../classification/omkc_table.md)" in markdown

@@ -1,0 +1,380 @@
+"""Opening a data set as a stream: an entry of the catalogue, an own file, or made on the fly."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from omkl.datasets import cache, download
+from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from omkl.datasets.tables import Table
+
+TASKS = ("regression", "classification")
+
+
+class Options(NamedTuple):
+    """How rows are streamed, see ``open_stream``; ``labelled``: labels are those of the data."""
+
+    limit: int | None
+    scaling: str
+    order: str
+    labelled: bool
+
+    @property
+    def causal(self) -> bool:
+        return self.scaling == "running"
+
+
+class _FileTable(NamedTuple):
+    """What was read of a file: streams of several orders share it."""
+
+    table: Table
+    found: download.Found
+
+
+def open_stream(
+    dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], seed: int = 0
+) -> Stream:
+    """Open a data set as a stream.
+
+    Parameters
+    ----------
+    dataset_cfg
+        Content of a conf/dataset/*.yaml. With the key ``path`` it is an own CSV or
+        Parquet file, read in chunks; with ``file`` an entry of the catalogue, held in
+        memory; with ``n_centres`` synthetic.
+    stream_cfg
+        limit     None, or keep the first so many rows (at least 2), after shuffling and
+                  before scaling; a shorter data set is streamed whole
+        scaling   "whole" | "running" | "none", see ``omkl.datasets.stream``
+        order     "file" | "shuffled"; only data held in memory can be shuffled
+        labels    "data"; anything else: labels come from outside, see ``label_sources``, and the
+                  stream's y is NaN (an own file then needs no target)
+    seed
+        Of the shuffle; nothing else depends on it.
+
+    Raises
+    ------
+    DataError
+        The file is missing or damaged, the columns or options do not fit, or the data
+        cannot be learned from. Own CSV and Parquet files are only checked as far as they
+        are read, so their errors may also come out of ``blocks``.
+    """
+    options, name = _options(stream_cfg), str(dataset_cfg["name"])
+    own = "path" in dataset_cfg
+    if (own or "n_centres" in dataset_cfg) and options.order == "shuffled":
+        raise DataError(
+            f"{name}: stream.order=shuffled needs all rows in memory and this data set is "
+            "read in chunks. "
+            + (
+                "Shuffle the file once and set stream.order=file."
+                if own
+                else "Its rows are independent of each other already: set stream.order=file, "
+                "and another dataset.seed for other rows."
+            )
+        )
+    if own:
+        return _open_own(dataset_cfg, name, options)
+    if "n_centres" in dataset_cfg:
+        return _open_synthetic(dataset_cfg, name, options)
+    if "file" in dataset_cfg:
+        read = _read_catalogued(dataset_cfg, name, in_memory=options.order == "shuffled")
+        return _open_catalogued(dataset_cfg, name, options, seed, read)
+    raise DataError(
+        f"{name}: a data set needs one of the keys 'file' (an entry of the catalogue), "
+        "'path' (an own table) or 'n_centres' (synthetic)."
+    )
+
+
+def open_streams(
+    dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], seeds: Sequence[int]
+) -> list[Stream]:
+    """A stream a seed. A shuffled data set is read and held once; others are one stream."""
+    options = _options(stream_cfg)
+    if options.order == "file" or "file" not in dataset_cfg:
+        return [open_stream(dataset_cfg, stream_cfg, seeds[0])] * len(seeds)
+    name = str(dataset_cfg["name"])
+    read = _read_catalogued(dataset_cfg, name, in_memory=True)
+    return [_open_catalogued(dataset_cfg, name, options, seed, read) for seed in seeds]
+
+
+def open_with_column(
+    dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], column: str | int | None
+) -> tuple[Stream, np.ndarray | None]:
+    """A stream of known length, and what ``column`` says of each of its rows (T,).
+
+    The column can be of words; it is an input only if ``dataset.inputs`` names it. With
+    column None there is nothing to say. Raises DataError as ``open_stream``.
+    """
+    stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
+    options = _options(stream_cfg)
+    if options.order != "file" or options.causal or not options.labelled:
+        raise DataError(
+            "a federation takes stream.order=file (its rows are dealt out at random, or by a "
+            "column), stream.scaling=whole or none (there is no one order in time), and "
+            "stream.labels=data."
+        )
+    name = str(dataset_cfg["name"])
+    if "path" not in dataset_cfg and column is None:
+        return open_stream(dataset_cfg, stream_cfg), None
+    if "n_centres" in dataset_cfg:
+        raise DataError(f"{name}: made on the fly, it has no columns of words.")
+    return _open_frame(dataset_cfg, name, options, column)
+
+
+def _open_frame(
+    cfg: Mapping[str, Any], name: str, options: Options, column: str | int | None
+) -> tuple[Stream, np.ndarray | None]:
+    from omkl.datasets import own_files, tables
+
+    classes = _classes(cfg, name)
+    if "path" in cfg:
+        path, frame = own_files.read_own(cfg)
+        found = download.Found(path, download.sha256_of(path))
+    else:
+        found = download.obtain(cfg)
+        frame = _prepared_frame(cfg, name, found)
+    columns, rows, values = _columns_of(frame, cfg, name, classes or None, column)
+    missing = cfg.get("missing", "error")
+    where = found.path.name if "path" in cfg else name
+    said = None
+    if column is not None:
+        place = _place(frame, column, name)
+        said, blank = frame.iloc[:, place].to_numpy(), frame.iloc[:, place].isna().to_numpy()
+        if missing == "drop":
+            complete = ~(np.isnan(values).any(axis=1) | blank)
+            values, rows, said = values[complete], rows[complete], said[complete]
+        elif blank[: options.limit].any():
+            raise DataError(
+                f"{where}: row {rows[blank.argmax()]}, "
+                f"column {str(frame.columns[place])!r} is blank, so it is not known whose row "
+                "it is. Set dataset.missing=drop, or correct the file."
+            )
+        said = said[: options.limit]
+    source = tables.TableSource(tables.ArrayTable(values, rows, columns), where, missing, False)
+    provenance = functools.partial(_provenance, cfg, name, found, missing, "file")
+    return _stream(source, cfg, name, options, provenance, classes, survey=True), said
+
+
+def _stream(
+    source: Source,
+    cfg: Mapping[str, Any],
+    name: str,
+    options: Options,
+    provenance: Callable[[], dict[str, Any]],
+    classes: tuple[Any, ...],
+    survey: bool = False,
+    change_rounds: tuple[int, ...] = (),
+) -> Stream:
+    return Stream(
+        source,
+        name=name,
+        task=cfg.get("task", "regression"),
+        scaling=options.scaling,
+        limit=options.limit,
+        survey=survey,
+        provenance=provenance,
+        change_rounds=change_rounds,
+        classes=classes,
+        labelled=options.labelled,
+    )
+
+
+def _place(frame: pd.DataFrame, column: str | int, name: str) -> int:
+    """The position of a column that is given by its name or its 1-based position."""
+    names = [str(known) for known in frame.columns]
+    if isinstance(column, int) and 1 <= column <= len(names):
+        return column - 1
+    if column in names:
+        return names.index(str(column))
+    near = difflib.get_close_matches(str(column), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise DataError(f"{name}: no column {column!r}.{hint} Columns: {', '.join(names[:40])}")
+
+
+def _classes(cfg: Mapping[str, Any], name: str) -> tuple[Any, ...]:
+    """What stands for the classes in the target's column; () of a regression."""
+    task = cfg.get("task", "regression")
+    if task not in TASKS:
+        raise DataError(f"{name}: dataset.task={task!r} is none of {', '.join(TASKS)}.")
+    if task == "regression" or "n_centres" in cfg:
+        return ()
+    given = cfg.get("labels")
+    if (
+        not isinstance(given, list | tuple)
+        or len(given) < 2
+        or len(set(map(str, given))) < len(given)
+    ):
+        raise DataError(
+            f"{name}: say what stands in the target's column: dataset.labels=[ham,spam], the "
+            "first being -1 and the second +1; of three or more each is a class against the "
+            f"rest. Got {given!r}."
+        )
+    return tuple(given)
+
+
+def _options(cfg: Mapping[str, Any]) -> Options:
+    limit, scaling, order = cfg["limit"], cfg["scaling"], cfg["order"]
+    if scaling not in SCALINGS:
+        raise DataError(f"stream.scaling={scaling!r} is none of {', '.join(SCALINGS)}.")
+    if order not in ORDERS:
+        raise DataError(f"stream.order={order!r} is none of {', '.join(ORDERS)}.")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 2):
+        raise DataError(f"stream.limit={limit!r} must be null or a whole number >= 2.")
+    return Options(limit, scaling, order, cfg.get("labels", "data") == "data")
+
+
+def _open_own(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
+    from omkl.datasets.own_files import open_own
+    from omkl.datasets.tables import TableSource
+
+    classes = _classes(cfg, name)
+    path, table = open_own({**cfg, "labelled": options.labelled, "labels": classes or None})
+    missing = cfg.get("missing", "error")
+
+    def provenance() -> dict[str, Any]:
+        found = download.Found(path, download.sha256_of(path))
+        return _provenance(cfg, name, found, missing, "file")
+
+    source = TableSource(table, path.name, missing, options.causal)
+    return _stream(source, cfg, name, options, provenance, classes)
+
+
+def _open_synthetic(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
+    from omkl.datasets.synthetic import SyntheticSource
+
+    source = SyntheticSource(cfg)
+
+    def provenance() -> dict[str, Any]:
+        settings = {key: value for key, value in cfg.items() if key not in ("title", "notes")}
+        return {
+            "name": name,
+            "files": [],
+            "order": "file",
+            "synthetic": settings,
+            "constants": source.constants,
+        }
+
+    changes = () if source.change_at is None else (source.change_at,)
+    classes = source.classes
+    return _stream(source, cfg, name, options, provenance, classes, change_rounds=changes)
+
+
+def _open_catalogued(
+    cfg: Mapping[str, Any], name: str, options: Options, seed: int, read: _FileTable
+) -> Stream:
+    from omkl.datasets import tables
+
+    table, found = read
+    order: str | dict[str, int] = options.order
+    if order == "shuffled":
+        assert isinstance(table, tables.ArrayTable)
+        table = table.in_order(np.random.default_rng(seed).permutation(len(table.values)))
+        order = {"shuffled": seed}
+    missing = cfg.get("missing", "error")
+    source = tables.TableSource(table, name, missing, options.causal)
+    provenance = functools.partial(_provenance, cfg, name, found, missing, order)
+    return _stream(source, cfg, name, options, provenance, _classes(cfg, name), survey=True)
+
+
+def _provenance(
+    cfg: Mapping[str, Any], name: str, found: download.Found, missing: str, order: Any
+) -> dict[str, Any]:
+    """Where the rows of a file come from; of an own file only which one it is."""
+    own = "path" in cfg
+    file = {
+        "name": found.path.name if own else cfg["file"],
+        "bytes": found.path.stat().st_size,
+        "sha256": found.sha256,
+    }
+    stated = {"name": name, "files": [file], "missing": missing, "order": order}
+    if own:
+        return stated
+    known = ("title", "uci", "url", "licence", "citation")
+    return stated | {key: cfg.get(key) for key in known} | {"prepare": cfg.get("prepare") or {}}
+
+
+def _read_catalogued(cfg: Mapping[str, Any], name: str, in_memory: bool) -> _FileTable:
+    """The chosen columns of a catalogue entry's file; LIBSVM text stays there unless in_memory."""
+    from omkl.datasets import own_files, prepare, tables
+
+    classes = _classes(cfg, name) or None
+    prepare.check_steps(cfg.get("prepare") or {}, name)
+    found = download.obtain(cfg)
+    if cfg.get("format") == "libsvm" and not in_memory:
+        return _FileTable(own_files.LibsvmTable(found.path, {**cfg, "labels": classes}), found)
+    prepared = cache.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found, classes))
+    return _FileTable(tables.ArrayTable(*prepared), found)
+
+
+def _prepared(
+    cfg: Mapping[str, Any], name: str, found: download.Found, classes: tuple[Any, ...] | None
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Values (n, d + 1) with the target last, their rows in the file (n,), and names."""
+    from omkl.datasets import own_files
+
+    if cfg.get("format") == "libsvm":
+        sparse = own_files.LibsvmTable(found.path, {**cfg, "labels": classes})
+        pieces = list(sparse.raw())
+        values = np.concatenate([piece[0] for piece in pieces])
+        _require_rows(cfg, name, found, len(values))
+        return values, np.concatenate([piece[1] for piece in pieces]), sparse.names
+    names, rows, values = _columns_of(_prepared_frame(cfg, name, found), cfg, name, classes)
+    return values, rows, names
+
+
+def _prepared_frame(cfg: Mapping[str, Any], name: str, found: download.Found) -> pd.DataFrame:
+    """A file of the catalogue after all steps of its preparation that do not scale."""
+    from omkl.datasets import prepare, whole_files
+
+    steps = cfg.get("prepare") or {}
+    prepare.check_steps(steps, name)
+    frame = whole_files.read_frame(found.path, cfg, steps.get("first_rows"))
+    frame = prepare.prepare_rows(frame, steps, name)
+    _require_rows(cfg, name, found, len(frame))
+    return frame
+
+
+def _columns_of(
+    frame: pd.DataFrame,
+    cfg: Mapping[str, Any],
+    name: str,
+    classes: Sequence[Any] | None,
+    besides: str | int | None = None,
+) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Names of the chosen columns, the rows' numbers in the file, the values (n, d + 1).
+
+    Where no inputs are named, the column ``besides`` is none of them.
+    """
+    from omkl.datasets import prepare, tables
+    from omkl.datasets.columns import choose_columns
+
+    numeric = tables.numeric_columns(frame)
+    if besides is not None:
+        numeric[_place(frame, besides, name)] = False
+    columns = choose_columns(
+        [str(column) for column in frame.columns],
+        numeric,
+        cfg.get("inputs"),
+        cfg.get("target"),
+        name,
+    )
+    rows = frame.index.to_numpy() + 1
+    values = tables.frame_values(frame, columns, rows, name, classes)
+    return columns.names, rows, prepare.scale_values(values, cfg.get("prepare") or {})
+
+
+def _require_rows(cfg: Mapping[str, Any], name: str, found: download.Found, n: int) -> None:
+    if cfg.get("rows") is not None and n != cfg["rows"]:
+        raise DataError(
+            f"{name}: {found.path} leaves {n} rows, {cfg['rows']} were expected. "
+            "For another version of the file set dataset.rows=null."
+        )

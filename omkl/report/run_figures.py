@@ -1,0 +1,301 @@
+"""Figures of one run, each as PNG and PDF.
+
+Shapes: R seeds, P recorded rounds, N kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from omkl.core.kernels import FAMILIES
+from omkl.report import federated_figures, style
+from omkl.report.drawing import (
+    WIDTH,
+    Array,
+    axis_name,
+    band_line,
+    drawn_rounds,
+    figure_legend,
+    mark_changes,
+    mean_std,
+    positive_limits,
+    round_axis,
+)
+from omkl.report.text import theorem_text
+from omkl.runs.folder import ERROR_RATE, Run, measure
+
+
+def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
+    """The figures of one run; the paths written."""
+    of_federation = (federated_figures.clients, federated_figures.server)
+    of_regression = (mse, mse_over_labels, regret, weights, usage, *of_federation)
+    classify = run.complete and measure(run.result) is ERROR_RATE
+    figures = (mse, mistakes, weights, updates) if classify else of_regression
+    return [path for draw in figures for path in draw(run, folder)]
+
+
+def mse(run: Run, folder: Path | None = None) -> list[Path]:
+    """Mean squared error, or error rate, of rounds 1..t over t, into the run's folder by default.
+
+    The first half per cent of the rounds is not drawn: a mean of a handful of
+    errors says little and would set the scale.
+
+    Raises ValueError for a run that is not complete, as all figures do.
+    """
+    _need_complete(run)
+    curves, kind = run.curves, measure(run.result)
+    chosen = drawn_rounds(curves["t"], skip=0.005)
+    t = curves["t"][chosen]
+    mean, std = mean_std(curves[kind.key][:, chosen])
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 4.2))
+        axes = figure.add_subplot()
+        low, high = positive_limits(mean, std)
+        band_line(axes, t, mean, std, 0, _seeds(run), floor=low)
+        style.log_axis(axes.yaxis, low, high)
+        round_axis(axes, t)
+        mark_changes(axes, curves["change_rounds"], t)
+        axes.set(xlabel="round t", ylabel=f"{axis_name(kind)} of rounds 1..t")
+        axes.set_title(_title(run, f"running {kind.long}"))
+        axes.legend(loc="best")
+        return style.save(figure, folder or run.folder, kind.key)
+
+
+def mse_over_labels(run: Run, folder: Path | None = None) -> list[Path]:
+    """The same mean over the labels bought so far; nothing where all were, which is ``mse``."""
+    _need_complete(run)
+    if run.result["al_efficiency"] == 1.0:
+        return []
+    chosen = drawn_rounds(run.curves["t"], skip=0.005)
+    bought = run.curves["labels"].mean(axis=0)[chosen]
+    mean, std = mean_std(run.curves["mse"][:, chosen])
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 4.2))
+        axes = figure.add_subplot()
+        low, high = positive_limits(mean, std)
+        band_line(axes, bought, mean, std, 0, _seeds(run), floor=low)
+        style.log_axis(axes.yaxis, low, high)
+        axes.set_xlim(0, 1.02 * bought[-1])
+        axes.set(xlabel="labels bought", ylabel="MSE of all rounds so far")
+        share = f"{run.result['al_efficiency']:.3g} of the labels bought"
+        axes.set_title(_title(run, f"running mean squared error against its cost, {share}"))
+        axes.legend(loc="best")
+        return style.save(figure, folder or run.folder, "labels")
+
+
+def regret(run: Run, folder: Path | None = None) -> list[Path]:
+    """Cumulative squared error above each comparator's; nothing if none was computed."""
+    _need_complete(run)
+    curves, stated = run.curves, run.result["regret"]
+    names = [name for name in stated if f"regret_{name}" in curves]
+    if not names:
+        return []
+    chosen = drawn_rounds(curves["t"])
+    t = curves["t"][chosen]
+    notes = [
+        f"Not drawn: {entry['label']} ({entry['skipped']})."
+        for name, entry in stated.items()
+        if "skipped" in entry
+    ]
+    with style.applied():
+        footnote = "\n".join(style.wrapped(note, 105) for note in notes)
+        lines_below = len(names) + footnote.count("\n") + (1 if notes else 0)
+        figure = Figure(figsize=(WIDTH, 4.1 + 0.17 * lines_below))
+        axes = figure.add_subplot()
+        for index, name in enumerate(names):
+            mean, std = mean_std(curves[f"regret_{name}"][:, chosen])
+            band_line(axes, t, mean, std, index, style.wrapped(stated[name]["label"], 90))
+        axes.axhline(0, color=style.GREY, linewidth=0.8)
+        round_axis(axes, t)
+        mark_changes(axes, curves["change_rounds"], t)
+        axes.set(xlabel="round t", ylabel="cumulative squared error\nabove the comparator")
+        axes.set_title(_title(run, f"regret, {_seeds(run)}"))
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.13), borderaxespad=0)
+        if footnote:
+            figure.supxlabel(footnote, x=0.01, ha="left", fontsize=7.5, color="#444444")
+        return style.save(figure, folder or run.folder, "regret")
+
+
+def weights(run: Run, folder: Path | None = None) -> list[Path]:
+    """Expert weights (R, N) after the last round, over the dictionary; nothing without any."""
+    _need_complete(run)
+    if "weights" not in run.curves:
+        return []
+    values = run.curves["weights"]
+    mean, std = mean_std(values)
+    uniform = 1 / values.shape[1]
+    # A weight far above the rest hides it on a linear axis; below a thousandth of
+    # the uniform weight the order no longer matters.
+    concentrated = mean.max() > 20 * max(float(np.median(mean)), 1e-300)
+    floor = 1e-3 * uniform
+    with style.applied():
+        figure, panels = _dictionary(run)
+        for axes, members, bandwidth in panels:
+            axes.axhline(
+                uniform, color=style.GREY, linewidth=0.9, label=f"uniform, 1/{values.shape[1]}"
+            )
+            below = mean[members] < floor if concentrated else np.zeros(len(members), bool)
+            spread = None if std is None else std[members]
+            _points(axes, bandwidth, mean[members], spread, ~below, floor, run)
+            if below.any():
+                axes.plot(
+                    bandwidth[below],
+                    np.full(below.sum(), 1.25 * floor),
+                    linestyle="none",
+                    marker="v",
+                    color=style.COLOURS[1],
+                    label="below a thousandth of uniform",
+                )
+            if concentrated:
+                style.log_axis(axes.yaxis, floor, 1.5)
+            else:
+                top = float((mean if std is None else mean + std).max())
+                axes.set_ylim(0, 1.08 * max(top, uniform))
+        panels[0][0].set_ylabel("expert weight after the last round")
+        figure_legend(figure, [axes for axes, _, _ in panels])
+        figure.suptitle(_title(run, "expert weights"), fontsize=10)
+        return style.save(figure, folder or run.folder, "weights")
+
+
+def usage(run: Run, folder: Path | None = None) -> list[Path]:
+    """Share of the rounds in which each kernel was evaluated, over the dictionary.
+
+    Nothing for a federation, where all are.
+    """
+    _need_complete(run)
+    if "usage" not in run.curves:
+        return []
+    mean, std = mean_std(run.curves["usage"] / run.result["n_rounds"])
+    with style.applied():
+        figure, panels = _dictionary(run)
+        for axes, members, bandwidth in panels:
+            spread = None if std is None else std[members]
+            everything = np.ones(len(members), bool)
+            _points(axes, bandwidth, mean[members], spread, everything, 0.0, run, ceiling=1.0)
+            axes.set_ylim(-0.03, 1.03)
+        panels[0][0].set_ylabel("share of rounds evaluated")
+        figure_legend(figure, [axes for axes, _, _ in panels])
+        per_round = run.result["kernels_per_round"]
+        what = f"{per_round:.4g} of {len(mean)} kernels evaluated per round"
+        figure.suptitle(_title(run, what), fontsize=10)
+        return style.save(figure, folder or run.folder, "usage")
+
+
+def mistakes(run: Run, folder: Path | None = None) -> list[Path]:
+    """Mistakes up to round t, beside what the learner's theorem allows where it was computed."""
+    _need_complete(run)
+    curves = run.curves
+    chosen = drawn_rounds(curves["t"], skip=0.005)
+    t = curves["t"][chosen]
+    mean, std = mean_std(curves["error_rate"][:, chosen] * t)
+    with style.applied():
+        figure = Figure(figsize=(WIDTH, 4.2))
+        axes = figure.add_subplot()
+        low, high = positive_limits(mean, std)
+        axes.plot(t, t, color=style.GREY, linewidth=0.8, label="every round a mistake")
+        band_line(axes, t, mean, std, 0, f"mistakes, {_seeds(run)}", floor=low)
+        high = max(high, float(t[-1]))
+        if "bound" in curves and np.isfinite(curves["bound"]).all():
+            looks = {**style.look(1), "linestyle": "none", "markersize": 6}
+            label = f"bound of {theorem_text(run.result['bound'])}"
+            if run.config["stream"]["order"] == "shuffled" and len(run.result["seeds"]) > 1:
+                label += " (rows in the first seed's order)"
+            axes.plot(curves["bound_t"], curves["bound"], label=label, **looks)
+            high = max(high, float(curves["bound"].max()))
+        style.log_axis(axes.yaxis, low, 1.3 * high)
+        round_axis(axes, t)
+        mark_changes(axes, curves["change_rounds"], t)
+        axes.set(xlabel="round t", ylabel="mistakes in rounds 1..t")
+        axes.set_title(_title(run, "mistakes"))
+        axes.legend(loc="lower right")
+        return style.save(figure, folder or run.folder, "mistakes")
+
+
+def updates(run: Run, folder: Path | None = None) -> list[Path]:
+    """Rounds in which each kernel's classifier learned, over the dictionary."""
+    _need_complete(run)
+    mean, std = mean_std(run.curves["updates"])
+    with style.applied():
+        figure, panels = _dictionary(run)
+        for axes, members, bandwidth in panels:
+            spread = None if std is None else std[members]
+            everything = np.ones(len(members), bool)
+            _points(axes, bandwidth, mean[members], spread, everything, 0.0, run)
+            top = float((mean if std is None else mean + std).max())
+            axes.set_ylim(0, 1.08 * max(top, 1.0))
+        panels[0][0].set_ylabel("updates of the classifier")
+        figure_legend(figure, [axes for axes, _, _ in panels])
+        what = f"{mean.mean():.4g} updates per kernel in {run.result['n_rounds']:,} rounds"
+        figure.suptitle(_title(run, what), fontsize=10)
+        return style.save(figure, folder or run.folder, "updates")
+
+
+def _need_complete(run: Run) -> None:
+    if not run.complete:
+        raise ValueError(f"{run.folder} is {run.result['status']}: only complete runs have curves")
+
+
+def _title(run: Run, what: str) -> str:
+    result = run.result
+    heading = style.wrapped(f"{style.name_of(run)} on {result['dataset']}", 80)
+    return f"{heading}\n{style.wrapped(what, 90)}"
+
+
+def _seeds(run: Run) -> str:
+    n = len(run.result["seeds"])
+    return f"mean ± std over {n} seeds" if n > 1 else "1 seed"
+
+
+def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, Array, Array]]]:
+    """A figure with a panel a kernel family: (axes, indices of its kernels, bandwidths)."""
+    family, bandwidth = run.curves["kernel_family"], run.curves["kernel_bandwidth"]
+    names = list(dict.fromkeys(family.tolist()))
+    figure = Figure(figsize=(max(WIDTH, 3.0 * len(names)), 3.8))
+    grid = figure.subplots(1, len(names), sharey=True, squeeze=False)
+    panels = []
+    for axes, name in zip(grid[0], names, strict=True):
+        members = np.flatnonzero(family == name)
+        members = members[np.argsort(bandwidth[members], kind="stable")]
+        values = bandwidth[members]
+        n = len(members)
+        axes.set_title(f"{name.capitalize()}, {n} kernel{'s' if n > 1 else ''}")
+        axes.set_xlabel(FAMILIES[name].label)
+        margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
+        style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)
+        panels.append((axes, members, values))
+    return figure, panels
+
+
+def _points(
+    axes: Axes,
+    x: Array,
+    mean: Array,
+    std: Array | None,
+    shown: Array,
+    floor: float,
+    run: Run,
+    ceiling: float = math.inf,
+) -> None:
+    """Points with whiskers of one standard deviation, cut off at floor and ceiling."""
+    errors = None
+    if std is not None:
+        lower = np.clip(mean - std, min(floor, float(mean.min())), None)
+        upper = np.clip(mean + std, None, max(ceiling, float(mean.max())))
+        errors = np.stack([mean - lower, upper - mean])[:, shown]
+    axes.errorbar(
+        x[shown],
+        mean[shown],
+        yerr=errors,
+        color=style.COLOURS[0],
+        ecolor="#7fb2d6",
+        elinewidth=1,
+        marker="o",
+        markersize=3.5,
+        linestyle="none",
+        label=_seeds(run),
+    )

@@ -1,0 +1,100 @@
+"""A table as LaTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from omkl.reproduction.filled import ABSENT, Filled
+from omkl.reproduction.formats.contents import (
+    Panel,
+    caption,
+    column_marks,
+    count_text,
+    errors_of,
+    lines_of,
+    marks_of,
+    numbered,
+    panels,
+    remarks_of,
+    rules_of,
+)
+from omkl.reproduction.formats.origin import facts_of
+from omkl.reproduction.tables import VARIANTS, WRITTEN
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "−": r"$-$",
+    "⁻": r"$^{-}$",
+    "³": r"$^{3}$",
+    **{character: f"\\{character}" for character in "#$%&_"},
+}
+
+
+def escaped(text: str) -> str:
+    text = text.replace("× 10⁻³", "\0")  # one formula, not four
+    return "".join(_TEX.get(c, c) for c in text).replace("\0", r"$\times 10^{-3}$")
+
+
+def document(filled: Filled) -> str:
+    """A ``table`` environment to be read with \\input; needs the package booktabs."""
+    table = filled.table
+    out = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering\small",
+        rf"\caption{{{escaped(caption(table))}.}}",
+        rf"\label{{tab:{re.sub(r'[^A-Za-z0-9]+', '-', table.name)}}}",
+    ]
+    for panel in panels(table):
+        if panel.heading:
+            out.append(rf"\medskip {escaped(panel.heading)}\par")
+        out += _panel(filled, panel)
+    out += ["", r"\medskip"]
+    out += [r"\begin{minipage}{0.95\linewidth}\footnotesize\raggedright"]
+    notes = [f"$^{{{i}}}$ {escaped(note.text)}" for i, note in enumerate(numbered(table), start=1)]
+    notes += [escaped(text) for text in remarks_of(table)]
+    notes.append(f"{escaped(count_text(filled))}.")
+    notes += [f"{escaped(rule)}." for rule in rules_of(filled)]
+    notes += [f"failed: {escaped(text)}" for text in errors_of(filled)]
+    notes += ["; ".join(f"{name}: {escaped(text)}" for name, text in facts_of(filled)) + "."]
+    out += ["\\par\n".join(notes), r"\end{minipage}", r"\end{table}"]
+    return "\n".join(out) + "\n"
+
+
+def _panel(filled: Filled, panel: Panel) -> list[str]:
+    columns = [filled.table.columns[i] for i in panel.columns]
+    n = len(columns)
+    names = [escaped(c) + _marks(column_marks(filled, c)) for c in columns]
+    out = [rf"\begin{{tabular}}{{ll{'r' * n}}}", r"\toprule"]
+    out.append(" & ".join(["", "", *names]).strip() + r" \\")
+    for all_cells in filled.cells:
+        cells = [all_cells[i] for i in panel.columns]
+        out.append(r"\midrule" if all_cells is filled.cells[0] else r"\addlinespace")
+        for place, line in enumerate(lines_of(cells)):
+            row = escaped(cells[0].row) + _marks(marks_of(filled, cells[0].row))
+            first = row if place == 0 else ""
+            if line.absent:
+                out.append(rf"{first} & {line.what} & \multicolumn{{{n}}}{{c}}{{{ABSENT}}} \\")
+                continue
+            fields = [escaped(text) for text in line.values]
+            if line.what == VARIANTS[WRITTEN]:
+                marks = [_marks(marks_of(filled, c.row, c.column)) for c in cells]
+                fields = [a + b for a, b in zip(fields, marks, strict=True)]
+            out.append(" & ".join([first, line.what, *fields]) + r" \\")
+            if any(line.remarks):
+                remarks = [rf"\emph{{{escaped(r)}}}" if r else "" for r in line.remarks]
+                out.append(" & ".join(["", "", *remarks]) + r" \\")
+    return [*out, r"\bottomrule", r"\end{tabular}"]
+
+
+def _marks(marks: Sequence[int]) -> str:
+    return f"$^{{{','.join(map(str, marks))}}}$" if marks else ""

@@ -1,0 +1,32 @@
+"""The files of a filled table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from omkl.reproduction.filled import Filled
+from omkl.reproduction.formats import csv, html, latex, markdown
+from omkl.runs.folder import write_atomically
+
+WRITERS = {
+    "md": markdown.document,
+    "csv": csv.document,
+    "tex": latex.document,
+    "html": html.document,
+}
+FORMATS = tuple(WRITERS)
+
+
+def render(filled: Filled, formats: Iterable[str], folder: Path) -> list[Path]:
+    """Write ``<name>.<format>`` for every format of ``FORMATS`` that is asked for."""
+    formats = list(formats)
+    for form in formats:
+        if form not in FORMATS:
+            raise ValueError(f"format {form!r} is not one of {', '.join(FORMATS)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for form in formats:
+        paths.append(folder / f"{filled.table.name}.{form}")
+        write_atomically(paths[-1], WRITERS[form](filled))
+    return paths

@@ -1,0 +1,250 @@
+"""The sections of a bench as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from benchmarks import limits, peers
+from omkl.report import style
+from omkl.report.text import markdown_table
+
+Bench = Mapping[str, Any]
+
+
+def number(x: float) -> str:
+    """Three digits, or all that stand before the point."""
+    return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
+
+
+def between(s: Sequence[float]) -> str:
+    median, low, high = s
+    return f"{number(median)} ({number(low)} to {number(high)})"
+
+
+def verdict(value: float, goal: float | None, largest: bool) -> str:
+    """The goal, and whether it is met."""
+    if goal is None:
+        return ""
+    met = value <= goal if largest else value >= goal
+    sign = "≤" if largest else "≥"
+    return f"{sign} {number(goal)}: {'yes' if met else 'no'}"
+
+
+def title(algorithm: str) -> str:
+    return style.display_name(algorithm)
+
+
+def machine(bench: Bench) -> str:
+    about = bench["machine"]
+    caches = ", ".join(f"level {k}: {size >> 10:,} KiB" for k, size in bench["caches"].items())
+    versions = ", ".join(f"{name} {v}" for name, v in bench["versions"].items())
+    return "\n".join(
+        [
+            f"- Processor: {about['processor']}, {about['cores']} cores; {about['system']}.",
+            f"- Caches: {caches}.",
+            f"- Versions: {versions}.",
+            f"- Commit {bench['commit'] or 'unknown'}, {bench['started']}, "
+            f"{bench['seconds'] / 60:.1f} minutes" + (", quick." if bench["quick"] else "."),
+        ]
+    )
+
+
+def limit_table(bench: Bench) -> str:
+    found = bench["limits"]
+    body = [
+        ["s", "sine and cosine, polynomial alone", f"{found['sincos_ns']:.3f} ns"],
+        ["e", "exponential and multiply-add", f"{found['exp_add_ns']:.3f} ns"],
+        ["p", "multiply-add in registers (matrix product)", f"{found['peak_add_ns']:.4f} ns"],
+        ["c", "multiply-add on cached data, y += a x", f"{found['cached_add_ns']:.4f} ns"],
+    ]
+    for level in found["read_add"]:
+        what = f"multiply-add reading one operand from {level['from']}"
+        body.append(["r", what, f"{level['ns']:.4f} ns"])
+    body += [
+        ["", "memory, copy", f"{found['copy_gb_s']:.1f} GB/s"],
+        ["", "memory, a = b + c x", f"{found['triad_gb_s']:.1f} GB/s"],
+    ]
+    return markdown_table(["", "one thread", "measured"], body, left=2)
+
+
+def formulas() -> str:
+    """The least time of a round, as ``benchmarks.limits`` states it."""
+    text = limits.__doc__ or ""
+    return f"```text\n{text[text.index('The least time of a round') :].rstrip()}\n```"
+
+
+def learner_table(bench: Bench) -> str:
+    rows = bench["learners"]
+    some_error = any("error" in row for row in rows)
+    headings = ["algorithm", "kernels a round", "µs a round", "least", "measured / least", "goal"]
+    headings += ["error"] if some_error else []
+    body = []
+    for row in rows:
+        name = title(row["algorithm"])
+        if row.get("precision", "float64") != "float64":
+            name += f", {row['precision']}"
+        if "missing" in row:
+            body.append([name, row["missing"], *[""] * (len(headings) - 2)])
+            continue
+        line = [
+            name,
+            f"{row['work']['evaluated']:.3g} ({row['kind'].split()[0]})",
+            number(row["round_us"][0]),
+            number(row["least_us"]) + (" (memory)" if row["set_by"] == "memory" else ""),
+            between(row["ratio"]),
+            verdict(row["ratio"][0], row["goal"], largest=True),
+        ]
+        body.append(line + ([f"{row['error']:.1e}" if "error" in row else ""] * some_error))
+    return markdown_table(headings, body, left=1)
+
+
+def federated_table(bench: Bench) -> str:
+    headings = ["algorithm", "D", "rows sent", "µs a client's round", "least", "measured / least"]
+    body = [
+        [
+            title(row["algorithm"]),
+            str(row["work"].get("D", "")),
+            str(row["work"].get("learned", "")),
+            number(row["round_us"][0]),
+            number(row["least_us"]),
+            between(row["ratio"]),
+            verdict(row["ratio"][0], row["goal"], largest=True),
+            number(row["numpy_us"][0]),
+            between(row["times"]),
+        ]
+        for row in bench["federated"]
+    ]
+    return markdown_table([*headings, "goal", "NumPy, µs", "times omkl"], body, left=1)
+
+
+def _peer_line(row: Mapping[str, Any], first: list[str]) -> list[str]:
+    if "missing" in row:
+        return [*first, row["peer"], row["missing"], "", ""]
+    times = row["times"]
+    faster = between(times) if row["peer"] != peers.OURS else ""
+    goal = verdict(times[0], row["goal"], largest=False)
+    if times[0] < 1.0 and not row["peer"].startswith("omkl"):
+        goal = f"{goal}; the peer wins".removeprefix("; ")
+    return [*first, row["peer"], number(row["round_us"][0]), faster, goal]
+
+
+def peer_table(bench: Bench) -> str:
+    found = bench["peers"]
+    body = [_peer_line(row, [title(row["algorithm"])]) for row in found["learners"]]
+    headings = ["algorithm", "", "µs a round", "times omkl", "goal"]
+    return markdown_table(headings, body, left=2)
+
+
+def package_table(bench: Bench) -> str:
+    body = [_peer_line(row, []) for row in bench["peers"]["kernels"]]
+    return markdown_table(["", "µs a kernel and round", "times omkl", "goal"], body, left=1)
+
+
+def peer_versions(bench: Bench) -> str:
+    return ", ".join(f"{name} {v}" for name, v in bench["peers"]["versions"].items())
+
+
+def winners(bench: Bench) -> str:
+    """One sentence on who beats omkl."""
+    rows = [r for part in ("learners", "kernels") for r in bench["peers"][part]]
+    ahead = [
+        f"{r['peer']} on {title(r['algorithm'])}"
+        for r in rows
+        if "times" in r and not r["peer"].startswith("omkl") and r["times"][0] < 1.0
+    ]
+    return f"Faster than omkl: {', '.join(ahead)}." if ahead else "No peer was faster than omkl."
+
+
+def size_table(bench: Bench) -> str:
+    body = []
+    for curve in bench["sizes"]:
+        points = curve["points"]
+        slope = curve["exponent"]
+        last = points[-1]
+        body.append(
+            [
+                curve["letter"],
+                title(curve["algorithm"]),
+                f"{points[0]['size']:,} to {last['size']:,}",
+                number(points[0]["round_us"]),
+                number(last["round_us"]),
+                "" if slope is None else f"{slope:.2f}",
+                number(last["start_s"]),
+                curve["stated"].split(";")[0].removesuffix("."),
+            ]
+        )
+    headings = ["", "algorithm", "sizes", "µs, first", "µs, last", "exponent", "start, s", "stated"]
+    notes = [note for curve in bench["sizes"] for note in curve["notes"]]
+    table = markdown_table(headings, body, left=3)
+    return "\n\n".join(
+        [table, *([f"Not measured: {'; '.join(dict.fromkeys(notes))}."] * bool(notes))]
+    )
+
+
+def stream_table(bench: Bench) -> str:
+    body = [
+        [
+            row["source"],
+            f"{row['rounds']:,}",
+            number(row["seconds"]),
+            number(row["round_us"]),
+            number(row["peak_mb"]),
+            "" if row["growth_mb"] is None else f"{row['growth_mb']:+.1f}",
+        ]
+        for row in bench["streams"]
+    ]
+    headings = ["rows", "rounds", "s, from prompt to end", "µs a round", "peak MB", "growth MB"]
+    commands = "\n".join(f"    {row['command']}" for row in bench["streams"])
+    return f"{markdown_table(headings, body, left=1)}\n\n{commands}"
+
+
+def seed_table(bench: Bench) -> str:
+    body = [
+        [
+            f"{row['seeds']:,}",
+            number(row["seconds"]),
+            number(row["seconds_of_rounds"]),
+            number(row["round_us"]),
+            number(row["peak_mb"]),
+        ]
+        for row in bench["seeds"]
+    ]
+    headings = ["seeds", "s, from prompt to end", "s, rounds", "µs a seed and round", "peak MB"]
+    return f"{markdown_table(headings, body, left=0)}\n\n    {bench['seeds'][-1]['command']}"
+
+
+def job_table(bench: Bench) -> str:
+    body = []
+    for row in bench["jobs"]:
+        if "missing" in row:
+            body.append([row["launcher"], f"{row['jobs']:,}", row["missing"], "", ""])
+            continue
+        goal = verdict(row["job_ms"], row["goal"], largest=True)
+        line = [row["launcher"], f"{row['jobs']:,}", number(row["seconds"]), number(row["job_ms"])]
+        body.append([*line, goal])
+    commands = "\n".join(f"    {row['command']}" for row in bench["jobs"] if "command" in row)
+    table = markdown_table(["launcher", "jobs", "s", "ms a job", "goal"], body, left=1)
+    return f"{table}\n\n{commands}"
+
+
+def startup(bench: Bench) -> str:
+    return str(bench["startup"]["table"])
+
+
+def section(name: str, bench: Bench) -> str:
+    """What one section found, without its explanation, as it is printed while the bench runs."""
+    return "\n\n".join(part(bench) for part in SECTIONS[name])
+
+
+SECTIONS: dict[str, Sequence[Callable[[Bench], str]]] = {
+    "limits": (limit_table,),
+    "learners": (learner_table,),
+    "federated": (federated_table,),
+    "peers": (peer_table, package_table, winners),
+    "startup": (startup,),
+    "sizes": (size_table,),
+    "streams": (stream_table,),
+    "seeds": (seed_table,),
+    "jobs": (job_table,),
+}
