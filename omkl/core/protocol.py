@@ -187,6 +187,7 @@ class Algorithm(NamedTuple):
     kernels    (params, dictionary) -> the kernels that it learns with
     rows_before   params -> how many rows it wants to see, without labels, before the first
                round; ``init`` then has a fourth argument, those rows (n, d) or None for 0
+    queries    whether it may leave a label unasked
     theorem    what its paper calls the theorem about it, as ``omkl.theory`` knows it
     independent   whether its classifiers learn from their own mistakes alone: single kernel
                Perceptrons
@@ -202,6 +203,7 @@ class Algorithm(NamedTuple):
     deterministic: bool
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
     rows_before: Callable[[Any], int] | None
+    queries: bool
     theorem: str | None
     independent: bool
 
@@ -223,6 +225,7 @@ def register(
     deterministic: bool = True,
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] = _dictionary,
     rows_before: Callable[[Any], int] | None = None,
+    queries: bool = False,
     theorem: str | None = None,
     independent: bool = False,
 ) -> Algorithm:
@@ -250,6 +253,7 @@ def register(
         deterministic=deterministic and not representation.draws_features,
         kernels=kernels,
         rows_before=rows_before,
+        queries=queries,
         theorem=theorem,
         independent=independent,
     )

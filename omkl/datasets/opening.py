@@ -27,10 +27,11 @@ class Options(NamedTuple):
     scaling: str
     order: str
     labelled: bool
+    lags: int
 
     @property
     def causal(self) -> bool:
-        return self.scaling == "running"
+        return self.scaling == "columns"
 
 
 class _FileTable(NamedTuple):
@@ -54,10 +55,11 @@ def open_stream(
     stream_cfg
         limit     None, or keep the first so many rows (at least 2), after shuffling and
                   before scaling; a shorter data set is streamed whole
-        scaling   "whole" | "running" | "none", see ``omkl.datasets.stream``
+        scaling   "columns" | "whole" | "none", see ``omkl.datasets.stream``
         order     "file" | "shuffled"; only data held in memory can be shuffled
         labels    "data"; anything else: labels come from outside, see ``label_sources``, and the
                   stream's y is NaN (an own file then needs no target)
+        lags      how many past labels are further inputs, 0 if not given
     seed
         Of the shuffle; nothing else depends on it.
 
@@ -116,11 +118,11 @@ def open_with_column(
     """
     stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
     options = _options(stream_cfg)
-    if options.order != "file" or options.causal or not options.labelled:
+    if options.order != "file" or options.causal or options.lags or not options.labelled:
         raise DataError(
             "a federation takes stream.order=file (its rows are dealt out at random, or by a "
-            "column), stream.scaling=whole or none (there is no one order in time), and "
-            "stream.labels=data."
+            "column), stream.scaling=whole or none and stream.lags=0 (there is no one order in "
+            "time), and stream.labels=data."
         )
     name = str(dataset_cfg["name"])
     if "path" not in dataset_cfg and column is None:
@@ -159,7 +161,8 @@ def _open_frame(
                 "it is. Set dataset.missing=drop, or correct the file."
             )
         said = said[: options.limit]
-    source = tables.TableSource(tables.ArrayTable(values, rows, columns), where, missing, False)
+    table = tables.ArrayTable(values, rows, columns)
+    source = tables.TableSource(table, where, missing, False, fills_target="file" in cfg)
     provenance = functools.partial(_provenance, cfg, name, found, missing, "file")
     return _stream(source, cfg, name, options, provenance, classes, survey=True), said
 
@@ -185,6 +188,7 @@ def _stream(
         change_rounds=change_rounds,
         classes=classes,
         labelled=options.labelled,
+        lags=options.lags,
     )
 
 
@@ -229,7 +233,10 @@ def _options(cfg: Mapping[str, Any]) -> Options:
         raise DataError(f"stream.order={order!r} is none of {', '.join(ORDERS)}.")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 2):
         raise DataError(f"stream.limit={limit!r} must be null or a whole number >= 2.")
-    return Options(limit, scaling, order, cfg.get("labels", "data") == "data")
+    lags = cfg.get("lags", 0)
+    if isinstance(lags, bool) or not isinstance(lags, int) or lags < 0:
+        raise DataError(f"stream.lags={lags!r} must be a whole number >= 0.")
+    return Options(limit, scaling, order, cfg.get("labels", "data") == "data", lags)
 
 
 def _open_own(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
@@ -280,7 +287,8 @@ def _open_catalogued(
         table = table.in_order(np.random.default_rng(seed).permutation(len(table.values)))
         order = {"shuffled": seed}
     missing = cfg.get("missing", "error")
-    source = tables.TableSource(table, name, missing, options.causal)
+    fills = not options.causal  # as the published experiments did
+    source = tables.TableSource(table, name, missing, options.causal, fills_target=fills)
     provenance = functools.partial(_provenance, cfg, name, found, missing, order)
     return _stream(source, cfg, name, options, provenance, _classes(cfg, name), survey=True)
 

@@ -32,10 +32,11 @@ UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open ye
 
 
 class Computed(NamedTuple):
-    """The numbers of result.json and of curves.npz."""
+    """The numbers of result.json and of curves.npz, and predictions.parquet where it is kept."""
 
     result: dict[str, Any]
     curves: dict[str, np.ndarray]
+    predictions: bytes | None = None
 
 
 class Job(Protocol):

@@ -12,10 +12,11 @@ import numpy as np
 
 from omkl import startup
 from omkl.core import hyperparameters
-from omkl.core.learner import Learner
+from omkl.core.learner import Learner, Trace
 from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
+from omkl.datasets.stream import Chunk
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
@@ -28,7 +29,9 @@ from omkl.experiment.job import (
 from omkl.experiment.metrics import Recorder, label_cost
 from omkl.experiment.regret import against_comparators
 from omkl.experiment.settings import Settings
+from omkl.experiment.target_units import TargetUnits
 from omkl.runs.folder import MSE
+from omkl.runs.predictions import Predictions
 from omkl.threads import thread_pool
 
 MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
@@ -52,7 +55,9 @@ class Regression(LearnerJob):
     def warm_up(self) -> None:
         startup.load_numba()
         d = self.stream.n_inputs
-        _learners(self, [0])[0].partial_fit(np.zeros((2, d)), np.zeros(2))
+        (learner,) = _learners(self, [0])
+        unit = TargetUnits(learner, self.stream, self.algorithm.queries)
+        unit.partial_fit(np.zeros((2, d)), np.zeros(2))
 
     def compute(self, progress: Progress | None = None) -> Computed:
         learners = _learners(self)
@@ -62,8 +67,8 @@ class Regression(LearnerJob):
             progress("rounds", 0, self.stream.n_rounds, None)
         clock = time.perf_counter()
         with thread_pool(n_threads) as pool:
-            for X, y in self.stream.blocks(self.settings.block):
-                passed.add(X, *passed.learned(X, y, pool, clock))
+            for block in self.stream.rows(self.settings.block):
+                passed.add(block.x, *passed.learned(block, pool, clock))
                 if progress:
                     done = passed.squared.n_rounds
                     progress("rounds", done, self.stream.n_rounds, passed.running_mse())
@@ -103,6 +108,8 @@ def _learners(job: Regression, seeds: Sequence[int] | None = None) -> list[Learn
     n_threads = job.settings.n_threads if ahead else 1
     wanted = job.algorithm.rows_before(job.params) if job.algorithm.rows_before else 0
     before = next(job.stream.blocks(wanted))[0] if wanted else None
+    if before is not None and job.stream.n_lags:
+        before[:, -job.stream.n_lags :] = 0.0  # they are labels
     return [job.learner(seed, n_threads, before) for seed in seeds or job.seeds]
 
 
@@ -111,30 +118,49 @@ class _Pass:
 
     def __init__(self, job: Regression, learners: list[Learner]) -> None:
         self.job, self.learners = job, learners
+        self.streamed = [TargetUnits(x, job.stream, job.algorithm.queries) for x in learners]
         self.squared, self.asked = Recorder(len(learners)), Recorder(len(learners))
         self.seconds = np.zeros(len(learners))
         self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
+        self.n_blank = 0
+        self.predictions = Predictions(job.seeds) if job.settings.keeps_predictions else None
 
     def learned(
-        self, X: np.ndarray, y: np.ndarray, pool: Any, clock: float
+        self, block: Chunk, pool: Any, clock: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Stream a block: squared errors and who asked, both (R, n), and the labels known."""
+        """Stream a block: squared errors and who asked, both (R, n), and the labels known.
+
+        n are its rows with a target, or all where labels come from outside.
+        """
         if self.job.label is None:
-            found = list(pool.map(lambda r: self._one(r, X, y), range(len(self.learners))))
-            errors, asked = (np.stack(arrays) for arrays in zip(*found, strict=True))
-            return errors, asked, y
-        trace, y = label_sources.learn(self.learners[0], X, self.job.label, self.squared.n_rounds)
+            return self._learned_from_data(block, pool)
+        n_before = self.squared.n_rounds
+        trace, y = label_sources.learn(self.streamed[0], block.x, self.job.label, n_before)
         with np.errstate(over="ignore", invalid="ignore"):
             unknown_is_0 = np.where(trace.asked, np.square(trace.y_hat - y), 0.0)
         self.seconds[0] = time.perf_counter() - clock
+        if self.predictions:
+            self.predictions.add(block.rows, y, trace.y_hat[None, :], trace.asked[None, :])
         return unknown_is_0[None, :], trace.asked[None, :], y[trace.asked]
 
-    def _one(self, r: int, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        before = time.perf_counter()
-        trace = self.learners[r].partial_fit(X, y)
-        self.seconds[r] += time.perf_counter() - before
+    def _learned_from_data(
+        self, block: Chunk, pool: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        found = list(pool.map(lambda r: self._one(r, block), range(len(self.learners))))
+        y_hat, asked = (np.stack(arrays) for arrays in zip(*found, strict=True))
+        if self.predictions:
+            self.predictions.add(block.rows, block.y, y_hat, asked)
+        scored = ~np.isnan(block.y)
+        self.n_blank += int(np.sum(~scored))
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
-            return np.square(trace.y_hat - y), trace.asked
+            errors = np.square(y_hat[:, scored] - block.y[scored])
+        return errors, asked[:, scored], block.y[scored]
+
+    def _one(self, r: int, block: Chunk) -> Trace:
+        before = time.perf_counter()
+        trace = self.streamed[r].partial_fit(block.x, block.y)
+        self.seconds[r] += time.perf_counter() - before
+        return trace
 
     def add(
         self, X: np.ndarray, errors: np.ndarray, asked: np.ndarray, known_y: np.ndarray
@@ -147,11 +173,11 @@ class _Pass:
         self.low = min(self.low, float(known_y.min(initial=np.inf)))
         self.high = max(self.high, float(known_y.max(initial=-np.inf)))
         self.largest_norm = max(self.largest_norm, float(np.linalg.norm(X, axis=1).max()))
-        self.largest_error = max(self.largest_error, float(errors.max()))
+        self.largest_error = max(self.largest_error, float(errors.max(initial=0.0)))
 
     def running_mse(self) -> float:
         known = self.squared.n_rounds if self.job.label is None else self.asked.total.mean()
-        return float(self.squared.total.mean() / known)
+        return float(self.squared.total.mean() / max(known, 1))
 
     def require_enough(self) -> None:
         """DataError for a stream that nothing can be learned from."""
@@ -181,6 +207,7 @@ def _computed(
         mse,
         timing,
         n_rounds=T,
+        rows_without_target=passed.n_blank,
         n_kernels=used.shape[1],
         deterministic=job.algorithm.deterministic,
         max_squared_error=passed.largest_error,
@@ -200,7 +227,8 @@ def _computed(
         **kernel_curves(job.algorithm.kernels(job.params, job.dictionary)),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
     }
-    return Computed(result, curves | regret_curves)
+    kept = passed.predictions
+    return Computed(result, curves | regret_curves, kept.file() if kept else None)
 
 
 def _require_finite(job: Regression, squared: Recorder) -> None:

@@ -84,7 +84,7 @@ def table(tmp_path: Path) -> Path:
         (["regret.lam=-1"], "regret.lam=-1 is not a number of at least 0"),
         (["regret.max_rounds=all"], "regret.max_rounds='all' is not"),
         (["regret.kernel_ridge=1"], "regret.kernel_ridge=1 is not true or false"),
-        (["stream.scaling=foo"], "stream.scaling='foo' is none of whole, running, none"),
+        (["stream.scaling=foo"], "stream.scaling='foo' is none of columns, whole, none"),
         (["stream.order=foo"], "stream.order='foo' is none of file, shuffled"),
         (["stream.limit=1"], "stream.limit=1 must be null or a whole number >= 2"),
         (["kernels.parts=[]"], "kernels.parts is empty"),
@@ -111,12 +111,12 @@ def test_mistakes_are_told_and_leave_nothing(start, tmp_path, overrides, told):
         (None, ["dataset.inputs=[size,town]"], "row 1, column 'town' holds 'here'"),
         ((40, "nan,1,here,2"), [], "row 40, column 'size' is blank"),
         ((40, "1,old,here,2"), [], "row 40, column 'age' holds 'old'"),
-        ((40, "1,inf,here,2"), ["stream.scaling=running"], "row 40, column 'age' is infinite"),
+        ((40, "1,inf,here,2"), ["stream.scaling=columns"], "row 40, column 'age' is infinite"),
         ((40, "1,2,here"), [], "row 40, column 'price' is blank"),
         ("constant", [], "'price' is 1 in all 80 rows"),
-        ("constant", ["stream.scaling=running"], "'price' is the same in all 80 rows"),
+        ("constant", ["stream.scaling=columns"], "'price' is the same in all 80 rows"),
         ("short", [], "a stream needs at least 2 rows, 1 came"),
-        ("short", ["stream.scaling=running"], "a stream needs at least 2 rows, 1 came"),
+        ("short", ["stream.scaling=columns"], "a stream needs at least 2 rows, 1 came"),
         ("gone", [], "no such file"),
         ("garbage", [], "not utf-8 text"),
     ],
@@ -372,7 +372,7 @@ def test_own_data_in_any_format_give_the_same_numbers(start, table):
     packed.write_bytes(gzip.compress(table.read_bytes()))
     pd.read_csv(table).to_parquet(columns)
     found = [
-        start(f"dataset.path={path}", "stream.scaling=running", base=OWN).run.result
+        start(f"dataset.path={path}", "stream.scaling=columns", base=OWN).run.result
         for path in (table, packed, columns)
     ]
     assert found[0]["mse"] == found[1]["mse"] == found[2]["mse"]

@@ -264,7 +264,7 @@ def test_more_rounds_than_sites_give(tmp_path):
         (("algorithm=pof_mkl", *SYNTHETIC, "max_upload=1"), "sends at least 2 numbers"),
         (("algorithm=pof_mkl", "federation=by_site"), "dataset.sites"),
         (("algorithm=pof_mkl", "federation=column", "dataset=file"), "dataset.client_column=NAME"),
-        (("algorithm=pof_mkl", *SYNTHETIC, "stream.scaling=running"), "scaling=whole or none"),
+        (("algorithm=pof_mkl", *SYNTHETIC, "stream.scaling=columns"), "scaling=whole or none"),
         (("algorithm=pof_mkl", *SYNTHETIC, "federation.rounds=90"), "need 450 rows"),
         (("algorithm=pof_mkl", *SYNTHETIC, "precision=float32"), "computes in float64"),
         (("algorithm=pof_mkl", *SYNTHETIC, "task=classification"), "none in a federation"),
