@@ -16,7 +16,14 @@ from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
-from omkl.runs.provenance import commit, identity_of, machine, numbers_stamp, versions
+from omkl.runs.provenance import (
+    commit,
+    identity_of,
+    machine,
+    numbers_stamp,
+    same_numbers,
+    versions,
+)
 from omkl.runs.writing import (
     PREDICTIONS,
     files_of_run,
@@ -101,6 +108,9 @@ def run(
         if is_complete(earlier) and not (job.settings.force or wanting):
             if earlier.result.get("numbers") == numbers:
                 return Outcome(earlier, "reused", notes, job.settings)
+            if same_numbers(earlier.result, job.stream.provenance):
+                run_folder.write_result(folder, earlier.result | {"numbers": numbers})
+                return Outcome(Run(folder), "reused", notes, job.settings)
             notes.append(f"{folder.name} was computed by other code or data: computed anew")
         with writable(folder):
             if begun:

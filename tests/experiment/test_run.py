@@ -19,7 +19,7 @@ from omkl.commands import viewers
 from omkl.experiment import regression, settings
 from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
-from omkl.report import figures
+from omkl.report import run_figures
 from omkl.runs import folder as run_folder
 from omkl.runs import provenance
 from omkl.runs.folder import Run
@@ -226,6 +226,28 @@ def test_result_of_other_code_is_computed_anew(start):
     assert "other code or data" in outcome.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("differs", "status"),
+    [
+        ({}, "reused"),
+        ({"commit": "0afbe56123+"}, "complete"),  # the checkout had changes
+        ({"commit": "1234567890"}, "complete"),
+        ({"versions": {"numba": "0.1"}}, "complete"),
+        ({"machine": {"processor": "another"}}, "complete"),
+        ({"stream": {"sha256": "other data"}}, "complete"),
+    ],
+)
+def test_a_result_of_code_with_the_same_numbers_gets_a_new_stamp(start, differs, status):
+    first = start().run
+    result = first.result | {"numbers": "0123456789ab", "commit": "0afbe56123"}
+    run_folder.write_result(first.folder, result | differs)
+    again = start()
+    assert again.status == status
+    assert again.run.result["numbers"] == first.result["numbers"]
+    if status == "reused":
+        assert again.run.result == result | {"numbers": first.result["numbers"]}
+
+
 @pytest.mark.parametrize("broken", ["failed", "cut", "power failure", "no curves"])
 def test_what_is_not_finished_is_tried_again(start, broken):
     folder = start().run.folder
@@ -315,7 +337,7 @@ def test_viewers_take_nothing_from_a_finished_run(start, tmp_path, monkeypatch):
         (folder / "mse.png").write_bytes(b"half")
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(figures, "all_figures", broken)
+    monkeypatch.setattr(run_figures, "all_figures", broken)
     outcome = start("figures=true")
     assert outcome.status == "failed"
     assert "ZeroDivisionError: by zero" in outcome.run.result["error"]["traceback"]
