@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,9 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets import cache, download
+from omkl.datasets.columns import choose_columns, place_of
 from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from omkl.datasets.tables import Table
@@ -138,18 +140,26 @@ def _open_frame(
     from omkl.datasets import own_files, tables
 
     classes = _classes(cfg, name)
+    missing = cfg.get("missing", "error")
     if "path" in cfg:
-        path, frame = own_files.read_own(cfg)
-        found = download.Found(path, download.sha256_of(path))
+        path = own_files.locate_own(cfg)
+        frame = own_files.read_own(path, cfg)
+        own = own_files.OwnTable(path, {**cfg, "labels": classes or None}, column)
+        values, rows = (np.concatenate(arrays) for arrays in zip(*own.raw(), strict=True))
+        where, columns = path.name, own.names
+        provenance = functools.partial(_own_provenance, cfg, name, path, missing, own)
+        if missing == "mean":  # a client has no round without a target
+            there = ~np.isnan(values[:, -1])
+            frame, values, rows = frame[there], values[there], rows[there]
     else:
         found = download.obtain(cfg)
         frame = _prepared_frame(cfg, name, found)
-    columns, rows, values = _columns_of(frame, cfg, name, classes or None, column)
-    missing = cfg.get("missing", "error")
-    where = found.path.name if "path" in cfg else name
+        columns, rows, values = _columns_of(frame, cfg, name, classes or None, column)
+        where = name
+        provenance = functools.partial(_provenance, cfg, name, found, missing, "file")
     said = None
     if column is not None:
-        place = _place(frame, column, name)
+        place = place_of(column, [str(known) for known in frame.columns], name, "the column")
         said, blank = frame.iloc[:, place].to_numpy(), frame.iloc[:, place].isna().to_numpy()
         if missing == "drop":
             complete = ~(np.isnan(values).any(axis=1) | blank)
@@ -163,7 +173,6 @@ def _open_frame(
         said = said[: options.limit]
     table = tables.ArrayTable(values, rows, columns)
     source = tables.TableSource(table, where, missing, False, fills_target="file" in cfg)
-    provenance = functools.partial(_provenance, cfg, name, found, missing, "file")
     return _stream(source, cfg, name, options, provenance, classes, survey=True), said
 
 
@@ -192,18 +201,6 @@ def _stream(
     )
 
 
-def _place(frame: pd.DataFrame, column: str | int, name: str) -> int:
-    """The position of a column that is given by its name or its 1-based position."""
-    names = [str(known) for known in frame.columns]
-    if isinstance(column, int) and 1 <= column <= len(names):
-        return column - 1
-    if column in names:
-        return names.index(str(column))
-    near = difflib.get_close_matches(str(column), names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise DataError(f"{name}: no column {column!r}.{hint} Columns: {', '.join(names[:40])}")
-
-
 def _classes(cfg: Mapping[str, Any], name: str) -> tuple[Any, ...]:
     """What stands for the classes in the target's column; () of a regression."""
     task = cfg.get("task", "regression")
@@ -212,6 +209,12 @@ def _classes(cfg: Mapping[str, Any], name: str) -> tuple[Any, ...]:
     if task == "regression" or "n_centres" in cfg:
         return ()
     given = cfg.get("labels")
+    if given is None and "path" in cfg:
+        from omkl.datasets import own_files
+
+        path = own_files.locate_own(cfg)
+        if not own_files.is_libsvm(path):
+            given = own_files.classes_in(path, cfg)
     if (
         not isinstance(given, list | tuple)
         or len(given) < 2
@@ -240,19 +243,32 @@ def _options(cfg: Mapping[str, Any]) -> Options:
 
 
 def _open_own(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
-    from omkl.datasets.own_files import open_own
+    from omkl.datasets import own_files
     from omkl.datasets.tables import TableSource
 
+    path = own_files.locate_own(cfg)
     classes = _classes(cfg, name)
-    path, table = open_own({**cfg, "labelled": options.labelled, "labels": classes or None})
+    table = own_files.open_own(
+        path, {**cfg, "labelled": options.labelled, "labels": classes or None}
+    )
     missing = cfg.get("missing", "error")
-
-    def provenance() -> dict[str, Any]:
-        found = download.Found(path, download.sha256_of(path))
-        return _provenance(cfg, name, found, missing, "file")
-
     source = TableSource(table, path.name, missing, options.causal)
+    provenance = functools.partial(_own_provenance, cfg, name, path, missing, table)
     return _stream(source, cfg, name, options, provenance, classes)
+
+
+def _own_provenance(
+    cfg: Mapping[str, Any], name: str, path: Path, missing: str, table: Table
+) -> dict[str, Any]:
+    """As ``_provenance``, with what became of each column."""
+    from omkl.datasets import file_frames, own_files
+
+    found = download.Found(path, download.sha256_of(path))
+    stated = _provenance(cfg, name, found, missing, "file")
+    text = not own_files.is_libsvm(path) and file_frames.is_text(path)
+    layout = file_frames.layout(path, cfg) if text else {}
+    columns = [column.told() for column in table.columns]
+    return stated | {"columns": columns, "prepare": cfg.get("prepare") or {}, **layout}
 
 
 def _open_synthetic(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
@@ -363,11 +379,11 @@ def _columns_of(
     Where no inputs are named, the column ``besides`` is none of them.
     """
     from omkl.datasets import prepare, tables
-    from omkl.datasets.columns import choose_columns
 
     numeric = tables.numeric_columns(frame)
     if besides is not None:
-        numeric[_place(frame, besides, name)] = False
+        names = [str(column) for column in frame.columns]
+        numeric[place_of(besides, names, name, "the column")] = False
     columns = choose_columns(
         [str(column) for column in frame.columns],
         numeric,

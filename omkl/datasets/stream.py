@@ -154,10 +154,14 @@ class Stream:
             self.n_rounds = source.n_rows if limit is None else min(limit, source.n_rows)
             self._require_rows(self.n_rounds)
         if survey or scaling == "whole":
-            self._extent = self._survey()
-            self.n_rounds = self._extent.n_rounds
+            self.count_rounds()
         known = self.n_rounds
         self.change_rounds = tuple(t for t in change_rounds if known is None or t <= known)
+
+    def count_rounds(self) -> None:
+        """Read to the end: ``n_rounds`` is known then. DataError where nothing can be learned."""
+        self._extent = self._survey()
+        self.n_rounds = self._extent.n_rounds
 
     def __repr__(self) -> str:
         rounds = "?" if self.n_rounds is None else self.n_rounds

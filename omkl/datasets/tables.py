@@ -17,6 +17,8 @@ from omkl.datasets.stream import Chunk, DataError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from omkl.datasets.encoding import Column
+
 
 CHUNK_ROWS = 65_536
 MISSING = ("error", "mean", "drop")
@@ -27,6 +29,7 @@ class Table(Protocol):
 
     names: tuple[str, ...]  # the target's last
     n_rows: int | None
+    columns: Sequence[Column]  # what became of those of an own file
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pieces (values (n, d + 1), NaN where blank; row numbers (n,))."""
@@ -35,6 +38,8 @@ class Table(Protocol):
 
 class ArrayTable:
     """A table in memory: ``values`` (T, d + 1), row numbers in the file (T,), ``order`` (T,)."""
+
+    columns: Sequence[Column] = ()
 
     def __init__(
         self,

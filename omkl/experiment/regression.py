@@ -22,6 +22,7 @@ from omkl.experiment.job import (
     LearnerJob,
     Progress,
     Timing,
+    column_notes,
     kernel_curves,
     prepare_learner,
     reported,
@@ -41,7 +42,7 @@ class Regression(LearnerJob):
     """A job whose labels are numbers; the only one that can ask somebody for them."""
 
     def notes(self) -> list[str]:
-        return _expansive_steps(self)
+        return column_notes(self.stream) + _expansive_steps(self)
 
     def asking(self, source: label_sources.Label | None, folder: Path) -> Regression:
         """The job with its labels from outside kept in its folder as they come; None: a prompt."""
@@ -245,7 +246,8 @@ def _require_finite(job: Regression, squared: Recorder) -> None:
         f"by round {squared.n_rounds} the predictions of {name} are no longer finite "
         f"(seeds {', '.join(map(str, bad))}): the steps are too large for this stream. Reduce "
         f"{' or '.join(steps) or 'the step size'}; importance weights divide steps by small "
-        "probabilities, so more exploration helps as well" + "".join(f". {n}" for n in job.notes())
+        "probabilities, so more exploration helps as well"
+        + "".join(f". {n}" for n in _expansive_steps(job))
     )
 
 

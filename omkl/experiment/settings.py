@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -274,6 +275,9 @@ def named_by_content(settings: Settings, stream: Stream) -> Settings:
     if "path" in dataset:
         (file,) = stream.provenance["files"]
         dataset = dataset | {"path": file["name"], "sha256": file["sha256"]}
+        if dataset["name"] == "file":  # as no other file and no entry of the catalogue
+            stem = re.sub(r"[^\w-]+", "_", file["name"].partition(".")[0])
+            dataset["name"] = f"{stem}-{file['sha256'][:4]}"
     if label_source not in label_sources.SOURCES:
         path = Path(label_source)
         label_source = f"{path.name} sha256:{sha256_of(path)}"
