@@ -227,7 +227,7 @@ def update(params, state, t, y, selection):
 
 algorithm = register(
     __name__,
-    representation=RECURSIVE._replace(fresh=fresh, scratch=experts.scratch),
+    representation=RECURSIVE._replace(fresh=fresh, scratch=experts.scratch, accepts_blanks=True),
     every_kernel=True,
     kernels=kernels,
 )

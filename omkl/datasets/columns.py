@@ -56,7 +56,7 @@ def choose_columns(
         raise DataError(
             f"{where}: no column is left as an input"
             + ("" if target is None else f" besides the target {names[last]!r}")
-            + f". Columns: {listed(names)}"
+            + f"; ids are none unless dataset.inputs names them. Columns: {listed(names)}"
         )
     positions = (*chosen, chosen[0] if target is None else last)
     return Columns(positions, tuple(names[k] for k in positions))

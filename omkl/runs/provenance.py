@@ -60,7 +60,6 @@ CHANGE_NO_NUMBER = {
     "reproduction/": "starts jobs and fills published tables from their runs",
     "report/": "tables and figures of finished runs",
     "runs/folder.py": "reads and writes what was computed",
-    "runs/predictions.py": "writes what was computed",
     "startup.py": "the order of imports",
     "threads.py": "how many threads, and no number depends on that",
     "tracking/": "copies finished runs",

@@ -243,7 +243,7 @@ def test_more_rounds_than_sites_give(tmp_path):
     frame.to_csv(tmp_path / "own.csv", index=False)
     own = ["dataset=file", f"dataset.path={tmp_path / 'own.csv'}", "dataset.target=y", "clients=4"]
     own += ["+dataset.sites=site", "federation=by_site", "federation.home=3", "federation.away=1"]
-    own += ["kernels=gaussian17", "algorithm=pof_mkl"]
+    own += ["kernels=gaussian17", "algorithm=pof_mkl", "dataset.inputs=[a]"]  # it counts the rows
     assert runner.prepare(configuration(own)).split.y.shape == (4, 4)
     assert runner.prepare(configuration([*own, "federation.rounds=3"])).split.y.shape == (
         3,

@@ -51,6 +51,7 @@ class Representation(NamedTuple):
     supports_float32  features may be of single precision
     support_size      model -> terms of each kernel's function (N,); 0 where there are no such
     kept_rows         model -> how many rows of the stream it keeps
+    accepts_blanks    an input may be NaN, where it is not known
     """
 
     name: str
@@ -63,6 +64,7 @@ class Representation(NamedTuple):
     supports_float32: bool
     support_size: Callable[[Any], np.ndarray]
     kept_rows: Callable[[Any], int]
+    accepts_blanks: bool = False
 
 
 @functools.singledispatch
