@@ -75,6 +75,8 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         where = "" if result["mse_over"] == "all rounds" else ", rounds with a label"
         yield "MSE", f"{mse_text(result)}   ({over}{where})"
     yield "stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs"
+    if blank := result.get("rows_without_target"):
+        yield "", f"{blank:,} rows without a target were predicted and not scored"
     if federated:
         yield from _federated_rows(federated)
     if classify:
