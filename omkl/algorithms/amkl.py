@@ -126,4 +126,4 @@ def update(params, state, t, y, selection):
     learn(params, state, t, y, selection)
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True, queries=True)

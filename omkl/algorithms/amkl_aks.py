@@ -81,4 +81,4 @@ def predict(params, state, t, selection):
     )
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True, queries=True)

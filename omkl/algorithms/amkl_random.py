@@ -67,4 +67,4 @@ def predict(params, state, t, selection):
     return y_hat, state.unlabelled[0] >= params.M or state.coin[0] < params.rate
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)
+algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True, queries=True)

@@ -174,8 +174,13 @@ def update(params, state, t, y, selection):
     learn_and_weigh(state, t, y, selection)
 
 
-AUTO = MIXED._replace(fresh=fresh)
+AUTO = MIXED._replace(fresh=fresh, accepts_blanks=True)
 
 algorithm = register(
-    __name__, representation=AUTO, every_kernel=True, kernels=kernels, deterministic=False
+    __name__,
+    representation=AUTO,
+    every_kernel=True,
+    kernels=kernels,
+    deterministic=False,
+    equivariant=True,
 )

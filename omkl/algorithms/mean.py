@@ -65,4 +65,6 @@ def update(params, state, t, y, selection):
 
 EXPECTED_FAILURES = {"learns": "it does not look at x: it is what others have to beat"}
 
-algorithm = register(__name__, representation=CONSTANT, every_kernel=True, kernels=kernels)
+algorithm = register(
+    __name__, representation=CONSTANT, every_kernel=True, kernels=kernels, equivariant=True
+)

@@ -118,7 +118,12 @@ class Learner:
         self.selection = self._empty_selection()
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
-        """Predict, then learn, row by row: X (n, d), y (n,). Any split gives the same numbers."""
+        """Predict, then learn, row by row: X (n, d), y (n,). Any split gives the same numbers.
+
+        ValueError names the row of an input that is no number, before anything is learned, or of a
+        label that is none and that the learner asks for, when it is its turn: that round stays
+        open.
+        """
         self._require_no_open_round()
         X = np.ascontiguousarray(X, dtype=np.float64)
         y = np.ascontiguousarray(y, dtype=np.float64)
@@ -126,13 +131,22 @@ class Learner:
             raise ValueError(
                 f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
             )
+        self._require_numbers(X)
+        unknown = np.append(np.flatnonzero(~np.isfinite(y)), len(y))  # one by one, see learn_one
         trace = empty_trace(len(y))
         several = self.threads > 1 and self.representation.lookahead is not None
         pool = ThreadPoolExecutor(self.threads) if several else None
         with pool or contextlib.nullcontext():
             start = 0
             while start < len(y):
-                rows = slice(start, start + self.prepare_tile(X[start:], pool))
+                stop = unknown[np.searchsorted(unknown, start)]
+                if start == stop:
+                    trace.y_hat[start], trace.asked[start] = self.predict_one(X[start])
+                    trace.spread[start] = self.spread
+                    self.learn_one(y[start])
+                    start += 1
+                    continue
+                rows = slice(start, start + self.prepare_tile(X[start:stop], pool))
                 self._run(WHOLE, X[rows], y[rows], Trace(*(array[rows] for array in trace)))
                 self.t += rows.stop - start
                 start = rows.stop
@@ -163,14 +177,14 @@ class Learner:
         """Close the open round with the label y of its row.
 
         Where the learner did not ask, y may be left out, and it does not see one that is given.
-        RuntimeError where no round is open; ValueError where a label was asked for and is NaN
-        or left out: the round stays open.
+        RuntimeError where no round is open; ValueError where a label was asked for and is NaN,
+        infinite or left out: the round stays open.
         """
         if self._asked is None:
             raise RuntimeError("no round is open: predict_one(x) opens one")
         label = math.nan if y is None else float(y)
-        if self._asked and math.isnan(label):
-            raise ValueError(f"the learner asked for the label of this row, and it is {y}")
+        if self._asked and not math.isfinite(label):
+            raise ValueError(f"the learner asked for the label of row {self.t + 1}, and it is {y}")
         trace = empty_trace(1)
         trace.asked[0], self._asked = self._asked, None
         self._run(CLOSE, np.empty((1, self.d)), np.array([label]), trace)
@@ -227,7 +241,14 @@ class Learner:
         X = np.ascontiguousarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != self.d:
             raise ValueError(f"a row is x ({self.d},), rows are X (n, {self.d}); got {X.shape}")
+        self._require_numbers(X)
         return X
+
+    def _require_numbers(self, X: np.ndarray) -> None:
+        refused = np.isinf(X) if self.representation.accepts_blanks else ~np.isfinite(X)
+        if refused.any():
+            s, k = np.argwhere(refused)[0]
+            raise ValueError(f"input {k + 1} of row {self.t + s + 1} is {X[s, k]}: no number")
 
     def _require_no_open_round(self) -> None:
         if self._asked is not None:

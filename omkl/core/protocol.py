@@ -182,6 +182,9 @@ class Algorithm(NamedTuple):
     kernels    (params, dictionary) -> the kernels that it learns with
     rows_before   params -> how many rows it wants to see, without labels, before the first
                round; ``init`` then has a fourth argument, those rows (n, d) or None for 0
+    queries    whether it may leave a label unasked
+    equivariant   with labels a + b y it predicts a + b y_hat, but in the first round
+    has_spread    its module has ``variance``
     theorem    what its paper calls the theorem about it, as ``omkl.theory`` knows it
     independent   whether its classifiers learn from their own mistakes alone: single kernel
                Perceptrons
@@ -197,6 +200,9 @@ class Algorithm(NamedTuple):
     deterministic: bool
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
     rows_before: Callable[[Any], int] | None
+    queries: bool
+    equivariant: bool
+    has_spread: bool
     theorem: str | None
     independent: bool
 
@@ -219,6 +225,8 @@ def register(
     deterministic: bool = True,
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] = _dictionary,
     rows_before: Callable[[Any], int] | None = None,
+    queries: bool = False,
+    equivariant: bool = False,
     theorem: str | None = None,
     independent: bool = False,
 ) -> Algorithm:
@@ -248,6 +256,9 @@ def register(
         deterministic=deterministic and not representation.draws_features,
         kernels=kernels,
         rows_before=rows_before,
+        queries=queries,
+        equivariant=equivariant,
+        has_spread="variance" in names,
         theorem=theorem,
         independent=independent,
     )

@@ -19,7 +19,7 @@ class Columns(NamedTuple):
 
 def choose_columns(
     names: Sequence[str],
-    numeric: Sequence[bool],
+    usable: Sequence[bool],
     inputs: Any,
     target: Any,
     where: str,
@@ -28,7 +28,7 @@ def choose_columns(
     """Resolve ``dataset.inputs`` and ``dataset.target``.
 
     A column is given by its name or its 1-based position; inputs also as a range of
-    positions like "3-23". ``inputs=None`` takes every numeric column but the target. Where
+    positions like "3-23". ``inputs=None`` takes every usable column but the target. Where
     labels come from outside (not ``labelled``) there may be no target: the first input then
     stands in its place, for nobody to read.
 
@@ -38,14 +38,9 @@ def choose_columns(
         A column does not exist, is ambiguous or named twice, or there is no target or no
         input.
     """
-    if target is None and labelled:
-        raise DataError(
-            f"{where}: say which column to predict: dataset.target=NAME or its position. "
-            f"Columns: {listed(names)}"
-        )
-    last = -1 if target is None else _position(target, names, "dataset.target", where)
+    last = -1 if target is None and not labelled else place_of(target, names, where)
     if inputs is None:
-        chosen = [k for k in range(len(names)) if numeric[k] and k != last]
+        chosen = [k for k in range(len(names)) if usable[k] and k != last]
     else:
         given = inputs if isinstance(inputs, list | tuple) else [inputs]
         chosen = [k for item in given for k in _positions(item, names, where)]
@@ -59,12 +54,22 @@ def choose_columns(
         raise DataError(f"{where}: dataset.inputs names {', '.join(map(repr, twice))} twice.")
     if not chosen:
         raise DataError(
-            f"{where}: no numeric column is left as an input"
+            f"{where}: no column is left as an input"
             + ("" if target is None else f" besides the target {names[last]!r}")
-            + f". Columns: {listed(names)}"
+            + f"; ids are none unless dataset.inputs names them. Columns: {listed(names)}"
         )
     positions = (*chosen, chosen[0] if target is None else last)
     return Columns(positions, tuple(names[k] for k in positions))
+
+
+def place_of(column: Any, names: Sequence[str], where: str, key: str = "dataset.target") -> int:
+    """The 0-based position of a column that is given by its name or its 1-based position."""
+    if column is None:
+        raise DataError(
+            f"{where}: say which column to predict: dataset.target=NAME or its position. "
+            f"Columns: {listed(names)}"
+        )
+    return _position(column, names, key, where)
 
 
 def count_inputs(inputs: Any) -> int | None:

@@ -18,11 +18,11 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from omkl.core.learner import Learner, Trace, empty_trace
+from omkl.core.learner import Trace, empty_trace
 from omkl.datasets.stream import DataError
 
 DATA, PROMPT, CALLBACK = "data", "prompt", "callback"
@@ -33,6 +33,16 @@ Label = Callable[[int, np.ndarray, float], float]
 """label(row, x (d,), y_hat) -> y"""
 
 
+class Rounds(Protocol):
+    """A learner whose rounds are opened and closed, as ``Learner`` has it."""
+
+    spread: float
+
+    def predict_one(self, x: np.ndarray) -> tuple[float, bool]: ...
+
+    def learn_one(self, y: float) -> None: ...
+
+
 class Answered(NamedTuple):
     """A block: what the learner said, and the labels (n,) that it got, NaN where it did not ask."""
 
@@ -40,7 +50,7 @@ class Answered(NamedTuple):
     y: np.ndarray
 
 
-def learn(learner: Learner, X: np.ndarray, label: Label, before: int = 0) -> Answered:
+def learn(learner: Rounds, X: np.ndarray, label: Label, before: int = 0) -> Answered:
     """Stream rows X (n, d) through a learner that asks ``label`` for what it wants to know.
 
     ``before`` rows were streamed earlier.

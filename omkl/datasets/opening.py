@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,9 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets import cache, download
+from omkl.datasets.columns import choose_columns, place_of
 from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from omkl.datasets.tables import Table
@@ -27,10 +29,11 @@ class Options(NamedTuple):
     scaling: str
     order: str
     labelled: bool
+    lags: int
 
     @property
     def causal(self) -> bool:
-        return self.scaling == "running"
+        return self.scaling == "columns"
 
 
 class _FileTable(NamedTuple):
@@ -54,10 +57,11 @@ def open_stream(
     stream_cfg
         limit     None, or keep the first so many rows (at least 2), after shuffling and
                   before scaling; a shorter data set is streamed whole
-        scaling   "whole" | "running" | "none", see ``omkl.datasets.stream``
+        scaling   "columns" | "whole" | "none", see ``omkl.datasets.stream``
         order     "file" | "shuffled"; only data held in memory can be shuffled
         labels    "data"; anything else: labels come from outside, see ``label_sources``, and the
                   stream's y is NaN (an own file then needs no target)
+        lags      how many past labels are further inputs, 0 if not given
     seed
         Of the shuffle; nothing else depends on it.
 
@@ -116,11 +120,11 @@ def open_with_column(
     """
     stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
     options = _options(stream_cfg)
-    if options.order != "file" or options.causal or not options.labelled:
+    if options.order != "file" or options.causal or options.lags or not options.labelled:
         raise DataError(
             "a federation takes stream.order=file (its rows are dealt out at random, or by a "
-            "column), stream.scaling=whole or none (there is no one order in time), and "
-            "stream.labels=data."
+            "column), stream.scaling=whole or none and stream.lags=0 (there is no one order in "
+            "time), and stream.labels=data."
         )
     name = str(dataset_cfg["name"])
     if "path" not in dataset_cfg and column is None:
@@ -136,18 +140,26 @@ def _open_frame(
     from omkl.datasets import own_files, tables
 
     classes = _classes(cfg, name)
+    missing = cfg.get("missing", "error")
     if "path" in cfg:
-        path, frame = own_files.read_own(cfg)
-        found = download.Found(path, download.sha256_of(path))
+        path = own_files.locate_own(cfg)
+        frame = own_files.read_own(path, cfg)
+        own = own_files.OwnTable(path, {**cfg, "labels": classes or None}, column)
+        values, rows = (np.concatenate(arrays) for arrays in zip(*own.raw(), strict=True))
+        where, columns = path.name, own.names
+        provenance = functools.partial(_own_provenance, cfg, name, path, missing, own)
+        if missing == "mean":  # a client has no round without a target
+            there = ~np.isnan(values[:, -1])
+            frame, values, rows = frame[there], values[there], rows[there]
     else:
         found = download.obtain(cfg)
         frame = _prepared_frame(cfg, name, found)
-    columns, rows, values = _columns_of(frame, cfg, name, classes or None, column)
-    missing = cfg.get("missing", "error")
-    where = found.path.name if "path" in cfg else name
+        columns, rows, values = _columns_of(frame, cfg, name, classes or None, column)
+        where = name
+        provenance = functools.partial(_provenance, cfg, name, found, missing, "file")
     said = None
     if column is not None:
-        place = _place(frame, column, name)
+        place = place_of(column, [str(known) for known in frame.columns], name, "the column")
         said, blank = frame.iloc[:, place].to_numpy(), frame.iloc[:, place].isna().to_numpy()
         if missing == "drop":
             complete = ~(np.isnan(values).any(axis=1) | blank)
@@ -159,8 +171,8 @@ def _open_frame(
                 "it is. Set dataset.missing=drop, or correct the file."
             )
         said = said[: options.limit]
-    source = tables.TableSource(tables.ArrayTable(values, rows, columns), where, missing, False)
-    provenance = functools.partial(_provenance, cfg, name, found, missing, "file")
+    table = tables.ArrayTable(values, rows, columns)
+    source = tables.TableSource(table, where, missing, False, fills_target="file" in cfg)
     return _stream(source, cfg, name, options, provenance, classes, survey=True), said
 
 
@@ -185,19 +197,8 @@ def _stream(
         change_rounds=change_rounds,
         classes=classes,
         labelled=options.labelled,
+        lags=options.lags,
     )
-
-
-def _place(frame: pd.DataFrame, column: str | int, name: str) -> int:
-    """The position of a column that is given by its name or its 1-based position."""
-    names = [str(known) for known in frame.columns]
-    if isinstance(column, int) and 1 <= column <= len(names):
-        return column - 1
-    if column in names:
-        return names.index(str(column))
-    near = difflib.get_close_matches(str(column), names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise DataError(f"{name}: no column {column!r}.{hint} Columns: {', '.join(names[:40])}")
 
 
 def _classes(cfg: Mapping[str, Any], name: str) -> tuple[Any, ...]:
@@ -208,6 +209,12 @@ def _classes(cfg: Mapping[str, Any], name: str) -> tuple[Any, ...]:
     if task == "regression" or "n_centres" in cfg:
         return ()
     given = cfg.get("labels")
+    if given is None and "path" in cfg:
+        from omkl.datasets import own_files
+
+        path = own_files.locate_own(cfg)
+        if not own_files.is_libsvm(path):
+            given = own_files.classes_in(path, cfg)
     if (
         not isinstance(given, list | tuple)
         or len(given) < 2
@@ -229,23 +236,39 @@ def _options(cfg: Mapping[str, Any]) -> Options:
         raise DataError(f"stream.order={order!r} is none of {', '.join(ORDERS)}.")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 2):
         raise DataError(f"stream.limit={limit!r} must be null or a whole number >= 2.")
-    return Options(limit, scaling, order, cfg.get("labels", "data") == "data")
+    lags = cfg.get("lags", 0)
+    if isinstance(lags, bool) or not isinstance(lags, int) or lags < 0:
+        raise DataError(f"stream.lags={lags!r} must be a whole number >= 0.")
+    return Options(limit, scaling, order, cfg.get("labels", "data") == "data", lags)
 
 
 def _open_own(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
-    from omkl.datasets.own_files import open_own
+    from omkl.datasets import own_files
     from omkl.datasets.tables import TableSource
 
+    path = own_files.locate_own(cfg)
     classes = _classes(cfg, name)
-    path, table = open_own({**cfg, "labelled": options.labelled, "labels": classes or None})
+    table = own_files.open_own(
+        path, {**cfg, "labelled": options.labelled, "labels": classes or None}
+    )
     missing = cfg.get("missing", "error")
-
-    def provenance() -> dict[str, Any]:
-        found = download.Found(path, download.sha256_of(path))
-        return _provenance(cfg, name, found, missing, "file")
-
     source = TableSource(table, path.name, missing, options.causal)
+    provenance = functools.partial(_own_provenance, cfg, name, path, missing, table)
     return _stream(source, cfg, name, options, provenance, classes)
+
+
+def _own_provenance(
+    cfg: Mapping[str, Any], name: str, path: Path, missing: str, table: Table
+) -> dict[str, Any]:
+    """As ``_provenance``, with what became of each column."""
+    from omkl.datasets import file_frames, own_files
+
+    found = download.Found(path, download.sha256_of(path))
+    stated = _provenance(cfg, name, found, missing, "file")
+    text = not own_files.is_libsvm(path) and file_frames.is_text(path)
+    layout = file_frames.layout(path, cfg) if text else {}
+    columns = [column.told() for column in table.columns]
+    return stated | {"columns": columns, "prepare": cfg.get("prepare") or {}, **layout}
 
 
 def _open_synthetic(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
@@ -280,7 +303,8 @@ def _open_catalogued(
         table = table.in_order(np.random.default_rng(seed).permutation(len(table.values)))
         order = {"shuffled": seed}
     missing = cfg.get("missing", "error")
-    source = tables.TableSource(table, name, missing, options.causal)
+    fills = not options.causal  # as the published experiments did
+    source = tables.TableSource(table, name, missing, options.causal, fills_target=fills)
     provenance = functools.partial(_provenance, cfg, name, found, missing, order)
     return _stream(source, cfg, name, options, provenance, _classes(cfg, name), survey=True)
 
@@ -355,11 +379,11 @@ def _columns_of(
     Where no inputs are named, the column ``besides`` is none of them.
     """
     from omkl.datasets import prepare, tables
-    from omkl.datasets.columns import choose_columns
 
     numeric = tables.numeric_columns(frame)
     if besides is not None:
-        numeric[_place(frame, besides, name)] = False
+        names = [str(column) for column in frame.columns]
+        numeric[place_of(besides, names, name, "the column")] = False
     columns = choose_columns(
         [str(column) for column in frame.columns],
         numeric,

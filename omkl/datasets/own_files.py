@@ -1,134 +1,111 @@
-"""Own files, read in chunks: CSV, Parquet, LIBSVM text."""
+"""Own files as tables: their columns encoded, chunk by chunk; LIBSVM text."""
 
 from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl.datasets import tables
-from omkl.datasets.columns import choose_columns, count_inputs, listed
+from omkl.datasets import encoding, file_frames, prepare
+from omkl.datasets.columns import Columns, choose_columns, count_inputs, place_of
 from omkl.datasets.stream import DataError
-from omkl.datasets.tables import (
-    Table,
-    class_codes,
-    csv_options,
-    frame_values,
-    numeric_columns,
-    reading,
-    strict_about_lengths,
-)
-from omkl.datasets.whole_files import column_names
+from omkl.datasets.tables import Table, class_codes, frame_values, reading
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 LIBSVM_ROWS = 4_096  # they become dense: 4,096 x 300 numbers are 10 MB
-SUFFIXES = (".csv", ".csv.gz", ".parquet", ".libsvm", ".svm")
+LIBSVM = (".libsvm", ".svm")
+SUFFIXES = (*file_frames.READERS, *LIBSVM)
+MOST_CLASSES = 100
 
 
-class CsvTable:
-    """Columns of a CSV file, plain or gzipped, in chunks of ``CHUNK_ROWS`` rows.
+class OwnTable:
+    """Columns of a file as numbers, in chunks; ``encoding`` decides on the first of them.
 
-    Which columns are numeric is decided on the first chunk, see ``numeric_columns``.
+    ``columns`` say what became of each column but the target. Where no inputs are named, the
+    column ``besides`` is none of them.
     """
 
-    n_rows: int | None = None
-
-    def __init__(self, path: Path, cfg: Mapping[str, Any]) -> None:
-        self._path = path
-        self._classes = cfg.get("labels")
-        self._options = csv_options(cfg)
-        with reading(path), strict_about_lengths():
-            first = next(self._frames(), None)
+    def __init__(
+        self, path: Path, cfg: Mapping[str, Any], besides: str | int | None = None
+    ) -> None:
+        self._path, self._cfg = path, cfg
+        self.n_rows = file_frames.row_count(path, cfg)
+        first = next(file_frames.frames(path, cfg), None)
         if first is None or first.empty:
-            raise DataError(f"{path.name}: the file has a header but no rows.")
-        names = column_names(first, cfg, path.name)
-        self._columns = choose_columns(
+            left = "no row is left by dataset.prepare" if cfg.get("prepare") else "no rows"
+            raise DataError(f"{path.name}: the file has a header but {left}.")
+        names = [str(name) for name in first.columns]
+        apart = -1 if besides is None else place_of(besides, names, path.name)
+        described = [encoding.column_of(first.iloc[:, k], name) for k, name in enumerate(names)]
+        chosen = choose_columns(
             names,
-            numeric_columns(first),
+            [column.kind != "left out" and k != apart for k, column in enumerate(described)],
             cfg.get("inputs"),
             cfg.get("target"),
             path.name,
             cfg.get("labelled", True),
         )
-        self.names = self._columns.names
-
-    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        start = 1
-        with reading(self._path):
-            for frame in self._frames():
-                rows = np.arange(start, start + len(frame))
-                where = self._path.name
-                yield frame_values(frame, self._columns, rows, where, self._classes), rows
-                start += len(frame)
-
-    def _frames(self) -> Iterator[pd.DataFrame]:
-        import pandas as pd
-
-        with pd.read_csv(self._path, chunksize=tables.CHUNK_ROWS, **self._options) as reader:
-            yield from reader
-
-
-class ParquetTable:
-    """Columns of a Parquet file, in batches; the schema says which are numeric."""
-
-    def __init__(self, path: Path, cfg: Mapping[str, Any]) -> None:
-        import pyarrow as pa
-        import pyarrow.types as pt
-
-        self._path = path
-        self._classes = cfg.get("labels")
-        with reading(path), self._open() as file:
-            schema = file.schema_arrow
-            self.n_rows: int | None = file.metadata.num_rows
-        numeric = [
-            pt.is_integer(t) or pt.is_floating(t) or pt.is_boolean(t) or pt.is_decimal(t)
-            for t in schema.types
+        *inputs, self._target = chosen.positions
+        self._inputs = [(k, _taken(described[k], path.name)) for k in inputs]
+        used = dict(self._inputs)
+        self.columns: Sequence[encoding.Column] = [
+            used.get(k, _left(column, column.why or "not in dataset.inputs"))
+            for k, column in enumerate(described)
+            if k != self._target or k in used
         ]
-        columns = choose_columns(
-            schema.names,
-            numeric,
-            cfg.get("inputs"),
-            cfg.get("target"),
-            path.name,
-            cfg.get("labelled", True),
-        )
-        for k, name in zip(*columns, strict=True):
-            if not numeric[k]:
-                numbers = [i for i, yes in enumerate(numeric) if yes]
-                raise DataError(
-                    f"{path.name}: column {k + 1} {name!r} holds {schema.types[k]}, not numbers. "
-                    f"Numeric columns: {listed(schema.names, numbers)}"
-                )
-        self.names = columns.names
-        self._double = pa.float64()
+        new = (name for _, column in self._inputs for name in column.inputs)
+        self.names = (*new, chosen.names[-1])
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        start = 1
-        wanted = list(dict.fromkeys(self.names))
-        with reading(self._path), self._open() as file:
-            for batch in file.iter_batches(tables.CHUNK_ROWS, columns=wanted):
-                values = np.empty((batch.num_rows, len(self.names)))
-                for k, name in enumerate(self.names):
-                    column = batch.column(name).cast(self._double, safe=False)
-                    values[:, k] = column.to_numpy(zero_copy_only=False)
-                rows = np.arange(start, start + batch.num_rows)
-                if self._classes is not None:
-                    values[:, -1] = class_codes(values[:, -1], self._classes, rows, self._path.name)
-                yield values, rows
-                start += batch.num_rows
+        where, steps = self._path.name, self._cfg.get("prepare") or {}
+        target = Columns((self._target,), self.names[-1:])
+        for frame in file_frames.frames(self._path, self._cfg):
+            rows = frame.index.to_numpy() + 1
+            parts = [c.encode(frame.iloc[:, k], rows, where) for k, c in self._inputs if c.encode]
+            if self._cfg.get("labelled", True):
+                parts.append(frame_values(frame, target, rows, where, self._cfg.get("labels")))
+            else:
+                parts.append(np.zeros((len(frame), 1)))
+            yield prepare.scale_values(np.concatenate(parts, axis=1), steps), rows
 
-    def _open(self) -> Any:
-        import pyarrow.parquet as pq
 
-        # Without pre-buffering a row group is read page by page, not as a whole.
-        return pq.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20)
+def _taken(column: encoding.Column, where: str) -> encoding.Column:
+    """A column that is an input; one that would be left out is in because it was named."""
+    if column.encode is None:
+        raise DataError(f"{where}: column {column.name!r} has {column.why}.")
+    if column.kind != "left out":
+        return column
+    return column._replace(kind="as named", why=f"{column.why}; dataset.inputs names it")
+
+
+def _left(column: encoding.Column, why: str) -> encoding.Column:
+    return column._replace(kind="left out", inputs=(), why=why)
+
+
+def classes_in(path: Path, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What stands in the target's column, numbers or words, in their order."""
+    found: set[str] = set()
+    for frame in file_frames.frames(path, cfg):
+        names = [str(name) for name in frame.columns]
+        series = frame.iloc[:, place_of(cfg.get("target"), names, path.name)].dropna()
+        found |= {text for cell in series.unique() if (text := str(cell).strip())}
+        if len(found) > MOST_CLASSES:
+            raise DataError(
+                f"{path.name}: the target {cfg['target']!r} holds more than {MOST_CLASSES} "
+                "different values, which are no classes. Set task=regression, or name the classes "
+                "in dataset.labels."
+            )
+    try:
+        return tuple(sorted(found, key=float))
+    except ValueError:
+        return tuple(sorted(found))
 
 
 class LibsvmTable:
@@ -140,6 +117,7 @@ class LibsvmTable:
     """
 
     n_rows: int | None = None
+    columns: Sequence[encoding.Column] = ()
 
     def __init__(self, path: Path, cfg: Mapping[str, Any]) -> None:
         self._path = path
@@ -207,42 +185,43 @@ class LibsvmTable:
         return DataError(f"{self._path.name}: cannot be read as LIBSVM text.")
 
 
-def open_own(cfg: Mapping[str, Any]) -> tuple[Path, Table]:
-    """The file of ``dataset.path``: .csv, .csv.gz, .parquet, .libsvm or .svm, by its ending."""
+def locate_own(cfg: Mapping[str, Any]) -> Path:
+    """The file of ``dataset.path``, of a kind that is read."""
     given = cfg.get("path")
     if given is None:
         raise DataError("dataset=file: say which file: dataset.path=PATH dataset.target=COLUMN")
     path = Path(str(given)).expanduser()
-    name = path.name.lower()
-    if not name.endswith(SUFFIXES):
+    if not path.name.lower().endswith(SUFFIXES):
         raise DataError(
             f"dataset.path={given}: files of this kind are not read; "
             f"the name must end in one of {', '.join(SUFFIXES)}."
         )
     if not path.is_file():
         raise DataError(_no_such_file(path))
-    for suffix, table in ((".parquet", ParquetTable), ((".libsvm", ".svm"), LibsvmTable)):
-        if name.endswith(suffix):
-            return path, table(path, cfg)
-    return path, CsvTable(path, cfg)
+    return path
 
 
-def read_own(cfg: Mapping[str, Any]) -> tuple[Path, pd.DataFrame]:
-    """The file of ``dataset.path`` as a whole, for data that are held in memory."""
+def is_libsvm(path: Path) -> bool:
+    return path.name.lower().endswith(LIBSVM)
+
+
+def open_own(path: Path, cfg: Mapping[str, Any]) -> Table:
+    if not is_libsvm(path):
+        return OwnTable(path, cfg)
+    if cfg.get("prepare"):
+        raise DataError(
+            f"{path.name}: dataset.prepare is not for LIBSVM text, which has no columns."
+        )
+    return LibsvmTable(path, cfg)
+
+
+def read_own(path: Path, cfg: Mapping[str, Any]) -> pd.DataFrame:
+    """The file as a whole, for data that are held in memory."""
     import pandas as pd
 
-    path, _ = open_own(cfg)
-    name = path.name.lower()
-    if name.endswith(".libsvm"):
-        raise DataError(f"{path.name}: in a federation own data are a CSV or a Parquet file.")
-    with reading(path):
-        if name.endswith(".parquet"):
-            frame = pd.read_parquet(path)
-        else:
-            with strict_about_lengths():
-                frame = pd.read_csv(path, **csv_options(cfg))
-    frame.columns = list(column_names(frame, cfg, path.name))
-    return path, frame
+    if is_libsvm(path):
+        raise DataError(f"{path.name}: in a federation own data are a table with named columns.")
+    return pd.concat(list(file_frames.frames(path, cfg)))
 
 
 def _no_such_file(path: Path) -> str:

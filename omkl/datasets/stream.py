@@ -6,16 +6,27 @@ size that a caller asks for.
 
 Scaling (``x`` is a row of inputs, ``y`` its target)
 
+columns   every input is standardised, (x - mean) / deviation, with what its column held up to
+          and in its row, and is at most +-4; a blank counts as the mean so far, 0. Nothing
+          looks ahead. Targets stay in their own units, and so do predictions, squared errors
+          and all that is reported. What a learner is told is (y - mean) / deviation, of the
+          labels that it knew when it predicted, and its prediction is mapped back with the
+          same two numbers (``omkl.datasets.scaling``): the loss that it learns from is in
+          units that move until the labels' deviation settles. It answers the mean of the
+          known labels where it says 0; the first prediction, with no label known, is 0 in
+          the target's units and counts as every other.
 whole     x / max_t ||x_t||_2 and (y - min) / (max - min), over all rows that are
           streamed. One scalar for the inputs. Looks ahead in time; this is what the
           published experiments did.
-running   round t uses rows 1..t only: x_t / max_{s<=t} ||x_s||_2, known before the
-          prediction, and (y_t - min_{s<=t} y_s) / (max_{s<=t} y_s - min_{s<=t} y_s).
-          The label's own scale is known once the label is told, never before: no
-          later row is used, yet a label that sets a new record is told as 0 or 1,
-          and the first one, with no range yet, as 0. Squared errors of different
-          rounds are therefore in units that settle as the range does.
 none      as it is.
+
+Lags are further inputs after the others: the last k labels that are known when the row comes,
+the newest first, 0 where there is none yet. With scaling "columns" they are standardised by the
+labels known then, with "whole" and "none" they are as y. A stream takes all labels for known;
+who learns from some of them alone fills the lags in anew (``omkl.datasets.scaling``).
+
+A target that is blank is never made up: its row is in ``rows`` with y NaN, to be predicted, and
+is left out of ``blocks``.
 
 In classification y is a label's code (-1 and +1, or 0 .. K - 1 of K > 2) and stays it.
 """
@@ -28,7 +39,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-SCALINGS = ("whole", "running", "none")
+from omkl.datasets.scaling import KnownLabels, Moments, known_before, standardised
+
+SCALINGS = ("columns", "whole", "none")
 ORDERS = ("file", "shuffled")
 
 
@@ -41,19 +54,23 @@ class MissingFile(DataError):
 
 
 class Chunk(NamedTuple):
-    """Consecutive rows: ``x`` (n, d), ``y`` (n,), ``truth`` (n,) or None."""
+    """Consecutive rows: ``x`` (n, d), ``y`` (n,), NaN where blank, ``truth`` (n,) or None.
+
+    ``rows`` (n,) are their numbers in the file, from 1. In x only scaling "columns" takes NaN.
+    """
 
     x: np.ndarray
     y: np.ndarray
+    rows: np.ndarray
     truth: np.ndarray | None = None
 
 
 class Source(Protocol):
-    """Raw rows in the order of time, complete and finite."""
+    """Raw rows in the order of time, finite where they are not blank."""
 
     inputs: tuple[str, ...]
     target: str
-    n_rows: int | None  # None when only reading to the end can tell
+    n_rows: int | None  # with a target; None when only reading to the end can tell
     has_truth: bool
 
     def chunks(self) -> Iterator[Chunk]:
@@ -83,10 +100,12 @@ class Stream:
     ----------
     name, task      name of the data set; "regression" or "classification"
     classes         what stands in the data for the codes of the classes, () in regression
-    n_rounds        number of rounds T, or None where only reading to the end can tell:
-                    CSV files, and tables whose incomplete rows are dropped, unless
-                    scaling "whole" has counted them
-    n_inputs        number of inputs d
+    n_rounds        number of rounds T, the rows with a target, or None where only reading to
+                    the end can tell: CSV files, and tables whose incomplete rows are dropped,
+                    unless scaling "whole" has counted them
+    n_inputs        number of inputs d, the lags among them
+    n_lags          how many of them, the last ones, are past labels
+    scaling         as above; ``moving_units``: whether it scales what a learner is told
     inputs, target  column names
     provenance      JSON-able: files with sha256, licence, citation, scaling and its constants
     change_rounds   1-based rounds that are the first after a known change
@@ -106,16 +125,27 @@ class Stream:
         change_rounds: tuple[int, ...] = (),
         classes: tuple[Any, ...] = (),
         labelled: bool = True,
+        lags: int = 0,
     ) -> None:
+        if lags and len(classes) > 2:
+            raise DataError(
+                f"{name}: stream.lags={lags} takes labels for numbers, and there are "
+                f"{len(classes)} classes. Set stream.lags=0."
+            )
         self.labelled = labelled
         self.name = name
         self.task = task
         self.classes = classes
-        self.inputs = source.inputs
+        self.n_lags = lags
+        self.inputs = (
+            *source.inputs,
+            *(f"{source.target} {k} before" for k in range(1, lags + 1)),
+        )
         self.target = source.target
-        self.n_inputs = len(source.inputs)
+        self.n_inputs = len(self.inputs)
         self._source = source
-        self._scaling = scaling
+        self.scaling = scaling
+        self.moving_units = scaling == "columns" and not classes
         self._limit = limit
         self._provenance = provenance
         self._extent: Extent | None = None
@@ -124,10 +154,14 @@ class Stream:
             self.n_rounds = source.n_rows if limit is None else min(limit, source.n_rows)
             self._require_rows(self.n_rounds)
         if survey or scaling == "whole":
-            self._extent = self._survey()
-            self.n_rounds = self._extent.n_rounds
+            self.count_rounds()
         known = self.n_rounds
         self.change_rounds = tuple(t for t in change_rounds if known is None or t <= known)
+
+    def count_rounds(self) -> None:
+        """Read to the end: ``n_rounds`` is known then. DataError where nothing can be learned."""
+        self._extent = self._survey()
+        self.n_rounds = self._extent.n_rounds
 
     def __repr__(self) -> str:
         rounds = "?" if self.n_rounds is None else self.n_rounds
@@ -136,14 +170,14 @@ class Stream:
     @property
     def target_unit(self) -> float:
         """How much of the target is 1 in y: what errors are multiplied with."""
-        if self._scaling == "whole" and self._extent is not None and not self.classes:
+        if self.scaling == "whole" and self._extent is not None and not self.classes:
             return self._extent.target_max - self._extent.target_min
         return 1.0
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
-        scaling: dict[str, Any] = {"kind": self._scaling}
-        if self._scaling == "whole" and self._extent is not None:
+        scaling: dict[str, Any] = {"kind": self.scaling}
+        if self.scaling == "whole" and self._extent is not None:
             scaling["max_norm"] = self._extent.max_norm
             if not self.classes:
                 scaling |= {
@@ -151,6 +185,7 @@ class Stream:
                     "target_max": self._extent.target_max,
                 }
         classes = {"labels": list(self.classes)} if self.classes else {}
+        lags = {"lags": self.n_lags} if self.n_lags else {}
         return {
             **self._provenance(),
             "task": self.task,
@@ -160,18 +195,22 @@ class Stream:
             "limit": self._limit,
             "scaling": scaling,
             **classes,
+            **lags,
         }
 
     def blocks(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """All rounds as (X (n, d), y (n,)), float64, C-contiguous.
 
-        n is ``size`` but for the last block. The numbers are identical for every size.
+        n is ``size`` but for the last block. The numbers are identical for every size. Where
+        labels come from outside, y is NaN.
         """
-        if self.labelled:
-            pieces = ((chunk.x, chunk.y) for chunk in self._scaled())
-        else:
-            pieces = ((chunk.x, np.full(len(chunk.x), np.nan)) for chunk in self._scaled())
+        pieces = ((x, y) for x, y, _, _ in self._with_target())
         return ((x, y) for x, y in regroup(pieces, _checked_size(size)))
+
+    def rows(self, size: int) -> Iterator[Chunk]:
+        """As ``blocks``, with the rows that have no target, and without the truth."""
+        pieces = ((x, y, numbers) for x, y, numbers, _ in self._streamed())
+        return (Chunk(*arrays) for arrays in regroup(pieces, _checked_size(size)))
 
     def truth(self, size: int) -> Iterator[np.ndarray] | None:
         """The noise-free target (n,) in the scale of y, in the blocks of ``blocks(size)``.
@@ -180,7 +219,7 @@ class Stream:
         """
         if not (self._source.has_truth and self.labelled):
             return None
-        pieces = ((chunk.truth,) for chunk in self._scaled() if chunk.truth is not None)
+        pieces = ((truth,) for *_, truth in self._with_target() if truth is not None)
         return (piece[0] for piece in regroup(pieces, _checked_size(size)))
 
     def _require_rows(self, n: int) -> None:
@@ -194,10 +233,9 @@ class Stream:
         left = self._limit
         for chunk in self._source.chunks():
             if not self.labelled:  # so that nothing of the file's target is used
-                chunk = Chunk(chunk.x, np.zeros(len(chunk.x)))
+                chunk = chunk._replace(y=np.zeros(len(chunk.x)))
             if left is not None and len(chunk.y) >= left:
-                truth = None if chunk.truth is None else chunk.truth[:left]
-                yield Chunk(chunk.x[:left], chunk.y[:left], truth)
+                yield _of(chunk, slice(left))
                 return
             if left is not None:
                 left -= len(chunk.y)
@@ -205,11 +243,11 @@ class Stream:
 
     def _survey(self) -> Extent:
         n, max_norm, low, high = 0, 0.0, np.inf, -np.inf
-        for x, y, _ in self._limited():
-            n += len(y)
-            max_norm = max(max_norm, float(norms(x).max(initial=0.0)))
-            low = min(low, float(y.min(initial=np.inf)))
-            high = max(high, float(y.max(initial=-np.inf)))
+        for x, y, _, _ in self._limited():
+            n += int(np.sum(~np.isnan(y)))
+            max_norm = max(max_norm, float(np.nanmax(norms(x), initial=0.0)))
+            low = min(low, float(np.nanmin(y, initial=np.inf)))
+            high = max(high, float(np.nanmax(y, initial=-np.inf)))
         self._require_rows(n)
         if not self.labelled:
             self._require_finite(max_norm, 1.0)
@@ -229,38 +267,52 @@ class Stream:
                 f"inputs {max_norm:g}, range of the target {span:g}). Rescale the columns."
             )
 
+    def _with_target(self) -> Iterator[Chunk]:
+        """The rounds; y is NaN where labels come from outside."""
+        for chunk in self._streamed():
+            blank = np.isnan(chunk.y)
+            yield _of(chunk, ~blank) if self.labelled and blank.any() else chunk
+
+    def _streamed(self) -> Iterator[Chunk]:
+        """All rows, scaled and with their lags."""
+        labels = KnownLabels(self.n_lags, self.scaling == "columns")
+        for chunk in self._scaled():
+            if self.n_lags:
+                lags = known_before(labels, chunk.y).lags
+                chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))
+            yield chunk if self.labelled else chunk._replace(y=np.full(len(chunk.y), np.nan))
+
     def _scaled(self) -> Iterator[Chunk]:
-        if self._scaling == "none":
+        if self.scaling == "none":
             yield from self._limited()
-        elif self._scaling == "running":
-            yield from self._scaled_running()
+        elif self.scaling == "columns":
+            moments = Moments(len(self._source.inputs))
+            for chunk in self._limited():
+                _, mean, deviation = moments.upto(chunk.x)
+                if not np.isfinite(deviation[-1]).all():
+                    k = int(np.argmin(np.isfinite(deviation[-1])))
+                    raise DataError(
+                        f"{self.name}: the values of column {self.inputs[k]!r} are too large to "
+                        "be scaled. Rescale it, or leave it out of dataset.inputs."
+                    )
+                yield chunk._replace(x=standardised(chunk.x, mean[1:], deviation[1:]))
         else:
             assert self._extent is not None
             _, max_norm, low, high = self._extent
             if self.classes:
                 low, high = 0.0, 1.0
-            for x, y, truth in self._limited():
+            for x, y, rows, truth in self._limited():
                 yield Chunk(
                     x / max_norm if max_norm > 0 else x,
                     (y - low) / (high - low),
+                    rows,
                     None if truth is None else (truth - low) / (high - low),
                 )
 
-    def _scaled_running(self) -> Iterator[Chunk]:
-        max_norm, low, high = 0.0, np.inf, -np.inf
-        for x, y, truth in self._limited():
-            if not len(y):
-                continue
-            norm = np.maximum.accumulate(np.maximum(norms(x), max_norm))
-            lows = np.minimum.accumulate(np.minimum(y, low))
-            highs = np.maximum.accumulate(np.maximum(y, high))
-            max_norm, low, high = float(norm[-1]), float(lows[-1]), float(highs[-1])
-            self._require_finite(max_norm, high - low)
-            yield Chunk(
-                _ratio(x, norm[:, None]),
-                y if self.classes else _ratio(y - lows, highs - lows),
-                None if truth is None else _ratio(truth - lows, highs - lows),
-            )
+
+def _of(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:
+    truth = None if chunk.truth is None else chunk.truth[rows]
+    return Chunk(chunk.x[rows], chunk.y[rows], chunk.rows[rows], truth)
 
 
 def regroup(
@@ -293,8 +345,3 @@ def _checked_size(size: int) -> int:
     if size < 1:
         raise ValueError(f"a block needs at least one row, size={size}")
     return size
-
-
-def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """above / below, and 0 where ``below`` is 0."""
-    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

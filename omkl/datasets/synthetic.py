@@ -86,11 +86,12 @@ class SyntheticSource:
             truth[:change] = _normalised(self._before, x[:change])
             truth[change:] = _normalised(self._after, x[change:n])
             y = truth + self._noise * noise[:n]
+            rows = np.arange(start + 1, start + n + 1)
             if self.classes:
                 middle = np.where(np.arange(n) < change, self._before.middle, self._after.middle)
-                yield Chunk(x[:n], np.where(y > middle, 1.0, -1.0))
+                yield Chunk(x[:n], np.where(y > middle, 1.0, -1.0), rows)
             else:
-                yield Chunk(x[:n], y, truth)
+                yield Chunk(x[:n], y, rows, truth)
 
     def _generator(self, *key: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=key))

@@ -17,6 +17,8 @@ from omkl.datasets.stream import Chunk, DataError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from omkl.datasets.encoding import Column
+
 
 CHUNK_ROWS = 65_536
 MISSING = ("error", "mean", "drop")
@@ -27,6 +29,7 @@ class Table(Protocol):
 
     names: tuple[str, ...]  # the target's last
     n_rows: int | None
+    columns: Sequence[Column]  # what became of those of an own file
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pieces (values (n, d + 1), NaN where blank; row numbers (n,))."""
@@ -35,6 +38,8 @@ class Table(Protocol):
 
 class ArrayTable:
     """A table in memory: ``values`` (T, d + 1), row numbers in the file (T,), ``order`` (T,)."""
+
+    columns: Sequence[Column] = ()
 
     def __init__(
         self,
@@ -60,79 +65,50 @@ class ArrayTable:
 
 
 class TableSource:
-    """The rows of a table as a stream source, without blanks.
+    """The rows of a table as a stream source.
 
     ``missing``
 
     error   a blank cell is an error that names its row and column
     drop    rows with a blank cell are left out
-    mean    a blank becomes the mean of its column over the whole file, which looks
-            ahead; with ``causal`` the mean of the rows before it
+    mean    a blank input becomes the mean of its column over the whole file, which looks
+            ahead; with ``causal`` it stays blank, for the stream's scaling to deal with. A
+            blank target stays blank, unless ``fills_target``, as the published experiments did
     """
 
     has_truth = False
 
-    def __init__(self, table: Table, where: str, missing: str, causal: bool) -> None:
+    def __init__(
+        self, table: Table, where: str, missing: str, causal: bool, fills_target: bool = False
+    ) -> None:
         if missing not in MISSING:
             raise DataError(f"dataset.missing={missing!r} is none of {', '.join(MISSING)}.")
         self.inputs = table.names[:-1]
         self.target = table.names[-1]
-        self.n_rows = table.n_rows
+        self.n_rows = table.n_rows if missing == "error" or fills_target else None
         self._table = table
         self._where = where
         self._missing = missing
-        self._causal = causal
         self._means: np.ndarray | None = None
-        if missing == "drop":
-            self.n_rows = None
         if missing == "mean" and not causal:
             self._means = self._whole_means()
+            if not fills_target:
+                self._means[-1] = np.nan
 
     def chunks(self) -> Iterator[Chunk]:
-        width = len(self._table.names)
-        total, count = np.zeros(width), np.zeros(width)
         for values, rows in self._table.raw():
             blank = np.isnan(values)
-            if self._missing == "mean" and self._causal:
-                values = self._fill_with_past(values, blank, rows, total, count)
-            elif blank.any():
-                values = self._without_blanks(values, blank, rows)
-            if not np.isfinite(values).all():
-                self._complain(~np.isfinite(values), rows, "is infinite", "Correct the file.")
-            yield Chunk(np.ascontiguousarray(values[:, :-1]), values[:, -1].copy())
-
-    def _without_blanks(
-        self, values: np.ndarray, blank: np.ndarray, rows: np.ndarray
-    ) -> np.ndarray:
-        if self._missing == "drop":
-            return values[~blank.any(axis=1)]
-        if self._missing == "error":
-            cure = "Set dataset.missing=mean or dataset.missing=drop, or correct the file."
-            self._complain(blank, rows, "is blank", cure)
-        assert self._means is not None
-        return np.where(blank, self._means, values)
-
-    def _fill_with_past(
-        self,
-        values: np.ndarray,
-        blank: np.ndarray,
-        rows: np.ndarray,
-        total: np.ndarray,
-        count: np.ndarray,
-    ) -> np.ndarray:
-        sums = total + np.cumsum(np.where(blank, 0.0, values), axis=0)
-        counts = count + np.cumsum(~blank, axis=0)
-        total[:], count[:] = sums[-1], counts[-1]
-        # A blank adds nothing to its own row's sum: the sum up to it is that before it.
-        unknown = blank & (counts == 0)
-        if unknown.any():
-            self._complain(
-                unknown,
-                rows,
-                "is blank and no earlier row has a value to take the mean of",
-                "Set dataset.missing=drop or stream.scaling=whole.",
-            )
-        return np.where(blank, sums / np.maximum(counts, 1), values)
+            if blank.any() and self._missing == "error":
+                cure = "Set dataset.missing=mean or dataset.missing=drop, or correct the file."
+                self._complain(blank, rows, "is blank", cure)
+            if self._missing == "drop":
+                complete = ~blank.any(axis=1)
+                values, rows = values[complete], rows[complete]
+            elif self._means is not None:
+                values = np.where(blank, self._means, values)
+            if np.isinf(values).any():
+                self._complain(np.isinf(values), rows, "is infinite", "Correct the file.")
+            yield Chunk(np.ascontiguousarray(values[:, :-1]), values[:, -1].copy(), rows)
 
     def _whole_means(self) -> np.ndarray:
         width = len(self._table.names)

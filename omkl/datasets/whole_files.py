@@ -36,7 +36,7 @@ def read_frame(path: Path, cfg: Mapping[str, Any], n_rows: int | None = None) ->
     elif form == "zip":
         frame = _read_zip(path, cfg)
     elif form == "excel":
-        frame = _read_excel(path, cfg)
+        frame = read_excel(path, cfg)
     elif form == "mat":
         frame = _read_mat(path, cfg.get("array"))
     else:
@@ -105,7 +105,8 @@ def _check_digest(content: bytes, digest: str | None, what: str) -> None:
         )
 
 
-def _read_excel(path: Path, cfg: Mapping[str, Any]) -> pd.DataFrame:
+def read_excel(path: Path, cfg: Mapping[str, Any]) -> pd.DataFrame:
+    """The first sheet of an Excel file, empty cells None."""
     import pandas as pd
     from python_calamine import CalamineError, CalamineWorkbook
 

@@ -16,6 +16,7 @@ from omkl import algorithms
 from omkl.core.learner import Learner
 from omkl.datasets import Stream
 from omkl.experiment.metrics import Accuracy, Recorder, mistaken, one_against_rest
+from omkl.experiment.target_units import TargetUnits
 
 RIDGE_LAM = 0.01  # as in conf/algorithm/ridge.yaml
 MOST_INPUTS = 1500  # of ridge, a round of which takes d^2 time and which keeps d^2 numbers
@@ -37,16 +38,23 @@ def skipped(d: int) -> dict[str, str]:
 class Baselines:
     """Those of a regression, over the rounds whose label is known; memory stays the same.
 
+    They are told labels and lags as a learner is that asks always (``TargetUnits``).
+
     squared   their squared errors in the scale of the stream
-    accuracy  in units of the target, ``unit`` of which is 1 in that scale
+    accuracy  in units of the target
     seconds   time spent in them, which is none of the learner's
     """
 
-    def __init__(self, d: int, unit: float) -> None:
+    def __init__(self, stream: Stream) -> None:
+        d = stream.n_inputs
         self.skipped = skipped(d)
-        self.learners = {name: _learner(name, d) for name in PARAMS if name not in self.skipped}
+        self.learners = {
+            name: TargetUnits(_learner(name, d), stream, algorithms.load(name))
+            for name in PARAMS
+            if name not in self.skipped
+        }
         self.squared = Recorder(len(self.learners))
-        self.accuracy = Accuracy(len(self.learners), unit)
+        self.accuracy = Accuracy(len(self.learners), stream.target_unit)
         self.seconds = 0.0
 
     def add(self, X: np.ndarray, y: np.ndarray, known: np.ndarray) -> None:

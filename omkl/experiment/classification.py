@@ -56,9 +56,6 @@ class OneSeed(NamedTuple):
 class Classification(LearnerJob):
     """A job whose labels are classes."""
 
-    def notes(self) -> list[str]:
-        return []
-
     @property
     def threads_a_learner(self) -> int:
         return (

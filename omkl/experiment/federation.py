@@ -49,7 +49,14 @@ from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import Stream
 from omkl.experiment.federated_regret import against_comparators
-from omkl.experiment.job import Computed, Progress, Timing, kernel_curves, reported
+from omkl.experiment.job import (
+    Computed,
+    Progress,
+    Timing,
+    column_notes,
+    kernel_curves,
+    reported,
+)
 from omkl.experiment.metrics import Recorder, label_cost
 from omkl.experiment.settings import Settings, named_by_content
 from omkl.federated import budget
@@ -97,7 +104,7 @@ class FederatedJob(NamedTuple):
         )
 
     def notes(self) -> list[str]:
-        return []
+        return column_notes(self.stream)
 
     def warm_up(self) -> None:
         self.federation(0).partial_fit(self.split.X[:2], self.split.y[:2])

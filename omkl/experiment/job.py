@@ -32,10 +32,11 @@ UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open ye
 
 
 class Computed(NamedTuple):
-    """The numbers of result.json and of curves.npz."""
+    """The numbers of result.json and of curves.npz, and predictions.parquet where it is kept."""
 
     result: dict[str, Any]
     curves: dict[str, np.ndarray]
+    predictions: bytes | None = None
 
 
 class Job(Protocol):
@@ -112,6 +113,21 @@ def kernel_curves(used: Sequence[Kernel]) -> dict[str, np.ndarray]:
     }
 
 
+def column_notes(stream: Stream) -> list[str]:
+    """What became of the columns of an own file that are not numbers as they are."""
+    found = stream.provenance
+    notes = [
+        f"column {column['column']!r}: {column['as']} ({column['why']})"
+        for column in found.get("columns", ())
+        if column["why"]
+    ]
+    if found.get("delimiter", ",") != ",":
+        between = "blanks" if found["delimiter"] is None else repr(found["delimiter"])
+        notes.append(f"columns are taken to be separated by {between}, decimals by "
+                     f"{found['decimal']!r}")  # fmt: skip
+    return notes
+
+
 class LearnerJob(NamedTuple):
     """A job without a federation: one learner a seed.
 
@@ -127,6 +143,9 @@ class LearnerJob(NamedTuple):
     params: Any
     seeds: list[int]
     label: label_sources.Label | None = None  # who is asked; None: the data
+
+    def notes(self) -> list[str]:
+        return column_notes(self.stream)
 
     @property
     def stream(self) -> Stream:
@@ -171,6 +190,8 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     if own_order:
         streams = open_streams(settings.dataset, settings.stream.options, seeds)
     stream = streams[0]
+    if stream.n_rounds is None and any(isinstance(v, str) and "T" in v for v in given.values()):
+        stream.count_rounds()  # for a schedule in T
     built = hyperparameters.build(algorithm.Params, given, stream.n_rounds, sizes)
     if not stream.labelled and (n_seeds > 1 or classify):
         raise ValueError(

@@ -12,16 +12,18 @@ import numpy as np
 
 from omkl import startup
 from omkl.core import hyperparameters
-from omkl.core.learner import Learner
+from omkl.core.learner import Learner, Trace
 from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
+from omkl.datasets.stream import Chunk
 from omkl.experiment.baselines import Baselines
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
     Progress,
     Timing,
+    column_notes,
     kernel_curves,
     prepare_learner,
     reported,
@@ -30,7 +32,9 @@ from omkl.experiment.metrics import Accuracy, Recorder, label_cost
 from omkl.experiment.regret import against_comparators
 from omkl.experiment.settings import Settings
 from omkl.experiment.spread import Spreads
+from omkl.experiment.target_units import TargetUnits
 from omkl.runs.folder import MSE
+from omkl.runs.predictions import Predictions
 from omkl.threads import thread_pool
 
 MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
@@ -40,7 +44,7 @@ class Regression(LearnerJob):
     """A job whose labels are numbers; the only one that can ask somebody for them."""
 
     def notes(self) -> list[str]:
-        return _expansive_steps(self)
+        return column_notes(self.stream) + _expansive_steps(self)
 
     def asking(self, source: label_sources.Label | None, folder: Path) -> Regression:
         """The job with its labels from outside kept in its folder as they come; None: a prompt."""
@@ -54,8 +58,10 @@ class Regression(LearnerJob):
     def warm_up(self) -> None:
         startup.load_numba()
         d = self.stream.n_inputs
-        _learners(self, [0])[0].partial_fit(np.zeros((2, d)), np.zeros(2))
-        Baselines(d, 1.0).add(np.zeros((2, d)), np.zeros(2), np.ones(2, dtype=bool))
+        (learner,) = _learners(self, [0])
+        unit = TargetUnits(learner, self.stream, self.algorithm)
+        unit.partial_fit(np.zeros((2, d)), np.zeros(2))
+        Baselines(self.stream).add(np.zeros((2, d)), np.zeros(2), np.ones(2, dtype=bool))
 
     def compute(self, progress: Progress | None = None) -> Computed:
         learners = _learners(self)
@@ -65,8 +71,8 @@ class Regression(LearnerJob):
             progress("rounds", 0, self.stream.n_rounds, None)
         clock = time.perf_counter()
         with thread_pool(n_threads) as pool:
-            for X, y in self.stream.blocks(self.settings.block):
-                passed.add(X, *passed.learned(X, y, pool, clock))
+            for block in self.stream.rows(self.settings.block):
+                passed.stream(block, pool, clock)
                 if progress:
                     done = passed.squared.n_rounds
                     progress("rounds", done, self.stream.n_rounds, passed.running_mse())
@@ -106,6 +112,8 @@ def _learners(job: Regression, seeds: Sequence[int] | None = None) -> list[Learn
     n_threads = job.settings.n_threads if ahead else 1
     wanted = job.algorithm.rows_before(job.params) if job.algorithm.rows_before else 0
     before = next(job.stream.blocks(wanted))[0] if wanted else None
+    if before is not None and job.stream.n_lags:
+        before[:, -job.stream.n_lags :] = 0.0  # they are labels
     return [job.learner(seed, n_threads, before) for seed in seeds or job.seeds]
 
 
@@ -114,54 +122,72 @@ class _Pass:
 
     def __init__(self, job: Regression, learners: list[Learner]) -> None:
         self.job, self.learners = job, learners
+        self.streamed = [TargetUnits(x, job.stream, job.algorithm) for x in learners]
         self.squared, self.asked = Recorder(len(learners)), Recorder(len(learners))
         self.spreads = Spreads(len(learners))
         self.accuracy = Accuracy(len(learners), job.stream.target_unit)
-        self.baselines = Baselines(job.stream.n_inputs, job.stream.target_unit)
+        self.baselines = Baselines(job.stream)
         self.seconds = np.zeros(len(learners))
         self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
+        self.n_blank = 0
+        self.predictions: Predictions | None = None
+        if job.settings.keeps_predictions:
+            self.predictions = Predictions(job.seeds, job.algorithm.has_spread)
 
-    def learned(
-        self, X: np.ndarray, y: np.ndarray, pool: Any, clock: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Stream a block: errors and who asked, both (R, n), and labels (n,); NaN is not known."""
+    def stream(self, block: Chunk, pool: Any, clock: float) -> None:
+        """Stream a block and sum it up. Rows without a target are predicted and counted, no more.
+
+        Where labels come from outside, those are known that the learner asked for.
+        """
         if self.job.label is None:
-            found = list(pool.map(lambda r: self._one(r, X, y), range(len(self.learners))))
-            errors, asked, spread = (np.stack(arrays) for arrays in zip(*found, strict=True))
-            with np.errstate(over="ignore", invalid="ignore"):
-                self.spreads.add(np.square(errors), spread)
-            return errors, asked, y
-        trace, y = label_sources.learn(self.learners[0], X, self.job.label, self.squared.n_rounds)
-        self.seconds[0] = time.perf_counter() - clock - self.baselines.seconds
-        errors = np.where(trace.asked, trace.y_hat - y, np.nan)
-        return errors[None, :], trace.asked[None, :], np.where(trace.asked, y, np.nan)
+            found = list(pool.map(lambda r: self._one(r, block), range(len(self.learners))))
+            said, y = Trace(*(np.stack(arrays) for arrays in zip(*found, strict=True))), block.y
+        else:
+            n_before = self.squared.n_rounds
+            trace, y = label_sources.learn(self.streamed[0], block.x, self.job.label, n_before)
+            said = Trace(*(array[None, :] for array in trace))
+            self.seconds[0] = time.perf_counter() - clock - self.baselines.seconds
+        if self.predictions:
+            self.predictions.add(block.rows, y, said)
+        if self.job.label is None:
+            scored = ~np.isnan(y)
+            self.n_blank += int(np.sum(~scored))
+            said, y = Trace(*(array[:, scored] for array in said)), y[scored]
+            self._add(block.x[scored], said, y)
+        else:
+            self._add(block.x, said, y)
 
-    def _one(self, r: int, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _one(self, r: int, block: Chunk) -> Trace:
         before = time.perf_counter()
-        trace = self.learners[r].partial_fit(X, y)
+        trace = self.streamed[r].partial_fit(block.x, block.y)
         self.seconds[r] += time.perf_counter() - before
-        with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
-            return trace.y_hat - y, trace.asked, trace.spread
+        return trace
 
-    def add(self, X: np.ndarray, errors: np.ndarray, asked: np.ndarray, y: np.ndarray) -> None:
-        """FloatingPointError where predictions are no longer finite."""
+    def _add(self, X: np.ndarray, said: Trace, y: np.ndarray) -> None:
+        """Rounds X (n, d) with what was said of them, (R, n) each, and labels y (n,) or NaN.
+
+        FloatingPointError where predictions are no longer finite.
+        """
         known = ~np.isnan(y)
         known_y = y[known]
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
+            errors = said.y_hat - y
             squared = np.where(known, np.square(errors), 0.0)
             self.squared.add(squared)
             self.accuracy.add(errors[:, known], known_y)
-        self.asked.add(asked)
+            if self.job.algorithm.has_spread:
+                self.spreads.add(squared, np.where(known, said.spread, np.nan))
+        self.asked.add(said.asked)
         _require_finite(self.job, self.squared)
         self.baselines.add(X, y, known)
         self.low = min(self.low, float(known_y.min(initial=np.inf)))
         self.high = max(self.high, float(known_y.max(initial=-np.inf)))
-        self.largest_norm = max(self.largest_norm, float(np.linalg.norm(X, axis=1).max()))
-        self.largest_error = max(self.largest_error, float(squared.max()))
+        self.largest_norm = max(self.largest_norm, float(np.linalg.norm(X, axis=1).max(initial=0)))
+        self.largest_error = max(self.largest_error, float(squared.max(initial=0.0)))
 
     def running_mse(self) -> float:
         known = self.squared.n_rounds if self.job.label is None else self.asked.total.mean()
-        return float(self.squared.total.mean() / known)
+        return float(self.squared.total.mean() / max(known, 1))
 
     def require_enough(self) -> None:
         """DataError for a stream that nothing can be learned from."""
@@ -192,6 +218,7 @@ def _computed(
         mse,
         timing,
         n_rounds=T,
+        rows_without_target=passed.n_blank,
         n_kernels=used.shape[1],
         deterministic=job.algorithm.deterministic,
         max_squared_error=passed.largest_error,
@@ -214,7 +241,9 @@ def _computed(
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
         **passed.baselines.curves(np.broadcast_to(n_known, n_queried.shape)[0]),
     }
-    return Computed(result, curves | passed.spreads.curves() | regret_curves)
+    curves |= passed.spreads.curves() | regret_curves
+    kept = passed.predictions
+    return Computed(result, curves, kept.file() if kept else None)
 
 
 def _in_units_of_the_target(job: Regression, passed: _Pass) -> dict[str, Any]:
@@ -244,7 +273,8 @@ def _require_finite(job: Regression, squared: Recorder) -> None:
         f"by round {squared.n_rounds} the predictions of {name} are no longer finite "
         f"(seeds {', '.join(map(str, bad))}): the steps are too large for this stream. Reduce "
         f"{' or '.join(steps) or 'the step size'}; importance weights divide steps by small "
-        "probabilities, so more exploration helps as well" + "".join(f". {n}" for n in job.notes())
+        "probabilities, so more exploration helps as well"
+        + "".join(f". {n}" for n in _expansive_steps(job))
     )
 
 

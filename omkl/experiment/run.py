@@ -25,6 +25,7 @@ from omkl.runs.provenance import (
     versions,
 )
 from omkl.runs.writing import (
+    PREDICTIONS,
     files_of_run,
     folder_of,
     held_in_memory,
@@ -103,7 +104,8 @@ def run(
         numbers = numbers_stamp(job.stream.provenance)
         notes = job.notes()
         earlier = Run(folder)
-        if is_complete(earlier) and not job.settings.force:
+        wanting = job.settings.predictions is True and not (folder / PREDICTIONS).exists()
+        if is_complete(earlier) and not (job.settings.force or wanting):
             if earlier.result.get("numbers") == numbers:
                 return Outcome(earlier, "reused", notes, job.settings)
             if same_numbers(earlier.result, job.stream.provenance):
@@ -115,10 +117,12 @@ def run(
                 begun(job.settings)
             if not job.stream.labelled and isinstance(job, Regression):
                 job = job.asking(source, folder)
-            result, curves = _computed(job, progress)
+            computed = _computed(job, progress)
             stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
             with staging_folder(folder) as staging:
-                files = files_of_run(config, stamp | result, curves)
+                files = files_of_run(config, stamp | computed.result, computed.curves)
+                if computed.predictions is not None:
+                    files = {PREDICTIONS: computed.predictions, **files}
                 run_folder.write_together(staging, files)
                 replace_files(folder, staging)
         return Outcome(Run(folder), "complete", notes, job.settings)

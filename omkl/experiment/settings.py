@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,12 +35,14 @@ class StreamSettings(NamedTuple):
     scaling: Any
     order: Any
     label_source: Any
+    lags: Any
 
     @property
     def options(self) -> dict[str, Any]:
-        """What ``omkl.datasets.open_stream`` takes, and checks."""
-        limit, scaling, order, label_source = self
-        return {"limit": limit, "scaling": scaling, "order": order, "labels": label_source}
+        """What ``omkl.datasets.open_stream`` takes, and checks; lags where there are any."""
+        limit, scaling, order, label_source, lags = self
+        options = {"limit": limit, "scaling": scaling, "order": order, "labels": label_source}
+        return options if lags == 0 and lags is not False else options | {"lags": lags}
 
 
 class RegretSettings(NamedTuple):
@@ -78,6 +81,7 @@ class Settings:
     threads: int | None
     outputs: Path
     figures: bool
+    predictions: bool | None  # None: where there is one seed
     tracking: str
     force: bool
     given: Mapping[str, Any] = dataclasses.field(repr=False)
@@ -85,6 +89,10 @@ class Settings:
     @property
     def seeds(self) -> list[int]:
         return [self.seed + r for r in range(self.n_seeds)]
+
+    @property
+    def keeps_predictions(self) -> bool:
+        return self.n_seeds == 1 if self.predictions is None else self.predictions
 
     @property
     def n_threads(self) -> int:
@@ -99,7 +107,8 @@ class Settings:
     def config(self) -> dict[str, Any]:
         """The configuration with what has been found out: its key names the run."""
         known = {key: value for key, value in self.given.items() if key != "task"}
-        stream = {**known["stream"], **self.stream.options}
+        # Without its zero: runs from before there were lags keep their keys.
+        stream = {k: v for k, v in known["stream"].items() if k != "lags"} | self.stream.options
         found = {"dataset": self.dataset, "stream": stream, "D": self.D, "clients": self.n_clients}
         return known | found
 
@@ -118,6 +127,9 @@ def read(config: Mapping[str, Any]) -> Settings:
     order = stream["order"]
     if order is None:
         order = "shuffled" if task == "classification" and "file" in dataset else "file"
+    scaling = stream["scaling"]
+    if scaling is None:
+        scaling = "columns" if "path" in dataset and scheme is None else "whole"
     if scheme is not None:
         _check_federation(config)
     elif name in federated.names():
@@ -137,7 +149,9 @@ def read(config: Mapping[str, Any]) -> Settings:
         scheme=scheme,
         n_clients=config["clients"],
         max_upload=config["max_upload"],
-        stream=StreamSettings(stream["limit"], stream["scaling"], order, stream["labels"]),
+        stream=StreamSettings(
+            stream["limit"], scaling, order, stream["labels"], stream.get("lags", 0)
+        ),
         regret=RegretSettings(**{key: config["regret"][key] for key in RegretSettings._fields}),
         outputs=Path(config["outputs"]),
         n_seeds=config["seeds"],
@@ -146,7 +160,17 @@ def read(config: Mapping[str, Any]) -> Settings:
     )
 
 
-_PLAIN = ("D", "precision", "seed", "block", "threads", "figures", "tracking", "force")
+_PLAIN = (
+    "D",
+    "precision",
+    "seed",
+    "block",
+    "threads",
+    "figures",
+    "predictions",
+    "tracking",
+    "force",
+)
 
 
 def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:
@@ -197,6 +221,8 @@ def _check(config: Mapping[str, Any]) -> None:
     for key, value, low in whole:
         _check_whole(key, value, low)
     switches = [(key, config[key]) for key in ("figures", "force", "fail_fast")]
+    if config["predictions"] is not None:
+        switches.append(("predictions", config["predictions"]))
     switches += [
         (f"regret.{key}", regret[key])
         for key in ("ridge_features", "kernel_ridge", "mistake_bound")
@@ -249,6 +275,9 @@ def named_by_content(settings: Settings, stream: Stream) -> Settings:
     if "path" in dataset:
         (file,) = stream.provenance["files"]
         dataset = dataset | {"path": file["name"], "sha256": file["sha256"]}
+        if dataset["name"] == "file":  # as no other file and no entry of the catalogue
+            stem = re.sub(r"[^\w-]+", "_", file["name"].partition(".")[0])
+            dataset["name"] = f"{stem}-{file['sha256'][:4]}"
     if label_source not in label_sources.SOURCES:
         path = Path(label_source)
         label_source = f"{path.name} sha256:{sha256_of(path)}"

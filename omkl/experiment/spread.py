@@ -35,37 +35,41 @@ def scores(squared_errors: np.ndarray, spread: np.ndarray) -> dict[str, np.ndarr
 
 
 class Spreads:
-    """The sums of these scores over the rounds of R seeds; nothing where there is no spread."""
+    """The sums of these scores over the rounds of R seeds whose spread is known."""
 
     def __init__(self, n_seeds: int) -> None:
+        self.n_known = Recorder(n_seeds)
         self.sums = {name: Recorder(n_seeds) for name in scores(np.empty(0), np.empty(0))}
 
     def add(self, squared_errors: np.ndarray, spread: np.ndarray) -> None:
-        """A block of rounds, (R, n) each."""
-        if not np.isnan(spread).any():
-            for name, score in scores(squared_errors, spread).items():
-                self.sums[name].add(score)
+        """A block of rounds, (R, n) each; a spread is NaN where it is not known."""
+        known = ~np.isnan(spread)
+        self.n_known.add(known.astype(float))
+        found = scores(np.where(known, squared_errors, 0.0), np.where(known, spread, 1.0))
+        for name, score in found.items():
+            self.sums[name].add(np.where(known, score, 0.0))
 
     @property
     def known(self) -> bool:
-        return self.sums["log_loss"].n_rounds > 0
+        return bool((self.n_known.total > 0.0).all())
 
     def result(self) -> dict[str, Any]:
         """{"spread": {score: its mean over rounds and seeds}}, or nothing."""
         if not self.known:
             return {}
-        means = {name: float((r.total / r.n_rounds).mean()) for name, r in self.sums.items()}
-        return {"spread": means}
+        n = self.n_known.total
+        return {"spread": {name: float((r.total / n).mean()) for name, r in self.sums.items()}}
 
     def curves(self) -> dict[str, np.ndarray]:
         """coverage_50 and coverage_90 (R, P): the share of rounds 1..t whose label was covered.
 
-        That of a window follows from two entries.
+        It is of the rounds whose spread is known, and NaN before the first.
         """
         if not self.known:
             return {}
-        curves = {}
-        for name in ("coverage_50", "coverage_90"):
-            rounds, sums = self.sums[name].curve()
-            curves[name] = sums / rounds
-        return curves
+        n = self.n_known.curve()[1]
+        none = np.full(n.shape, np.nan)
+        return {
+            name: np.divide(self.sums[name].curve()[1], n, out=none.copy(), where=n > 0.0)
+            for name in ("coverage_50", "coverage_90")
+        }

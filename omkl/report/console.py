@@ -93,6 +93,8 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, entry in baselines.computed(result).items():
         yield "  baseline", f"{baselines.accuracy_text(entry)}   {baselines.NAMES[name]}"
     yield "stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs"
+    if blank := result.get("rows_without_target"):
+        yield "", f"{blank:,} rows without a target were predicted and not scored"
     if federated:
         yield from _federated_rows(federated)
     if classify:

@@ -7,6 +7,8 @@ MLflow view are all made from it.
     config.yaml      the resolved configuration
     result.json      status and every summary number (see below); written last
     results.parquet  one tidy row a seed
+    predictions.parquet   row in the file, y, y_hat, asked (and seed, where there are several);
+                     with one seed, or where predictions=true asks for it
     labels.csv       row and label, as they came, where labels come from outside
     curves.npz       arrays (see below)
     *.png, *.pdf     plots: mse, regret, weights, usage; labels where some were not asked for
@@ -17,6 +19,7 @@ MLflow view are all made from it.
     algorithm, dataset, kernels      names, as typed
     n_rounds, n_inputs, n_kernels, D
     seeds             list of ints, one a repetition
+    rows_without_target              rows that were predicted and not scored, in a regression
     mse, mse_mean, mse_std           per seed (list); mean and sample standard
                                      deviation over the seeds (std is null for one seed)
     kernels_per_round mean number of kernels evaluated in a round
@@ -31,7 +34,9 @@ MLflow view are all made from it.
     max_squared_error, max_kernel_squared_error, max_norm
                       largest squared error of a prediction and of a single evaluated
                       kernel (null where it has overflowed), over rounds and seeds; largest
-                      norm of x
+                      norm of x. With stream.scaling=columns mse and all squared errors are in
+                      the target's units, but a kernel's in those that the learner is told
+                      labels in (``omkl.datasets.stream``)
     mse_over          "all rounds", or "rounds with a label" where labels come from outside
                       (``omkl.datasets.label_sources``) and no others are known; regret is
                       skipped then
@@ -108,7 +113,10 @@ from typing import IO, Any, ClassVar, NamedTuple
 import numpy as np
 
 # Settings that say how to run and where to put things, never what comes out.
-NEUTRAL = ("threads", "tracking", "force", "progress", "outputs", "block", "figures", "fail_fast")
+NEUTRAL = (
+    "threads", "tracking", "force", "progress", "outputs", "block", "figures", "predictions",
+    "fail_fast",
+)  # fmt: skip
 
 
 class Measure(NamedTuple):

@@ -19,6 +19,8 @@ from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
 from omkl.runs.provenance import identity_of
 
+PREDICTIONS = "predictions.parquet"
+
 
 def folder_of(config: Mapping[str, Any]) -> Path:
     """Where the run of this configuration lives, relative to nothing but ``outputs``."""
@@ -65,7 +67,7 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 def replace_files(folder: Path, staging: Path) -> None:
     """Put the new files in place of the old ones; without result.json they count for nothing."""
     (folder / "result.json").unlink(missing_ok=True)
-    for old in (*folder.glob("*.png"), *folder.glob("*.pdf")):
+    for old in (*folder.glob("*.png"), *folder.glob("*.pdf"), *folder.glob(PREDICTIONS)):
         old.unlink()
     for new in sorted(staging.iterdir(), key=lambda path: path.name == "result.json"):
         os.replace(new, folder / new.name)

@@ -39,11 +39,11 @@ def test_a_round_is_opened_and_closed():
     )
 
 
-@pytest.mark.parametrize("label", [None, np.nan])
+@pytest.mark.parametrize("label", [None, np.nan, np.inf])
 def test_a_label_that_was_asked_for_is_given(label):
     ours = learner()
     assert ours.predict_one(X[0]) == (0.0, True)
-    with pytest.raises(ValueError, match=f"asked for the label of this row, and it is {label}"):
+    with pytest.raises(ValueError, match=f"asked for the label of row 1, and it is {label}"):
         ours.learn_one(label)
     ours.learn_one(y[0])  # the round is still open
     assert ours.t == 1 and ours.state.log_w.any()
@@ -63,6 +63,38 @@ def test_a_label_that_was_not_asked_for_is_not_seen(label):
     np.testing.assert_array_equal(ours.state.log_w, before[0])
     np.testing.assert_array_equal(ours.state.model.theta, before[1])
     assert ours.t == 2 and ours.state.unlabelled[0] == 1
+
+
+@pytest.mark.parametrize("label", [np.nan, -np.inf])
+def test_a_label_that_is_no_number_poisons_nothing(label):
+    ours, clean = learner(), learner()
+    spoilt = np.where(np.arange(len(y)) == 40, label, y)
+    with pytest.raises(ValueError, match=f"asked for the label of row 41, and it is {label}"):
+        ours.partial_fit(X, spoilt)
+    ours.learn_one(y[40])  # the round of that row is still open
+    clean.partial_fit(X[:41], y[:41])
+    np.testing.assert_array_equal(
+        ours.partial_fit(X[41:], y[41:]).y_hat, clean.partial_fit(X[41:], y[41:]).y_hat
+    )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_input_that_is_no_number_is_refused_with_its_row(value):
+    ours, bad = learner(), X.copy()
+    bad[7, 1] = value
+    for given in (lambda: ours.partial_fit(bad, y), lambda: ours.predict(bad)):
+        with pytest.raises(ValueError, match=f"input 2 of row 8 is {value}: no number"):
+            given()
+    assert ours.t == 0
+    ours.partial_fit(X[:5], y[:5])
+    with pytest.raises(ValueError, match="input 2 of row 6 is"):
+        ours.predict_one(bad[7])
+    knows_blanks = learner("auto")
+    if np.isnan(value):
+        assert np.isfinite(knows_blanks.partial_fit(bad, y).y_hat).all()
+    else:
+        with pytest.raises(ValueError, match="input 2 of row 8 is inf"):
+            knows_blanks.partial_fit(bad, y)
 
 
 def test_rows_of_another_shape_are_refused():

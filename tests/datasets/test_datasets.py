@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,13 @@ from omkl.datasets import (
     columns,
     download,
     open_stream,
+    scaling,
     tables,
     whole_files,
 )
 
 WHOLE = {"limit": None, "scaling": "whole", "order": "file"}
-RUNNING = WHOLE | {"scaling": "running"}
+COLUMNS = WHOLE | {"scaling": "columns"}
 RAW = WHOLE | {"scaling": "none"}
 
 
@@ -226,14 +228,22 @@ def test_a_consumer_that_overwrites_a_block_spoils_no_later_pass(small):
 # --- Scaling as it goes ----------------------------------------------------------------------
 
 
-def running_row_by_row(x: np.ndarray, y: np.ndarray) -> tuple[list[list[float]], list[float]]:
-    xs, ys = [], []
-    for t in range(len(y)):
-        norm = max(math.sqrt(sum(v * v for v in row)) for row in x[: t + 1].tolist())
-        low, high = min(y[: t + 1]), max(y[: t + 1])
-        xs.append([v / norm if norm > 0 else 0.0 for v in x[t]])
-        ys.append((y[t] - low) / (high - low) if high > low else 0.0)
-    return xs, ys
+def columns_row_by_row(x: np.ndarray) -> list[list[float]]:
+    """(x - mean) / deviation of rows 1..t, clipped at 4; 0 where blank or nothing has moved."""
+    found = []
+    for t, row in enumerate(x):
+        found.append([])
+        for k, value in enumerate(row):
+            seen = [v for v in x[: t + 1, k] if not math.isnan(v)]
+            if math.isnan(value) or max(seen) == min(seen):
+                found[-1].append(0.0)
+            else:
+                z = (value - statistics.fmean(seen)) / statistics.pstdev(seen)
+                found[-1].append(min(4.0, max(-4.0, z)))
+    return found
+
+
+cells = st.one_of(st.integers(-50, 50), st.just(math.nan))
 
 
 @settings(
@@ -242,29 +252,87 @@ def running_row_by_row(x: np.ndarray, y: np.ndarray) -> tuple[list[list[float]],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
-    rows=st.lists(st.tuples(*[st.integers(-50, 50)] * 3), min_size=2, max_size=40),
+    rows=st.lists(st.tuples(cells, cells, st.integers(-50, 50)), min_size=2, max_size=40),
     size=st.integers(1, 45),
     chunk=st.integers(1, 45),
+    lags=st.integers(0, 3),
 )
-def test_running_scaling_uses_what_was_seen_so_far(tmp_path, rows, size, chunk):
-    table = np.array(rows, dtype=float) / 8
+def test_columns_are_scaled_by_what_was_seen_so_far(tmp_path, rows, size, chunk, lags):
+    table = np.array(rows, dtype=float) / 8 + 1000
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table({"a": table[:, 0], "b": table[:, 1], "y": table[:, 2]}), path)
+    cfg = own(path, target="y", inputs=["a", "b"], missing="mean")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "CHUNK_ROWS", chunk)
-        x, y = collect(open_stream(own(path, target="y"), RUNNING), size)
-    x_naive, y_naive = running_row_by_row(table[:, :2], table[:, 2])
-    np.testing.assert_allclose(x, x_naive, rtol=1e-14, atol=0)
-    np.testing.assert_array_equal(y, y_naive)
+        stream = open_stream(cfg, COLUMNS | {"lags": lags})
+        x, y = collect(stream, size)
+        whole = collect(stream, 100)
+    np.testing.assert_array_equal(x, whole[0])
+    assert x.shape[1] == stream.n_inputs == len(stream.inputs) == 2 + lags
+    np.testing.assert_allclose(x[:, :2], columns_row_by_row(table[:, :2]), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(y, table[:, 2])
+    for t, k in np.ndindex(len(y), lags):
+        before = y[:t]
+        there = t > k and before.std() > 0
+        z = (y[t - 1 - k] - before.mean()) / before.std() if there else 0.0
+        assert x[t, 2 + k] == pytest.approx(np.clip(z, -4, 4), rel=1e-9, abs=1e-9)
 
 
-def test_running_scaling_is_the_same_for_every_block_size():
+def test_scaled_columns_are_the_same_for_every_block_size():
     cfg = catalogue.entry("synthetic")
-    x, y = collect(open_stream(cfg, RUNNING), 10_000)
+    x, y = collect(open_stream(cfg, COLUMNS | {"lags": 2}), 10_000)
     for size in (1, 7, 4096):
-        x_again, y_again = collect(open_stream(cfg, RUNNING), size)
+        x_again, y_again = collect(open_stream(cfg, COLUMNS | {"lags": 2}), size)
         np.testing.assert_array_equal(x, x_again)
         np.testing.assert_array_equal(y, y_again)
+
+
+def test_no_scaled_row_depends_on_a_later_one_or_on_its_own_label(tmp_path):
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(60, 3))
+
+    def streamed(values: np.ndarray) -> np.ndarray:
+        write(tmp_path / "t.csv", "a,b,y\n" + "\n".join(",".join(map(str, v)) for v in values))
+        return collect(open_stream(own(tmp_path / "t.csv", target="y"), COLUMNS | {"lags": 2}))[0]
+
+    first = streamed(table)
+    table[30, 2] *= 1e6
+    table[31:] *= -7e3
+    np.testing.assert_array_equal(streamed(table)[:31], first[:31])
+    assert not np.array_equal(streamed(table)[31], first[31])
+
+
+def test_a_column_far_from_0_loses_no_digits():
+    values = 1e9 + np.random.default_rng(0).normal(size=(5000, 1))
+    count, mean, deviation = scaling.Moments(1).upto(values)
+    assert count[-1] == 5000
+    assert mean[-1] == pytest.approx(values.mean(), rel=1e-15)
+    assert deviation[-1] == pytest.approx(values.std(), rel=1e-6)
+
+
+def test_labels_are_scaled_by_those_before_and_come_back():
+    y = np.array([7.0, 7.0, 9.0, 8.0, 1e9, -3.0])
+    known = scaling.KnownLabels(0, True).take(y).at(slice(-1))
+    given = known.scaled(y)
+    # No unit yet: 0, then as far out as the third of three numbers can be.
+    np.testing.assert_allclose(given[:3], [0.0, 0.0, math.sqrt(2)])
+    assert given[3] == pytest.approx((8 - 23 / 3) / np.std(y[:3]))
+    assert given[4] == 2.0, "four labels before it"
+    inside = [3, 5]
+    np.testing.assert_allclose(known.unscaled(given)[inside], y[inside])
+    assert known.unscaled(np.zeros(6)).tolist()[:3] == [0.0, 7.0, 7.0]
+
+
+def test_lags_of_the_papers_scaling_are_labels_as_they_are_streamed(small):
+    x, y = collect(open_stream(small, WHOLE | {"lags": 2}))
+    np.testing.assert_array_equal(x[:, 1], [0.0, *y[:-1]])
+    np.testing.assert_array_equal(x[:, 2], [0.0, 0.0, *y[:-2]])
+    stream = open_stream(small, WHOLE | {"lags": 1})
+    assert stream.inputs == ("a", "y 1 before") and stream.provenance["lags"] == 1
+    assert "lags" not in open_stream(small, WHOLE).provenance
+    for lags in (-1, True, 1.5):
+        with pytest.raises(DataError, match=r"stream.lags=.* must be a whole number >= 0"):
+            open_stream(small, WHOLE | {"lags": lags})
 
 
 # --- Own files --------------------------------------------------------------------------------
@@ -279,9 +347,13 @@ def test_csv_gzip_and_parquet_give_the_same_stream(tmp_path):
     pd.read_csv(plain).to_parquet(tmp_path / "houses.parquet")
     for name in ("houses.csv", "houses.csv.gz", "houses.parquet"):
         stream = open_stream(own(tmp_path / name, target="price"), WHOLE)
-        assert (stream.inputs, stream.target, stream.n_rounds) == (("id", "area"), "price", 4)
+        columns = ("id", "area", "street=A", "street=B", "street=C")
+        assert (stream.inputs, stream.target, stream.n_rounds) == (columns, "price", 4)
         x, y = collect(stream, 3)
-        np.testing.assert_allclose(x * np.hypot(2, 80), [[1, 50], [2, 80], [3, 65.5], [4, 30]])
+        np.testing.assert_allclose(
+            x * math.sqrt(2**2 + 80**2 + 1),
+            [[1, 50, 1, 0, 0], [2, 80, 0, 1, 0], [3, 65.5, 1, 0, 0], [4, 30, 0, 0, 1]],
+        )
         np.testing.assert_allclose(y * 110 + 60, [100, 170, 140, 60])
         fingerprint = stream.provenance["files"][0]
         assert fingerprint["name"] == name and fingerprint["bytes"] > 0
@@ -303,12 +375,12 @@ def test_columns_by_name_by_position_and_in_the_order_asked_for(tmp_path):
 def test_rounds_are_known_where_nothing_needs_to_be_read(tmp_path):
     write(tmp_path / "houses.csv", HOUSES)
     pd.read_csv(tmp_path / "houses.csv").to_parquet(tmp_path / "houses.parquet")
-    parquet = own(tmp_path / "houses.parquet", target="price")
+    parquet = own(tmp_path / "houses.parquet", target="price", missing="error")
     csv = own(tmp_path / "houses.csv", target="price")
-    assert open_stream(parquet, RUNNING | {"limit": 3}).n_rounds == 3
+    assert open_stream(parquet, COLUMNS | {"limit": 3}).n_rounds == 3
     assert open_stream(csv, WHOLE | {"limit": 3}).n_rounds == 3
-    assert open_stream(csv, RUNNING).n_rounds is None
-    assert open_stream(parquet | {"missing": "drop"}, RUNNING).n_rounds is None
+    assert open_stream(csv, COLUMNS).n_rounds is None
+    assert open_stream(parquet | {"missing": "drop"}, COLUMNS).n_rounds is None
 
 
 def test_text_numbers_keep_every_digit(tmp_path):
@@ -331,11 +403,32 @@ def test_blanks_are_refused_dropped_or_filled(tmp_path, monkeypatch):
         inputs("error", WHOLE)
     assert inputs("drop", RAW) == [1, 3, 8]
     assert inputs("mean", RAW) == [1, 3, 4, 8, 4]
-    # Under running scaling only earlier rows count: (1 + 3) / 2, then (1 + 3 + 8) / 3.
-    assert inputs("mean", RUNNING) == [1, 1, 2 / 3, 1, 0.5]
-    with pytest.raises(DataError, match="row 1, column 'a' is blank and no earlier row"):
-        write(path, "a,y\n,10\n3,20\n")
-        inputs("mean", RUNNING)
+    # With columns a blank is the mean so far, which is 0, and only earlier rows count.
+    found = inputs("mean", COLUMNS)
+    assert found[:3] == [0, 1, 0] and found[4] == 0
+    assert found[3] == pytest.approx(4 / np.std([1, 3, 8]))
+    write(path, "a,y\n,10\n3,20\n")
+    assert inputs("mean", COLUMNS) == [0, 0]
+
+
+def test_a_blank_target_is_predicted_never_made_up(tmp_path):
+    path = write(tmp_path / "gaps.csv", "a,y\n1,10\n3,\n5,30\n8,\n9,50\n")
+    for options in (COLUMNS, RAW, WHOLE):
+        stream = open_stream(own(path, target="y", missing="mean"), options)
+        x, y = collect(stream)
+        assert len(x) == len(y) == 3
+        np.testing.assert_array_equal(y, [0, 0.5, 1] if options is WHOLE else [10, 30, 50])
+        (every,) = stream.rows(10)
+        assert every.rows.tolist() == [1, 2, 3, 4, 5]
+        assert np.isnan(every.y).tolist() == [False, True, False, True, False]
+        assert np.isfinite(every.x).all()
+    assert stream.n_rounds == 3, "counted in advance"
+    lagged = next(open_stream(own(path, target="y", missing="mean"), RAW | {"lags": 1}).rows(10))
+    assert lagged.x[:, 1].tolist() == [0, 10, 10, 30, 30], "the last known"
+    with pytest.raises(DataError, match="row 2, column 'y' is blank"):
+        collect(open_stream(own(path, target="y", missing="error"), RAW))
+    (dropped,) = open_stream(own(path, target="y", missing="drop"), RAW).rows(10)
+    assert dropped.rows.tolist() == [1, 3, 5]
 
 
 # --- What is wrong, in words -----------------------------------------------------------------
@@ -349,7 +442,7 @@ def test_blanks_are_refused_dropped_or_filled(tmp_path, monkeypatch):
         (HOUSES, {"target": None}, "say which column to predict: dataset.target"),
         (HOUSES, {"target": "price", "inputs": ["area", "price"]}, "shown the answer"),
         (HOUSES, {"target": "price", "inputs": ["area", 2]}, "names 'area' twice"),
-        (HOUSES, {"target": "price", "inputs": ["street"]}, "row 1, column 'street' holds 'A'"),
+        (HOUSES, {"target": "street"}, "row 1, column 'street' holds 'A' where a number"),
         (HOUSES, {"target": "price", "missing": "zero"}, "missing='zero' is none of error, mean"),
         (HOUSES, {"target": "a", "delimiter": ";"}, "only one column: look at dataset.delimiter"),
         ("a,a,y\n1,2,3\n4,5,6\n", {"target": "y", "inputs": ["a.2"]}, "no column 'a.2'"),
@@ -359,10 +452,10 @@ def test_blanks_are_refused_dropped_or_filled(tmp_path, monkeypatch):
         ("a,y\n1,2\n", {"target": "y"}, "at least 2 rows, 1 came"),
         ("a,y\n", {"target": "y"}, "a header but no rows"),
         ("", {"target": "y"}, "the file is empty"),
-        ("s,y\nA,1\nB,2\n", {"target": "y"}, "no numeric column is left as an input"),
+        ("s,y\n,1\n,2\n", {"target": "y"}, "no column is left as an input"),
         ("a,y\n1,2,3\n4,5,6\n", {"target": "y"}, "rows of different lengths"),
         ("a,y\n1,2\n4,5,6\n", {"target": "y"}, "different lengths .*line 3, saw 3"),
-        ("a,y\n,2\n,5\n", {"target": "y", "missing": "mean"}, "column 'a' has no value at all"),
+        ("a,y\n,2\n,5\n", {"target": "y", "inputs": ["a"]}, "column 'a' has no value at all"),
         ("a,y\n1e300,2\n1,5\n", {"target": "y"}, "too large to be scaled"),
     ],
 )
@@ -375,10 +468,10 @@ def test_errors_of_own_files_name_the_thing_and_the_cure(tmp_path, text, keys, m
 def test_errors_of_parquet_files(tmp_path):
     path = tmp_path / "houses.parquet"
     pq.write_table(pa.table({"a": [1.0, None], "street": ["A", "B"], "y": [1, 2]}), path)
-    with pytest.raises(DataError, match=r"column 2 'street' holds string.*Numeric columns: 1 'a'"):
-        open_stream(own(path, target="y", inputs=["street"]), WHOLE)
+    with pytest.raises(DataError, match=r"row 1, column 'street' holds 'A' where a number"):
+        open_stream(own(path, target="street"), WHOLE)
     with pytest.raises(DataError, match="row 2, column 'a' is blank"):
-        open_stream(own(path, target="y"), WHOLE)
+        open_stream(own(path, target="y", missing="error"), WHOLE)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(DataError, match=r"houses.parquet: cannot be read, it may be damaged"):
         open_stream(own(path, target="y"), WHOLE)
@@ -390,8 +483,8 @@ def test_errors_of_paths_and_damaged_archives(tmp_path):
         open_stream(own(tmp_path / "house.csv", target="price"), WHOLE)
     with pytest.raises(DataError, match=r"no folder .*nowhere"):
         open_stream(own(tmp_path / "nowhere/house.csv", target="price"), WHOLE)
-    with pytest.raises(DataError, match=r"must end in one of .csv, .csv.gz, .parquet"):
-        open_stream(own(tmp_path / "house.feather", target="price"), WHOLE)
+    with pytest.raises(DataError, match=r"must end in one of .csv, .csv.gz, .tsv"):
+        open_stream(own(tmp_path / "house.doc", target="price"), WHOLE)
     with pytest.raises(DataError, match=r"say which file: dataset.path=PATH"):
         open_stream(own(path) | {"path": None}, WHOLE)
     packed = tmp_path / "houses.csv.gz"
@@ -408,7 +501,7 @@ def test_errors_of_paths_and_damaged_archives(tmp_path):
 @pytest.mark.parametrize(
     ("cfg", "message"),
     [
-        (WHOLE | {"scaling": "half"}, "stream.scaling='half' is none of whole, running, none"),
+        (WHOLE | {"scaling": "half"}, "stream.scaling='half' is none of columns, whole, none"),
         (WHOLE | {"order": "random"}, "stream.order='random' is none of file, shuffled"),
         (WHOLE | {"limit": 1}, "stream.limit=1 must be null or a whole number >= 2"),
         (WHOLE | {"order": "shuffled"}, "read in chunks. .* another dataset.seed"),
@@ -470,8 +563,8 @@ def test_the_truth_is_the_target_without_its_noise():
     y, truth = collect(stream)[1], np.concatenate(list(stream.truth(333)))
     assert np.std(y - truth) == pytest.approx(cfg["noise"], rel=0.05)
     assert -0.1 < truth.min() < 0.2 and 0.8 < truth.max() < 1.1
-    for scaling in (WHOLE, RUNNING):
-        silent = open_stream(cfg | {"noise": 0.0}, scaling)
+    for options in (WHOLE, COLUMNS):
+        silent = open_stream(cfg | {"noise": 0.0}, options)
         np.testing.assert_array_equal(collect(silent)[1], np.concatenate(list(silent.truth(1000))))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -44,9 +45,17 @@ def of(path, *more):
 # --- by hand --------------------------------------------------------------------------------------
 
 
+def told(n_inputs, unit=1.0):
+    """What of a stream decides how labels are told: as they are."""
+    return SimpleNamespace(
+        n_inputs=n_inputs, target_unit=unit, moving_units=False, scaling="none", n_lags=0,
+        labelled=True,
+    )  # fmt: skip
+
+
 def test_three_rounds_by_hand():
     """Labels 1, 3, 2 in units of 2: the mean says 0, 1, 2, the last label 0, 1, 3."""
-    found = Baselines(1, 2.0)
+    found = Baselines(told(1, 2.0))
     found.add(np.zeros((3, 1)), np.array([1.0, 3.0, 2.0]), np.ones(3, dtype=bool))
     entries = found.entries()
     assert entries["mean"] == pytest.approx({"rmse": 2 * (5 / 3) ** 0.5, "mae": 2.0, "mse": 5 / 3})
@@ -57,7 +66,7 @@ def test_three_rounds_by_hand():
 
 
 def test_labels_that_are_not_known_are_neither_learned_nor_counted():
-    found = Baselines(1, 1.0)
+    found = Baselines(told(1))
     y = np.array([1.0, np.nan, np.nan, 3.0])
     found.add(np.zeros((4, 1)), y, ~np.isnan(y))
     assert found.entries()["last"] == {"rmse": 2.5**0.5, "mae": 1.5, "mse": 2.5}
@@ -81,7 +90,7 @@ def test_accuracy_is_what_scikit_learn_says():
 def test_memory_stays_the_same_and_no_split_changes_a_bit():
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(3000, 4)), rng.normal(size=3000)
-    whole, split = Baselines(4, 1.0), Baselines(4, 1.0)
+    whole, split = Baselines(told(4)), Baselines(told(4))
     everything = np.ones(3000, dtype=bool)
     whole.add(X, y, everything)
     sizes = []
@@ -93,7 +102,7 @@ def test_memory_stays_the_same_and_no_split_changes_a_bit():
 
 
 def test_what_overflows_is_left_out_and_says_so():
-    found = Baselines(1, 1.0)
+    found = Baselines(told(1))
     X, y = np.array([[1e200], [1e200], [1.0]]), np.array([1e200, -1e200, 1.0])
     found.add(X, y, np.ones(3, dtype=bool))
     assert found.entries()["mean"] == {"skipped": "its predictions are not finite"}

@@ -84,7 +84,7 @@ def table(tmp_path: Path) -> Path:
         (["regret.lam=-1"], "regret.lam=-1 is not a number of at least 0"),
         (["regret.max_rounds=all"], "regret.max_rounds='all' is not"),
         (["regret.kernel_ridge=1"], "regret.kernel_ridge=1 is not true or false"),
-        (["stream.scaling=foo"], "stream.scaling='foo' is none of whole, running, none"),
+        (["stream.scaling=foo"], "stream.scaling='foo' is none of columns, whole, none"),
         (["stream.order=foo"], "stream.order='foo' is none of file, shuffled"),
         (["stream.limit=1"], "stream.limit=1 must be null or a whole number >= 2"),
         (["kernels.parts=[]"], "kernels.parts is empty"),
@@ -108,15 +108,15 @@ def test_mistakes_are_told_and_leave_nothing(start, tmp_path, overrides, told):
     [
         (None, ["dataset.target=prize"], r"no column 'prize'. Did you mean 'price'\? Columns"),
         (None, ["dataset.inputs=[size,agee]"], "no column 'agee'"),
-        (None, ["dataset.inputs=[size,town]"], "row 1, column 'town' holds 'here'"),
-        ((40, "nan,1,here,2"), [], "row 40, column 'size' is blank"),
+        (None, ["dataset.target=town"], "row 1, column 'town' holds 'here' where a number"),
+        ((40, "nan,1,here,2"), ["dataset.missing=error"], "row 40, column 'size' is blank"),
         ((40, "1,old,here,2"), [], "row 40, column 'age' holds 'old'"),
-        ((40, "1,inf,here,2"), ["stream.scaling=running"], "row 40, column 'age' is infinite"),
-        ((40, "1,2,here"), [], "row 40, column 'price' is blank"),
-        ("constant", [], "'price' is 1 in all 80 rows"),
-        ("constant", ["stream.scaling=running"], "'price' is the same in all 80 rows"),
+        ((40, "1,inf,here,2"), ["stream.scaling=columns"], "row 40, column 'age' is infinite"),
+        ((40, "1,2,here"), ["dataset.missing=error"], "row 40, column 'price' is blank"),
+        ("constant", ["stream.scaling=whole"], "'price' is 1 in all 80 rows"),
+        ("constant", ["stream.scaling=columns"], "'price' is the same in all 80 rows"),
         ("short", [], "a stream needs at least 2 rows, 1 came"),
-        ("short", ["stream.scaling=running"], "a stream needs at least 2 rows, 1 came"),
+        ("short", ["stream.scaling=columns"], "a stream needs at least 2 rows, 1 came"),
         ("gone", [], "no such file"),
         ("garbage", [], "not utf-8 text"),
     ],
@@ -373,7 +373,9 @@ def test_a_bug_is_written_down_with_its_traceback(start, monkeypatch):
 def test_own_data_are_known_by_content(start, table, tmp_path, monkeypatch):
     first = start(f"dataset.path={table}", base=OWN)
     assert first.status == "complete", first.run.result
-    assert first.run.folder.parent == tmp_path / "out" / "runs" / "file"
+    sha256 = first.run.config["dataset"]["sha256"]
+    assert first.run.result["dataset"] == f"my-{sha256[:4]}"
+    assert first.run.folder.parent == tmp_path / "out" / "runs" / f"my-{sha256[:4]}"
     monkeypatch.chdir(tmp_path)
     assert start("dataset.path=homes/my.csv", base=OWN).status == "reused"
     moved = tmp_path / "elsewhere" / "my.csv"
@@ -384,6 +386,7 @@ def test_own_data_are_known_by_content(start, table, tmp_path, monkeypatch):
     changed = start(f"dataset.path={moved}", base=OWN)
     assert changed.status == "complete"
     assert changed.run.result["n_rounds"] == ROWS + 1
+    assert changed.run.result["dataset"] != first.run.result["dataset"], "another data set"
     assert start(f"dataset.path={table}", base=OWN).status == "reused", "the other one is kept"
 
 
@@ -394,11 +397,11 @@ def test_own_data_in_any_format_give_the_same_numbers(start, table):
     packed.write_bytes(gzip.compress(table.read_bytes()))
     pd.read_csv(table).to_parquet(columns)
     found = [
-        start(f"dataset.path={path}", "stream.scaling=running", base=OWN).run.result
+        start(f"dataset.path={path}", "stream.scaling=columns", base=OWN).run.result
         for path in (table, packed, columns)
     ]
     assert found[0]["mse"] == found[1]["mse"] == found[2]["mse"]
-    assert found[0]["n_inputs"] == 2, "the column of words is left out"
+    assert found[0]["n_inputs"] == 3, "one of them says that the town is here"
     assert found[0]["n_rounds"] == ROWS
 
 

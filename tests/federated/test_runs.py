@@ -243,7 +243,7 @@ def test_more_rounds_than_sites_give(tmp_path):
     frame.to_csv(tmp_path / "own.csv", index=False)
     own = ["dataset=file", f"dataset.path={tmp_path / 'own.csv'}", "dataset.target=y", "clients=4"]
     own += ["+dataset.sites=site", "federation=by_site", "federation.home=3", "federation.away=1"]
-    own += ["kernels=gaussian17", "algorithm=pof_mkl"]
+    own += ["kernels=gaussian17", "algorithm=pof_mkl", "dataset.inputs=[a]"]  # it counts the rows
     assert runner.prepare(configuration(own)).split.y.shape == (4, 4)
     assert runner.prepare(configuration([*own, "federation.rounds=3"])).split.y.shape == (
         3,
@@ -264,7 +264,7 @@ def test_more_rounds_than_sites_give(tmp_path):
         (("algorithm=pof_mkl", *SYNTHETIC, "max_upload=1"), "sends at least 2 numbers"),
         (("algorithm=pof_mkl", "federation=by_site"), "dataset.sites"),
         (("algorithm=pof_mkl", "federation=column", "dataset=file"), "dataset.client_column=NAME"),
-        (("algorithm=pof_mkl", *SYNTHETIC, "stream.scaling=running"), "scaling=whole or none"),
+        (("algorithm=pof_mkl", *SYNTHETIC, "stream.scaling=columns"), "scaling=whole or none"),
         (("algorithm=pof_mkl", *SYNTHETIC, "federation.rounds=90"), "need 450 rows"),
         (("algorithm=pof_mkl", *SYNTHETIC, "precision=float32"), "computes in float64"),
         (("algorithm=pof_mkl", *SYNTHETIC, "task=classification"), "none in a federation"),

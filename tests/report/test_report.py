@@ -224,11 +224,11 @@ def test_sweep_table(sweep, tmp_path):
 def test_sweep_table_with_many_settings_fits_80_columns(sweep):
     rows = sweep_table.sweep_table(sweep)
     for row in rows:
-        row["settings"] = {"eta": "0.1/sqrt(t)", "M": 5, "stream.scaling": "running"}
+        row["settings"] = {"eta": "0.1/sqrt(t)", "M": 5, "stream.scaling": "columns"}
     stream = StringIO()
     sweep_table.print_sweep(rows, [], Console(file=stream, width=80))
     text = stream.getvalue()
-    assert text.count("  stream.scaling=running ") == text.count(" ± ") == 12
+    assert text.count("  stream.scaling=columns ") == text.count(" ± ") == 12
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -439,7 +439,7 @@ def test_fill_takes_only_runs_with_the_settings_of_the_cell(cell_run, here):
         cell_run("gf", "airfoil", "0c", n_seeds=19),
         cell_run("gf", "airfoil", "0d", D=100),
         cell_run("gf", "airfoil", "0e", kernels="rbf51"),
-        cell_run("gf", "airfoil", "0f", config=[("scaling: whole", "scaling: running")]),
+        cell_run("gf", "airfoil", "0f", config=[("scaling: whole", "scaling: columns")]),
         cell_run("gf", "bias", "0a"),
         cell_run("sfg", "airfoil", "0a"),
     ]:

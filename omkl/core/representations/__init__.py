@@ -52,6 +52,7 @@ class Representation(NamedTuple):
     support_size      model -> terms of each kernel's function (N,); 0 where there are no such
     kept_rows         model -> how many rows of the stream it keeps
     beside            families without frequencies that it takes although it draws features
+    accepts_blanks    an input may be NaN, where it is not known
     """
 
     name: str
@@ -65,6 +66,7 @@ class Representation(NamedTuple):
     support_size: Callable[[Any], np.ndarray]
     kept_rows: Callable[[Any], int]
     beside: tuple[str, ...] = ()
+    accepts_blanks: bool = False
 
     def require(self, kernels: Sequence[Kernel]) -> None:
         """ValueError for a kernel without the frequencies that features are drawn from."""

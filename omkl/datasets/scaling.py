@@ -1,0 +1,110 @@
+"""Standardising as a stream goes: columns by what was seen, labels by those that are known.
+
+Sums are taken one by one from the running total, of numbers above the first of their column, so
+that no split into blocks changes a bit and a column far from 0 loses no digits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+CLIP = 4.0  # deviations: what is further out counts as this far
+
+
+class Moments:
+    """Number, mean and standard deviation of C columns, of what is not blank (NaN) in them."""
+
+    def __init__(self, n_columns: int) -> None:
+        self._first = np.full(n_columns, np.nan)
+        self._sums = np.zeros((3, n_columns))  # numbers, what they are above the first, squares
+
+    def upto(self, values: np.ndarray) -> np.ndarray:
+        """Number, mean and deviation (3, n + 1, C): before ``values`` (n, C) and after each row."""
+        known = ~np.isnan(values)
+        for k in np.flatnonzero(np.isnan(self._first) & known.any(axis=0)):
+            self._first[k] = values[known[:, k].argmax(), k]
+        above = np.where(known, values - self._first, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever reads a file tells
+            terms = np.stack([known, above, above * above])
+            sums = np.cumsum(np.concatenate([self._sums[:, None], terms], axis=1), axis=1)
+            self._sums = sums[:, -1].copy()
+            count, total, squares = sums
+            above_mean = total / np.maximum(count, 1.0)
+            variance = squares / np.maximum(count, 1.0) - above_mean * above_mean
+            mean = np.where(count > 0.0, self._first, 0.0) + above_mean
+            return np.stack([count, mean, np.sqrt(np.maximum(variance, 0.0))])
+
+
+def standardised(values: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """(values - mean) / deviation, at most +-CLIP; 0 for blanks and where nothing has moved yet."""
+    there = (deviation > 0.0) & ~np.isnan(values)
+    found = np.divide(values - mean, deviation, out=np.zeros(there.shape), where=there)
+    return np.clip(found, -CLIP, CLIP)
+
+
+class Known(NamedTuple):
+    """What is known of the labels before a row, of n rows.
+
+    n_known, centre, unit (n,): how many labels, their mean and deviation; lags (n, k): the last
+    ones, the newest first, standardised, 0 where there is none yet.
+    """
+
+    n_known: np.ndarray
+    centre: np.ndarray
+    unit: np.ndarray
+    lags: np.ndarray
+
+    def at(self, rows: np.ndarray | slice) -> Known:
+        return Known(*(array[rows] for array in self))
+
+    def scaled(self, y: np.ndarray) -> np.ndarray:
+        """Labels y (n,) in units of those before them, at most sqrt(n_known) units from 0.
+
+        No number is further than that from the mean of n_known + 1 numbers, itself among them, in
+        units of their deviation. So the first label is 0, and one that is the first to differ
+        from the others is as far out as it can be.
+        """
+        off, most = y - self.centre, np.sqrt(self.n_known)
+        far = np.sign(off) * most
+        with np.errstate(over="ignore"):  # by a unit of almost nothing
+            found = np.divide(off, self.unit, out=far, where=self.unit > 0.0)
+        return np.clip(found, -most, most)
+
+    def unscaled(self, f: np.ndarray) -> np.ndarray:
+        """What a learner says in these units (n,), in those of the target."""
+        return self.centre + self.unit * f
+
+
+class KnownLabels:
+    """The labels of a stream as they become known, and the last ``n_lags`` of them.
+
+    Not ``scaled``: labels and lags stay as they are, with centre 0 and unit 1.
+    """
+
+    def __init__(self, n_lags: int, scaled: bool) -> None:
+        self.n_lags, self.scaled = n_lags, scaled
+        self._moments = Moments(1)
+        self._last = np.full(n_lags, np.nan)  # the oldest first
+
+    def take(self, y: np.ndarray) -> Known:
+        """What is known before each of the labels y (n,) and after the last, n + 1 rows."""
+        count, centre, unit = self._moments.upto(y[:, None])[..., 0]
+        if not self.scaled:
+            centre, unit = np.zeros(len(count)), np.ones(len(count))
+        history = np.concatenate([self._last, y])
+        n, k = len(y), self.n_lags
+        columns = [history[k - j : k - j + n + 1] for j in range(1, k + 1)]
+        lags = np.stack(columns, axis=1) if k else np.empty((n + 1, 0))
+        if k:
+            self._last = history[n:].copy()
+        if self.scaled:
+            lags = standardised(lags, centre[:, None], unit[:, None])
+        return Known(count, centre, unit, np.nan_to_num(lags))
+
+
+def known_before(labels: KnownLabels, y: np.ndarray) -> Known:
+    """What is known before each row, where all labels y (n,) are told but the blanks."""
+    there = ~np.isnan(y)
+    return labels.take(y[there]).at(np.cumsum(there) - there)

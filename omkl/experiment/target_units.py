@@ -1,0 +1,105 @@
+"""A learner between a stream's units and its own: scaled labels, lags, rows without a target.
+
+With scaling "columns" a learner is told labels in units of those it knows, which is less than all
+of them where it does not ask, and what it says is mapped back with the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from omkl.core.learner import Learner, Trace, empty_trace
+from omkl.core.protocol import Algorithm
+from omkl.datasets import Stream
+from omkl.datasets.scaling import Known, KnownLabels, known_before
+
+
+class TargetUnits:
+    """A learner that is given a stream's rows and answers in the units of its targets.
+
+    Of one that may leave a label unasked, units and lags are those of the labels that it asked
+    for, and it goes row by row. One that is equivariant is told labels as they are.
+    ``spread`` is that of the last prediction of ``predict_one``.
+    """
+
+    def __init__(self, learner: Learner, stream: Stream, algorithm: Algorithm) -> None:
+        self.learner = learner
+        self.spread = math.nan
+        self._moving = stream.moving_units and not algorithm.equivariant
+        self._n_lags = stream.n_lags
+        self._one_by_one = not stream.labelled or (
+            algorithm.queries and (self._moving or stream.n_lags > 0)
+        )
+        self._labels = KnownLabels(stream.n_lags, stream.scaling == "columns")
+        self._known = self._labels.take(np.empty(0))
+        self._asked = False
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
+        """Predict, then learn, row by row: X (n, d), y (n,), NaN where there is no target.
+
+        Rows without a target are predicted and change nothing; they count as not asked.
+        """
+        if self._one_by_one:
+            return self._row_by_row(X, y)
+        known = known_before(self._labels, y) if self._moving else None
+        given = known.scaled(y) if known else y
+        trace, blank = empty_trace(len(y)), np.isnan(y)
+        for part in np.split(np.arange(len(y)), np.flatnonzero(np.diff(blank)) + 1):
+            if len(part) and blank[part[0]]:
+                f, spread = self.learner.predict_with_spread(X[part])
+                _put(trace, part, Trace(f, np.zeros(len(part), dtype=np.bool_), spread))
+            elif len(part):
+                _put(trace, part, self.learner.partial_fit(X[part], given[part]))
+        return _unscaled(known, trace) if known else trace
+
+    def predict_one(self, x: np.ndarray) -> tuple[float, bool]:
+        """As ``Learner.predict_one``, with the lags that are known in place of those in x (d,)."""
+        f, self._asked = self.learner.predict_one(self._with_lags(x))
+        y_hat, self.spread = self._said(f, self.learner.spread)
+        return y_hat, self._asked
+
+    def learn_one(self, y: float) -> None:
+        """As ``Learner.learn_one``; a label that was not asked for stays unknown."""
+        if not self._asked:
+            self.learner.learn_one()
+            return
+        label = np.array([y])
+        self.learner.learn_one(float(self._known.scaled(label)[0]) if self._moving else y)
+        self._known = self._labels.take(label).at(slice(1, None))
+
+    def _row_by_row(self, X: np.ndarray, y: np.ndarray) -> Trace:
+        trace = empty_trace(len(y))
+        for s, (x, label) in enumerate(zip(X, y, strict=True)):
+            if math.isnan(label):
+                f, spread = self.learner.predict_with_spread(self._with_lags(x)[None, :])
+                trace.y_hat[s], trace.spread[s] = self._said(f[0], spread[0])
+                trace.asked[s] = False
+            else:
+                trace.y_hat[s], trace.asked[s] = self.predict_one(x)
+                trace.spread[s] = self.spread
+                self.learn_one(label)
+        return trace
+
+    def _said(self, f: float, spread: float) -> tuple[float, float]:
+        """A prediction and its spread in units of the target."""
+        if not self._moving:
+            return f, spread
+        said = _unscaled(self._known, Trace(np.array([f]), np.array([True]), np.array([spread])))
+        return float(said.y_hat[0]), float(said.spread[0])
+
+    def _with_lags(self, x: np.ndarray) -> np.ndarray:
+        d = len(x) - self._n_lags
+        return np.concatenate([x[:d], self._known.lags[0]])
+
+
+def _put(trace: Trace, rows: np.ndarray, part: Trace) -> None:
+    for array, values in zip(trace, part, strict=True):
+        array[rows] = values
+
+
+def _unscaled(known: Known, trace: Trace) -> Trace:
+    """In units of the target; a spread is not known (NaN) before the labels have a deviation."""
+    unit = np.where(known.unit > 0.0, known.unit, np.nan)
+    return Trace(known.unscaled(trace.y_hat), trace.asked, unit * trace.spread)

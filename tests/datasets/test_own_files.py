@@ -1,0 +1,266 @@
+"""Own files as people have them: words, dates, ids, separators, formats, preparation."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from omkl.datasets import DataError, catalogue, encoding, open_stream, tables
+
+COLUMNS = {"limit": None, "scaling": "columns", "order": "file"}
+RAW = COLUMNS | {"scaling": "none"}
+
+
+def own(path, **keys: Any) -> dict[str, Any]:
+    return catalogue.entry("file") | {"path": str(path), "target": "y"} | keys
+
+
+def collect(stream) -> tuple[np.ndarray, np.ndarray]:
+    x, y = zip(*stream.blocks(7), strict=True)
+    return np.concatenate(x), np.concatenate(y)
+
+
+def write_excel(path, rows) -> None:
+    """The least that is an Excel file."""
+    cells = {
+        str: '<c t="inlineStr"><is><t>{}</t></is></c>',
+        int: "<c><v>{}</v></c>",
+        float: "<c><v>{}</v></c>",
+        type(None): "<c/>",
+    }
+    text = "".join(
+        f"<row>{''.join(cells[type(cell)].format(cell) for cell in row)}</row>" for row in rows
+    )
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    relation = '<Relationships xmlns="{}/relationships"><Relationship Id="r1" Type="{}/{}" Target="{}"/></Relationships>'  # noqa: E501
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            "[Content_Types].xml",
+            f'<Types xmlns="{package}/content-types"><Default Extension="xml" '
+            'ContentType="application/xml"/></Types>',
+        )
+        archive.writestr(
+            "_rels/.rels", relation.format(package, office, "officeDocument", "xl/workbook.xml")
+        )
+        archive.writestr(
+            "xl/workbook.xml",
+            f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>'
+            '<sheet name="one" sheetId="1" r:id="r1"/></sheets></workbook>',
+        )
+        archive.writestr(
+            "xl/_rels/workbook.xml.rels",
+            relation.format(package, office, "worksheet", "worksheets/sheet1.xml"),
+        )
+        archive.writestr(
+            "xl/worksheets/sheet1.xml",
+            f'<worksheet xmlns="{main}"><sheetData>{text}</sheetData></worksheet>',
+        )
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    """40 rows: an id, one in words, a category, words, a date, a constant, a number."""
+    rng = np.random.default_rng(0)
+    n = 40
+    return pd.DataFrame(
+        {
+            "id": np.arange(100, 100 + n),
+            "key": [f"k{k * 7919 % 997}" for k in range(n)],
+            "town": rng.choice(["Ulm", "Bonn", "Jena"], n),
+            "when": [f"2024-02-{1 + k // 2:02d} {12 * (k % 2):02d}:30" for k in range(n)],
+            "same": 5.0,
+            "size": rng.normal(size=n),
+            "y": rng.normal(size=n),
+        }
+    )
+
+
+def test_columns_become_numbers_and_it_is_said_how(tmp_path, frame):
+    frame.loc[3, "town"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    stream = open_stream(own(tmp_path / "t.csv"), COLUMNS)
+    towns = list(dict.fromkeys(frame["town"].dropna()))
+    dates = ("when.hour", "when.weekday", "when.day_of_year", "when.days_elapsed")
+    assert stream.inputs == (*(f"town={t}" for t in towns), *dates, "same", "size")
+    said = {c["column"]: c for c in stream.provenance["columns"]}
+    assert {name: c["as"] for name, c in said.items()} == {
+        "id": "left out", "key": "left out", "town": "categories", "when": "date",
+        "same": "numbers", "size": "numbers",
+    }  # fmt: skip
+    assert said["id"]["why"] == "an id: it counts the rows"
+    assert said["key"]["why"] == "an id: 40 words in 40 rows"
+    assert said["same"]["why"] == "constant in the first 40 rows"
+    raw = open_stream(own(tmp_path / "t.csv", inputs=["town", "when"]), COLUMNS)
+    assert next(raw.rows(40)).x[3, :3].tolist() == [0, 0, 0], "a blank is the mean so far"
+    table = open_stream(own(tmp_path / "t.csv", inputs=["when"], missing="drop"), RAW)
+    times = pd.to_datetime(frame["when"])
+    np.testing.assert_allclose(
+        collect(table)[0],
+        np.stack(
+            [
+                times.dt.hour + 0.5,
+                times.dt.day_of_week,
+                times.dt.day_of_year,
+                (times - times[0]).dt.total_seconds() / 86400,
+            ],
+            axis=1,
+        ),
+    )
+
+
+def test_what_is_named_is_an_input(tmp_path, frame):
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    stream = open_stream(own(tmp_path / "t.csv", inputs=["id", "key"]), RAW)
+    assert stream.n_inputs == 1 + encoding.HASHED
+    x, _ = collect(stream)
+    np.testing.assert_array_equal(x[:, 0], frame["id"])
+    places = [zlib.crc32(word.encode()) % encoding.HASHED for word in frame["key"]]
+    np.testing.assert_array_equal(x[:, 1:], np.eye(encoding.HASHED)[places])
+    why = {c["column"]: c["why"] for c in stream.provenance["columns"]}
+    assert "dataset.inputs names it" in why["id"] and why["town"].endswith("column each")
+    left = [c for c in stream.provenance["columns"] if c["as"] == "left out"]
+    assert {c["column"] for c in left} == {"town", "when", "same", "size"}
+    assert all(c["inputs"] == [] for c in left)
+
+
+def test_codes_depend_on_no_later_row_and_on_no_target(tmp_path, frame, monkeypatch):
+    """Chunks of ten rows: what is new later is coded 0, and nothing before it changes."""
+    monkeypatch.setattr(tables, "CHUNK_ROWS", 10)
+    frame["town"] = (["Ulm", "Bonn"] * 20)[:40]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.loc[20:, "town"] = "Rom"
+    frame.loc[20:, "size"] = 1e4
+    frame["y"] = -3 * frame["y"] + 8
+    frame.to_csv(tmp_path / "b.csv", index=False)
+    before, after = (
+        collect(open_stream(own(tmp_path / f), COLUMNS))[0] for f in ("a.csv", "b.csv")
+    )
+    np.testing.assert_array_equal(before[:20], after[:20])
+    raw = open_stream(own(tmp_path / "b.csv", inputs=["town"]), RAW)
+    assert raw.inputs == ("town=Ulm", "town=Bonn")
+    assert collect(raw)[0][18:22].tolist() == [[1, 0], [0, 1], [0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("cells", "parts", "second"),
+    [
+        (["13.02.2024", "02.03.2024"], ("weekday", "day_of_year", "days_elapsed"), [5, 62, 18]),
+        (["2/13/2024", "3/2/2024"], ("weekday", "day_of_year", "days_elapsed"), [5, 62, 18]),
+        (["2024-02-13", "2024-03-02"], ("weekday", "day_of_year", "days_elapsed"), [5, 62, 18]),
+        (["07:15", "18:45"], ("hour",), [18.75]),
+        (
+            ["2024-02-13T06:00:00", "2024-03-02T18:00:00"],
+            ("hour", "weekday", "day_of_year", "days_elapsed"),
+            [18, 5, 62, 18.5],
+        ),
+    ],
+)
+def test_dates_as_people_write_them(tmp_path, cells, parts, second):
+    pd.DataFrame({"t": cells * 2, "y": [1, 2, 3, 4]}).to_csv(tmp_path / "t.csv", index=False)
+    stream = open_stream(own(tmp_path / "t.csv"), RAW)
+    assert stream.inputs == tuple(f"t.{part}" for part in parts)
+    np.testing.assert_allclose(collect(stream)[0][1], second)
+
+
+def test_what_is_no_date_later_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "CHUNK_ROWS", 2)
+    cells = ["2024-02-13", "2024-02-14", "soon", "2024-02-16"]
+    pd.DataFrame({"t": cells, "y": [1, 2, 3, 4]}).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(DataError, match="row 3, column 't' holds 'soon' where a date should be"):
+        collect(open_stream(own(tmp_path / "t.csv"), RAW))
+
+
+def test_every_format_gives_the_same_stream(tmp_path, frame):
+    frame = frame.drop(columns="key")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    frame.to_csv(tmp_path / "semicolon.txt", sep=";", index=False)
+    frame.to_csv(tmp_path / "german.csv", sep=";", decimal=",", index=False)
+    frame.to_csv(tmp_path / "pipe.csv", sep="|", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_feather(tmp_path / "t.feather")
+    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True, double_precision=15)
+    frame.assign(when=pd.to_datetime(frame["when"])).to_parquet(tmp_path / "dates.parquet")
+    x, y = collect(open_stream(own(tmp_path / "t.csv"), COLUMNS))
+    for name in sorted(path.name for path in tmp_path.iterdir()):
+        stream = open_stream(own(tmp_path / name), COLUMNS)
+        x_again, y_again = collect(stream)
+        np.testing.assert_allclose(x_again, x, rtol=1e-9, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(y_again, y, rtol=1e-12, err_msg=name)
+    assert stream.provenance["delimiter"] == "\t"
+
+
+def test_blanks_separate_and_excel_opens(tmp_path):
+    (tmp_path / "t.txt").write_text("a  b   y\n1  2   3\n4  5   6.5\n")
+    assert collect(open_stream(own(tmp_path / "t.txt"), RAW))[0].tolist() == [[1, 2], [4, 5]]
+    write_excel(tmp_path / "t.xlsx", [["a", "town", "y"], [1, "Ulm", 3], [None, "Bonn", 6.5],
+                                      [2, "Ulm", None]])  # fmt: skip
+    stream = open_stream(own(tmp_path / "t.xlsx"), RAW)
+    assert stream.inputs == ("a", "town=Ulm", "town=Bonn")
+    x, y = collect(stream)
+    assert x.tolist() == [[1, 1, 0], [1.5, 0, 1]] and y.tolist() == [3, 6.5]
+
+
+def test_a_separator_that_is_given_counts(tmp_path):
+    (tmp_path / "t.csv").write_text("a;y\n1;2\n3;4\n")
+    with pytest.raises(DataError, match=r"only one column: look at dataset.delimiter"):
+        open_stream(own(tmp_path / "t.csv", delimiter=","), RAW)
+
+
+@pytest.mark.parametrize("given", [-200, [-200], ["-200", "unknown"]])
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_na_values_are_blank(tmp_path, given, name):
+    frame = pd.DataFrame({"a": [1.0, -200.0, 3.0], "b": ["x", "y", "-200"], "y": [1.0, 2.0, -200]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    (rows,) = open_stream(own(tmp_path / name, na_values=given, inputs=["a", "b"]), COLUMNS).rows(9)
+    assert rows.x[1, 0] == 0 and rows.x[2, 1:].tolist() == [0, 0]
+    assert np.isnan(rows.y).tolist() == [False, False, True]
+
+
+def test_classes_are_found_in_the_file(tmp_path):
+    words = ["spam", "ham", "spam", None, "ham"]
+    pd.DataFrame({"a": range(5), "y": words}).to_csv(tmp_path / "t.csv", index=False)
+    stream = open_stream(own(tmp_path / "t.csv", task="classification"), RAW)
+    assert stream.classes == ("ham", "spam") and stream.provenance["labels"] == ["ham", "spam"]
+    x, y = collect(stream)
+    assert y.tolist() == [1, -1, 1, -1] and x[:, 0].tolist() == [0, 1, 2, 4]
+    pd.DataFrame({"a": range(6), "y": [10, 9, 2, 9, 10, 2]}).to_csv(tmp_path / "n.csv", index=False)
+    stream = open_stream(own(tmp_path / "n.csv", task="classification"), RAW)
+    assert stream.classes == ("2", "9", "10") and collect(stream)[1].tolist() == [2, 1, 0, 1, 2, 0]
+    many = pd.DataFrame({"a": range(200), "y": np.arange(200) / 7})
+    many.to_csv(tmp_path / "many.csv", index=False)
+    with pytest.raises(DataError, match="more than 100 different values, which are no classes"):
+        open_stream(own(tmp_path / "many.csv", task="classification"), RAW)
+
+
+def test_preparation_works_or_is_refused(tmp_path, frame):
+    frame.to_csv(tmp_path / "t.csv", index=False)
+
+    def prepared(**steps):
+        return open_stream(own(tmp_path / "t.csv", prepare=steps, inputs=["size"]), RAW)
+
+    (rows,) = prepared(first_rows=10).rows(99)
+    assert rows.rows.tolist() == list(range(1, 11))
+    (rows,) = prepared(drop={"column": "town", "equals": "Ulm"}, mirror_target=True).rows(99)
+    there = frame["town"] != "Ulm"
+    np.testing.assert_array_equal(rows.rows, np.flatnonzero(there) + 1)
+    np.testing.assert_allclose(rows.y, -frame["y"][there])
+    (rows,) = prepared(scale_columns={"low": -1, "high": 1}).rows(99)
+    assert (rows.x.min(), rows.x.max()) == (pytest.approx(-1), pytest.approx(1))
+    assert prepared(first_rows=10).provenance["prepare"] == {"first_rows": 10}
+    with pytest.raises(DataError, match=r"dataset.prepare.shuffle is none of first_rows"):
+        prepared(shuffle=True)
+    with pytest.raises(DataError, match=r"no row is left by dataset.prepare"):
+        prepared(keep={"column": "size", "at_most": -math.inf})
+    (tmp_path / "t.svm").write_text("1 1:2\n-1 1:3\n")
+    with pytest.raises(DataError, match=r"dataset.prepare is not for LIBSVM text"):
+        open_stream(own(tmp_path / "t.svm", prepare={"first_rows": 1}), RAW)

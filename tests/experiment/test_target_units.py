@@ -1,0 +1,174 @@
+"""Labels in units of those that are known: predictions come back, and nothing looks ahead."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from omkl import algorithms, conf
+from omkl.core import hyperparameters, kernels
+from omkl.core.learner import Learner
+from omkl.datasets import open_stream
+from omkl.experiment import run as runner
+from omkl.experiment.target_units import TargetUnits
+from omkl.runs.folder import Run
+
+TINY = (
+    "kernels=gaussian17", "D=4", "seeds=1", "tracking=none", "figures=false", "dataset=file",
+    "dataset.target=y", "algorithm=gf",
+)  # fmt: skip
+STREAM = {"limit": None, "scaling": "columns", "order": "file"}
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Rows whose target is near 5,000, some of them without one."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    y = 5000 + 200 * np.sin(x[:, 0]) + rng.normal(size=300)
+    y[[0, 7, 8, 299]] = np.nan
+    path = tmp_path / "mine.csv"
+    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y}).to_csv(path, index=False)
+    return path
+
+
+def start(file, *overrides):
+    places = (f"dataset.path={file}", f"outputs={file.parent / 'out'}")
+    outcome = runner.run(conf.configuration([*TINY, *places, *overrides]))
+    assert outcome.status in ("complete", "reused"), outcome.run.result
+    return outcome
+
+
+def learner(name, n_inputs, seed=0):
+    given = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
+    algorithm = algorithms.load(name)
+    dictionary = kernels.dictionary(conf.entry("kernels", "gaussian17"))
+    params = hyperparameters.build(algorithm.Params, given, 300, {"N": 17, "D": 4})
+    return algorithm, Learner(algorithm, params, dictionary, n_inputs, 4, seed)
+
+
+@pytest.mark.parametrize("lags", [0, 2])
+def test_row_by_row_with_labels_before_is_what_a_block_is(file, lags):
+    """By hand: mean and deviation of the labels before, the prediction mapped back with them."""
+    cfg = conf.entry("dataset", "file") | {"path": str(file), "target": "y"}
+    stream = open_stream(cfg, STREAM | {"lags": lags})
+    block = next(stream.rows(1000))
+    algorithm, first = learner("gf", stream.n_inputs)
+    trace = TargetUnits(first, stream, algorithm).partial_fit(block.x, block.y)
+    _, second = learner("gf", stream.n_inputs)
+    known = []
+    for t, (x, y) in enumerate(zip(block.x, block.y, strict=True)):
+        centre, unit = (np.mean(known), np.std(known)) if known else (0.0, 0.0)
+        past = [(label - centre) / unit if unit else 0.0 for label in known[::-1][:lags]]
+        np.testing.assert_allclose(x[2:], np.clip(past + [0.0] * (lags - len(past)), -4, 4))
+        f = second.predict(x[None, :])[0]
+        assert trace.y_hat[t] == pytest.approx(centre + unit * f, rel=1e-9, abs=1e-6)
+        assert trace.asked[t] == (not math.isnan(y))
+        if math.isnan(y):
+            continue
+        most = math.sqrt(len(known))
+        told = (y - centre) / unit if unit else math.copysign(most, y - centre)
+        second.partial_fit(x[None, :], np.array([min(most, max(-most, told))]))
+        known.append(y)
+
+
+def test_blocks_of_any_size_give_the_same_run(file):
+    first, second = start(file, "stream.lags=2"), start(file, "stream.lags=2", "block=7",
+                                                        "force=true")  # fmt: skip
+    assert first.run.result["mse"] == second.run.result["mse"]
+    assert first.run.result["n_rounds"] == 296
+    assert first.run.result["rows_without_target"] == 4
+    assert first.run.result["n_inputs"] == 4
+
+
+def test_errors_are_in_units_of_the_target_and_predictions_are_kept(file):
+    run = start(file).run
+    frame = pd.read_parquet(run.folder / "predictions.parquet")
+    assert list(frame.columns) == ["row", "y", "y_hat", "asked"]
+    assert frame["row"].tolist() == list(range(1, 301))
+    given = pd.read_csv(file)["y"]
+    pd.testing.assert_series_equal(frame["y"], given)
+    assert frame["asked"].tolist() == given.notna().tolist()
+    assert frame["y_hat"].notna().all(), "rows without a target are predicted"
+    squared = (frame["y"] - frame["y_hat"]) ** 2
+    assert run.result["mse"][0] == pytest.approx(squared.mean())
+    assert frame["y_hat"][0] == 0.0, "nothing is known yet"
+    assert squared[50:].mean() < 2 * given.var()
+
+
+def test_predictions_can_be_switched(file):
+    outcome = start(file, "predictions=false")
+    path = outcome.run.folder / "predictions.parquet"
+    assert not path.exists()
+    assert start(file).status == "reused", "it changes no number"
+    assert start(file, "predictions=true").status == "complete" and path.exists()
+    assert start(file, "predictions=true").status == "reused"
+    assert not (start(file, "seeds=2").run.folder / "predictions.parquet").exists()
+    both = pd.read_parquet(
+        start(file, "seeds=2", "predictions=true").run.folder / "predictions.parquet"
+    )
+    assert both.groupby("seed").size().tolist() == [300, 300]
+    start(file, "seeds=2", "predictions=false", "force=true")
+    assert not (start(file, "seeds=2").run.folder / "predictions.parquet").exists()
+
+
+def test_a_learner_that_does_not_ask_has_units_and_lags_of_what_it_asked_for(file):
+    """An unasked label must change nothing: not a unit, not a lag, not a later prediction."""
+    cfg = conf.entry("dataset", "file") | {"path": str(file), "target": "y"}
+    stream = open_stream(cfg, STREAM | {"lags": 2})
+    block = next(stream.rows(1000))
+    algorithm, first = learner("amkl_random", stream.n_inputs)
+    assert algorithm.queries
+    trace = TargetUnits(first, stream, algorithm).partial_fit(block.x, block.y)
+    unasked = ~trace.asked & ~np.isnan(block.y)
+    assert 10 < unasked.sum() < 290
+    other = np.where(unasked, 1e6, block.y)
+    x = block.x.copy()
+    x[:, 2:] = np.nan  # what a stream that knows all labels says of them
+    again = TargetUnits(learner("amkl_random", stream.n_inputs)[1], stream, algorithm)
+    found = again.partial_fit(x, other)
+    np.testing.assert_array_equal(found.y_hat, trace.y_hat)
+    np.testing.assert_array_equal(found.asked, trace.asked)
+
+
+def test_algorithms_say_whether_they_ask_always():
+    names = {n for n in algorithms.names() if algorithms.load(n).queries}
+    assert names == {"amkl", "amkl_aks", "amkl_random", "recovered/amkl_aks"}
+
+
+def test_keys_of_runs_that_are_there_stay():
+    """Lags of 0 and what is kept are in no key; a scaling that is not said is the one it was."""
+    from omkl.experiment import settings
+    from omkl.runs.provenance import key_of
+
+    def key(*overrides):
+        given = conf.configuration(["algorithm=gf", "dataset=airfoil", *overrides])
+        return key_of(settings.read(given).config)
+
+    assert key() == key("stream.scaling=whole", "predictions=true", "stream.lags=0")
+    assert len({key(), key("stream.lags=1"), key("stream.scaling=columns")}) == 3
+    read = settings.read(conf.configuration(["algorithm=gf", "dataset=airfoil"]))
+    assert read.config["stream"] == {
+        "limit": None, "scaling": "whole", "order": "file", "labels": "data"
+    }  # fmt: skip
+
+
+def test_labels_from_outside_are_given_and_said_in_units_of_the_target(file):
+    given = pd.read_csv(file)["y"].to_numpy()
+    said = []
+
+    def label(row, x, y_hat):
+        said.append(y_hat)
+        return 5000.0 if math.isnan(given[row - 1]) else given[row - 1]
+
+    places = (f"dataset.path={file}", f"outputs={file.parent / 'out'}", "stream.lags=1")
+    outcome = runner.run(conf.configuration([*TINY, *places]), label=label)
+    run = Run(outcome.run.folder)
+    assert outcome.status == "complete", outcome.run.result
+    assert len(said) == 300 and abs(np.median(said[20:]) - 5000) < 500
+    assert run.result["mse_over"] == "rounds with a label"
+    kept = pd.read_parquet(run.folder / "predictions.parquet")
+    np.testing.assert_array_equal(kept["y_hat"], said)
