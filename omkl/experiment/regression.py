@@ -148,7 +148,7 @@ class _Pass:
             said = Trace(*(array[None, :] for array in trace))
             self.seconds[0] = time.perf_counter() - clock - self.baselines.seconds
         if self.predictions:
-            self.predictions.add(block.rows, y, said)
+            self.predictions.add(block.rows, y, *said)
         if self.job.label is None:
             scored = ~np.isnan(y)
             self.n_blank += int(np.sum(~scored))

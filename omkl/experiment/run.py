@@ -119,12 +119,7 @@ def run(
                 job = job.asking(source, folder)
             computed = _computed(job, progress)
             stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
-            with staging_folder(folder) as staging:
-                files = files_of_run(config, stamp | computed.result, computed.curves)
-                if computed.predictions is not None:
-                    files = {PREDICTIONS: computed.predictions, **files}
-                run_folder.write_together(staging, files)
-                replace_files(folder, staging)
+            _write(folder, config, computed._replace(result=stamp | computed.result))
         return Outcome(Run(folder), "complete", notes, job.settings)
     except Exception as error:
         explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
@@ -132,6 +127,15 @@ def run(
         if not is_complete(Run(folder)):
             _write_failure(failed)
         return Outcome(failed, "failed", [])
+
+
+def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> None:
+    files = files_of_run(config, computed.result, computed.curves)
+    if computed.predictions is not None:
+        files = {PREDICTIONS: computed.predictions, **files}
+    with staging_folder(folder) as staging:
+        run_folder.write_together(staging, files)
+        replace_files(folder, staging)
 
 
 def _computed(job: Job, progress: Progress | None) -> Computed:

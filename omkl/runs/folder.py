@@ -53,8 +53,8 @@ MLflow view are all made from it.
                       {comparator: {"label": .., "skipped": reason}}
     spread            of a learner whose predictions have one, scored as normal distributions:
                       {"log_loss", "coverage_50", "coverage_90", "width_90",
-                      "interval_score_90"}, means over rounds and seeds, in the unit of the
-                      prepared target; else absent (``omkl.experiment.spread``)
+                      "interval_score_90"}, means over seeds and the rounds whose spread is
+                      known, in the unit of mse; else absent (``omkl.experiment.spread``)
     params            the algorithm's parameters
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
                       sources that can change a number
@@ -83,7 +83,7 @@ MLflow view are all made from it.
     mse               (R, P) mean squared error of rounds 1..t, with or without a label
     labels            (R, P) labels asked for in rounds 1..t
     coverage_50, coverage_90   (R, P) share of rounds 1..t whose label was in the interval of
-                      50 and 90 %, where there is a spread
+                      50 and 90 %, of those whose spread is known; NaN before the first
     regret_<name>     (R, P) cumulative squared error minus the comparator's
     baseline_<name>   (P,) mean squared error of a baseline in rounds 1..t, in classification
                       its error rate, the mean over the seeds

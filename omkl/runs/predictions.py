@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from omkl.core.learner import Trace
-
 
 class Predictions:
     """The file as it grows, compressed, in memory: about 20 bytes a row and seed.
@@ -31,8 +29,8 @@ class Predictions:
         self._sink = io.BytesIO()
         self._writer = pq.ParquetWriter(self._sink, self._schema)
 
-    def add(self, rows: np.ndarray, y: np.ndarray, said: Trace) -> None:
-        """A block: rows and y (n,), NaN where not known; what was ``said`` of them, (R, n) each."""
+    def add(self, rows: np.ndarray, y: np.ndarray, *said: np.ndarray) -> None:
+        """A block: rows and y (n,), NaN where not known; y_hat, asked and spread (R, n)."""
         label = self._pa.array(y, from_pandas=True)
         for seed, y_hat, asked, spread in zip(self._seeds, *said, strict=True):
             columns = {"seed": [seed] * len(y), "row": rows, "y": label, "y_hat": y_hat}

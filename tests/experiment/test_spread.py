@@ -44,6 +44,19 @@ def test_learners_without_a_spread_say_nothing():
     assert nothing.result() == {} == nothing.curves()
 
 
+def test_rounds_whose_spread_is_not_known_are_not_scored():
+    rng = np.random.default_rng(0)
+    errors, s = rng.standard_normal((2, 9)) ** 2, rng.uniform(0.3, 2.0, (2, 9))
+    late, whole = Spreads(2), Spreads(2)
+    whole.add(errors, s)
+    late.add(np.full((2, 2), 1e9), np.full((2, 2), np.nan))
+    late.add(errors, s)
+    assert late.result() == whole.result()
+    curve = late.curves()["coverage_50"]
+    assert np.isnan(curve[:, :2]).all()
+    np.testing.assert_array_equal(curve[:, 2:], whole.curves()["coverage_50"])
+
+
 @pytest.mark.parametrize(("name", "has"), [("ie_gp", True), ("raker", False)])
 def test_a_run_keeps_them(name, has, tmp_path):
     config = configuration([

@@ -99,6 +99,43 @@ def test_errors_are_in_units_of_the_target_and_predictions_are_kept(file):
     assert squared[50:].mean() < 2 * given.var()
 
 
+@pytest.mark.parametrize("block", [7, 1000])
+def test_spreads_are_in_units_of_the_target(file, block):
+    """By hand: the deviation of the labels before, and none while that is 0."""
+    run = start(file, "algorithm=ie_gp", f"block={block}", "force=true").run
+    frame = pd.read_parquet(run.folder / "predictions.parquet")
+    assert frame["spread"].isna().tolist() == [True] * 3 + [False] * 297
+    assert 1.0 < frame["spread"][100:].median() < 250.0
+    scored = frame[frame["spread"].notna() & frame["y"].notna()]
+    inside = (scored["y"] - scored["y_hat"]).abs() <= 1.6448536269514722 * scored["spread"]
+    assert run.result["spread"]["coverage_90"] == pytest.approx(inside.mean())
+    assert run.result["spread"]["width_90"] == pytest.approx(
+        2 * 1.6448536269514722 * scored["spread"].mean()
+    )
+
+
+@pytest.mark.parametrize("name", ["auto", "mean", "last"])
+def test_equivariant_learners_are_told_labels_as_they_are(file, name):
+    cfg = conf.entry("dataset", "file") | {"path": str(file), "target": "y"}
+    stream = open_stream(cfg, STREAM)
+    block = next(stream.rows(1000))
+    algorithm, wrapped = learner(name, stream.n_inputs)
+    trace = TargetUnits(wrapped, stream, algorithm).partial_fit(block.x, block.y)
+    _, alone = learner(name, stream.n_inputs)
+    there = ~np.isnan(block.y)
+    said = alone.partial_fit(block.x[there], block.y[there]).y_hat
+    np.testing.assert_array_equal(trace.y_hat[there], said)
+
+
+def test_baselines_are_told_labels_as_the_learner_is(file):
+    """Of a file far from 0 ridge has the centre of the labels; blanks count for none."""
+    beside = start(file, "stream.lags=1").run.result["baselines"]
+    for name in ("mean", "last", "ridge"):
+        alone = start(file, f"algorithm={name}", "stream.lags=1").run.result
+        assert beside[name]["mse"] == alone["mse_mean"]
+        assert (beside[name]["rmse"], beside[name]["mae"]) == (alone["rmse"], alone["mae"])
+
+
 def test_predictions_can_be_switched(file):
     outcome = start(file, "predictions=false")
     path = outcome.run.folder / "predictions.parquet"
