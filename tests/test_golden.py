@@ -38,7 +38,7 @@ def of_a_learner(name: str) -> dict[str, object]:
     learner = case.learner(seed=7)
     y_hat = learner.partial_fit(X, y).y_hat
     model = learner.state.model
-    coefficients = model.theta if "theta" in model._fields else model.alpha
+    coefficients = model.theta if hasattr(model, "theta") else model.alpha
     return {
         "mse": float(np.mean((y_hat - y) ** 2)),
         "y_hat": {str(t): float(y_hat[t - 1]) for t in ROUNDS},

@@ -11,7 +11,8 @@ The order of every sum is the same on all processors.
 ``narrow`` makes a pack of eight floats for arithmetic in single precision. An array
 may hold floats too: they are loaded as doubles, and stored from either kind of pack.
 
-In plain Python a pack is an array of eight.
+In plain Python a pack is an array of eight. The module is long because each instruction is here
+twice, as its plain Python and as its machine code.
 """
 
 from __future__ import annotations
