@@ -106,7 +106,7 @@ def read(path: Path) -> dict[str, Any]:
     return {str(k): v for k, v in content.items()} if isinstance(content, dict) else {}
 
 
-def configuration(overrides: Sequence[str]) -> dict[str, Any]:
+def compose(overrides: Sequence[str]) -> dict[str, Any]:
     """The configuration of one job, as ``omkl-run`` makes it of these overrides."""
     import hydra
 

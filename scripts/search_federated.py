@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.conf import configuration
+from omkl.conf import compose
 from omkl.experiment import federation, settings
 from omkl.reproduction import searches
 from omkl.reproduction.tables import published_numbers
@@ -104,7 +104,7 @@ class Data(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def split_of(dataset: str, data: tuple[str, ...]) -> Any:
     line = ["algorithm=pof_mkl", f"dataset={dataset}", *data, "kernels=rbf51"]
-    return federation.prepare(settings.read(configuration(line))).split
+    return federation.prepare(settings.read(compose(line))).split
 
 
 @functools.cache
@@ -118,7 +118,7 @@ def mse(cell: Cell, data: tuple[str, ...], eta: str, eta_w: str | None, seed: in
         line.append(f"algorithm.M={cell.M}")
     with LOCK:  # Hydra composes one at a time
         split = split_of(cell.dataset, data)
-        job = federation.prepare(settings.read(configuration(line)), split)
+        job = federation.prepare(settings.read(compose(line)), split)
     with np.errstate(all="ignore"):
         trace = job.federation(seed).partial_fit(split.X, split.y)
         found = float(1e3 * np.mean(np.square(trace.y_hat - split.y)))

@@ -34,7 +34,7 @@ def besides(tmp_path: Path) -> list[Path]:
 @pytest.mark.parametrize("name", FILES)
 def test_an_entry_is_what_hydra_composes(name: str, besides: list[Path]):
     search = f"hydra.searchpath=[file://{besides[0]}]"
-    composed = conf.configuration([search, f"algorithm={name}"])["algorithm"]
+    composed = conf.compose([search, f"algorithm={name}"])["algorithm"]
     assert conf.entry("algorithm", name, besides) == composed
 
 
@@ -60,6 +60,6 @@ def test_what_cannot_be_read_is_told(tmp_path: Path):
 
 def test_a_dictionary_of_which_a_key_is_set_is_no_longer_the_named_one():
     part = "kernels.parts=[{family: gaussian, bandwidth: [0.1, 1]}]"
-    assert conf.configuration([part])["kernels"]["name"] == "own"
-    assert conf.configuration([part, "kernels.name=mine"])["kernels"]["name"] == "mine"
-    assert conf.configuration(["kernels=rbf41"])["kernels"]["name"] == "rbf41"
+    assert conf.compose([part])["kernels"]["name"] == "own"
+    assert conf.compose([part, "kernels.name=mine"])["kernels"]["name"] == "mine"
+    assert conf.compose(["kernels=rbf41"])["kernels"]["name"] == "rbf41"

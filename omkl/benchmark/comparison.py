@@ -149,7 +149,7 @@ def _our_run(
 def _configuration(overrides: list[str], outputs: Path) -> dict[str, Any]:
     latest = {text.partition("=")[0]: text for text in overrides}
     quiet = ["tracking=none", "figures=false", f"outputs={outputs}"]
-    return conf.configuration([*latest.values(), *quiet])
+    return conf.compose([*latest.values(), *quiet])
 
 
 def _constant_line(

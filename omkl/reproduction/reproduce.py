@@ -47,7 +47,7 @@ class Cells:
         start = time.perf_counter()
         # A picture and a tracked run a cell would take longer than the cells themselves.
         quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]
-        outcome = runner.run(conf.configuration([*overrides, *quiet]))
+        outcome = runner.run(conf.compose([*overrides, *quiet]))
         seconds = time.perf_counter() - start
         result = outcome.run.result
         # As typed: two files of conf/algorithm may name one module.

@@ -18,7 +18,7 @@ from benchmarks.setting import SEED, Rows
 from benchmarks.timing import Spread, deciles, interleaved, ratios, spread, times
 from omkl import federated
 from omkl.checks import learners
-from omkl.conf import configuration
+from omkl.conf import compose
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
 from omkl.core.seeding import party_generators
@@ -63,7 +63,7 @@ def measure(rows: Rows, turns: int, seconds: float) -> list[Row]:
     numpy_us   the same of NumPy, and ``times``, the ratio to ours in the same turn
     work       what a client's round is made of, for ``limits.least``
     """
-    chosen = configuration(["kernels=rbf51"])["kernels"]
+    chosen = compose(["kernels=rbf51"])["kernels"]
     dictionary = kernels.dictionary(chosen)
     n = min(ROUNDS, len(rows.y) // CLIENTS)
     X = np.ascontiguousarray(rows.X[: n * CLIENTS].reshape(n, CLIENTS, -1))

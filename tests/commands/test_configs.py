@@ -24,7 +24,7 @@ ALGORITHMS = [name for group, name in CHOICES if group == "algorithm"]
 
 @functools.cache
 def configuration(*overrides: str) -> dict[str, Any]:
-    return conf.configuration(overrides)
+    return conf.compose(overrides)
 
 
 def test_every_file_is_a_choice():

@@ -7,7 +7,7 @@ import pytest
 
 from omkl import algorithms
 from omkl.checks import learners as checks
-from omkl.conf import configuration
+from omkl.conf import compose
 from omkl.core import hyperparameters, jit
 from omkl.core.learner import Learner
 from omkl.core.simd import (
@@ -159,7 +159,7 @@ def test_a_job_in_single_precision_is_computed_so_or_refused(tmp_path, algorithm
         given.append("dataset.labels=[-1,1]")
 
     def learner(precision):
-        job = runner.prepare(configuration([*given, f"precision={precision}"]))
+        job = runner.prepare(compose([*given, f"precision={precision}"]))
         learners = classification._learners(job, 0, 1) if job.stream.classes else None
         return (learners or regression._learners(job))[0]
 

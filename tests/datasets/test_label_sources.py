@@ -13,7 +13,7 @@ import pytest
 
 from omkl.checks import learners
 from omkl.checks.learners import Case, default_settings
-from omkl.conf import configuration
+from omkl.conf import compose
 from omkl.datasets import label_sources
 from omkl.experiment import regression
 from omkl.experiment import run as runner
@@ -82,7 +82,7 @@ def test_a_file_and_a_function_give_what_the_prompt_gives(unlabelled, tmp_path):
     path, truth = unlabelled
     answers = tmp_path / "answers.csv"
     answers.write_text("row,label\n" + "".join(f"{row},{y}\n" for row, y in truth.items()))
-    config = configuration(settings(path, tmp_path / "file", f"stream.labels={answers}"))
+    config = compose(settings(path, tmp_path / "file", f"stream.labels={answers}"))
     from_file = runner.run(config)
     assert from_file.status == "complete", from_file.run.result
     calls = []
@@ -92,7 +92,7 @@ def test_a_file_and_a_function_give_what_the_prompt_gives(unlabelled, tmp_path):
         calls.append(row)
         return truth[row]
 
-    from_function = runner.run(configuration(settings(path, tmp_path / "f")), label=label)
+    from_function = runner.run(compose(settings(path, tmp_path / "f")), label=label)
     assert calls == list(range(1, ROWS + 1, 4))
     a, b = from_file.run.result, from_function.run.result
     assert a["mse"] == b["mse"] and a["labels"] == b["labels"] == len(calls)
@@ -102,7 +102,7 @@ def test_a_file_and_a_function_give_what_the_prompt_gives(unlabelled, tmp_path):
     assert runner.run(config).status == "reused"
     answers.write_text(answers.read_text().replace(f"1,{truth[1]}\n", "1,0.123\n", 1))
     assert runner.run(config).status == "complete"  # other answers, another run
-    again = runner.run(configuration(settings(path, tmp_path / "f")), label=label)
+    again = runner.run(compose(settings(path, tmp_path / "f")), label=label)
     assert again.status == "complete" and len(calls) == 20  # a function is always asked
 
 
@@ -141,7 +141,7 @@ def test_what_cannot_be_asked_is_said(unlabelled, tmp_path):
     def told(text, *more):
         answers.write_text(text)
         overrides = settings(path, tmp_path / "out", f"stream.labels={answers}", *more)
-        return failure(configuration(overrides))
+        return failure(compose(overrides))
 
     assert "row 5: the learner asks for its label and answers.csv has none" in told(
         "row,label\n1,0.5\n"
@@ -152,7 +152,7 @@ def test_what_cannot_be_asked_is_said(unlabelled, tmp_path):
     assert "set seeds=1" in told("row,label\n1,0.5\n", "seeds=2")
 
     def config(labels):
-        return configuration(settings(path, tmp_path / "out", f"stream.labels={labels}"))
+        return compose(settings(path, tmp_path / "out", f"stream.labels={labels}"))
 
     assert "none of data, prompt, callback" in failure(config("phone"))
     assert "omkl.experiment.run.run(config, label=function)" in failure(config("callback"))
@@ -164,7 +164,7 @@ def test_what_cannot_be_asked_is_said(unlabelled, tmp_path):
 
 def test_the_target_of_the_data_is_not_looked_at(tmp_path):
     """A catalogued or synthetic stream has one; with labels from outside it is NaN."""
-    config = configuration([*BASE, *CONFIDENT, "dataset.rows=60", f"outputs={tmp_path}"])
+    config = compose([*BASE, *CONFIDENT, "dataset.rows=60", f"outputs={tmp_path}"])
     outcome = runner.run(config, label=lambda row, x, y_hat: 0.25 + 1e-3 * row)
     assert outcome.status == "complete", outcome.run.result
     assert "truth" not in outcome.run.result["regret"]
@@ -175,7 +175,7 @@ def test_the_target_of_the_data_is_not_looked_at(tmp_path):
 def test_a_run_says_what_its_labels_cost(tmp_path):
     """Errors of all rounds count, (54), with a label or without; labels over rounds is (55)."""
     more = ("dataset.rows=60", "seeds=3", f"outputs={tmp_path}")
-    config = configuration([*BASE, *CONFIDENT, *more])
+    config = compose([*BASE, *CONFIDENT, *more])
     run = runner.run(config).run
     result, curves = run.result, run.curves
     assert result["labels_per_seed"] == [15, 15, 15] and result["labels"] == 15
@@ -188,6 +188,6 @@ def test_a_run_says_what_its_labels_cost(tmp_path):
     trace = regression._learners(job)[1].partial_fit(X, y)
     assert result["mse"][1] == pytest.approx(np.mean((trace.y_hat - y) ** 2), rel=1e-12)
 
-    passive = runner.run(configuration([*BASE, "algorithm=raker", *more])).run.result
+    passive = runner.run(compose([*BASE, "algorithm=raker", *more])).run.result
     assert (passive["al_efficiency"], passive["labels"]) == (1.0, 60)
     assert passive["mse_per_label"] == pytest.approx(passive["mse_mean"] / 60)

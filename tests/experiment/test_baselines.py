@@ -21,7 +21,7 @@ SMALL = ("kernels=gaussian17", "D=4", "seeds=2", "tracking=none", "figures=false
 
 
 def run(folder, *overrides, **given) -> Run:
-    config = conf.configuration([*SMALL, *overrides, f"outputs={folder / 'out'}"])
+    config = conf.compose([*SMALL, *overrides, f"outputs={folder / 'out'}"])
     outcome = runner.run(config, **given)
     assert outcome.status != "failed", outcome.run.result["error"]
     return outcome.run

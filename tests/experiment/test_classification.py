@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.conf import configuration
+from omkl.conf import compose
 from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, own_files
 from omkl.experiment import classification, metrics, settings
 from omkl.experiment import run as runner
@@ -30,7 +30,7 @@ def found(name):
 
 def run(tmp_path, *overrides):
     quiet = ["tracking=none", "figures=false", f"outputs={tmp_path}"]
-    return runner.run(configuration(["task=classification", *overrides, *quiet]))
+    return runner.run(compose(["task=classification", *overrides, *quiet]))
 
 
 SHAPES = {  # rows, inputs, labels +1
@@ -165,7 +165,7 @@ def test_three_classes_are_each_against_the_rest(tmp_path):
         assert result["status"] == "complete", result
         assert 3 < np.mean(result["mistakes"]) < 60, algorithm
     job = runner.prepare(
-        configuration(["task=classification", "algorithm=omkc_da_p1", *overrides])
+        compose(["task=classification", "algorithm=omkc_da_p1", *overrides])
         | {"outputs": str(tmp_path)}
     )
     seed = classification._one_seed(job, 0, 1, lambda wrong: None)
@@ -232,12 +232,12 @@ def test_what_does_not_go_together_is_refused(tmp_path, overrides, message):
 
 
 def test_an_algorithm_for_classification_wants_such_data(tmp_path):
-    config = configuration(["algorithm=omkc_da_p1", "dataset=airfoil", f"outputs={tmp_path}"])
+    config = compose(["algorithm=omkc_da_p1", "dataset=airfoil", f"outputs={tmp_path}"])
     with pytest.raises(ValueError, match="omkc_da_p1 is an algorithm for classification"):
         runner.prepare(config)
 
 
 def test_what_may_be_either_is_what_the_algorithm_does():
     for algorithm, task in (("omkc_da_p1", "classification"), ("raker", "regression")):
-        config = configuration([f"algorithm={algorithm}", "dataset=synthetic"])
+        config = compose([f"algorithm={algorithm}", "dataset=synthetic"])
         assert settings.read(config).task == task

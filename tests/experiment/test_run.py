@@ -33,7 +33,7 @@ OWN = (*TINY, "dataset=file", "dataset.target=price", "seeds=2")
 
 
 def configuration(*overrides: str) -> dict[str, Any]:
-    return conf.configuration(overrides)
+    return conf.compose(overrides)
 
 
 @pytest.fixture

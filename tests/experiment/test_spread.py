@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from omkl.conf import configuration
+from omkl.conf import compose
 from omkl.experiment import run as runner
 from omkl.experiment.spread import HALF, Spreads, scores
 
@@ -59,7 +59,7 @@ def test_rounds_whose_spread_is_not_known_are_not_scored():
 
 @pytest.mark.parametrize(("name", "has"), [("ie_gp", True), ("raker", False)])
 def test_a_run_keeps_them(name, has, tmp_path):
-    config = configuration([
+    config = compose([
         f"algorithm={name}", "dataset.rows=300", "kernels=gaussian17", "D=8", "seeds=2",
         "tracking=none", "figures=false", f"outputs={tmp_path}",
     ])  # fmt: skip

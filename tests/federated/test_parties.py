@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from omkl import federated
-from omkl.conf import configuration
+from omkl.conf import compose
 from omkl.experiment import run as runner
 from omkl.federated.parties import Client, Server, play
 
@@ -17,7 +17,7 @@ def job_of(name="pof_mkl", *more):
     M = ["algorithm.M=3", "algorithm.xi=0.5"] if name == "pof_mkl" else []
     settings = [f"algorithm={name}", "dataset=synthetic", "dataset.rows=400", "kernels=gaussian17"]
     settings += ["federation=iid", f"clients={CLIENTS}", f"federation.rounds={ROUNDS}", "seeds=1"]
-    return runner.prepare(configuration([*settings, *M, *more]))
+    return runner.prepare(compose([*settings, *M, *more]))
 
 
 @pytest.mark.parametrize("name", federated.names())

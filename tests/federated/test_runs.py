@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.conf import configuration
+from omkl.conf import compose
 from omkl.core.representations.random_features import draw_features, features_of
 from omkl.datasets import DataError, catalogue, download, opening, prepare
 from omkl.experiment import run as runner
@@ -17,7 +17,7 @@ from omkl.reproduction import tables
 
 def outcome_of(tmp_path, *overrides):
     quiet = ["tracking=none", "figures=false", f"outputs={tmp_path}", "seeds=3"]
-    return runner.run(configuration([*overrides, "kernels=gaussian17", *quiet]))
+    return runner.run(compose([*overrides, "kernels=gaussian17", *quiet]))
 
 
 SYNTHETIC = ("dataset=synthetic", "dataset.rows=400", "federation=iid", "clients=5")
@@ -39,15 +39,15 @@ def test_a_client_gets_consecutive_rows():
     with pytest.raises(ValueError, match="3 clients with 4 rounds each need 12 rows"):
         consecutive(10, 3, 4)
     given = ["dataset=synthetic", "dataset.rows=40", "federation=consecutive", "clients=4"]
-    job = runner.prepare(configuration([*given, "algorithm=pof_mkl"]))
+    job = runner.prepare(compose([*given, "algorithm=pof_mkl"]))
     np.testing.assert_array_equal(job.split.rows[:, 2], np.arange(20, 30))
 
 
 def test_a_federation_has_the_published_dictionary_unless_another_is_named():
     given = ["algorithm=pof_mkl", "federation=iid", "clients=2"]
-    assert configuration(given)["kernels"]["name"] == "rbf51"
-    assert configuration([*given, "kernels=gauss13"])["kernels"]["name"] == "gauss13"
-    assert configuration(["algorithm=raker"])["kernels"]["name"] == "rbf51_lap25"
+    assert compose(given)["kernels"]["name"] == "rbf51"
+    assert compose([*given, "kernels=gauss13"])["kernels"]["name"] == "gauss13"
+    assert compose(["algorithm=raker"])["kernels"]["name"] == "rbf51_lap25"
 
 
 def test_clients_are_at_home_at_a_site():
@@ -95,7 +95,7 @@ def test_clients_of_unequal_length_are_served_to_their_end(tmp_path, name):
     assert curves["client_rounds"].tolist() == counts.tolist()
     assert (sizes["rounds"], sizes["least_rounds"], sizes["rows_used"]) == (200, 9, 299)
     # Each client's error is over its own rounds; the run's is their mean, at any time.
-    job = runner.prepare(configuration([f"algorithm={name}", *own, "kernels=gaussian17"]))
+    job = runner.prepare(compose([f"algorithm={name}", *own, "kernels=gaussian17"]))
     trace = job.federation(0).partial_fit(job.split.X, job.split.y)
     there = ~np.isnan(job.split.y)
     np.testing.assert_array_equal(np.isnan(trace.y_hat), ~there)
@@ -120,7 +120,7 @@ def test_regret_against_ridge_regression_in_hindsight(tmp_path):
     lam = 0.01
     given = ["algorithm=vm_kofl", f"algorithm.lam={lam}", *SYNTHETIC, "D=4", f"regret.lam={lam}"]
     run = outcome_of(tmp_path, *given).run
-    job = runner.prepare(configuration([*given, "kernels=gaussian17", "seeds=3"]))
+    job = runner.prepare(compose([*given, "kernels=gaussian17", "seeds=3"]))
     X, y = job.split.X, job.split.y
     T, K, d = X.shape
     omega = draw_features(job.dictionary, d, 4, seed=1).omega
@@ -206,7 +206,7 @@ def test_own_data_with_a_column_of_clients(tmp_path):
         frame.to_csv(path, index=False) if name.endswith("csv") else frame.to_parquet(path)
         own = ["dataset=file", f"dataset.path={path}", "dataset.target=y", "dataset.missing=drop"]
         own += ["federation=column", "dataset.client_column=who", "algorithm=vm_kofl"]
-        job = runner.prepare(configuration([*own, "kernels=gaussian17"]))
+        job = runner.prepare(compose([*own, "kernels=gaussian17"]))
         assert job.split.clients == ["ann", "bob", "cid"] and job.split.X.shape == (30, 3, 1)
         assert job.split.lengths.tolist() == [30, 29, 30] and np.isnan(job.split.y[29, 1])
         kept = frame.dropna()
@@ -228,13 +228,13 @@ def test_rows_of_nobody(tmp_path):
         own += ["federation=column", "dataset.client_column=who", "kernels=gaussian17"]
         for missing in ("error", "mean"):
             with pytest.raises(DataError, match=rf"{name}: row 8, column 'who' .*missing=drop"):
-                runner.prepare(configuration([*own, f"dataset.missing={missing}"]))
-        job = runner.prepare(configuration([*own, "dataset.missing=drop"]))
+                runner.prepare(compose([*own, f"dataset.missing={missing}"]))
+        job = runner.prepare(compose([*own, "dataset.missing=drop"]))
         assert job.split.clients == ["ann", "bob", "cid"] and job.split.X.shape == (20, 3, 1)
         kept = frame.dropna()
         scaled = (kept["y"] - kept["y"].min()) / (kept["y"].max() - kept["y"].min())
         np.testing.assert_allclose(job.split.y[:18, 1], scaled[kept["who"] == "bob"])
-        job = runner.prepare(configuration([*own, "stream.limit=6"]))  # before the blank
+        job = runner.prepare(compose([*own, "stream.limit=6"]))  # before the blank
         assert job.split.clients == ["ann", "bob", "cid"]
 
 
@@ -244,13 +244,13 @@ def test_more_rounds_than_sites_give(tmp_path):
     own = ["dataset=file", f"dataset.path={tmp_path / 'own.csv'}", "dataset.target=y", "clients=4"]
     own += ["+dataset.sites=site", "federation=by_site", "federation.home=3", "federation.away=1"]
     own += ["kernels=gaussian17", "algorithm=pof_mkl", "dataset.inputs=[a]"]  # it counts the rows
-    assert runner.prepare(configuration(own)).split.y.shape == (4, 4)
-    assert runner.prepare(configuration([*own, "federation.rounds=3"])).split.y.shape == (
+    assert runner.prepare(compose(own)).split.y.shape == (4, 4)
+    assert runner.prepare(compose([*own, "federation.rounds=3"])).split.y.shape == (
         3,
         4,
     )
     with pytest.raises(ValueError, match=r"federation.rounds=5: .* give each client 4 rows"):
-        runner.prepare(configuration([*own, "federation.rounds=5"]))
+        runner.prepare(compose([*own, "federation.rounds=5"]))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from omkl import conf
-from omkl.conf import configuration
+from omkl.conf import compose
 from omkl.reproduction import matching, page, pictures, regret_figures, tables
 from omkl.runs.folder import Run, find
 from omkl.theory.bound_of_run import bound_of_run, fitted_slope
@@ -228,7 +228,7 @@ def test_every_cell_of_every_table_composes():
         if told <= seen:
             continue
         seen |= told
-        config = configuration(list(job))
+        config = compose(list(job))
         settings = expected[job[0], *job[2:-1]]  # without the data set and the seeds
         assert settings.keys() == config["algorithm"].keys()
         assert all(matching._same(config["algorithm"][k], v) for k, v in settings.items())

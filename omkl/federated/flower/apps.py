@@ -22,7 +22,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from omkl.conf import configuration
+from omkl.conf import compose
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.run import prepare
 from omkl.federated.flower.records import (
@@ -62,7 +62,7 @@ class Flown(NamedTuple):
 @functools.lru_cache(maxsize=2)
 def job_of(overrides: str) -> FederatedJob:
     """The federation that a line of omkl-run's overrides describes."""
-    job = prepare(configuration(shlex.split(overrides)))
+    job = prepare(compose(shlex.split(overrides)))
     if not isinstance(job, FederatedJob):
         raise ValueError("no federation is asked for: add federation=iid clients=K")
     return job
