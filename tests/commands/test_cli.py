@@ -59,7 +59,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
     [
         (
             "algorithm=rakr",
-            "there is no algorithm=rakr. Did you mean raker? There are: amkl, amkl_aks, amkl_ra",
+            "there is no algorithm=rakr. Did you mean raker? There are: adaraker, amkl, amkl_aks",
         ),
         ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
         ("kernels=rbf42", "Did you mean rbf41? There are: gauss13, gaussian17, omkc16, rbf41"),
@@ -185,7 +185,7 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     done = omkl_run(tmp_path, *typed, *TINY)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "OMKL-SFG-R on file" in done.stdout
+    assert "OMKL-SFG-R on my-" in done.stdout
     assert "120 rounds, 2 inputs" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     (folder,) = (tmp_path / "outputs" / "runs" / "file").iterdir()
