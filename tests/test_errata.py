@@ -1,4 +1,4 @@
-"""What the papers themselves have wrong: every entry of ``docs/errata.md``, in plain arithmetic.
+"""What the papers themselves have wrong: the entries of ``docs/errata.md``, in plain arithmetic.
 
 Equation numbers are those of the papers. Most tests show a step of a proof that does not hold,
 not that the theorem is false.

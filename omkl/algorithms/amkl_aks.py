@@ -62,10 +62,8 @@ class State(NamedTuple):
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    subset = omkl_aks.Params(params.eta, params.eta_g, params.lam, params.delta, params.gamma)
-    return State(
-        *omkl_aks.init(subset, dictionary, model), unlabelled=np.array([params.M], dtype=np.int64)
-    )
+    subset = omkl_aks.init(params, dictionary, model)
+    return State(*subset, unlabelled=np.array([params.M]))
 
 
 def select(params, state, t, rng, selection):

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class State(NamedTuple):
     n: np.ndarray  # (1,)
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
+def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
     N = len(dictionary)
     return State(model, np.zeros(N), np.full(N, 1.0 / N), np.arange(N), np.array([N]))
 

@@ -27,43 +27,20 @@ Differs  from the paper: none. Readings: "on a budget" is the truncation of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
-from omkl.core.protocol import choose_all, register
-from omkl.core.representations.expansion import SLIDING, Expansion, append
+from omkl.algorithms.omkr import State, init, predict, select
+from omkl.core.hyperparameters import COUNT, FRACTION, NON_NEGATIVE
+from omkl.core.protocol import register
+from omkl.core.representations.expansion import SLIDING, append
 from omkl.core.schedule import Schedule, rate
-from omkl.core.weights import weighted_mean
-
-if TYPE_CHECKING:
-    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):
     eta: Schedule
     lam: NON_NEGATIVE
-    beta: Annotated[float, Range(0.0, 1.0, open_low=True, open_high=True)]
+    beta: FRACTION
     budget: COUNT
-
-
-class State(NamedTuple):
-    model: Expansion
-    log_w: np.ndarray  # (N,)
-
-
-def init(params: Params, dictionary: Sequence[Kernel], model: Expansion) -> State:
-    return State(model, np.zeros(len(dictionary)))
-
-
-def select(params, state, t, rng, selection):
-    choose_all(selection)
-
-
-def predict(params, state, t, selection):
-    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
 def update(params, state, t, y, selection):

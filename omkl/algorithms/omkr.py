@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import Range
+from omkl.core.hyperparameters import FRACTION
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.expansion import GROWING, Expansion, append
 from omkl.core.schedule import Schedule, rate
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 class Params(NamedTuple):
     eta: Schedule
-    beta: Annotated[float, Range(0.0, 1.0, open_low=True, open_high=True)]
+    beta: FRACTION
 
 
 class State(NamedTuple):

@@ -23,15 +23,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import NON_NEGATIVE, Range
-from omkl.core.protocol import choose_all, register
+from omkl.algorithms.raker import State, predict, select
+from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE
+from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
-from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -39,26 +39,13 @@ if TYPE_CHECKING:
 
 class Params(NamedTuple):
     eta: Schedule
-    beta: Annotated[float, Range(0.0, 1.0, open_low=True, open_high=True)]
+    beta: FRACTION
     lam: NON_NEGATIVE
-
-
-class State(NamedTuple):
-    model: RandomFeatures
-    log_w: np.ndarray  # (N,)
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
     N = len(dictionary)
     return State(model, np.full(N, -math.log(N)))
-
-
-def select(params, state, t, rng, selection):
-    choose_all(selection)
-
-
-def predict(params, state, t, selection):
-    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
 def update(params, state, t, y, selection):

@@ -56,7 +56,7 @@ import numpy as np
 from omkl.core import divergence as divergences
 from omkl.core.divergence import Matrix
 from omkl.core.graphs import dominating_set, graphs_by
-from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Choice, Range
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N, Choice
 from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import (
@@ -90,7 +90,7 @@ class Params(NamedTuple):
     xi: RATE
     lam: NON_NEGATIVE
     M: UP_TO_N
-    explore: Annotated[int, Range(0)]
+    explore: COUNT_OR_ZERO
     reading: Annotated[int, READINGS] = READINGS.index("farthest")
     divergence: Annotated[int, DIVERGENCES] = DIVERGENCES.index("integral")
 

@@ -33,13 +33,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from omkl.algorithms.sfg import State, on_graph, predict, select, update
 from omkl.core.graphs import similarity_graph
-from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import edges_of
 from omkl.core.overlaps import overlaps
@@ -53,7 +53,7 @@ class Params(NamedTuple):
     xi: RATE
     lam: NON_NEGATIVE
     M: UP_TO_N
-    explore: Annotated[int, Range(0)]
+    explore: COUNT_OR_ZERO
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:

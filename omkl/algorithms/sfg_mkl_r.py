@@ -14,7 +14,7 @@ Round    0. As SFG-MKL: the divergence Delta and the graph of similar kernels.
          5. Evaluate its out-neighbours in the refined graph; predict and learn as SFG-MKL,
             with q_i the sum of p over the in-neighbours of i in the refined graph.
 Symbols  eta, xi, lam, M, explore   as in SFG-MKL
-         rank             1..N: how many of the best nodes dominate (all of them on a tie)
+         rank             1..N: how many of the best nodes dominate (more where nodes tie)
          only_undominated true: an edge is added only where D'_t has none to i yet
 Cost     as OMKL-SFG-R (``sfg_r``).
 Bound    theorem 4: O(sqrt(T)) with eta and xi of order 1/sqrt(T), beta <= 1/N; losses in
@@ -28,13 +28,13 @@ Differs  from the paper: none. The box appends (d_i, i) for every i outside D'_t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from omkl.algorithms.sfg import choose_node
 from omkl.algorithms.sfg_mkl import similar
 from omkl.algorithms.sfg_r import State, choose_neighbours, on_graph, predict, update
 from omkl.core.divergence import ranked
-from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import refresh
 from omkl.core.protocol import register
@@ -49,7 +49,7 @@ class Params(NamedTuple):
     xi: RATE
     lam: NON_NEGATIVE
     M: UP_TO_N
-    explore: Annotated[int, Range(0)]
+    explore: COUNT_OR_ZERO
     rank: UP_TO_N
     only_undominated: bool
 

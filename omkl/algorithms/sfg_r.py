@@ -46,7 +46,7 @@ from omkl.algorithms.sfg import (
     update,
 )
 from omkl.core.divergence import Matrix
-from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import (
@@ -72,7 +72,7 @@ class Params(NamedTuple):
     xi: RATE
     lam: NON_NEGATIVE
     M: UP_TO_N
-    explore: Annotated[int, Range(0)]
+    explore: COUNT_OR_ZERO
     rank: UP_TO_N
     only_undominated: bool
     reading: Annotated[int, READINGS] = READINGS.index("farthest")

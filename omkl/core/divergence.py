@@ -16,7 +16,6 @@ Source: Ghari and Shen, JMLR, (27).
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -38,7 +37,7 @@ from omkl.core.weights import exp_nonpositive, log_one_minus_exp, log_one_plus
 def _log_divergences(overlap: np.ndarray, own_i: np.ndarray, own_j: np.ndarray) -> np.ndarray:
     """log(own_i + own_j - 2 overlap) of three logarithms."""
     squares = np.logaddexp(own_i, own_j)
-    ratio = math.log(2.0) + overlap - squares  # log of 2 int kk' / (int k^2 + int k'^2) <= 0
+    ratio = LOG_2 + overlap - squares  # log of 2 int kk' / (int k^2 + int k'^2) <= 0
     with np.errstate(divide="ignore"):
         result = squares + np.log(-np.expm1(np.minimum(ratio, 0.0)))
     return np.where((overlap >= own_i) & (overlap >= own_j), -np.inf, result)  # equal kernels

@@ -35,6 +35,7 @@ class Choice(tuple[str, ...]):
 POSITIVE = Annotated[float, Range(0.0, open_low=True)]
 NON_NEGATIVE = Annotated[float, Range(0.0)]
 COUNT = Annotated[int, Range(1)]
+COUNT_OR_ZERO = Annotated[int, Range(0)]
 UP_TO_N = Annotated[int, Range(1, "N")]
 FRACTION = Annotated[float, Range(0.0, 1.0, open_low=True, open_high=True)]
 UP_TO_ONE = Annotated[float, Range(0.0, 1.0, open_low=True)]
@@ -94,7 +95,7 @@ def build(
     ValueError naming the key, what it may be, and the nearest key to a misspelt one.
     """
     hints = get_type_hints(Params, include_extras=True)
-    names = [name for name in Params._fields]  # type: ignore[attr-defined]
+    names = Params._fields  # type: ignore[attr-defined]
     for key in given:
         if key not in names:
             near = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)

@@ -66,7 +66,7 @@ from omkl.federated.split import Split, split
 from omkl.runs.folder import MSE
 from omkl.threads import thread_pool
 
-TURNS = 20_000  # client rounds between progress reports
+CLIENT_ROUNDS = 20_000  # between progress reports
 
 
 class FederatedJob(NamedTuple):
@@ -122,7 +122,7 @@ class FederatedJob(NamedTuple):
             return trace
 
         clock = time.perf_counter()
-        size = max(1, TURNS // K)
+        size = max(1, CLIENT_ROUNDS // K)
         with thread_pool(n_threads) as pool:
             for start in range(0, T, size):
                 rows = slice(start, min(T, start + size))

@@ -2,8 +2,8 @@
 
 ``protocol`` holds the steps of a round and the compiled loop, ``messages`` what a client sends,
 ``budget`` how much it may send, ``algorithms`` one file a learner, ``simulation`` a whole
-federation in one process, ``split`` how rows become clients, ``parties`` server and client on
-their own, ``flower`` the same parties as Flower apps.
+federation in one process, ``split`` how rows become clients, ``hindsight`` what regret is measured
+against, ``parties`` server and client on their own, ``flower`` the same parties as Flower apps.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Server:
         self._aggregate = compiled_for(kind, protocol.run_aggregation)
 
     def broadcast(self) -> Broadcast:
-        """Begin the next round; returns what every client is told."""
+        """Begin the next round; returns what every client receives."""
         self.t += 1
         self._senders = set()
         state = self.state

@@ -2,7 +2,7 @@
 
 K clients see a stream each; a server holds the parameters that they share. Every round is
 
-    announce    the server draws what all clients are told
+    announce    the server draws what it names to all clients
     select      a client draws the rows of the shared parameters that it will learn
     predict     it predicts from the server's state and from its own; no label yet
     local_step  it sees the label, learns its own state and writes a message
@@ -143,7 +143,7 @@ def no_client_state(
 
 @functools.singledispatch
 def announce(params, server, t, u):
-    """The server draws what all clients are told, from the uniform numbers u."""
+    """The server draws what it names to all clients, from the uniform numbers u."""
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
 
@@ -303,17 +303,17 @@ def compiled_for(Params: type, function: Any) -> Any:
 class FederatedAlgorithm(NamedTuple):
     """A federated learner, as its module in ``omkl.federated.algorithms`` registers it.
 
-    name      as typed after ``algorithm=``
-    module    where it is defined
-    Params    the NamedTuple of hyper-parameters, the keys of its YAML
-    upload    (params, N, W) -> the most numbers that a client sends in a round
-    client_state     (params, dictionary, model, K) -> what the clients keep, arrays (K, ...)
-    kernels   (params, dictionary) -> the kernels that it learns with; () for a network
-    model     (params, dictionary, d, D, seed, max_upload) -> shared parameters
-    scratch   (model) -> what evaluating the model for a client writes to
-    draws     uniform numbers a round of a client and of the server
-    shared_weights   the server keeps weights of the kernels; clients send their losses
-    announces        rows that the server sends a round, and those that it names; (0, 0): all
+    name            as typed after ``algorithm=``
+    module          where it is defined
+    Params          the NamedTuple of hyper-parameters, the keys of its YAML
+    upload          (params, N, W) -> the most numbers that a client sends in a round
+    client_state    (params, dictionary, model, K) -> what the clients keep, arrays (K, ...)
+    kernels         (params, dictionary) -> the kernels that it learns with; () for a network
+    model           (params, dictionary, d, D, seed, max_upload) -> shared parameters
+    scratch         (model) -> what evaluating the model for a client writes to
+    draws           uniform numbers a round of a client and of the server
+    shared_weights  the server keeps weights of the kernels; clients send their losses
+    announces       rows that the server sends a round, and those that it names; (0, 0): all
     """
 
     name: str

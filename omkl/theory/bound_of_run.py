@@ -198,11 +198,12 @@ def bound_of_run(run: Run) -> Bound | None:
     too where rows of the stream made the graph.
     """
     name = theorem_about(run.result["algorithm"])
-    if name is None or THEOREMS[name].evaluate is None or not run.complete:
+    if name is None or not run.complete:
         return None
     theorem, result, params = THEOREMS[name], run.result, run.result["params"]
+    if theorem.evaluate is None:
+        return None
     given = _constants(run, theorem)
-    assert theorem.evaluate is not None
     found = theorem.evaluate(run, given)
     if found is None:
         return None

@@ -16,7 +16,7 @@ def probability(epsilon: float, second_moment: float, D: int, d: int) -> float:
     """With at least this probability D features err by less than epsilon, everywhere.
 
     1 - 2^8 (sigma / epsilon)^2 exp(-D epsilon^2 / (4 d + 8)), or 0 where that is negative:
-    then nothing is promised. second_moment = sigma^2 = E ||psi||^2.
+    then nothing is promised.
     """
     if not math.isfinite(second_moment):
         return 0.0

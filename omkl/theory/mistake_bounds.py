@@ -1,7 +1,8 @@
 """The mistake bounds of Jin, Hoi and Yang (ALT 2010), with what is optimal in hindsight.
 
 Symbols, the same in all functions: ``T`` rounds, ``N`` kernels, and the letters of the
-algorithms. Three quantities are minima over functions that know all rows:
+algorithms. Three quantities are minima over functions that know all rows, with the hinge loss
+l(z, y) = max(0, 1 - y z):
 
 g(kappa)  min over f of ||f||^2 + 2 sum_t l(f(x_t), y_t), theorems 2 to 7
 g(u, f)   min over u in the simplex and ||f_i|| <= R of
@@ -12,16 +13,15 @@ Theorem 1 says that g(u, f) is also g(kappa(u)), the least over u in the simplex
 one kernel kappa(u) = sum_i u_i kappa_i; corollary 9 is theorem 8 with it, ||f|| <= R in the space
 of kappa(u). ``combined_error`` finds the first, ``batch_error`` the second.
 
-with the hinge loss l(z, y) = max(0, 1 - y z). Each is convex after h_i = u_i f_i, and its dual
-is a maximum over alpha in [0, 1]^T with s_i(alpha)^2 = sum_ts alpha_t y_t kappa_i(x_t, x_s) y_s
-alpha_s:
+Each is convex after h_i = u_i f_i, and its dual is a maximum over alpha in [0, 1]^T with
+s_i(alpha)^2 = sum_ts alpha_t y_t kappa_i(x_t, x_s) y_s alpha_s:
 
 g(kappa)  2 sum alpha - s^2
 g(u, f)   2 sum alpha - max_i phi(s_i), phi(s) = s^2 up to R and 2 R s - R^2 beyond
 l(u, f)   sum alpha - R max_i s_i
 
-They are solved by SciPy: the maximum over alpha by L-BFGS-B. For g(u, f) SLSQP finds the minimum
-over u around it. l(u, f) is the least loss with sum_i ||h_i|| <= R; with c (sum_i ||h_i||)^2 in
+They are solved by SciPy: the maximum over alpha by L-BFGS-B. For g(u, f) and g(kappa(u)) SLSQP
+finds the minimum over u around it. l(u, f) is the least loss with sum_i ||h_i|| <= R; with c (sum_i ||h_i||)^2 in
 place of the limit its dual is smooth but for the maximum, which a norm of high order replaces,
 and c is halved in between until the limit is met. Both ends are certain whatever the solver did:
 an alpha gives a lower bound of the minimum, a pair of u and f an upper one. The bounds are stated
@@ -146,7 +146,12 @@ def gram(kernel: Kernel, X: Array) -> Array:
 def margin_error(K: Array, y: Array) -> Minimum:
     """g(kappa) of a kernel matrix K (T, T) and labels y (T,)."""
     Q = y[:, None] * K * y[None, :]
-    alpha = _largest(Q, lambda alpha, v: (2 * alpha.sum() - alpha @ v, 2 - 2 * v))
+
+    def objective(alpha: Array) -> tuple[float, Array]:
+        v = Q @ alpha
+        return alpha @ v - 2 * alpha.sum(), 2 * v - 2
+
+    alpha = _minimised(objective, np.full(len(y), 0.5))
     v = Q @ alpha
     norm2 = float(alpha @ v)
     return Minimum(2 * float(alpha.sum()) - norm2, norm2 + 2 * _hinge(v))
@@ -169,26 +174,28 @@ def batch_error(kernels: Sequence[Kernel], X: Array, y: Array, R: float = math.i
 
         def objective(alpha: Array) -> tuple[float, Array]:
             v = of_u @ alpha
-            value, ratio = _limited(math.sqrt(max(float(alpha @ v), 0.0)), R)
+            value, ratio = _limited(np.sqrt(max(alpha @ v, 0.0)), R)
             return value - 2 * alpha.sum(), 2 * ratio * v - 2
 
         alpha = _minimised(objective, alpha)
         v = of_u @ alpha
         norm2 = max(float(alpha @ v), 0.0)
-        value, ratio = _limited(math.sqrt(norm2), R)
-        upper = min(upper, ratio**2 * norm2 + 2 * _hinge(ratio * v))
+        value, ratio = _limited(np.sqrt(norm2), R)
+        upper = min(upper, float(ratio**2 * norm2) + 2 * _hinge(ratio * v))
         each = np.maximum((Q @ alpha) @ alpha, 0.0)
-        worst, _ = _limited(math.sqrt(each.max()), R)
-        lower = max(lower, 2 * float(alpha.sum()) - worst)
-        return 2 * float(alpha.sum()) - value, -ratio * each
+        worst, _ = _limited(np.sqrt(each.max()), R)
+        lower = max(lower, 2 * float(alpha.sum()) - float(worst))
+        return 2 * float(alpha.sum()) - float(value), -ratio * each
 
     _over_the_simplex(inner, N)
     return Minimum(lower, upper)
 
 
-def _limited(s: float, R: float) -> tuple[float, float]:
-    """phi(s), and the factor that takes a function of norm s into the ball of radius R."""
-    return (s * s, 1.0) if s <= R else (2 * R * s - R * R, R / s)
+def _limited(s: Array, R: float) -> tuple[Array, Array]:
+    """phi(s), and the factor phi'(s) / (2 s) that takes norm s into the ball of radius R."""
+    beyond = s > R
+    with np.errstate(divide="ignore", invalid="ignore"):  # s = 0 and R = inf are never beyond
+        return np.where(beyond, 2 * R * s - R * R, s * s), np.where(beyond, R / s, 1.0)
 
 
 def _over_the_simplex(function: Callable[[Array], tuple[float, Array]], N: int) -> None:
@@ -216,11 +223,9 @@ def combined_error(kernels: Sequence[Kernel], X: Array, y: Array, R: float) -> M
     lower, upper = -math.inf, math.inf
 
     def parts(alpha: Array) -> tuple[Array, Array, Array]:
-        """Q_i alpha, phi(s_i) and phi'(s_i) / (2 s_i)."""
+        """Q_i alpha, and ``_limited`` of s_i."""
         v = Q @ alpha
-        s = np.sqrt(np.maximum(v @ alpha, 0.0))
-        beyond = s > R
-        return v, np.where(beyond, 2 * R * s - R * R, s * s), np.where(beyond, R / s, 1.0)
+        return v, *_limited(np.sqrt(np.maximum(v @ alpha, 0.0)), R)
 
     def inner(u: Array) -> tuple[float, Array]:
         nonlocal alpha, lower, upper
@@ -237,8 +242,7 @@ def combined_error(kernels: Sequence[Kernel], X: Array, y: Array, R: float) -> M
         upper = min(upper, penalty + 2 * _hinge((u * ratio) @ v))
         return 2 * float(alpha.sum()) - float(u @ value), -value
 
-    with np.errstate(divide="ignore", invalid="ignore"):  # R / s where s = 0 is not taken
-        _over_the_simplex(inner, N)
+    _over_the_simplex(inner, N)
     return Minimum(lower, upper)
 
 
@@ -295,17 +299,8 @@ def _hinge(margins: Array) -> float:
     return float(np.maximum(0.0, 1 - margins).sum())
 
 
-def _largest(Q: Array, objective: Callable[[Array, Array], tuple[float, Array]]) -> Array:
-    """The alpha in [0, 1]^T with the largest objective(alpha, Q alpha), given with gradient."""
-
-    def negative(alpha: Array) -> tuple[float, Array]:
-        value, gradient = objective(alpha, Q @ alpha)
-        return -value, -gradient
-
-    return _minimised(negative, np.full(len(Q), 0.5))
-
-
 def _minimised(function: Callable[[Array], tuple[float, Array]], start: Array) -> Array:
+    """The alpha in [0, 1]^T with the least value of a function, given with its gradient."""
     from scipy.optimize import minimize
 
     options = {"maxiter": 2000, "maxfun": 4000, "ftol": 1e-8, "gtol": 1e-6, "maxcor": 20}

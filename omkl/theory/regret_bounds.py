@@ -7,10 +7,10 @@ hindsight, for constant eta, xi and eta_e, under
 (as2)  every kernel's loss lies in [0, 1], and ||grad L|| <= L;
 (as3)  kernels are shift-invariant with kappa(0) = 1, and ||x|| <= 1.
 
-Symbols, the same in all functions: ``T`` rounds, ``N`` kernels, ``D`` random features,
-``d`` inputs, ``eta`` step size, ``xi`` and ``eta_e`` exploration in (0, 1), ``L`` the bound
-on the gradient, ``C`` the largest sum of |alpha_t| of an optimal f = sum alpha_t kappa(., x_t),
-``epsilon`` the largest error |z(x)'z(x') - kappa(x, x')| of the random features.
+Symbols, the same in all functions: ``T`` rounds, ``N`` kernels, ``eta`` step size, ``xi`` and
+``eta_e`` exploration in (0, 1), ``L`` the bound on the gradient, ``C`` the largest sum of
+|alpha_t| of an optimal f = sum alpha_t kappa(., x_t), ``epsilon`` the largest error of the
+random features (``feature_errors``).
 
 Every right-hand side also holds against the best function *of the random features*:
 there the step from f* to its approximation falls away, which is ``epsilon=0`` with

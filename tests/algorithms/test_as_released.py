@@ -1,13 +1,6 @@
-"""The algorithms of ``omkl.algorithms.as_released`` against a transcript of the released code.
-
-The transcript (numbers only) is looked for in ``OMKL_ORACLE_DIR``, then in
-``shared/oracle`` beside the checkout.
-"""
+"""The algorithms of ``omkl.algorithms.as_released`` against a transcript of the released code."""
 
 from __future__ import annotations
-
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,53 +10,26 @@ from omkl.algorithms.as_released import released_divergence, shifted
 from omkl.checks import learners
 from omkl.core import hyperparameters, protocol, schedule
 from omkl.core.graphs import dissimilarity_graph, dominating_set
-from omkl.core.kernels import Kernel, dictionary
+from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.node_sampler import probabilities
-from omkl.core.representations.random_features import blank
 from omkl.core.weights import normalised
-from omkl.datasets import catalogue, download, open_stream
 
 EXACT = 1e-9
 
 
-@pytest.fixture(scope="module")
-def oracle():
-    beside = Path(__file__).resolve().parents[3] / "shared" / "oracle"
-    path = Path(os.environ.get("OMKL_ORACLE_DIR") or beside) / "airfoil_released.npz"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not found; OMKL_ORACLE_DIR names its folder")
-    with np.load(path) as arrays:
-        return dict(arrays)
+@pytest.fixture
+def learner(recorded, kernels):
+    """learner(name): the algorithm with its own YAML's settings on the recorded frequencies."""
+    N, d, D = recorded.omega.shape
 
+    def make(name):
+        algorithm = algorithms.load(f"as_released/{name}")
+        settings = learners.default_settings(algorithm.name)
+        built = hyperparameters.build(algorithm.Params, settings, 1503, {"N": N, "D": D})
+        return Learner(algorithm, built, kernels, d, D, seed=0, model=recorded)
 
-@pytest.fixture(scope="module")
-def airfoil():
-    cfg = catalogue.entry("airfoil")
-    if download.locate(cfg["file"]) is None:
-        pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
-    stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
-    return next(iter(stream.blocks(stream.n_rounds)))
-
-
-def kernels():
-    grid = {"log10_bandwidth": {"from": -2, "to": 2}}
-    parts = []
-    for family, n in (("gaussian", 51), ("laplacian", 25)):
-        parts.append({"family": family, "log10_bandwidth": grid["log10_bandwidth"] | {"n": n}})
-    return dictionary({"parts": parts})
-
-
-def learner(name, oracle, T=1503):
-    """The algorithm with its own YAML's settings on the recorded frequencies."""
-    omega = np.ascontiguousarray(oracle["omega"].transpose(0, 2, 1))
-    N, d, D = omega.shape
-    model = blank(N, d, D)
-    model.omega[:] = omega
-    algorithm = algorithms.load(f"as_released/{name}")
-    settings = learners.default_settings(algorithm.name)
-    built = hyperparameters.build(algorithm.Params, settings, T, {"N": N, "D": D})
-    return Learner(algorithm, built, kernels(), d, D, seed=0, model=model)
+    return make
 
 
 def replay(ours, X, y, choose):
@@ -92,8 +58,8 @@ class Drawing:
 
 
 @pytest.mark.parametrize("name", ["raker", "rfomkr"])
-def test_predictions_of_full_information(name, oracle, airfoil):
-    ours = learner(name, oracle)
+def test_predictions_of_full_information(name, oracle, airfoil, learner):
+    ours = learner(name)
     y_hat = ours.partial_fit(*airfoil).y_hat
     np.testing.assert_allclose(y_hat, oracle[f"{name}_y_hat"], rtol=0, atol=EXACT)
     if name == "raker":
@@ -102,9 +68,9 @@ def test_predictions_of_full_information(name, oracle, airfoil):
 
 
 @pytest.mark.slow
-def test_gf(oracle, airfoil):
+def test_gf(oracle, airfoil, learner):
     """Fed with the recorded kernels and p; q is ours while the recorded graph can be ours."""
-    ours = learner("gf", oracle)
+    ours = learner("gf")
     selected, q, p = (oracle[f"gf_{k}"] for k in ("selected", "q", "p"))
     assert not selected[:, 0].any()
 
@@ -125,9 +91,9 @@ def test_gf(oracle, airfoil):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sfg", "sfg_r"])
-def test_graph_learners(name, oracle, airfoil):
+def test_graph_learners(name, oracle, airfoil, learner):
     """Fed with the uniform number that leads to the recorded node, and nothing else."""
-    ours = learner(name, oracle)
+    ours = learner(name)
     selected, q, p, node = (oracle[f"{name}_{k}"] for k in ("selected", "q", "p", "node"))
     drawing, state = Drawing(), ours.state
     N = len(state.log_u)
@@ -149,8 +115,8 @@ def test_graph_learners(name, oracle, airfoil):
     assert (selected.sum(axis=1) == N).any() == (name == "sfg_r")
 
 
-def test_graph(oracle):
-    divergence = released_divergence(kernels())
+def test_graph(oracle, kernels):
+    divergence = released_divergence(kernels)
     np.testing.assert_allclose(divergence, oracle["graph_distance"], rtol=1e-12)
     out = dissimilarity_graph(divergence, 10, logs=False)
     adjacency = np.zeros((76, 76))
@@ -184,7 +150,7 @@ def test_linear_and_log_divergences_give_one_graph():
 def test_shifted_draw():
     assert [shifted(i, 4) for i in range(4)] == [1, 2, 3, 3]
     assert shifted(0, 1) == 0
-    ours = learners.Case("as_released/gf", learners.default_settings("as_released/gf"))
+    ours = learners.Case("as_released/gf")
     X, y = learners.stream()
     used = [ours.learner(seed=s) for s in range(3)]
     for one in used:

@@ -1,13 +1,7 @@
-"""Numbers of the authors' released code, where its transcript is found.
-
-The transcript is looked for in ``OMKL_ORACLE_DIR``, then in ``shared/oracle`` beside the
-checkout.
-"""
+"""Numbers of the authors' released code, where its transcript is found."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import NamedTuple
 
 import numba
@@ -17,39 +11,9 @@ import pytest
 from omkl.core import jit, protocol, schedule
 from omkl.core import learner as core_learner
 from omkl.core.graphs import dissimilarity_graph
-from omkl.core.kernels import dictionary
 from omkl.core.representations import random_features
 from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised, weighted_mean
-from omkl.datasets import catalogue, download, open_stream
-
-
-@pytest.fixture(scope="module")
-def oracle():
-    beside = Path(__file__).resolve().parents[3] / "shared" / "oracle"
-    folder = Path(os.environ.get("OMKL_ORACLE_DIR") or beside)
-    if not (folder / "airfoil_released.npz").is_file():
-        pytest.skip("airfoil_released.npz is not found; OMKL_ORACLE_DIR names its folder")
-    with np.load(folder / "airfoil_released.npz") as arrays:
-        return dict(arrays)
-
-
-@pytest.fixture(scope="module")
-def airfoil():
-    cfg = catalogue.entry("airfoil")
-    if download.locate(cfg["file"]) is None:
-        pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
-    stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
-    return next(iter(stream.blocks(stream.n_rounds)))
-
-
-def kernels():
-    grid = {"from": -2, "to": 2}
-    parts = [("gaussian", 51), ("laplacian", 25)]
-    return dictionary(
-        {"parts": [{"family": f, "log10_bandwidth": grid | {"n": n}} for f, n in parts]}
-    )
-
 
 # --- The release, replayed -----------------------------------------------------------------------
 #
@@ -132,19 +96,16 @@ def transcript(oracle, name):
 
 @pytest.mark.parametrize("name", ["raker", "gf", "sfg", "sfg_r"])
 def test_replaying_the_release_gives_its_predictions(
-    name, oracle, airfoil, released, run_block, monkeypatch
+    name, oracle, airfoil, kernels, recorded, released, run_block, monkeypatch
 ):
     """1,503 rounds with 76 kernels: features, gradient steps, weights and their mean."""
-    np.testing.assert_allclose([k.bandwidth for k in kernels()], oracle["bandwidth"], rtol=1e-12)
-    omega = np.ascontiguousarray(oracle["omega"].transpose(0, 2, 1))  # theirs: feature, input
-    N, d, D = omega.shape
-    model = random_features.blank(N, d, D)
-    model.omega[:] = omega
-    state = State(model, np.zeros(N), *transcript(oracle, name))
+    np.testing.assert_allclose([k.bandwidth for k in kernels], oracle["bandwidth"], rtol=1e-12)
+    N, d, D = recorded.omega.shape
+    state = State(recorded, np.zeros(N), *transcript(oracle, name))
     algorithm = released._replace(init=lambda params, dictionary, model: state)
     monkeypatch.setattr(protocol, "run_block", run_block)
     params = Params(Schedule(0.1, -0.5), 1e-3)
-    learner = core_learner.Learner(algorithm, params, kernels(), d, D, seed=0, model=model)
+    learner = core_learner.Learner(algorithm, params, kernels, d, D, seed=0, model=recorded)
     y_hat = learner.partial_fit(*airfoil).y_hat
     np.testing.assert_allclose(y_hat, oracle[f"{name}_y_hat"], rtol=0, atol=1e-9)
     if name == "raker":
@@ -164,11 +125,11 @@ def test_the_releases_distances_give_its_graph(oracle):
 
 
 @pytest.mark.parametrize(("family", "median"), [("gaussian", 0.6745), ("laplacian", 1.0)])
-def test_frequencies_of_the_release_have_our_spectra(oracle, family, median):
+def test_frequencies_of_the_release_have_our_spectra(oracle, kernels, family, median):
     """|omega| in units of our scale has the median of |normal| or |Cauchy|: b is a variance."""
     units = [
         np.abs(omega) * (np.sqrt(k.bandwidth) if family == "gaussian" else k.bandwidth)
-        for k, omega in zip(kernels(), oracle["omega"], strict=True)
+        for k, omega in zip(kernels, oracle["omega"], strict=True)
         if k.family == family
     ]
     assert np.median(units) == pytest.approx(median, rel=0.05)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from omkl.checks import learners
-from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
+from omkl.checks.learners import DICTIONARY, Case, stream
 from omkl.core import protocol, schedule
 from omkl.core.node_sampler import MEMBER, probability
 
@@ -17,7 +17,7 @@ N = len(DICTIONARY)
 
 
 def learner(name, seed=0, **changes):
-    return Case(name, default_settings(name)).learner(seed, **changes)
+    return Case(name).learner(seed, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_gf_with_one_selective_node_weighs_without_bias(data):
 def test_without_regularisation_raker_is_least_mean_squares(data):
     """lam = 0 and a single kernel twice: f stays that of one learner, and the weights equal."""
     X, y = data
-    twins = Case("raker", default_settings("raker")).learner(dictionary=DICTIONARY[:1] * 2, lam=0.0)
+    twins = Case("raker").learner(dictionary=DICTIONARY[:1] * 2, lam=0.0)
     twins.state.model.omega[1] = twins.state.model.omega[0]
     z = np.sin(X @ twins.state.model.omega[0]), np.cos(X @ twins.state.model.omega[0])
     z = np.hstack(z) / np.sqrt(z[0].shape[1])

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not jit.ENABLED, reason="NUMBA_DISABLE_JIT is se
 
 
 def learner_of(name: str, **options):
-    return learners.Case(name, learners.default_settings(name)).learner(**options)
+    return learners.Case(name).learner(**options)
 
 
 # --- one specialisation --------------------------------------------------------------------------

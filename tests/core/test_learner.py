@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from omkl.checks.learners import Case, default_settings, stream
+from omkl.checks.learners import Case, stream
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES
 
@@ -17,7 +17,7 @@ X, y = stream(60)
 
 
 def learner(name="raker", **changes):
-    return Case(name, default_settings(name)).learner(**changes)
+    return Case(name).learner(**changes)
 
 
 def test_a_round_is_opened_and_closed():

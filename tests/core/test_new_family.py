@@ -148,4 +148,4 @@ def test_sfg_learns_with_it():
 def test_exact_kernels_refuse_it():
     """Their machine code is made from the families of the package alone."""
     with pytest.raises(ValueError, match="exact-kernel learners have no matern kernels; they have"):
-        empty_expansion([Kernel("matern", 1.0)], 2, 8)
+        empty_expansion([Kernel("matern", 1.0)], 2)

@@ -15,7 +15,7 @@ import pytest
 from omkl import algorithms, federated
 from omkl.algorithms.raker import predict, select  # noqa: F401 - register reads them
 from omkl.checks import federations as federated_checks
-from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
+from omkl.checks.learners import DICTIONARY, Case, stream
 from omkl.core import jit, protocol
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
@@ -30,7 +30,7 @@ from omkl.core import jit
 assert not jit.ENABLED
 out = {}
 for name in algorithms.names():
-    case = Case(name, default_settings(name))
+    case = Case(name)
     learner = case.learner()
     y_hat = learner.partial_fit(*case.stream()).y_hat
     out[name] = [y_hat.tolist(), learner.state.log_w.tolist(), learner.used.tolist()]
@@ -63,7 +63,7 @@ def test_plain_python_gives_the_compiled_numbers():
         np.testing.assert_allclose(losses, federation.totals.losses, rtol=1e-11, err_msg=name)
         assert sent == federation.totals.sent.tolist(), name
     for name, (y_hat, log_w, used) in plain.items():
-        case = Case(name, default_settings(name))
+        case = Case(name)
         learner = case.learner()
         np.testing.assert_allclose(
             y_hat, learner.partial_fit(*case.stream()).y_hat, rtol=0, atol=1e-12, err_msg=name

@@ -125,7 +125,7 @@ def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, on
 
 
 def test_seeds_share_one_graph():
-    case = Case("sfg_r", default_settings("sfg_r"))
+    case = Case("sfg_r")
     first, second = case.learner(seed=0).state, case.learner(seed=1).state
     assert first.edges is second.edges and first.divergence is second.divergence
     assert first.trees is not second.trees and first.links is not second.links

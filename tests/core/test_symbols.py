@@ -15,7 +15,7 @@ def test_every_type_has_a_name_of_its_own():
     """Numba's symbols carry the bare names of classes: two equal ones would clash."""
     kinds = set()
     for name in algorithms.names():
-        learner = learners.Case(name, learners.default_settings(name)).learner()
+        learner = learners.Case(name).learner()
         kinds |= {type(learner.params), type(learner.state)}
     for name in federated.names():
         federation = federated_checks.Case(name).learner()

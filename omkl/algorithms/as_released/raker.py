@@ -17,28 +17,19 @@ Differs  from the paper (``raker``): the penalty that feeds the weights is taken
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from omkl.algorithms import raker
 from omkl.algorithms.as_released import learn
-from omkl.algorithms.raker import State, predict, select
+from omkl.algorithms.raker import State, init, predict, select
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES
 from omkl.core.schedule import Schedule, rate
-
-if TYPE_CHECKING:
-    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):
     eta: Schedule
     lam: NON_NEGATIVE
-
-
-def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    return raker.init(raker.Params(*params), dictionary, model)
 
 
 def update(params, state, t, y, selection):

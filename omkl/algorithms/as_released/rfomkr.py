@@ -20,29 +20,20 @@ Differs  from the paper (``rfomkr``): the prediction is the plain sum of w_i f_i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import NamedTuple
 
-from omkl.algorithms import rfomkr
-from omkl.algorithms.rfomkr import State, select, update
-from omkl.core.hyperparameters import NON_NEGATIVE, Range
+from omkl.algorithms.rfomkr import State, init, select, update
+from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES
 from omkl.core.schedule import Schedule
 from omkl.core.weights import exp_nonpositive
-
-if TYPE_CHECKING:
-    from omkl.core.kernels import Kernel
 
 
 class Params(NamedTuple):
     eta: Schedule
-    beta: Annotated[float, Range(0.0, 1.0, open_low=True, open_high=True)]
+    beta: FRACTION
     lam: NON_NEGATIVE
-
-
-def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    return rfomkr.init(rfomkr.Params(*params), dictionary, model)
 
 
 def predict(params, state, t, selection):

@@ -32,11 +32,11 @@ Differs  from the paper (``sfg``): the divergence is no integral of (kappa_i - k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from omkl.algorithms.as_released import learn, released_graph, shifted
 from omkl.algorithms.sfg import State, choose_neighbours, on_graph, predict
-from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import draw_node, probability, refresh
 from omkl.core.protocol import register
@@ -50,7 +50,7 @@ class Params(NamedTuple):
     xi: RATE
     lam: NON_NEGATIVE
     M: UP_TO_N
-    explore: Annotated[int, Range(0)]
+    explore: COUNT_OR_ZERO
     floor_q: NON_NEGATIVE
     floor_p: NON_NEGATIVE
     gaussian_power: float

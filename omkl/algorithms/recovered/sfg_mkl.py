@@ -17,11 +17,11 @@ Differs  from the paper (``sfg_mkl``): both points above. No code of this versio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from omkl.algorithms.sfg import State, choose_neighbours, on_graph, predict, update
 from omkl.algorithms.sfg_mkl import similar
-from omkl.core.hyperparameters import NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import draw_node, refresh
 from omkl.core.protocol import register
@@ -34,7 +34,7 @@ class Params(NamedTuple):
     xi: RATE
     lam: NON_NEGATIVE
     M: UP_TO_N
-    explore: Annotated[int, Range(0)]
+    explore: COUNT_OR_ZERO
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:

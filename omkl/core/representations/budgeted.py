@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.jit import dispatch, inlined
-from omkl.core.kernel_sums import (
-    CODES,
-    POLYNOMIAL,
-    add_distance,
-    sum_of,
-    value_of,
-)
+from omkl.core.kernel_sums import CODES, POLYNOMIAL, add_distance, sum_of, value_of
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import empty_expansion
@@ -28,11 +22,12 @@ if TYPE_CHECKING:
 class Budgeted(NamedTuple):
     """N exact kernel classifiers with at most B support vectors each.
 
-    x         (N, d, B) support vectors, inputs first; inverse (N, B) as above
+    x         (N, d, B) support vectors, inputs first; inverse (N, B) 1 / ||x_s||, 0 for x_s = 0
     alpha     (N, B) signed coefficients; age (N, B) int64, round of each
     size      (N,) int64; scale, norm2 (N,)
     now       (d,) the row of the current round; rounds (1,) int64
     smallest  (1,) bool: drop the smallest coefficient rather than the oldest vector
+    family, parameter   as in ``expansion.Expansion``
     """
 
     x: np.ndarray
@@ -47,7 +42,6 @@ class Budgeted(NamedTuple):
     smallest: np.ndarray
     family: np.ndarray
     parameter: np.ndarray
-    needs: np.ndarray
 
     @property
     def n_kernels(self) -> int:
@@ -66,7 +60,7 @@ class Scratch(NamedTuple):
 def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Budgeted:
     """With at most ``params.budget`` support vectors each."""
     N, budget = len(kernels), params.budget
-    like = empty_expansion(kernels, 1, 1)
+    like = empty_expansion(kernels, d)
     return Budgeted(
         x=np.zeros((N, d, budget)),
         inverse=np.zeros((N, budget)),
@@ -80,7 +74,6 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
         smallest=np.array([params.drop_smallest]),
         family=like.family,
         parameter=like.parameter,
-        needs=like.needs,
     )
 
 

@@ -15,7 +15,7 @@ any split into blocks, and any number of threads, gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,7 +39,7 @@ class Expansion(NamedTuple):
     alpha   (N, capacity) coefficients
     n       (1,) int64, rows held
     budget  (1,) int64, rows held at most; 0 for no limit
-    family  (N,) int64 codes; parameter (N,) what multiplies distances, or the degree
+    family  (N,) int64 codes; parameter (N,) the number c of each kernel
     needs   (4,) bool, the families that occur
     """
 
@@ -72,8 +72,8 @@ class Scratch(NamedTuple):
     next: np.ndarray
 
 
-def empty_expansion(kernels: Sequence[Kernel], d: int, capacity: int) -> Expansion:
-    """No rows yet, but arrays for ``capacity``; ValueError for a family that it lacks."""
+def empty_expansion(kernels: Sequence[Kernel], d: int) -> Expansion:
+    """No rows yet, but arrays for those of a tile; ValueError for a family that it lacks."""
     for kernel in kernels:
         if kernel.family not in CODES:
             raise ValueError(
@@ -84,10 +84,9 @@ def empty_expansion(kernels: Sequence[Kernel], d: int, capacity: int) -> Expansi
     parameter = np.array([parameter_of(k) for k in kernels])
     needs = np.zeros(len(CODES), dtype=np.bool_)
     needs[family] = True
-    capacity = max(capacity, TILE)
     return Expansion(
-        x=np.zeros((d, capacity)),
-        alpha=np.zeros((len(kernels), capacity)),
+        x=np.zeros((d, TILE)),
+        alpha=np.zeros((len(kernels), TILE)),
         n=np.zeros(1, dtype=np.int64),
         budget=np.zeros(1, dtype=np.int64),
         family=family,
@@ -190,17 +189,27 @@ def prepare_tile(
     held = 0 if model.budget[0] else int(model.n[0])
     upto = held - held % TILE
     scratch.upto[0], scratch.next[0] = upto, 0
-    n_parts = min(len(scratch.rows), len(X)) if pool and upto else 1
-    edges = np.linspace(0, len(X), n_parts + 1).astype(int)
-    tasks = [
-        (model, upto, X, edges[k], edges[k + 1], scratch.far, scratch.rows[k])
-        for k in range(n_parts)
-    ]
-    if pool and n_parts > 1:
-        list(pool.map(lambda task: far_sums(*task), tasks))
-    else:
-        far_sums(*tasks[0])
+
+    def part(k: int, first: int, last: int) -> None:
+        far_sums(model, upto, X, first, last, scratch.far, scratch.rows[k])
+
+    in_parts(part, len(X), len(scratch.rows), pool if upto else None)
     return model
+
+
+def in_parts(
+    part: Callable[[int, int, int], None],
+    n_rows: int,
+    n_threads: int,
+    pool: ThreadPoolExecutor | None,
+) -> None:
+    """Call ``part(k, first, last)`` for all rows: a thread's share each, or all at once."""
+    n_parts = min(n_threads, n_rows) if pool else 1
+    edges = np.linspace(0, n_rows, n_parts + 1).astype(int)
+    if pool and n_parts > 1:
+        list(pool.map(part, range(n_parts), edges[:-1], edges[1:]))
+    else:
+        part(0, 0, n_rows)
 
 
 def tile_rows(model: Expansion) -> int:
@@ -209,7 +218,7 @@ def tile_rows(model: Expansion) -> int:
 
 
 def _growing(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
-    return empty_expansion(kernels, d, TILE)
+    return empty_expansion(kernels, d)
 
 
 def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
@@ -218,7 +227,7 @@ def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) 
     Coefficients change after they were written, so no sums are taken ahead.
     """
     most = params.budget
-    return empty_expansion(kernels, d, TILE)._replace(
+    return empty_expansion(kernels, d)._replace(
         x=np.zeros((d, most + 1)),
         alpha=np.zeros((len(kernels), most + 1)),
         budget=np.array([most], dtype=np.int64),

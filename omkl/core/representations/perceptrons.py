@@ -5,8 +5,8 @@
 Most rounds update no classifier or few, so every classifier has a support of its
 own and the rows are kept once for all of them. Kernels are normalised, kappa(x, x')
 / sqrt(kappa(x, x) kappa(x', x')): so kappa(x, x) = 1, but for a polynomial at x = 0,
-where it is 0. Gaussian and Laplacian kernels are so already; a polynomial becomes the
-power of a cosine.
+where it is 0. Shift-invariant kernels are so already; a polynomial becomes the power of
+a cosine.
 
 Three representations have the same two operations, ``add`` (f_i <- f_i + c kappa_i(x_t, .))
 and ``project`` (onto ||f_i|| <= R), so an algorithm is written once for all of them:
@@ -40,7 +40,7 @@ from omkl.core.kernel_sums import (
 )
 from omkl.core.representations import Lookahead, Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
-from omkl.core.representations.expansion import TILE, empty_expansion
+from omkl.core.representations.expansion import TILE, empty_expansion, in_parts
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -105,12 +105,11 @@ class Scratch(NamedTuple):
 
 def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Perceptrons:
     N = len(kernels)
-    like = empty_expansion(kernels, d, TILE)
-    capacity = like.x.shape[1]
+    like = empty_expansion(kernels, d)
     return Perceptrons(
         x=like.x,
-        inverse=np.zeros(capacity),
-        members=np.zeros((N, capacity), dtype=np.int64),
+        inverse=np.zeros(TILE),
+        members=np.zeros((N, TILE), dtype=np.int64),
         alpha=like.alpha,
         size=np.zeros(N, dtype=np.int64),
         near=np.zeros(N, dtype=np.int64),
@@ -251,16 +250,11 @@ def prepare_tile(
         model.upto[0] = model.n[0]
         model.near[:] = model.size
     scratch.next[0] = 0
-    n_parts = min(len(scratch.rows), len(X)) if pool and model.upto[0] else 1
-    edges = np.linspace(0, len(X), n_parts + 1).astype(int)
 
-    def task(k: int) -> None:
-        far_sums(model, X, edges[k], edges[k + 1], scratch.far, scratch.rows[k], scratch.cut[k])
+    def part(k: int, first: int, last: int) -> None:
+        far_sums(model, X, first, last, scratch.far, scratch.rows[k], scratch.cut[k])
 
-    if pool and n_parts > 1:
-        list(pool.map(task, range(n_parts)))
-    else:
-        task(0)
+    in_parts(part, len(X), len(scratch.rows), pool if model.upto[0] else None)
     return model
 
 

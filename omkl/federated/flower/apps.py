@@ -46,7 +46,7 @@ POLL = 0.02
 class Flown(NamedTuple):
     """What came out of a federation on Flower.
 
-    y_hat, regret  (T, K), NaN where no usable reply came or the client was done
+    y_hat, regret  (T, K), NaN where no usable update came or the client was done
     theta          (N, W) shared parameters after the last round
     events         what went wrong
     numbers        (K,) received from each client

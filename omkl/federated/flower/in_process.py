@@ -62,7 +62,7 @@ class InProcessGrid(Grid):
         return Context(self._run_id, client + 1, node_config, RecordDict(), dict(self._run_config))
 
     def set_run(self, run: Any) -> None:
-        """There is one run."""
+        """Nothing to set: a ``Run`` is the record of a SuperLink, and there is none."""
 
     @property
     def run(self) -> Any:

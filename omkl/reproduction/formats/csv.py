@@ -6,7 +6,7 @@ from typing import Any
 
 from omkl.report.text import csv_text
 from omkl.reproduction.filled import Filled
-from omkl.reproduction.formats.contents import place_of
+from omkl.reproduction.formats import contents
 from omkl.reproduction.tables import VARIANTS
 
 
@@ -32,7 +32,7 @@ def document(filled: Filled) -> str:
                     *(entry.verdict, entry.reason),
                     "" if entry.ours is None else len(result["seeds"]),
                     *(result.get("seconds", ""), result.get("commit", "")),
-                    *(result.get("numbers", ""), place_of(entry.run) if entry.run else ""),
+                    *(result.get("numbers", ""), contents.place_of(entry.run) if entry.run else ""),
                 ]
             )
     return csv_text(lines)

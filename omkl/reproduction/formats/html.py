@@ -6,19 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from omkl.reproduction.filled import ABSENT, Cell, Filled
-from omkl.reproduction.formats.contents import (
-    Line,
-    caption,
-    column_marks,
-    count_text,
-    errors_of,
-    lines_of,
-    marks_of,
-    numbered,
-    panels,
-    remarks_of,
-    rules_of,
-)
+from omkl.reproduction.formats import contents
 from omkl.reproduction.formats.origin import facts_of
 from omkl.reproduction.tables import VARIANTS, WRITTEN
 
@@ -80,8 +68,8 @@ def page(title: str, parts: Iterable[str], more_css: str = "") -> str:
 
 
 def document(filled: Filled) -> str:
-    title = caption(filled.table)
-    rules = "".join(f"<p>{escape(rule)}.</p>" for rule in rules_of(filled))
+    title = contents.caption(filled.table)
+    rules = "".join(f"<p>{escape(rule)}.</p>" for rule in contents.rules_of(filled))
     return page(
         title,
         [f"<h1>{escape(title)}</h1>", *body(filled), rules, fact_list(facts_of(filled))],
@@ -96,20 +84,20 @@ def fact_list(facts: Sequence[tuple[str, str]]) -> str:
 def body(filled: Filled) -> list[str]:
     """The panels, counts, footnotes and failures, without heading, rules and provenance."""
     table, parts = filled.table, []
-    for panel in panels(table):
+    for panel in contents.panels(table):
         columns = [table.columns[i] for i in panel.columns]
         head = "".join(
-            f'<th scope="col">{escape(c)}{_marks(filled, column_marks(filled, c))}</th>'
+            f'<th scope="col">{escape(c)}{_marks(filled, contents.column_marks(filled, c))}</th>'
             for c in columns
         )
         lines = []
         for all_cells in filled.cells:
             cells = [all_cells[i] for i in panel.columns]
-            found = lines_of(cells)
+            found = contents.lines_of(cells)
             for place, line in enumerate(found):
                 first = ""
                 if place == 0:
-                    marks = _marks(filled, marks_of(filled, cells[0].row))
+                    marks = _marks(filled, contents.marks_of(filled, cells[0].row))
                     label = escape(cells[0].row) + marks
                     first = f'<th scope="row" rowspan="{len(found)}">{label}</th>'
                 last = ' class="last"' if line is found[-1] else ""
@@ -121,19 +109,19 @@ def body(filled: Filled) -> list[str]:
             '<div class="wide"><table><thead><tr><th scope="col"></th><th></th>'
             f"{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
         )
-    parts.append(f"<p>{escape(count_text(filled))}.</p>")
+    parts.append(f"<p>{escape(contents.count_text(filled))}.</p>")
     notes = "".join(
         f'<li id="{table.name}-note{i}">{escape(note.text)}</li>'
-        for i, note in enumerate(numbered(table), start=1)
+        for i, note in enumerate(contents.numbered(table), start=1)
     )
-    parts += [f'<p class="notes">{escape(text)}</p>' for text in remarks_of(table)]
+    parts += [f'<p class="notes">{escape(text)}</p>' for text in contents.remarks_of(table)]
     parts.append(f'<ol class="notes">{notes}</ol>' if notes else "")
-    errors = "".join(f"<li>{escape(text)}</li>" for text in errors_of(filled))
+    errors = "".join(f"<li>{escape(text)}</li>" for text in contents.errors_of(filled))
     parts.append(f"<p>Failed:</p><ul>{errors}</ul>" if errors else "")
     return parts
 
 
-def _fields(filled: Filled, line: Line, cells: Sequence[Cell]) -> str:
+def _fields(filled: Filled, line: contents.Line, cells: Sequence[Cell]) -> str:
     if line.absent:
         return f'<td class="absent" colspan="{len(cells)}">{ABSENT}</td>'
     fields = []
@@ -142,7 +130,7 @@ def _fields(filled: Filled, line: Line, cells: Sequence[Cell]) -> str:
     ):
         marks = ""
         if line.what == VARIANTS[WRITTEN]:
-            marks = _marks(filled, marks_of(filled, cell.row, cell.column))
+            marks = _marks(filled, contents.marks_of(filled, cell.row, cell.column))
         small = f"<span>{escape(remark)}</span>" if remark else ""
         fields.append(f'<td class="{name}">{escape(value)}{marks}{small}</td>')
     return "".join(fields)

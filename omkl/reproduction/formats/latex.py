@@ -6,19 +6,7 @@ import re
 from collections.abc import Sequence
 
 from omkl.reproduction.filled import ABSENT, Filled
-from omkl.reproduction.formats.contents import (
-    Panel,
-    caption,
-    column_marks,
-    count_text,
-    errors_of,
-    lines_of,
-    marks_of,
-    numbered,
-    panels,
-    remarks_of,
-    rules_of,
-)
+from omkl.reproduction.formats import contents
 from omkl.reproduction.formats.origin import facts_of
 from omkl.reproduction.tables import VARIANTS, WRITTEN
 
@@ -51,43 +39,43 @@ def document(filled: Filled) -> str:
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering\small",
-        rf"\caption{{{escaped(caption(table))}.}}",
+        rf"\caption{{{escaped(contents.caption(table))}.}}",
         rf"\label{{tab:{re.sub(r'[^A-Za-z0-9]+', '-', table.name)}}}",
     ]
-    for panel in panels(table):
+    for panel in contents.panels(table):
         if panel.heading:
             out.append(rf"\medskip {escaped(panel.heading)}\par")
         out += _panel(filled, panel)
     out += ["", r"\medskip"]
     out += [r"\begin{minipage}{0.95\linewidth}\footnotesize\raggedright"]
-    notes = [f"$^{{{i}}}$ {escaped(note.text)}" for i, note in enumerate(numbered(table), start=1)]
-    notes += [escaped(text) for text in remarks_of(table)]
-    notes.append(f"{escaped(count_text(filled))}.")
-    notes += [f"{escaped(rule)}." for rule in rules_of(filled)]
-    notes += [f"failed: {escaped(text)}" for text in errors_of(filled)]
+    notes = [f"$^{{{i}}}$ {escaped(note.text)}" for i, note in enumerate(contents.numbered(table), start=1)]
+    notes += [escaped(text) for text in contents.remarks_of(table)]
+    notes.append(f"{escaped(contents.count_text(filled))}.")
+    notes += [f"{escaped(rule)}." for rule in contents.rules_of(filled)]
+    notes += [f"failed: {escaped(text)}" for text in contents.errors_of(filled)]
     notes += ["; ".join(f"{name}: {escaped(text)}" for name, text in facts_of(filled)) + "."]
     out += ["\\par\n".join(notes), r"\end{minipage}", r"\end{table}"]
     return "\n".join(out) + "\n"
 
 
-def _panel(filled: Filled, panel: Panel) -> list[str]:
+def _panel(filled: Filled, panel: contents.Panel) -> list[str]:
     columns = [filled.table.columns[i] for i in panel.columns]
     n = len(columns)
-    names = [escaped(c) + _marks(column_marks(filled, c)) for c in columns]
+    names = [escaped(c) + _marks(contents.column_marks(filled, c)) for c in columns]
     out = [rf"\begin{{tabular}}{{ll{'r' * n}}}", r"\toprule"]
     out.append(" & ".join(["", "", *names]).strip() + r" \\")
     for all_cells in filled.cells:
         cells = [all_cells[i] for i in panel.columns]
         out.append(r"\midrule" if all_cells is filled.cells[0] else r"\addlinespace")
-        for place, line in enumerate(lines_of(cells)):
-            row = escaped(cells[0].row) + _marks(marks_of(filled, cells[0].row))
+        for place, line in enumerate(contents.lines_of(cells)):
+            row = escaped(cells[0].row) + _marks(contents.marks_of(filled, cells[0].row))
             first = row if place == 0 else ""
             if line.absent:
                 out.append(rf"{first} & {line.what} & \multicolumn{{{n}}}{{c}}{{{ABSENT}}} \\")
                 continue
             fields = [escaped(text) for text in line.values]
             if line.what == VARIANTS[WRITTEN]:
-                marks = [_marks(marks_of(filled, c.row, c.column)) for c in cells]
+                marks = [_marks(contents.marks_of(filled, c.row, c.column)) for c in cells]
                 fields = [a + b for a, b in zip(fields, marks, strict=True)]
             out.append(" & ".join([first, line.what, *fields]) + r" \\")
             if any(line.remarks):

@@ -6,25 +6,14 @@ from collections.abc import Sequence
 
 from omkl.report.text import markdown_table, markdown_text
 from omkl.reproduction.filled import Filled
-from omkl.reproduction.formats.contents import (
-    caption,
-    column_marks,
-    count_text,
-    errors_of,
-    lines_of,
-    marks_of,
-    numbered,
-    panels,
-    remarks_of,
-    rules_of,
-)
+from omkl.reproduction.formats import contents
 from omkl.reproduction.formats.origin import facts_of
 from omkl.reproduction.tables import VARIANTS, WRITTEN
 
 
 def document(filled: Filled) -> str:
-    parts = [f"# {markdown_text(caption(filled.table))}", "", *body(filled)]
-    parts += [f"{rule}.\n" for rule in rules_of(filled)]
+    parts = [f"# {markdown_text(contents.caption(filled.table))}", "", *body(filled)]
+    parts += [f"{rule}.\n" for rule in contents.rules_of(filled)]
     parts += [f"- {name}: {markdown_text(text)}" for name, text in facts_of(filled)]
     return "\n".join(parts) + "\n"
 
@@ -32,31 +21,31 @@ def document(filled: Filled) -> str:
 def body(filled: Filled) -> list[str]:
     """The panels, counts, footnotes and failures, without heading, rules and provenance."""
     table, parts = filled.table, []
-    for panel in panels(table):
+    for panel in contents.panels(table):
         lines = []
         for all_cells in filled.cells:
             cells = [all_cells[i] for i in panel.columns]
-            for place, line in enumerate(lines_of(cells)):
+            for place, line in enumerate(contents.lines_of(cells)):
                 texts = [
                     markdown_text(value) + (f"<br>{markdown_text(remark)}" if remark else "")
                     for value, remark in zip(line.values, line.remarks, strict=True)
                 ]
                 if line.what == VARIANTS[WRITTEN]:
-                    marks = (marks_of(filled, c.row, c.column) for c in cells)
+                    marks = (contents.marks_of(filled, c.row, c.column) for c in cells)
                     texts = [text + _marks(m) for text, m in zip(texts, marks, strict=True)]
-                row = markdown_text(cells[0].row) + _marks(marks_of(filled, cells[0].row))
+                row = markdown_text(cells[0].row) + _marks(contents.marks_of(filled, cells[0].row))
                 lines.append([row if place == 0 else "", line.what, *texts])
         columns = [table.columns[i] for i in panel.columns]
-        names = [markdown_text(c) + _marks(column_marks(filled, c)) for c in columns]
+        names = [markdown_text(c) + _marks(contents.column_marks(filled, c)) for c in columns]
         if panel.heading:
             parts += [f"**{panel.heading}**", ""]
         parts += [markdown_table(["", "", *names], lines, 2, escaped=True), ""]
-    parts += [f"{count_text(filled)}.", ""]
-    parts += [f"{markdown_text(text)}\n" for text in remarks_of(table)]
-    notes = numbered(table)
+    parts += [f"{contents.count_text(filled)}.", ""]
+    parts += [f"{markdown_text(text)}\n" for text in contents.remarks_of(table)]
+    notes = contents.numbered(table)
     parts += [f"{n}. {markdown_text(note.text)}" for n, note in enumerate(notes, start=1)]
     parts += [""] if notes else []
-    errors = [f"- failed: {markdown_text(text)}" for text in errors_of(filled)]
+    errors = [f"- failed: {markdown_text(text)}" for text in contents.errors_of(filled)]
     return parts + errors + ([""] if errors else [])
 
 

@@ -1,0 +1,51 @@
+"""A transcript of the authors' released code (numbers only), for the tests that replay it.
+
+It is looked for in ``OMKL_ORACLE_DIR``, then in ``shared/oracle`` beside the checkout.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omkl import conf
+from omkl.core.kernels import dictionary
+from omkl.core.representations.random_features import blank
+from omkl.datasets import catalogue, download, open_stream
+
+
+@pytest.fixture(scope="session")
+def oracle():
+    beside = Path(__file__).resolve().parents[3] / "shared" / "oracle"
+    path = Path(os.environ.get("OMKL_ORACLE_DIR") or beside) / "airfoil_released.npz"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not found; OMKL_ORACLE_DIR names its folder")
+    with np.load(path) as arrays:
+        return dict(arrays)
+
+
+@pytest.fixture(scope="session")
+def airfoil():
+    cfg = catalogue.entry("airfoil")
+    if download.locate(cfg["file"]) is None:
+        pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
+    stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
+    return next(iter(stream.blocks(stream.n_rounds)))
+
+
+@pytest.fixture(scope="session")
+def kernels():
+    """The 76 kernels of the transcript."""
+    return dictionary(conf.entry("kernels", "rbf51_lap25"))
+
+
+@pytest.fixture
+def recorded(oracle):
+    """A fresh model on the recorded frequencies."""
+    omega = oracle["omega"].transpose(0, 2, 1)  # theirs: feature, input
+    model = blank(*omega.shape)
+    model.omega[:] = omega
+    return model
