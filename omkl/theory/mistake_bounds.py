@@ -21,11 +21,11 @@ g(u, f)   2 sum alpha - max_i phi(s_i), phi(s) = s^2 up to R and 2 R s - R^2 bey
 l(u, f)   sum alpha - R max_i s_i
 
 They are solved by SciPy: the maximum over alpha by L-BFGS-B. For g(u, f) and g(kappa(u)) SLSQP
-finds the minimum over u around it. l(u, f) is the least loss with sum_i ||h_i|| <= R; with c (sum_i ||h_i||)^2 in
-place of the limit its dual is smooth but for the maximum, which a norm of high order replaces,
-and c is halved in between until the limit is met. Both ends are certain whatever the solver did:
-an alpha gives a lower bound of the minimum, a pair of u and f an upper one. The bounds are stated
-with the lower one, so that none looks kept that is broken.
+finds the minimum over u around it. l(u, f) is the least loss with sum_i ||h_i|| <= R; with
+c (sum_i ||h_i||)^2 in place of the limit its dual is smooth but for the maximum, which a norm of
+high order replaces, and c is halved in between until the limit is met. Both ends are certain
+whatever the solver did: an alpha gives a lower bound of the minimum, a pair of u and f an upper
+one. The bounds are stated with the lower one, so that none looks kept that is broken.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ def document(filled: Filled) -> str:
         out += _panel(filled, panel)
     out += ["", r"\medskip"]
     out += [r"\begin{minipage}{0.95\linewidth}\footnotesize\raggedright"]
-    notes = [f"$^{{{i}}}$ {escaped(note.text)}" for i, note in enumerate(contents.numbered(table), start=1)]
+    numbered = enumerate(contents.numbered(table), start=1)
+    notes = [f"$^{{{i}}}$ {escaped(note.text)}" for i, note in numbered]
     notes += [escaped(text) for text in contents.remarks_of(table)]
     notes.append(f"{escaped(contents.count_text(filled))}.")
     notes += [f"{escaped(rule)}." for rule in contents.rules_of(filled)]
