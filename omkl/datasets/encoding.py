@@ -24,7 +24,7 @@ import numpy as np
 
 from omkl.datasets.columns import Columns
 from omkl.datasets.stream import DataError
-from omkl.datasets.tables import frame_values, numeric_columns
+from omkl.datasets.tables import frame_values, numbers_of, numeric_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +67,7 @@ def column_of(series: pd.Series, name: str) -> Column:
     if blank.all():
         return Column(name, "left out", (name,), f"no value in the first {n} rows", _numbers)
     if numeric:
-        values = _numbers(series, np.arange(1, n + 1), name)[:, 0]
+        values, _ = numbers_of(series)  # a lone word is an error once the column is read
         counts = n >= FEWEST_ROWS and bool(np.all(np.diff(values) == 1.0))
         if counts:
             return Column(name, "left out", (name,), "an id: it counts the rows", _numbers)

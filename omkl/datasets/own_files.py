@@ -62,18 +62,22 @@ class OwnTable:
         ]
         new = (name for _, column in self._inputs for name in column.inputs)
         self.names = (*new, chosen.names[-1])
+        self._values(first)  # so that what is wrong in the first rows is told before a run begins
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        where, steps = self._path.name, self._cfg.get("prepare") or {}
-        target = Columns((self._target,), self.names[-1:])
         for frame in file_frames.frames(self._path, self._cfg):
-            rows = frame.index.to_numpy() + 1
-            parts = [c.encode(frame.iloc[:, k], rows, where) for k, c in self._inputs if c.encode]
-            if self._cfg.get("labelled", True):
-                parts.append(frame_values(frame, target, rows, where, self._cfg.get("labels")))
-            else:
-                parts.append(np.zeros((len(frame), 1)))
-            yield prepare.scale_values(np.concatenate(parts, axis=1), steps), rows
+            yield self._values(frame)
+
+    def _values(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        where, rows = self._path.name, frame.index.to_numpy() + 1
+        parts = [c.encode(frame.iloc[:, k], rows, where) for k, c in self._inputs if c.encode]
+        if self._cfg.get("labelled", True):
+            target = Columns((self._target,), self.names[-1:])
+            parts.append(frame_values(frame, target, rows, where, self._cfg.get("labels")))
+        else:
+            parts.append(np.zeros((len(frame), 1)))
+        values = np.concatenate(parts, axis=1)
+        return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
 
 
 def _taken(column: encoding.Column, where: str) -> encoding.Column:

@@ -150,7 +150,7 @@ def frame_values(
         if classes is not None and k == len(columns.names) - 1:
             values[:, k] = class_codes(series.to_numpy(dtype=object), classes, rows, where)
             continue
-        values[:, k], text = _numbers(series)
+        values[:, k], text = numbers_of(series)
         if text.any():
             n = int(np.argmax(text))
             raise DataError(
@@ -204,12 +204,12 @@ def numeric_columns(frame: pd.DataFrame) -> list[bool]:
     """
     flags = []
     for k in range(frame.shape[1]):
-        values, text = _numbers(frame.iloc[:, k])
+        values, text = numbers_of(frame.iloc[:, k])
         flags.append(bool(text.sum() <= np.isfinite(values).sum()))
     return flags
 
 
-def _numbers(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+def numbers_of(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     """Numbers (n,), NaN elsewhere; where there is text or anything else but a blank (n,)."""
     import pandas as pd
 

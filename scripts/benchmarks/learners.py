@@ -109,6 +109,7 @@ def recursive(case: Case, rows: Rows, seconds: float) -> Row:
     took = times(lambda: learner.partial_fit(X, y), seconds)
     sizes = matrices(learner.state.model)
     work = {
+        "evaluated": float(len(sizes)),
         "waves": sum(waves for waves, _ in sizes),
         "squares": sum(features**2 for _, features in sizes),
         "d": case.d,

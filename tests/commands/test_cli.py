@@ -188,8 +188,8 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     assert "OMKL-SFG-R on my-" in done.stdout
     assert "120 rounds, 2 inputs" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
-    (folder,) = (tmp_path / "outputs" / "runs" / "file").iterdir()
-    assert f"results  outputs/runs/file/{folder.name}/\n" in done.stdout
+    (folder,) = (tmp_path / "outputs" / "runs").glob("my-*/*")
+    assert f"results  {folder.relative_to(tmp_path)}/\n" in done.stdout
     assert "plots" not in done.stdout
     assert "tracked" not in done.stdout
 
