@@ -13,8 +13,8 @@ columns   every input is standardised, (x - mean) / deviation, with what its col
           labels that it knew when it predicted, and its prediction is mapped back with the
           same two numbers (``omkl.datasets.scaling``): the loss that it learns from is in
           units that move until the labels' deviation settles. It answers the mean of the
-          known labels where it says 0; the first prediction, with no label known, is 0 in
-          the target's units and counts as every other.
+          known labels where it says 0. The first prediction, with no label known, is 0 in
+          the target's units and is not scored, of learners and comparators alike.
 whole     x / max_t ||x_t||_2 and (y - min) / (max - min), over all rows that are
           streamed. One scalar for the inputs. Looks ahead in time; this is what the
           published experiments did.

@@ -57,16 +57,19 @@ class Baselines:
         self.accuracy = Accuracy(len(self.learners), stream.target_unit)
         self.seconds = 0.0
 
-    def add(self, X: np.ndarray, y: np.ndarray, known: np.ndarray) -> None:
-        """Rows X (n, d) with labels y (n,); known (n,) bool says of which there is one."""
+    def add(self, X: np.ndarray, y: np.ndarray, known: np.ndarray, scored: np.ndarray) -> None:
+        """Rows X (n, d) with labels y (n,); known (n,) bool says of which there is one.
+
+        Of these, ``scored`` (n,) bool are counted.
+        """
         before = time.perf_counter()
         X, labels = X[known], y[known]
         errors = np.zeros((len(self.learners), len(y)))
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
             for k, learner in enumerate(self.learners.values()):
                 errors[k, known] = learner.partial_fit(X, labels).y_hat - labels
-            self.squared.add(np.square(errors))
-            self.accuracy.add(errors[:, known], labels)
+            self.squared.add(np.where(scored, np.square(errors), 0.0))
+            self.accuracy.add(errors[:, scored], y[scored])
         self.seconds += time.perf_counter() - before
 
     def entries(self) -> dict[str, dict[str, Any]]:
@@ -80,10 +83,13 @@ class Baselines:
                 entries[name] = {"skipped": "its predictions are not finite"}
         return entries | {name: {"skipped": reason} for name, reason in self.skipped.items()}
 
-    def curves(self, n_known: np.ndarray) -> dict[str, np.ndarray]:
-        """Running MSE (P,) of each, with n_known (P,) labels known at the recorded rounds."""
-        sums = self.squared.curve()[1]
-        return {f"baseline_{name}": sums[k] / n_known for k, name in enumerate(self.learners)}
+    def curves(self, n_scored: np.ndarray, first: int) -> dict[str, np.ndarray]:
+        """Running MSE (P - first,) of each, without the first of P recorded rounds.
+
+        n_scored (P - first,) are the labels that counted up to them.
+        """
+        sums = self.squared.curve()[1][:, first:]
+        return {f"baseline_{name}": sums[k] / n_scored for k, name in enumerate(self.learners)}
 
 
 def mistakes(stream: Stream, size: int) -> tuple[Recorder, list[str]]:

@@ -61,7 +61,8 @@ class Regression(LearnerJob):
         (learner,) = _learners(self, [0])
         unit = TargetUnits(learner, self.stream, self.algorithm)
         unit.partial_fit(np.zeros((2, d)), np.zeros(2))
-        Baselines(self.stream).add(np.zeros((2, d)), np.zeros(2), np.ones(2, dtype=bool))
+        known = np.ones(2, dtype=bool)
+        Baselines(self.stream).add(np.zeros((2, d)), np.zeros(2), known, known)
 
     def compute(self, progress: Progress | None = None) -> Computed:
         learners = _learners(self)
@@ -118,7 +119,11 @@ def _learners(job: Regression, seeds: Sequence[int] | None = None) -> list[Learn
 
 
 class _Pass:
-    """One pass over the stream: what R learners said, summed up block by block."""
+    """One pass over the stream: what R learners said, summed up block by block.
+
+    The first known label of a stream in moving units is not scored, of learners and baselines
+    alike: before it nothing says where the target lies.
+    """
 
     def __init__(self, job: Regression, learners: list[Learner]) -> None:
         self.job, self.learners = job, learners
@@ -130,6 +135,7 @@ class _Pass:
         self.seconds = np.zeros(len(learners))
         self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
         self.n_blank = 0
+        self.n_unscored, self.n_known = int(job.stream.moving_units), 0
         self.predictions: Predictions | None = None
         if job.settings.keeps_predictions:
             self.predictions = Predictions(job.seeds, job.algorithm.has_spread)
@@ -169,25 +175,26 @@ class _Pass:
         FloatingPointError where predictions are no longer finite.
         """
         known = ~np.isnan(y)
+        scored = known & (self.n_known + np.cumsum(known) > self.n_unscored)
+        self.n_known += int(known.sum())
         known_y = y[known]
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
             errors = said.y_hat - y
-            squared = np.where(known, np.square(errors), 0.0)
+            squared = np.where(scored, np.square(errors), 0.0)
             self.squared.add(squared)
-            self.accuracy.add(errors[:, known], known_y)
+            self.accuracy.add(errors[:, scored], y[scored])
             if self.job.algorithm.has_spread:
-                self.spreads.add(squared, np.where(known, said.spread, np.nan))
+                self.spreads.add(squared, np.where(scored, said.spread, np.nan))
         self.asked.add(said.asked)
         _require_finite(self.job, self.squared)
-        self.baselines.add(X, y, known)
+        self.baselines.add(X, y, known, scored)
         self.low = min(self.low, float(known_y.min(initial=np.inf)))
         self.high = max(self.high, float(known_y.max(initial=-np.inf)))
         self.largest_norm = max(self.largest_norm, float(np.linalg.norm(X, axis=1).max(initial=0)))
         self.largest_error = max(self.largest_error, float(squared.max(initial=0.0)))
 
     def running_mse(self) -> float:
-        known = self.squared.n_rounds if self.job.label is None else self.asked.total.mean()
-        return float(self.squared.total.mean() / max(known, 1))
+        return float(self.squared.total.mean() / max(self.n_known - self.n_unscored, 1))
 
     def require_enough(self) -> None:
         """DataError for a stream that nothing can be learned from."""
@@ -204,14 +211,14 @@ class _Pass:
 def _computed(
     job: Regression, passed: _Pass, timing: Timing, progress: Progress | None
 ) -> Computed:
-    learners, T = passed.learners, passed.squared.n_rounds
-    rounds, sums = passed.squared.curve()
-    n_queried = passed.asked.curve()[1].astype(np.int64)
-    n_known = rounds if job.label is None else n_queried  # rounds whose error is known
-    mse = passed.squared.total / n_known[..., -1]
+    learners, T, n_unscored = passed.learners, passed.squared.n_rounds, passed.n_unscored
+    rounds, sums = (array[..., n_unscored:] for array in passed.squared.curve())
+    n_queried = passed.asked.curve()[1][:, n_unscored:].astype(np.int64)
+    n_scored = np.maximum((rounds if job.label is None else n_queried) - n_unscored, 1)
+    mse = passed.squared.total / n_scored[..., -1]
     used = np.stack([learner.used for learner in learners])
     worst = max(float(learner.worst[0]) for learner in learners)
-    regret, regret_curves = against_comparators(job, rounds, sums, progress)
+    regret, regret_curves = against_comparators(job, rounds, sums, n_unscored, progress)
     result = reported(
         job,
         MSE,
@@ -226,22 +233,24 @@ def _computed(
         max_norm=passed.largest_norm,
         kernels_per_round=float(used.sum() / (T * len(learners))),
         **label_cost(mse, n_queried[:, -1], T),
-        mse_over="all rounds" if job.label is None else "rounds with a label",
+        mse_over=("all rounds" if job.label is None else "rounds with a label")
+        + (" but the first" if n_unscored else ""),
         **_in_units_of_the_target(job, passed),
         regret=regret,
         **passed.spreads.result(),
     )
     curves = {
         "t": rounds,
-        "mse": sums / n_known,
+        "mse": sums / n_scored,
         "labels": n_queried,
         "weights": np.stack([normalised(learner.state.log_w) for learner in learners]),
         "usage": used,
         **kernel_curves(job.algorithm.kernels(job.params, job.dictionary)),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
-        **passed.baselines.curves(np.broadcast_to(n_known, n_queried.shape)[0]),
+        **passed.baselines.curves(np.broadcast_to(n_scored, n_queried.shape)[0], n_unscored),
     }
-    curves |= passed.spreads.curves() | regret_curves
+    covered = passed.spreads.curves()
+    curves |= {name: share[:, n_unscored:] for name, share in covered.items()} | regret_curves
     kept = passed.predictions
     return Computed(result, curves, kept.file() if kept else None)
 

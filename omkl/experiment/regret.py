@@ -24,14 +24,21 @@ def against_comparators(
     job: Job,
     rounds: np.ndarray,
     sums: np.ndarray,
+    n_unscored: int,
     progress: Progress | None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Cumulative squared error above each comparator's, (R, P) on the recorded rounds."""
+    """Cumulative squared error above each comparator's, (R, P) on the recorded rounds (P,).
+
+    sums (R, P) are the learner's. The first ``n_unscored`` rounds, 0 or 1, are not among them, and
+    count for nobody.
+    """
     settings, stream, T = job.settings.regret, job.stream, int(rounds[-1])
     entries: dict[str, dict[str, Any]] = {}
     curves: dict[str, np.ndarray] = {}
 
     def keep(name: str, label: str, comparator: np.ndarray, **more: Any) -> None:
+        if n_unscored:
+            comparator = comparator[:, n_unscored:] - comparator[:, :n_unscored]
         regret = sums - comparator
         curves[f"regret_{name}"] = regret
         mean, deviation = mean_and_deviation(regret[:, -1])

@@ -86,7 +86,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if classify:
         yield "errors", f"{error_text(result)}   ({over})"
     else:
-        where = "" if result["mse_over"] == "all rounds" else ", rounds with a label"
+        where = "" if result["mse_over"] == "all rounds" else f", {result['mse_over']}"
         yield "MSE", f"{mse_text(result)}   ({over}{where})"
     if "rmse" in result:  # of a federation there are none
         yield "errors", target_text(result)

@@ -39,7 +39,8 @@ MLflow view are all made from it.
                       labels in (``omkl.datasets.stream``)
     mse_over          "all rounds", or "rounds with a label" where labels come from outside
                       (``omkl.datasets.label_sources``) and no others are known; regret is
-                      skipped then
+                      skipped then. With stream.scaling=columns " but the first" follows: it
+                      counts for nobody, and curves begin with the second round
     labels, labels_per_seed
                       labels asked for: mean over the seeds, list
     al_efficiency, al_efficiency_std

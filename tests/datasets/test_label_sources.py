@@ -96,7 +96,9 @@ def test_a_file_and_a_function_give_what_the_prompt_gives(unlabelled, tmp_path):
     assert calls == list(range(1, ROWS + 1, 4))
     a, b = from_file.run.result, from_function.run.result
     assert a["mse"] == b["mse"] and a["labels"] == b["labels"] == len(calls)
-    assert a["mse_over"] == "rounds with a label" and "/" not in json.dumps(a["stream"]["files"])
+    assert a["mse_over"] == "rounds with a label but the first" and "/" not in json.dumps(
+        a["stream"]["files"]
+    )
     assert all("skipped" in entry for entry in a["regret"].values())
     assert str(tmp_path) not in (from_file.run.folder / "config.yaml").read_text()
     assert runner.run(config).status == "reused"
