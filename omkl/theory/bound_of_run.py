@@ -195,12 +195,10 @@ def bound_of_run(run: Run) -> Bound | None:
     Made for losses in [0, 1], so for targets scaled to [0, 1]: see ``assumptions``. L is
     what (as2) implies, or follows from ``max_squared_error`` where it is above 1; ||theta*||
     and C are bounded from the comparators' errors. Of the released code no theorem speaks. None
-    too where rows of the stream made the graph, and where labels are told in units that move.
+    too where rows of the stream made the graph.
     """
     name = theorem_about(run.result["algorithm"])
     if name is None or not run.complete:
-        return None
-    if run.result["stream"]["scaling"]["kind"] == "columns":
         return None
     theorem, result, params = THEOREMS[name], run.result, run.result["params"]
     if theorem.evaluate is None:
