@@ -60,18 +60,22 @@ def names(group: str, besides: Iterable[Path] = ()) -> list[str]:
     return sorted(found, key=lambda name: ("/" in name, name))
 
 
+def _path_of(group: str, name: str, besides: Sequence[Path]) -> Path:
+    places = [place / group / f"{name}.yaml" for place in (folder(), *besides)]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        searched = ", ".join(map(str, (folder(), *besides)))
+        raise MissingEntry(f"there is no {group}/{name}.yaml in {searched}")
+    return path
+
+
 def entry(group: str, name: str, besides: Sequence[Path] = ()) -> dict[str, Any]:
     """What ``group=name`` says: the files of its ``defaults`` list merged with its own content.
 
     The later counts, key by key in nested mappings too, as with Hydra. What the list takes from
     other groups is not of this one. Raises MissingEntry or UnreadableFile.
     """
-    places = [place / group / f"{name}.yaml" for place in (folder(), *besides)]
-    path = next((place for place in places if place.is_file()), None)
-    if path is None:
-        searched = ", ".join(map(str, (folder(), *besides)))
-        raise MissingEntry(f"there is no {group}/{name}.yaml in {searched}")
-    own = read(path)
+    own = read(_path_of(group, name, besides))
     bases = [base for base in own.pop("defaults", []) if _of_this_group(base)]
     merged: dict[str, Any] = {}
     for base in bases if "_self_" in bases else [*bases, "_self_"]:
@@ -80,6 +84,19 @@ def entry(group: str, name: str, besides: Sequence[Path] = ()) -> dict[str, Any]
             content = {part: content}
         merged = _merged(merged, content)
     return merged
+
+
+def choices_of(group: str, name: str, besides: Sequence[Path] = ()) -> dict[str, str]:
+    """What ``group=name`` chooses in other groups, where nothing else is typed: name by group."""
+    path = _path_of(group, name, besides)
+    found: dict[str, str] = {}
+    for base in read(path).get("defaults", []):
+        if isinstance(base, dict):
+            pairs = ((re.match(r"override /(\w+)", str(key)), base[key]) for key in base)
+            found |= {match[1]: str(chosen) for match, chosen in pairs if match}
+        elif _of_this_group(base) and base != "_self_":
+            found |= choices_of(group, base, besides)
+    return found
 
 
 def _of_this_group(base: Any) -> bool:

@@ -46,6 +46,19 @@ def test_further_folders_add_names(besides: list[Path]):
     assert conf.groups(besides).keys() == conf.groups().keys()
 
 
+def test_an_own_file_chooses_its_learner_unless_another_is_typed(besides: list[Path]):
+    assert conf.choices_of("dataset", "file") == {"algorithm": "auto"}
+    assert conf.choices_of("dataset", "naval") == {}
+    assert conf.compose(["dataset=file"])["algorithm"]["name"] == "auto"
+    assert conf.compose(["dataset=file", "algorithm=gf"])["algorithm"]["name"] == "gf"
+    (besides[0] / "dataset").mkdir(exist_ok=True)
+    mine = besides[0] / "dataset" / "mine.yaml"
+    mine.write_text("defaults: [file, _self_]\nname: mine\n", encoding="utf-8")
+    assert conf.choices_of("dataset", "mine", besides) == {"algorithm": "auto"}
+    search = f"hydra.searchpath=[file://{besides[0]}]"
+    assert conf.compose([search, "dataset=mine"])["algorithm"]["name"] == "auto"
+
+
 def test_what_cannot_be_read_is_told(tmp_path: Path):
     with pytest.raises(conf.MissingEntry, match=r"there is no algorithm/rakr.yaml in .*conf"):
         conf.entry("algorithm", "rakr")

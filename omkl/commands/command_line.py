@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import itertools
 import os
 import re
 import textwrap
@@ -158,8 +159,24 @@ class CommandLine:
                 raise UsageError(f"{one.text}: nothing can be taken out of a run")
             if one.key in chosen and not one.override.is_delete():
                 chosen[one.key] = values_of(one.override, groups[one.key])
+        self._choose_in_turn(chosen, {one.key for one in typed}, groups)
         optional = {group: chosen.pop(group) for group in [*chosen] if not pairs[group]}
         return chosen, optional
+
+    def _choose_in_turn(
+        self,
+        chosen: dict[str, list[str]],
+        typed: set[str],
+        groups: Mapping[str, Sequence[str]],
+    ) -> None:
+        """Put in what chosen files choose in other groups, an own file its algorithm say."""
+        for group in [*chosen]:
+            known = [name for name in chosen[group] if name in groups[group]]
+            found = [conf.choices_of(group, name, self.besides) for name in known]
+            for other in {key for some in found for key in some} - typed:
+                default = chosen[other]
+                names = [[some[other]] if other in some else default for some in found]
+                chosen[other] = list(dict.fromkeys(itertools.chain(*names)))
 
     def _sweeping(self, typed: Sequence[Typed]) -> bool:
         """Whether there are several runs; where not, no override may name several values."""

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets.columns import Columns
 from omkl.datasets.stream import DataError
-from omkl.datasets.tables import frame_values, numbers_of, numeric_columns
+from omkl.datasets.tables import column_values, numbers_of, numeric_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +105,7 @@ def _hash(word: str) -> int:
 
 
 def _numbers(series: pd.Series, rows: np.ndarray, where: str) -> np.ndarray:
-    return frame_values(series.to_frame(), Columns((0,), (str(series.name),)), rows, where)
+    return column_values(series, str(series.name), rows, where)[:, None]
 
 
 def _one_hot(

@@ -141,8 +141,8 @@ def frame_values(
 ) -> np.ndarray:
     """The chosen columns of ``frame`` as float64 (n, d + 1), NaN where blank.
 
-    ``columns.positions`` count in ``frame``; text that is no number is a DataError, but in
-    a target that holds ``classes``.
+    ``columns.positions`` count in ``frame``, the target's last; text that is no number is a
+    DataError, but in a target that holds ``classes``.
     """
     values = np.empty((len(frame), len(columns.names)))
     for k, (position, name) in enumerate(zip(*columns, strict=True)):
@@ -150,14 +150,26 @@ def frame_values(
         if classes is not None and k == len(columns.names) - 1:
             values[:, k] = class_codes(series.to_numpy(dtype=object), classes, rows, where)
             continue
-        values[:, k], text = numbers_of(series)
-        if text.any():
-            n = int(np.argmax(text))
-            raise DataError(
-                f"{where}: row {rows[n]}, column {name!r} holds {str(series.iloc[n])!r} "
-                "where a number should be. Correct the file or leave the column out of "
-                "dataset.inputs."
-            )
+        cure = OF_TARGET if k == len(columns.names) - 1 else OF_INPUT
+        values[:, k] = column_values(series, name, rows, where, cure)
+    return values
+
+
+OF_INPUT = "Correct the file or leave the column out of dataset.inputs."
+OF_TARGET = "Correct the file; if these are classes, add task=classification."
+
+
+def column_values(
+    series: pd.Series, name: str, rows: np.ndarray, where: str, cure: str = OF_INPUT
+) -> np.ndarray:
+    """A column as float64 (n,), NaN where blank; a DataError with its ``cure`` for other text."""
+    values, text = numbers_of(series)
+    if text.any():
+        n = int(np.argmax(text))
+        raise DataError(
+            f"{where}: row {rows[n]}, column {name!r} holds {str(series.iloc[n])!r} "
+            f"where a number should be. {cure}"
+        )
     return values
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 FIRST = 1024  # every round up to here is recorded
 LIMIT = 16384  # then at most about this many
+LAST = 120  # rounds whose predictions are drawn
 
 
 class Recorder:
@@ -57,6 +58,24 @@ class Recorder:
             rounds = np.append(rounds, self.n_rounds)
             sums = np.concatenate([sums, self.total[:, None]], axis=1)
         return rounds, sums
+
+
+class Recent:
+    """The last rounds of one seed: (round, y, y_hat, spread), at most ``LAST``."""
+
+    def __init__(self) -> None:
+        self._held = np.empty((4, 0))
+
+    def add(self, first: int, y: np.ndarray, y_hat: np.ndarray, spread: np.ndarray) -> None:
+        """A block of rounds from ``first`` on, (n,) each; what is not known is NaN."""
+        block = np.stack([np.arange(first, first + len(y)), y, y_hat, spread])
+        self._held = np.concatenate([self._held, block], axis=1)[:, -LAST:]
+
+    def curves(self) -> dict[str, np.ndarray]:
+        """recent_t, recent_y, recent_y_hat, recent_spread, as curves.npz names them."""
+        t, *values = self._held
+        named = zip(("y", "y_hat", "spread"), values, strict=True)
+        return {"recent_t": t.astype(np.int64)} | {f"recent_{name}": v for name, v in named}
 
 
 class Accuracy:

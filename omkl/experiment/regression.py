@@ -12,6 +12,7 @@ import numpy as np
 
 from omkl import startup
 from omkl.core import hyperparameters
+from omkl.core.kernels import FAMILIES
 from omkl.core.learner import Learner, Trace
 from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
@@ -28,7 +29,7 @@ from omkl.experiment.job import (
     prepare_learner,
     reported,
 )
-from omkl.experiment.metrics import Accuracy, Recorder, label_cost
+from omkl.experiment.metrics import Accuracy, Recent, Recorder, label_cost
 from omkl.experiment.regret import against_comparators
 from omkl.experiment.settings import Settings
 from omkl.experiment.spread import Spreads
@@ -129,6 +130,7 @@ class _Pass:
         self.job, self.learners = job, learners
         self.streamed = [TargetUnits(x, job.stream, job.algorithm) for x in learners]
         self.squared, self.asked = Recorder(len(learners)), Recorder(len(learners))
+        self.recent = Recent()
         self.spreads = Spreads(len(learners))
         self.accuracy = Accuracy(len(learners), job.stream.target_unit)
         self.baselines = Baselines(job.stream)
@@ -178,6 +180,7 @@ class _Pass:
         scored = known & (self.n_known + np.cumsum(known) > self.n_unscored)
         self.n_known += int(known.sum())
         known_y = y[known]
+        self.recent.add(self.squared.n_rounds + 1, y, said.y_hat[0], said.spread[0])
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
             errors = said.y_hat - y
             squared = np.where(scored, np.square(errors), 0.0)
@@ -218,7 +221,11 @@ def _computed(
     mse = passed.squared.total / n_scored[..., -1]
     used = np.stack([learner.used for learner in learners])
     worst = max(float(learner.worst[0]) for learner in learners)
-    regret, regret_curves = against_comparators(job, rounds, sums, n_unscored, progress)
+    kernels = job.algorithm.kernels(job.params, job.dictionary)
+    regret: dict[str, Any] = {}
+    regret_curves: dict[str, np.ndarray] = {}
+    if all(kernel.family in FAMILIES for kernel in kernels):  # experts, say, are none
+        regret, regret_curves = against_comparators(job, rounds, sums, n_unscored, progress)
     result = reported(
         job,
         MSE,
@@ -245,10 +252,11 @@ def _computed(
         "labels": n_queried,
         "weights": np.stack([normalised(learner.state.log_w) for learner in learners]),
         "usage": used,
-        **kernel_curves(job.algorithm.kernels(job.params, job.dictionary)),
+        **kernel_curves(kernels),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
         **passed.baselines.curves(np.broadcast_to(n_scored, n_queried.shape)[0], n_unscored),
     }
+    curves |= passed.recent.curves()
     covered = passed.spreads.curves()
     curves |= {name: share[:, n_unscored:] for name, share in covered.items()} | regret_curves
     kept = passed.predictions

@@ -117,9 +117,12 @@ def read(config: Mapping[str, Any]) -> Settings:
     """The settings of a composed configuration.
 
     Raises ValueError that names the setting and what it may be. The task is the data set's unless
-    it is given, or may be either; rows have an order even where none is given.
+    it is given, or may be either; rows have an order even where none is given. ``auto`` is, in a
+    classification, ``auto_classifier``.
     """
     _check(config)
+    if config["algorithm"]["name"] == "auto" and task_in(config) == "classification":
+        config = {**config, "algorithm": {**config["algorithm"], "name": "auto_classifier"}}
     name, dataset, stream = config["algorithm"]["name"], config["dataset"], config["stream"]
     federation = config["federation"]
     scheme = None if federation["name"] == "none" else str(federation["name"])

@@ -12,6 +12,7 @@ import numpy as np
 from omkl.experiment.metrics import Recorder
 
 # Half the width of a central interval of the normal distribution, in deviations.
+N_WINDOWS = 10
 HALF = {50: 0.6744897501960817, 90: 1.6448536269514722}
 
 
@@ -54,11 +55,24 @@ class Spreads:
         return bool((self.n_known.total > 0.0).all())
 
     def result(self) -> dict[str, Any]:
-        """{"spread": {score: its mean over rounds and seeds}}, or nothing."""
+        """{"spread": {score: its mean over rounds and seeds, "windows": ..}}, or nothing."""
         if not self.known:
             return {}
         n = self.n_known.total
-        return {"spread": {name: float((r.total / n).mean()) for name, r in self.sums.items()}}
+        means = {name: float((r.total / n).mean()) for name, r in self.sums.items()}
+        return {"spread": means | {"windows": self._windows()}}
+
+    def _windows(self) -> dict[str, list[Any]]:
+        """Coverage in up to ten windows, means over the seeds, and the last round of each."""
+        rounds, n = self.n_known.curve()
+        ends = np.unique(np.searchsorted(rounds, np.linspace(0, rounds[-1], N_WINDOWS + 1)[1:]))
+        found: dict[str, list[Any]] = {"until": rounds[ends].tolist()}
+        in_window = np.diff(n[:, ends], prepend=0.0)
+        for name in ("coverage_50", "coverage_90"):
+            hits = np.diff(self.sums[name].curve()[1][:, ends], prepend=0.0)
+            share = np.divide(hits, in_window, out=np.full(hits.shape, np.nan), where=in_window > 0)
+            found[name] = [None if np.isnan(x) else float(x) for x in share.mean(axis=0)]
+        return found
 
     def curves(self) -> dict[str, np.ndarray]:
         """coverage_50 and coverage_90 (R, P): the share of rounds 1..t whose label was covered.

@@ -50,6 +50,12 @@ def target_text(result: Mapping[str, Any]) -> str:
     return f"{baselines.accuracy_text(result)}{R2}   (in units of {result['stream']['target']})"
 
 
+def _spread_text(spread: Mapping[str, Any]) -> str:
+    """How often intervals held, and how wide they were."""
+    held = ", ".join(f"of {p} % held {100 * spread[f'coverage_{p}']:.1f} %" for p in (90, 50))
+    return f"{held}; mean width of the first {readable(spread['width_90'])}"
+
+
 def cost_text(result: Mapping[str, Any]) -> str:
     """How many labels were asked for, and what one of them bought."""
     text = f"{result['labels']:,.0f} asked for, AL_eff {result['al_efficiency']:.4g}"
@@ -90,6 +96,8 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "MSE", f"{mse_text(result)}   ({over}{where})"
     if "rmse" in result:  # of a federation there are none
         yield "errors", target_text(result)
+    if spread := result.get("spread"):
+        yield "intervals", _spread_text(spread)
     for name, entry in baselines.computed(result).items():
         yield "  baseline", f"{baselines.accuracy_text(entry)}   {baselines.NAMES[name]}"
     yield "stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs"

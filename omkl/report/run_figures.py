@@ -27,6 +27,7 @@ from omkl.report.drawing import (
     positive_limits,
     round_axis,
 )
+from omkl.report.prediction_figures import coverage, experts, predictions, title
 from omkl.report.text import theorem_text
 from omkl.runs.folder import ERROR_RATE, Run, measure
 
@@ -34,9 +35,10 @@ from omkl.runs.folder import ERROR_RATE, Run, measure
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
     """The figures of one run; the paths written."""
     of_federation = (federated_figures.clients, federated_figures.server)
-    of_regression = (mse, mse_over_labels, regret, weights, usage, *of_federation)
+    of_predictions = (predictions, coverage, experts)
+    of_regression = (mse, mse_over_labels, *of_predictions, regret, weights, usage, *of_federation)
     classify = run.complete and measure(run.result) is ERROR_RATE
-    figures = (mse, mistakes, weights, updates) if classify else of_regression
+    figures = (mse, mistakes, experts, weights, updates) if classify else of_regression
     return [path for draw in figures for path in draw(run, folder)]
 
 
@@ -63,7 +65,7 @@ def mse(run: Run, folder: Path | None = None) -> list[Path]:
         round_axis(axes, t)
         mark_changes(axes, curves["change_rounds"], t)
         axes.set(xlabel="round t", ylabel=f"{axis_name(kind)} of rounds 1..t")
-        axes.set_title(_title(run, f"running {kind.long}"))
+        axes.set_title(title(run, f"running {kind.long}"))
         axes.legend(loc="best")
         return style.save(figure, folder or run.folder, kind.key)
 
@@ -85,7 +87,7 @@ def mse_over_labels(run: Run, folder: Path | None = None) -> list[Path]:
         axes.set_xlim(0, 1.02 * bought[-1])
         axes.set(xlabel="labels bought", ylabel="MSE of all rounds so far")
         share = f"{run.result['al_efficiency']:.3g} of the labels bought"
-        axes.set_title(_title(run, f"running mean squared error against its cost, {share}"))
+        axes.set_title(title(run, f"running mean squared error against its cost, {share}"))
         axes.legend(loc="best")
         return style.save(figure, folder or run.folder, "labels")
 
@@ -116,7 +118,7 @@ def regret(run: Run, folder: Path | None = None) -> list[Path]:
         round_axis(axes, t)
         mark_changes(axes, curves["change_rounds"], t)
         axes.set(xlabel="round t", ylabel="cumulative squared error\nabove the comparator")
-        axes.set_title(_title(run, f"regret, {_seeds(run)}"))
+        axes.set_title(title(run, f"regret, {_seeds(run)}"))
         axes.legend(loc="upper left", bbox_to_anchor=(0, -0.13), borderaxespad=0)
         if footnote:
             figure.supxlabel(footnote, x=0.01, ha="left", fontsize=7.5, color="#444444")
@@ -160,7 +162,7 @@ def weights(run: Run, folder: Path | None = None) -> list[Path]:
                 axes.set_ylim(0, 1.08 * max(top, uniform))
         panels[0][0].set_ylabel("expert weight after the last round")
         figure_legend(figure, [axes for axes, _, _ in panels])
-        figure.suptitle(_title(run, "expert weights"), fontsize=10)
+        figure.suptitle(title(run, "expert weights"), fontsize=10)
         return style.save(figure, folder or run.folder, "weights")
 
 
@@ -184,7 +186,7 @@ def usage(run: Run, folder: Path | None = None) -> list[Path]:
         figure_legend(figure, [axes for axes, _, _ in panels])
         per_round = run.result["kernels_per_round"]
         what = f"{per_round:.4g} of {len(mean)} kernels evaluated per round"
-        figure.suptitle(_title(run, what), fontsize=10)
+        figure.suptitle(title(run, what), fontsize=10)
         return style.save(figure, folder or run.folder, "usage")
 
 
@@ -213,7 +215,7 @@ def mistakes(run: Run, folder: Path | None = None) -> list[Path]:
         round_axis(axes, t)
         mark_changes(axes, curves["change_rounds"], t)
         axes.set(xlabel="round t", ylabel="mistakes in rounds 1..t")
-        axes.set_title(_title(run, "mistakes"))
+        axes.set_title(title(run, "mistakes"))
         axes.legend(loc="lower right")
         return style.save(figure, folder or run.folder, "mistakes")
 
@@ -233,19 +235,13 @@ def updates(run: Run, folder: Path | None = None) -> list[Path]:
         panels[0][0].set_ylabel("updates of the classifier")
         figure_legend(figure, [axes for axes, _, _ in panels])
         what = f"{mean.mean():.4g} updates per kernel in {run.result['n_rounds']:,} rounds"
-        figure.suptitle(_title(run, what), fontsize=10)
+        figure.suptitle(title(run, what), fontsize=10)
         return style.save(figure, folder or run.folder, "updates")
 
 
 def _need_complete(run: Run) -> None:
     if not run.complete:
         raise ValueError(f"{run.folder} is {run.result['status']}: only complete runs have curves")
-
-
-def _title(run: Run, what: str) -> str:
-    result = run.result
-    heading = style.wrapped(f"{style.name_of(run)} on {result['dataset']}", 80)
-    return f"{heading}\n{style.wrapped(what, 90)}"
 
 
 def _seeds(run: Run) -> str:

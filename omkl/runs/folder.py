@@ -51,11 +51,14 @@ MLflow view are all made from it.
     seconds_per_seed  list: time inside the learner, summed over blocks
     regret            {comparator: {"label": .., "mean": .., "std": ..}} cumulative squared
                       error above the comparator's at the last round; or
-                      {comparator: {"label": .., "skipped": reason}}
+                      {comparator: {"label": .., "skipped": reason}}; {} where what the
+                      learner weighs are no kernels
     spread            of a learner whose predictions have one, scored as normal distributions:
                       {"log_loss", "coverage_50", "coverage_90", "width_90",
                       "interval_score_90"}, means over seeds and the rounds whose spread is
-                      known, in the unit of mse; else absent (``omkl.experiment.spread``)
+                      known, in the unit of mse; else absent (``omkl.experiment.spread``);
+                      and "windows": {"until": last rounds, "coverage_50", "coverage_90"}, of
+                      up to ten windows, null where no spread is known
     params            the algorithm's parameters
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
                       sources that can change a number
@@ -85,6 +88,8 @@ MLflow view are all made from it.
     labels            (R, P) labels asked for in rounds 1..t
     coverage_50, coverage_90   (R, P) share of rounds 1..t whose label was in the interval of
                       50 and 90 %, of those whose spread is known; NaN before the first
+    recent_t, recent_y, recent_y_hat, recent_spread   (up to 120,) the last rounds of the first
+                      seed: label, prediction and its spread, NaN where it is not known
     regret_<name>     (R, P) cumulative squared error minus the comparator's
     baseline_<name>   (P,) mean squared error of a baseline in rounds 1..t, in classification
                       its error rate, the mean over the seeds

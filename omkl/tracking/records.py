@@ -95,6 +95,8 @@ def _final_metrics(result: Mapping[str, Any]) -> dict[str, float]:
         "mse_per_label": result.get("mse_per_label"),
         **{name: result.get(name) for name in ("rmse", "mae", "r2")},
     }
+    spread = result.get("spread", {})
+    values |= {name: score for name, score in spread.items() if name != "windows"}
     for name, entry in result.get("baselines", {}).items():
         for what, value in entry.items():
             if what != "skipped":

@@ -181,7 +181,8 @@ def test_outputs_in_the_way_are_told(tmp_path):
 @pytest.mark.slow
 def test_own_table_from_the_prompt_to_the_results(tmp_path):
     write_table(tmp_path / "my.csv")
-    typed = ["dataset=file", "dataset.path=my.csv", "dataset.target=price", "algorithm.M=3"]
+    typed = ["dataset=file", "dataset.path=my.csv", "dataset.target=price"]
+    typed += ["algorithm=sfg_r", "algorithm.M=3"]
     done = omkl_run(tmp_path, *typed, *TINY)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -197,7 +198,7 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     done = omkl_run(tmp_path, *typed, *TINY, "figures=true", "tracking=mlflow")
     assert done.returncode == 0, done.stderr
     assert "Found finished: nothing was computed" in done.stdout
-    assert "plots    mse.png, regret.png, usage.png, weights.png" in done.stdout
+    assert "plots    mse.png, predictions.png, regret.png, usage.png" in done.stdout
     assert "tracked  outputs/mlflow.db  (look: omkl-report ui)\n" in done.stdout
     assert (tmp_path / "outputs" / "mlflow.db").exists()
     for path in folder.iterdir():

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from omkl import conf
 from omkl.checks.learners import default_settings
-from omkl.report import drawing, run_figures, style, sweep_figures, sweep_table
+from omkl.report import drawing, prediction_figures, run_figures, style, sweep_figures, sweep_table
 from omkl.reproduction import filled as filling
 from omkl.reproduction import matching, tables
 from omkl.reproduction.formats import origin, rendering
@@ -725,3 +725,20 @@ def test_render_without_a_single_run(here, tmp_path):
         filled = matching.fill(tables.load_table(name), [])
         for path in rendering.render(filled, rendering.FORMATS, tmp_path):
             assert "missing" in path.read_text(encoding="utf-8")
+
+
+def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
+    folder = run_folder_maker(tmp_path, "raker")
+    assert prediction_figures.coverage(Run(folder)) == []
+    assert prediction_figures.experts(Run(folder)) == [], "its weights are of kernels"
+    t = np.arange(281, 401)
+    said = {"recent_t": t, "recent_y": np.sin(t), "recent_y_hat": np.sin(t) + 0.1}
+    windows = {"until": [200, 400], "coverage_50": [None, 0.4], "coverage_90": [0.8, 0.9]}
+    experts = {"kernel_family": np.array(["mean", "linear"]), "kernel_bandwidth": np.ones(2)}
+    arrays = said | {"recent_spread": np.full(len(t), 0.3)} | experts
+    arrays["weights"] = np.array([[0.1, 0.9], [0.2, 0.8]])
+    run = change(folder, arrays, spread={"windows": windows}, stream={"target": "price"})
+    check_drawn(prediction_figures.predictions(run), ["predictions"])
+    check_drawn(prediction_figures.coverage(run), ["coverage"])
+    check_drawn(prediction_figures.experts(run), ["experts"])
+    assert run_figures.weights(run) == []

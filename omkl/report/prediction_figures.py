@@ -1,0 +1,89 @@
+"""Figures of what a run predicted: the last rounds, how often intervals held, who was believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from omkl.core.kernels import FAMILIES
+from omkl.report import drawing, style
+from omkl.runs.folder import Run
+
+
+def title(run: Run, what: str) -> str:
+    heading = style.wrapped(f"{style.name_of(run)} on {run.result['dataset']}", 80)
+    return f"{heading}\n{style.wrapped(what, 90)}"
+
+
+def predictions(run: Run, folder: Path | None = None) -> list[Path]:
+    """Predictions of the last rounds beside the labels, with the intervals of 90 %."""
+    curves = run.curves
+    if "recent_t" not in curves:
+        return []
+    t, y, y_hat, spread = (curves[f"recent_{name}"] for name in ("t", "y", "y_hat", "spread"))
+    with style.applied():
+        figure = Figure(figsize=(drawing.WIDTH, 3.8))
+        axes = figure.add_subplot()
+        looks = style.look(0)
+        if np.isfinite(spread).any():
+            wide = NormalDist().inv_cdf(0.95) * spread
+            band = {"color": looks["color"], "alpha": 0.2, "linewidth": 0}
+            axes.fill_between(t, y_hat - wide, y_hat + wide, label="interval of 90 %", **band)
+        axes.plot(t, y_hat, color=looks["color"], linewidth=1.2, label="prediction")
+        axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="label")
+        axes.set_xlim(t[0] - 0.5, t[-1] + 0.5)
+        axes.set(xlabel="round t", ylabel=run.result["stream"]["target"])
+        seed = run.result["seeds"][0]
+        axes.set_title(title(run, f"the last {len(t)} rounds, seed {seed}"))
+        drawing.figure_legend(figure, [axes])
+        return style.save(figure, folder or run.folder, "predictions")
+
+
+def coverage(run: Run, folder: Path | None = None) -> list[Path]:
+    """How many labels lay in the intervals of 50 and 90 %, window by window; means over seeds."""
+    if "spread" not in run.result:
+        return []
+    windows = run.result["spread"]["windows"]
+    with style.applied():
+        figure = Figure(figsize=(drawing.WIDTH, 3.4))
+        axes = figure.add_subplot()
+        for index, percent in enumerate((90, 50)):
+            looks = style.look(index)
+            axes.axhline(percent, color=style.GREY, linewidth=0.8)
+            shares = 100.0 * np.array(windows[f"coverage_{percent}"], dtype=float)
+            label = f"in the interval of {percent} %"
+            axes.plot(windows["until"], shares, label=label, **looks)
+        axes.set_ylim(0, 104)
+        axes.set_xlim(0, 1.02 * windows["until"][-1])
+        axes.set(xlabel="last round of the window", ylabel="labels, % of a window")
+        axes.set_title(title(run, "how often intervals held"))
+        drawing.figure_legend(figure, [axes])
+        return style.save(figure, folder or run.folder, "coverage")
+
+
+def experts(run: Run, folder: Path | None = None) -> list[Path]:
+    """Weights of experts that are no kernels, by name; nothing for a learner of kernels."""
+    names = run.curves["kernel_family"].tolist()
+    if set(names) <= FAMILIES.keys() or len(names) < 2:
+        return []
+    lengths = run.curves["kernel_bandwidth"]
+    mean, std = drawing.mean_std(run.curves["weights"])
+    labels = [
+        f"{name}, length {length:g}" if names.count(name) > 1 else name
+        for name, length in zip(names, lengths, strict=True)
+    ]
+    with style.applied():
+        figure = Figure(figsize=(drawing.WIDTH, max(2.8, 0.9 + 0.2 * len(names))))
+        axes = figure.add_subplot()
+        places = np.arange(len(names))
+        error = {"ecolor": "#7fb2d6", "elinewidth": 1}
+        axes.barh(places, mean, xerr=std, color=style.COLOURS[0], height=0.6, error_kw=error)
+        axes.set_yticks(places, labels)
+        axes.invert_yaxis()
+        axes.set_xlim(left=0)
+        axes.set_xlabel("weight after the last round")
+        axes.set_title(title(run, "experts"))
+        return style.save(figure, folder or run.folder, "experts")
