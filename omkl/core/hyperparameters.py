@@ -113,6 +113,21 @@ def build(
     return Params(**values)
 
 
+def cut_to_sizes(
+    Params: type, given: Mapping[str, Any], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """Of the whole numbers ``given``, those above a size that bounds them, cut to it."""
+    cut = {}
+    for name, hint in get_type_hints(Params, include_extras=True).items():
+        bounds = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Range)), None)
+        value = given.get(name)
+        if bounds and isinstance(bounds.high, str) and type(value) is int:
+            most = sizes[bounds.high] - bounds.open_high
+            if value > most:
+                cut[name] = most
+    return cut
+
+
 def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mapping[str, int]) -> Any:
     bounds: Range | None = None
     if hasattr(hint, "__metadata__"):

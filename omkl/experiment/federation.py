@@ -58,7 +58,7 @@ from omkl.experiment.job import (
     reported,
 )
 from omkl.experiment.metrics import Recorder, label_cost
-from omkl.experiment.settings import Settings, named_by_content
+from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
 from omkl.federated import budget
 from omkl.federated.protocol import FederatedAlgorithm, FederatedTrace
 from omkl.federated.simulation import Federation
@@ -104,7 +104,7 @@ class FederatedJob(NamedTuple):
         )
 
     def notes(self) -> list[str]:
-        return column_notes(self.stream)
+        return self.settings.notes() + column_notes(self.stream)
 
     def warm_up(self) -> None:
         self.federation(0).partial_fit(self.split.X[:2], self.split.y[:2])
@@ -141,8 +141,10 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     for data) that names what is wrong and what to do.
     """
     dictionary = kernels.dictionary(settings.kernels)
-    algorithm, given = federated.load(settings.algorithm.name), settings.algorithm.given
+    algorithm = federated.load(settings.algorithm.name)
     sizes = {"N": len(dictionary), "D": settings.D or budget.MOST_FEATURES}
+    settings = with_defaults_cut(settings, algorithm.Params, sizes)
+    given = settings.algorithm.given
     early = hyperparameters.build(algorithm.Params, given, 2, sizes)
     max_upload, D = settings.max_upload, settings.D
     used = algorithm.kernels(early, dictionary)

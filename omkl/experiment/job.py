@@ -20,7 +20,7 @@ from omkl.core.learner import Learner, check_precision
 from omkl.core.protocol import Algorithm
 from omkl.datasets import Stream, download, label_sources, open_stream, open_streams
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.experiment.settings import Settings, named_by_content
+from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Measure
 
@@ -145,7 +145,7 @@ class LearnerJob(NamedTuple):
     label: label_sources.Label | None = None  # who is asked; None: the data
 
     def notes(self) -> list[str]:
-        return column_notes(self.stream)
+        return self.settings.notes() + column_notes(self.stream)
 
     @property
     def stream(self) -> Stream:
@@ -171,11 +171,11 @@ def prepare_learner(settings: Settings) -> LearnerJob:
 
     Raises ValueError (DataError for data) that names what is wrong and what to do.
     """
-    settings = settings.resolved(D=FEATURES if settings.D is None else settings.D)
-    assert settings.D is not None
+    D = FEATURES if settings.D is None else settings.D
     dictionary = kernels.dictionary(settings.kernels)
     algorithm = algorithms.load(settings.algorithm.name)
-    sizes = {"N": len(dictionary), "D": settings.D}
+    sizes = {"N": len(dictionary), "D": D}
+    settings = with_defaults_cut(settings.resolved(D=D), algorithm.Params, sizes)
     given = settings.algorithm.given
     # Once before the data are opened: a wrong number should not wait for a large file.
     hyperparameters.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
@@ -199,7 +199,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
             f"regression, and there are {n_seeds} seeds; set seeds=1"
         )
     portable = named_by_content(settings, stream)
-    return LearnerJob(portable, settings.D, streams, dictionary, algorithm, built, seeds)
+    return LearnerJob(portable, D, streams, dictionary, algorithm, built, seeds)
 
 
 _streams: dict[str, tuple[tuple[Any, ...] | None, Stream]] = {}

@@ -24,7 +24,6 @@ from omkl.experiment.job import (
     LearnerJob,
     Progress,
     Timing,
-    column_notes,
     kernel_curves,
     prepare_learner,
     reported,
@@ -45,7 +44,7 @@ class Regression(LearnerJob):
     """A job whose labels are numbers; the only one that can ask somebody for them."""
 
     def notes(self) -> list[str]:
-        return column_notes(self.stream) + _expansive_steps(self)
+        return super().notes() + _expansive_steps(self)
 
     def asking(self, source: label_sources.Label | None, folder: Path) -> Regression:
         """The job with its labels from outside kept in its folder as they come; None: a prompt."""

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms, federated
+from omkl import algorithms, conf, federated
+from omkl.core import hyperparameters
 from omkl.datasets import Stream, label_sources
 from omkl.datasets.download import sha256_of
 from omkl.threads import default_threads
@@ -110,7 +111,18 @@ class Settings:
         # Without its zero: runs from before there were lags keep their keys.
         stream = {k: v for k, v in known["stream"].items() if k != "lags"} | self.stream.options
         found = {"dataset": self.dataset, "stream": stream, "D": self.D, "clients": self.n_clients}
-        return known | found
+        algorithm = {"algorithm": known["algorithm"] | self.algorithm.given}
+        return known | found | algorithm
+
+    def notes(self) -> list[str]:
+        """What of the configuration was changed to fit the dictionary."""
+        typed = self.given["algorithm"]
+        return [
+            f"algorithm.{key}={typed[key]}, the default, is cut to {value}: the dictionary has no "
+            "more kernels"
+            for key, value in self.algorithm.given.items()
+            if value != typed[key]
+        ]
 
 
 def read(config: Mapping[str, Any]) -> Settings:
@@ -174,6 +186,21 @@ _PLAIN = (
     "tracking",
     "force",
 )
+
+
+def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]) -> Settings:
+    """The settings with defaults of the algorithm's YAML that are too large for a dictionary cut.
+
+    What differs from the YAML was typed, and is left to be refused.
+    """
+    name, given = settings.algorithm
+    try:
+        defaults = conf.entry("algorithm", name)
+    except conf.MissingEntry:  # of a folder beside
+        return settings
+    cut = hyperparameters.cut_to_sizes(Params, given, sizes)
+    cut = {key: value for key, value in cut.items() if given[key] == defaults.get(key)}
+    return settings.resolved(algorithm=AlgorithmSettings(name, given | cut)) if cut else settings
 
 
 def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:

@@ -420,6 +420,20 @@ def test_a_run_folder_tells_no_place(start, table, tmp_path):
     )
 
 
+def test_defaults_too_large_for_a_dictionary_are_cut_and_what_was_typed_is_not(start):
+    few = "kernels.parts=[{family: gaussian, bandwidth: [0.1, 0.3, 1, 3, 10]}]"
+    base = [text for text in TINY if "algorithm" not in text and "kernels" not in text]
+    outcome = start(few, base=(*base, "algorithm=sfg_r", "regret.kernel_ridge=false"))
+    assert outcome.status == "complete", outcome.run.result
+    params = outcome.run.result["params"]
+    assert (params["M"], params["rank"], params["explore"]) == (5, 5, 300)
+    assert outcome.run.config["algorithm"]["M"] == 5
+    cut = [note for note in outcome.notes if "is cut to 5: the dictionary" in note]
+    assert [note.split("=")[0] for note in cut] == ["algorithm.M", "algorithm.rank"]
+    outcome = start(few, "algorithm.M=9", base=(*base, "algorithm=sfg_r"))
+    assert "algorithm.M=9 lies outside [1, N=5]" in outcome.run.result["error"]["message"]
+
+
 # --- sweeps and comparators -------------------------------------------------------
 
 
