@@ -234,6 +234,22 @@ def test_forecasters_shrink_what_ridge_regression_says():
 # --- Other libraries ------------------------------------------------------------------------------
 
 
+def test_gaussian_process_of_scikit_learn():
+    """One kernel: the process whose covariance is prior z(x)'z(x'), with its deviation."""
+    gp = pytest.importorskip("sklearn.gaussian_process")
+    noise, prior = 0.05, 0.7
+    ours = learner("ie_gp", ONE, noise=noise, prior=prior)
+    (Z,) = all_features(ours)
+    said = ours.partial_fit(X, Y)
+    fixed = gp.kernels.DotProduct(sigma_0=0.0, sigma_0_bounds="fixed")
+    covariance = gp.kernels.ConstantKernel(prior) * fixed
+    for t in (1, 5, 30, T - 1):
+        process = gp.GaussianProcessRegressor(covariance, alpha=noise, optimizer=None)
+        mean, deviation = process.fit(Z[:t], Y[:t]).predict(Z[t : t + 1], return_std=True)
+        assert said.y_hat[t] == pytest.approx(mean[0], abs=1e-9)
+        assert said.spread[t] ** 2 == pytest.approx(deviation[0] ** 2 + noise, rel=1e-9)
+
+
 def test_bayesian_ridge_of_scikit_learn():
     """With the noise and the prior that it finds: the same coefficients."""
     linear_model = pytest.importorskip("sklearn.linear_model")
