@@ -2,11 +2,12 @@
 
     python scripts/judge_auto_classifier.py [--seeds 3] [--rows 3000] [--peers FOLDER]
 
-Prints two tables as Markdown: the sets that the design was looked at with, then sets that nobody
-tuned on, of the catalogue (``conf/dataset``), River, scikit-learn, ISLP and KEEL, as far as these
-are installed. Five classifiers of River (the ``bench`` extra) have standardised inputs. Their
-scores are kept in the folder ``--peers``, a file a set: they take minutes. Sets that are not found
-are named at the end.
+Prints three tables as Markdown: what is lost without a part, on those of two classes among the sets
+that the design was looked at with; all of these sets; then sets that nobody tuned on. They are of
+the catalogue (``conf/dataset``), River, scikit-learn, ISLP and KEEL, as far as these are installed;
+those that are not found are named at the end. Five classifiers of River (the ``bench`` extra) have
+standardised inputs. Their scores are kept in the folder ``--peers``, a file a set: they take
+minutes.
 
 A file is read in its order where its class changes from row to row about as often as by chance;
 else, as where one class follows the other, it is shuffled with a fixed seed. Both the error rate
@@ -28,7 +29,7 @@ import numpy as np
 from judge_auto import geometric, of_a_paper
 
 from omkl import algorithms
-from omkl.algorithms import auto_classifier
+from omkl.algorithms import auto, auto_classifier
 from omkl.core.learner import Learner
 
 LEAST = 1e-6  # a probability in the log loss
@@ -215,6 +216,29 @@ def probabilities(one: Set, seed: int) -> np.ndarray:
     return p / p.sum(axis=1, keepdims=True)
 
 
+def without_experts() -> dict[str, tuple[auto.Group, ...]]:
+    """What is left of the groups of experts; the linear ones stay."""
+    groups = auto_classifier.GROUPS
+    left = {f"without {g.name}": tuple(x for x in groups if x is not g) for g in groups[1:]}
+    left["without any that fade"] = tuple(g for g in groups if g.decay == 1.0)
+    left["linear ones alone"] = tuple(g for g in groups if not g.D)
+    return left
+
+
+def inner(one: Set, seed: int) -> dict[str, Score]:
+    """Of the inner mixtures, for two classes."""
+    whole, said = learner(one.X.shape[1], seed), []
+    for x, k in zip(one.X, one.c, strict=True):
+        whole.predict_one(x)
+        said.append(whole.selection.scratch.said[:2].copy())
+        whole.learn_one(2.0 * k - 1.0)
+    q, p = (1.0 + np.array(said).T) / 2.0
+    return {
+        "without the last mixture: q": score(np.column_stack([1.0 - q, q]), one.c),
+        "without the correction too: p": score(np.column_stack([1.0 - p, p]), one.c),
+    }
+
+
 # --- River --------------------------------------------------------------------------------------
 
 
@@ -257,17 +281,48 @@ def of_peers(one: Set, kept: Path) -> dict[str, Score]:
 # --- tables -------------------------------------------------------------------------------------
 
 
-def print_judgement(sets: dict[str, Load], rows: int, n_seeds: int, folder: Path) -> None:
+def opened(sets: dict[str, Load], rows: int) -> tuple[dict[str, Set], list[str]]:
+    """The sets that are found, and why the others are not."""
+    found, missing = {}, []
+    for name, load in sets.items():
+        try:
+            found[name] = load(rows)
+        except (ImportError, OSError, StopIteration) as reason:
+            missing.append(f"{name} ({reason or 'no such file'})")
+    return found, missing
+
+
+def print_ablation(sets: dict[str, Set], folder: Path) -> None:
+    """Error rates and log losses over the best of River: geometric means, sets of two classes."""
+    groups = auto_classifier.GROUPS
+    found: dict[str, list[np.ndarray]] = {}
+    for name, one in sets.items():
+        if one.n_classes > 2:
+            continue
+        scores = {"whole": score(probabilities(one, 0), one.c)} | inner(one, 0)
+        for part, left in without_experts().items():
+            auto_classifier.GROUPS = left
+            scores[part] = score(probabilities(one, 0), one.c)
+        auto_classifier.GROUPS = groups
+        best = np.min(list(of_peers(one, folder / f"{name}.json").values()), axis=0)
+        for part, value in scores.items():
+            found.setdefault(part, []).append(np.divide(value, best))
+    print("| | error rate | its worst | log loss | its worst |\n|---|---|---|---|---|")
+    for part, over in found.items():
+        error, log_loss = np.transpose(over)
+        print(
+            f"| {part} | {geometric(error):.3f} | {max(error):.2f} "
+            f"| {geometric(log_loss):.3f} | {max(log_loss):.2f} |"
+        )
+    print()
+
+
+def print_judgement(sets: dict[str, Set], n_seeds: int, folder: Path) -> None:
     print("| set | rows | inputs | classes | us a row | best of River | error | best | / best "
           "| constant | logistic | log loss | best |\n"
           "|---|---|---|---|---|---|---|---|---|---|---|---|---|")  # fmt: skip
-    ratios, losses, above, missing = [], [], [], []
-    for name, load in sets.items():
-        try:
-            one = load(rows)
-        except (ImportError, OSError, StopIteration) as reason:
-            missing.append(f"{name} ({reason or 'no such file'})")
-            continue
+    ratios, losses, above = [], [], []
+    for name, one in sets.items():
         clock = time.thread_time()
         said = [probabilities(one, seed) for seed in range(n_seeds)]
         us = (time.thread_time() - clock) / n_seeds / len(one.c) * 1e6
@@ -291,10 +346,8 @@ def print_judgement(sets: dict[str, Load], rows: int, n_seeds: int, folder: Path
             f"\nError rate not above the best of River on {sum(r <= 1.0 for r in ratios)} of "
             f"{len(ratios)} sets; over it {geometric(ratios):.2f} (geometric mean), log loss "
             f"{geometric(losses):.2f}; above the better of constant and logistic by "
-            f"{100 * max(above):.2f} points at most."
+            f"{100 * max(above):.2f} points at most.\n"
         )
-    if missing:
-        print("\nNot found: " + "; ".join(missing))
 
 
 def main() -> None:
@@ -302,14 +355,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--peers", type=Path, default=Path("outputs/judge_auto_classifier"))
-    parser.add_argument("--only", choices=("looked-at", "judgement"))
+    parser.add_argument("--only", choices=("ablation", "looked-at", "judgement"))
     given = parser.parse_args()
     warnings.filterwarnings("ignore", module="river")
     learner(2, 0).partial_fit(np.zeros((2, 2)), np.array([-1.0, 1.0]))  # compiles
-    if given.only != "judgement":
-        print_judgement(LOOKED_AT, given.rows, given.seeds, given.peers)
-    if given.only != "looked-at":
-        print_judgement(JUDGES, given.rows, given.seeds, given.peers)
+    looked_at, missing = opened(LOOKED_AT, given.rows)
+    judges, missing_too = opened(JUDGES, given.rows)
+    if given.only in (None, "ablation"):
+        print_ablation(looked_at, given.peers)
+    if given.only in (None, "looked-at"):
+        print_judgement(looked_at, given.seeds, given.peers)
+    if given.only in (None, "judgement"):
+        print_judgement(judges, given.seeds, given.peers)
+    if missing or missing_too:
+        print("Not found: " + "; ".join(missing + missing_too))
 
 
 if __name__ == "__main__":
