@@ -50,6 +50,7 @@ from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations import experts, mixed
+from omkl.core.representations.experts import Experts
 from omkl.core.representations.mixed import MIXED, Mixed
 from omkl.core.representations.random_features import blank
 from omkl.core.representations.recursive import blank_recursive
@@ -125,19 +126,23 @@ GROUPS: tuple[Group, ...] = (
 )
 
 
-def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+def named(groups: Sequence[Group]) -> Sequence[Kernel]:
     """The experts by name, and the length of their waves."""
-    named = [Kernel(group.name, length) for group in GROUPS for length in group.lengths]
-    return (Kernel("mean", 1.0), Kernel("last label", 1.0), *named)
+    learners = [Kernel(group.name, length) for group in groups for length in group.lengths]
+    return (Kernel("mean", 1.0), Kernel("last label", 1.0), *learners)
 
 
-def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Mixed:
-    """Experts in d inputs that have learned nothing; D has no say.
+def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    return named(GROUPS)
+
+
+def drawn(groups: Sequence[Group], d: int, seed: int, prior: float) -> Experts:
+    """Experts in d inputs that have learned nothing.
 
     A group has a generator of its own: what it draws does not depend on the other groups.
     """
-    draws = {g.name: np.random.default_rng([seed, crc32(g.name.encode())]) for g in GROUPS}
-    learners = [(group, length) for group in GROUPS for length in group.lengths]
+    draws = {g.name: np.random.default_rng([seed, crc32(g.name.encode())]) for g in groups}
+    learners = [(group, length) for group in groups for length in group.lengths]
     n_waves = np.array([group.D for group, _ in learners])
     n_raw = np.zeros(len(learners), dtype=np.int64)
     padded = blank(len(learners), d + N_LAGS, int(n_waves.max())).padded
@@ -145,9 +150,14 @@ def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> 
         n = d + N_LAGS if group.lagged else d
         n_raw[i] = n if n <= MOST_RAW or not group.D else 0
         padded[i, :n, : group.D] = group.draw(draws[group.name], n, group.D) / length
-    first = blank_recursive(padded, n_waves, n_raw, np.full(len(learners), 1.0 / LAM))
+    first = blank_recursive(padded, n_waves, n_raw, np.full(len(learners), prior))
     decay = np.array([group.decay for group, _ in learners])
-    return mixed.fresh(experts.fresh(first, decay, d, N_LAGS))
+    return experts.fresh(first, decay, d, N_LAGS)
+
+
+def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Mixed:
+    """Experts and mixtures that have learned nothing; D has no say."""
+    return mixed.fresh(drawn(GROUPS, d, seed, 1.0 / LAM))
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: Mixed) -> State:

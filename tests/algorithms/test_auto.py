@@ -1,4 +1,4 @@
-"""``auto`` against its formulas in plain NumPy, and what must not matter to it."""
+"""``auto``, ``auto_classifier`` against their formulas in plain NumPy, and what must not matter."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import doctest
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from omkl import algorithms
 from omkl.algorithms import auto, auto_classifier
@@ -33,7 +35,9 @@ def says(X: np.ndarray, y: np.ndarray, seed: int = 0) -> np.ndarray:
 class Forecaster:
     """theta and P = U diag(D) U' of one recursive learner; ``ceiling`` on D where it forgets."""
 
-    def __init__(self, F: int, prior: float, decay: float = 1.0, ceiling: float = np.inf) -> None:
+    def __init__(
+        self, F: int, prior: float | np.ndarray, decay: float = 1.0, ceiling: float = np.inf
+    ) -> None:
         self.theta, self.U, self.D = np.zeros(F), np.eye(F), np.full(F, prior)
         self.decay, self.ceiling = decay, ceiling
 
@@ -215,12 +219,133 @@ def test_never_much_worse_than_mean_last_label_or_ridge(name, X, y):
     assert np.mean((says(X, y) - y)[1:] ** 2) < 1.05 * best
 
 
-def test_what_a_run_shows_of_the_experts():
-    names = auto.kernels(auto.Params(), ())
-    assert len(set(names)) == len(names) == learner(4).state.model.n_kernels
-    expert = learner(3)
-    expert.partial_fit(*stream())
+@pytest.mark.parametrize("module", [auto, auto_classifier])
+def test_what_a_run_shows_of_the_experts(module):
+    names = module.kernels(module.Params(), ())
+    expert = learner(3) if module is auto else classifier(3)
+    assert len(set(names)) == len(names) == expert.state.model.n_kernels
+    X, y = stream()
+    expert.partial_fit(X, y if module is auto else np.sign(y))
     assert np.exp(expert.state.log_w).sum() == pytest.approx(1.0)
+
+
+# --- classes --------------------------------------------------------------------------------------
+
+
+def classifier(d: int, seed: int = 0) -> Learner:
+    return Learner(algorithms.load("auto_classifier"), auto_classifier.Params(), (), d, 1, seed)
+
+
+def says_of_classes(X: np.ndarray, y: np.ndarray, seed: int = 0) -> np.ndarray:
+    return classifier(X.shape[1], seed).partial_fit(X, y).y_hat
+
+
+def classes(T: int = 1000, slope: float = 2.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs, labels, and the probability of +1: a logistic regression on two of four inputs."""
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((T, 4))
+    p = expit(slope * (X[:, 0] - X[:, 1]) - 1.0)
+    return X, np.where(rng.random(T) < p, 1.0, -1.0), p
+
+
+def log_loss(y_hat: np.ndarray, y: np.ndarray) -> float:
+    return float(-np.mean(np.log(0.5 * (1.0 + y * y_hat))))
+
+
+def learn_logistic(expert: Forecaster, z: np.ndarray, margin: float, y: float) -> None:
+    v = expert.variance(z)
+    b = brentq(lambda b: b - y * margin - v * expit(-b), y * margin, y * margin + v, xtol=1e-14)
+    r = 2.0 + 2.0 * np.cosh(min(30.0, abs(b)))
+    expert.learn(z, y * expit(-b) * (v + r), r)
+
+
+def averaged(margin: float, variance: float, farthest: float) -> float:
+    return float(np.clip(margin / np.sqrt(1.0 + np.pi * variance / 8.0), -farthest, farthest))
+
+
+def plain_classes(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
+    T, d = X.shape
+    first = auto_classifier.fresh(None, (), d, 1, seed).experts.first
+    experts = []
+    learners = [(group, length) for group in auto_classifier.GROUPS for length in group.lengths]
+    for (group, length), n in zip(learners, first.n_raw, strict=True):
+        n_raw = n + 1 if n else 0
+        rest = 1.0 if group.D else length**-2
+        prior = np.concatenate([np.full(2 * group.D, 30.0), np.full(n_raw, rest)])
+        experts.append(Forecaster(len(prior), prior, group.decay, prior.max()))
+    N = len(experts) + 2
+    w, u, correction = np.full(N, 1.0 / N), np.full(5, 0.2), Forecaster(N + 2, 0.3)
+    counts, followed = np.full(2, 0.5), np.full((2, 2), 0.5)
+    y_hat = np.zeros(T)
+    for t in range(T):
+        lags = np.array([y[max(0, t - 1)], y[max(0, t - 2)]]) if t else np.zeros(2)
+        labels = standardised(lags, np.repeat(y[:t, None], 2, axis=1))
+        row = np.concatenate([standardised(X[t], X[: t + 1]), labels])
+        Z = [features(first, i, row) for i in range(len(experts))]
+        m = [expert.theta @ z for expert, z in zip(experts, Z, strict=True)]
+        after = followed[int(lags[0] > 0.0)]
+        v = [expert.variance(z) for expert, z in zip(experts, Z, strict=True)]
+        said = [averaged(*margin, 8.0) for margin in zip(m, v, strict=True)]
+        logits = np.array([np.log(counts[1] / counts[0]), np.log(after[1] / after[0]), *said])
+        f = np.tanh(logits / 2.0)
+        p = w @ f
+        mixture = np.log((1.0 + p) / (1.0 - p))
+        z = np.array([*(logits - mixture), mixture, 1.0])
+        margin = mixture + correction.theta @ z
+        q = np.tanh(averaged(margin, correction.variance(z), 12.0) / 2.0)
+        g = np.array([q, p, *f[:3]])
+        y_hat[t] = u @ g
+        learn_logistic(correction, z, margin, y[t])
+        for expert, z, theta_z in zip(experts, Z, m, strict=True):
+            learn_logistic(expert, z, theta_z, y[t])
+        w, u = w * (1.0 + y[t] * f), u * (1.0 + y[t] * g)
+        w, u = 0.999 * w / w.sum() + 0.001 / N, 0.999 * u / u.sum() + 0.001 / 5
+        counts[int(y[t] > 0.0)] += 1.0
+        if t:
+            after[int(y[t] > 0.0)] += 1.0
+    return y_hat
+
+
+def test_auto_classifier_is_what_its_docstring_says():
+    X, y, _ = classes(80)
+    X[30:40, 1] = np.nan
+    np.testing.assert_allclose(says_of_classes(X, y, 3), plain_classes(X, y, 3), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5, 2.0])
+def test_probabilities_are_near_those_that_labels_were_drawn_with(slope):
+    """The log loss exceeds that of the true probabilities by little more than learning costs:
+    about half a logarithm of the number of rows for each coefficient."""
+    X, y, p = classes(2000, slope)
+    excess = log_loss(says_of_classes(X, y), y) - log_loss(2.0 * p - 1.0, y)
+    assert excess < 0.5 * 5 * np.log(2000) / 2000 + 0.005
+
+
+def test_a_probability_is_never_0_or_1():
+    X, _, _ = classes(600)
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    y_hat = says_of_classes(X, y)
+    assert y_hat[0] == 0.0
+    assert np.abs(y_hat).max() < 1.0
+    assert np.mean(y_hat[300:] * y[300:] <= 0.0) < 0.04
+
+
+def test_classes_that_follow_one_another_and_a_boundary_that_turns():
+    T, rng = 1000, np.random.default_rng(5)
+    X = rng.standard_normal((T, 3))
+    sticky = np.where(np.cumsum(rng.random(T) < 0.05) % 2, 1.0, -1.0)
+    assert np.mean(says_of_classes(X, sticky) * sticky <= 0.0) < 0.07
+    angle = 2.0 * np.pi * np.arange(T) / T
+    turning = np.where(X[:, 0] * np.cos(angle) + X[:, 1] * np.sin(angle) > 0.0, 1.0, -1.0)
+    assert np.mean(says_of_classes(X, turning) * turning <= 0.0) < 0.12
+
+
+def test_classes_of_one_input_of_three_hundred_and_of_none():
+    X, y, _ = classes(150)
+    assert np.isfinite(says_of_classes(np.full_like(X, np.nan), y)).all()
+    assert np.abs(says_of_classes(X[:, :1], y)).max() < 1.0
+    wide = np.random.default_rng(1).standard_normal((150, 300))
+    assert np.mean(says_of_classes(wide, np.sign(wide[:, 0])) * wide[:, 0] <= 0.0) < 0.5
 
 
 @pytest.mark.parametrize("module", [auto, auto_classifier])

@@ -111,7 +111,7 @@ def _standardised(n, mean, squares, x):
 
 
 @inlined
-def _standardise(model, scratch, X, row):
+def standardise(model, scratch, X, row):
     """Write X[row] and the last labels into the scratch, the former counted with those before."""
     inputs = model.inputs
     d = X.shape[1]
@@ -135,7 +135,7 @@ def _standardise(model, scratch, X, row):
 @inlined
 def evaluate(scratch, model, X, row, f):
     """Write what the experts say of X[row] into f (N + 2,)."""
-    _standardise(model, scratch, X, row)
+    standardise(model, scratch, X, row)
     first = scratch.first
     recursive.evaluate(first, model.first, scratch.row, 0, scratch)
     reference = model.label.mean[0]
@@ -158,6 +158,13 @@ def learn(model, scratch, y):
     for i in range(scratch.f.shape[0]):
         error = 0.0 if first else y - model.label.mean[0] - scratch.f[i]
         recursive.learn(model.first, i, scratch.first, 1.0, model.decay[i], error)
+    count(model, scratch, y)
+
+
+@inlined
+def count(model, scratch, y):
+    """Take the row that was evaluated last, and its label y, into moments, bounds and lags."""
+    first = model.label.n[0] == 0.0
     for k in range(scratch.x.shape[0]):
         if not math.isnan(scratch.x[k]):
             _add_number(model.inputs, k, scratch.x[k])
