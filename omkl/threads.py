@@ -23,8 +23,9 @@ def usable_cores() -> int:
 def default_threads() -> int:
     """Threads of a job: all cores, or as many as whoever started it says."""
     for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "NUMBA_NUM_THREADS"):
-        if os.environ.get(name, "").isdigit():
-            return max(1, int(os.environ[name]))
+        given = os.environ.get(name, "")
+        if given.isascii() and given.isdecimal():
+            return max(1, int(given))
     return usable_cores()
 
 

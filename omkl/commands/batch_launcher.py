@@ -127,7 +127,7 @@ class Batch:
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        from omkl.commands import command_line
+        from omkl.commands import terminal
 
         Path(str(self.config.hydra.sweep.dir)).mkdir(parents=True, exist_ok=True)
         with contextlib.closing(
@@ -136,7 +136,7 @@ class Batch:
             for task, (text, failed) in ended:
                 print(text, flush=True)
                 if failed and task.config["fail_fast"]:
-                    raise SystemExit(command_line.EXIT_FAILED)
+                    raise SystemExit(terminal.EXIT_FAILED)
         return [
             JobReturn(overrides=overrides, status=JobStatus.COMPLETED)
             for overrides in job_overrides
@@ -187,14 +187,17 @@ class Workers:
     """Processes that run tasks until they are told to end.
 
     They are started when this is made, so that their imports do not have to be waited for.
-    A worker that dies fails its task alone; another takes its place.
+    A worker that dies fails its task alone; another takes its place, which also goes for one that
+    dies before it has begun: its tasks are then the other's. RuntimeError where none can begin.
     """
 
     _AHEAD = 2  # tasks that a worker holds, so that it never waits for the next
+    _STARTS = 5  # so many deaths before a worker is ready, one after the other, are no accident
 
     def __init__(self, n: int, environment: Mapping[str, str]) -> None:
         self._environment = dict(environment)
         self._ready: set[int | None] = set()
+        self._died_early = 0
         self._workers = [self._start() for _ in range(n)]
 
     def _start(self) -> Worker:
@@ -235,12 +238,16 @@ class Workers:
         try:
             answer = worker.connection.recv()
         except (EOFError, OSError):
-            if worker.process.pid not in self._ready:
-                worker.process.join()
-                raise RuntimeError("a worker process could not start") from None
-            return self._bury(worker)
+            if worker.process.pid in self._ready:
+                return self._bury(worker)
+            self._died_early += 1
+            if self._died_early == self._STARTS:
+                raise RuntimeError(f"no worker process could start, {_how_ended(worker)}") from None
+            self._replace(worker)
+            return None
         if answer is READY:
             self._ready.add(worker.process.pid)
+            self._died_early = 0
             return None
         if isinstance(answer, Exception):
             raise answer
@@ -250,18 +257,21 @@ class Workers:
         from omkl.commands import sweep
         from omkl.experiment import run as runner
 
-        worker.process.join()
         task = worker.tasks.popleft()
-        code = worker.process.exitcode
-        how = f"by signal {-code}" if code and code < 0 else f"with status {code}"
+        how = _how_ended(worker)
         outcome = runner.lost(
             task.config, f"its process ended {how}; not enough memory is the usual reason"
         )
+        self._replace(worker)
+        return task, sweep.Sweep.ended(task, outcome)
+
+    def _replace(self, worker: Worker) -> None:
+        """Start another in its place, which gets its tasks."""
+        worker.process.join()
         new = self._start()
         self._workers[self._workers.index(worker)] = new
         for left in worker.tasks:
             self._give(new, left)
-        return task, sweep.Sweep.ended(task, outcome)
 
     def end(self, patience: float = 10.0) -> None:
         """End all workers; what one is at work on is given up and leaves nothing behind."""
@@ -273,6 +283,12 @@ class Workers:
             worker.process.join(patience)
             worker.process.kill()
         self._workers = []
+
+
+def _how_ended(worker: Worker) -> str:
+    worker.process.join()
+    code = worker.process.exitcode
+    return f"by signal {-code}" if code and code < 0 else f"with status {code}"
 
 
 def _serve(connection: Connection, environment: Mapping[str, str]) -> None:

@@ -14,10 +14,6 @@ from typing import Any, NamedTuple
 
 from omkl import conf
 
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
-
 
 class UsageError(ValueError):
     """The command line names something that does not exist."""
@@ -234,6 +230,8 @@ class CommandLine:
     def _parameter(self, typed: Typed, group: str, field: str, names: Sequence[str]) -> str:
         """An override of one key of an algorithm, a data set or a dictionary."""
         _, text, override = typed
+        if (group, field) == ("algorithm", "name"):
+            raise UsageError(f"{text}: an algorithm is chosen by algorithm=NAME")
         have = {name: _flat(self._fields(group, name)) for name in names}
         # What lies below a list or a number of the YAML is not ours to judge.
         below = [
@@ -274,7 +272,7 @@ class CommandLine:
         if key in known:
             if isinstance(known[key], dict):
                 raise UsageError(_made_of(text, key, known[key]))
-            if key == "outputs" and {"", "null"}.intersection(values_of(typed.override, [])):
+            if key == "outputs" and not _names_a_folder(typed.override):
                 raise UsageError(f"{text}: outputs is the folder that results go to")
             return text
         flat = [name for name, value in known.items() if not isinstance(value, dict)]
@@ -364,6 +362,13 @@ def values_of(override: Any, names: Sequence[str]) -> list[str]:
     if override.is_sweep_override():
         return [str(getattr(v, "text", v)) for v in override.sweep_iterator()]
     return ["null" if value is None else str(value)]
+
+
+def _names_a_folder(override: Any) -> bool:
+    if override.is_sweep_override():
+        return not {"", "null"}.intersection(values_of(override, []))
+    value = override.value()
+    return isinstance(getattr(value, "text", value), str) and str(value) != ""
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

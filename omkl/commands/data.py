@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from omkl.commands import terminal
 from omkl.datasets import catalogue, download
 from omkl.datasets.columns import count_inputs
 from omkl.datasets.stream import DataError
@@ -26,7 +27,7 @@ exit status: 0 all well, 1 something is missing or damaged, 2 wrong usage
 
 def data() -> None:
     """``omkl-data list | describe NAME | fetch NAME... | verify``."""
-    sys.exit(main(sys.argv[1:]))
+    terminal.command("omkl-data", lambda: main(sys.argv[1:]))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl import conf
-from omkl.commands.command_line import EXIT_FAILED, EXIT_INTERRUPTED, unknown_name
+from omkl.commands import terminal
+from omkl.commands.command_line import unknown_name
+from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 def report() -> None:
     """``omkl-report show | run | table NAME | page | figures | rebuild-tracking | ui``."""
-    sys.exit(main(sys.argv[1:]))
+    terminal.command("omkl-report", lambda: main(sys.argv[1:]))
 
 
 def main(argv: Sequence[str] | None = None, before_page: Sequence[BeforePage] = ()) -> int:
@@ -67,8 +69,14 @@ def _parser(before_page: Sequence[BeforePage]) -> argparse.ArgumentParser:
     add("figures", _figures, "draw the plots of all runs anew")
     add("rebuild-tracking", _rebuild, "make the MLflow view again from the run folders")
     viewing = add("ui", _ui, "open MLflow on the runs")
-    viewing.add_argument("--port", type=int, default=5000, help="default: 5000")
+    viewing.add_argument("--port", type=_port, default=5000, help="default: 5000")
     return parser
+
+
+def _port(text: str) -> int:
+    if not (terminal.is_count(text) and 0 < int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 1 to 65535")
+    return int(text)
 
 
 def _runs(arguments: argparse.Namespace) -> list[Run]:

@@ -12,14 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl import conf
-from omkl.commands.command_line import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_USAGE,
-    CommandLine,
-    UsageError,
-)
+from omkl.commands import terminal
+from omkl.commands.command_line import CommandLine, UsageError
 from omkl.commands.sweep import Sweep
+from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 from omkl.threads import default_to_one_thread, one_thread_each
 
 if TYPE_CHECKING:
@@ -29,16 +25,18 @@ if TYPE_CHECKING:
 def run() -> None:
     """``omkl-run``: one job, or with ``-m`` a sweep."""
     sys.unraisablehook = _insisting_on_interrupts(sys.unraisablehook)
-    for stream in (sys.stdout, sys.stderr):  # a terminal may lack letters such as ±
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         try:
+            terminal.prepare()
             code = _run(sys.argv[1:])
+        except terminal.Surroundings as error:
+            print(f"omkl-run: {error}", file=sys.stderr)
+            code = EXIT_USAGE
         except Exception as error:
             if _was_interrupted(error):
                 raise KeyboardInterrupt from error
             raise
-        sys.stdout.flush()
+        code = terminal.ended("omkl-run", code)
     except KeyboardInterrupt:
         with contextlib.suppress(KeyboardInterrupt):
             Sweep.finish(interrupted=True)
@@ -46,9 +44,6 @@ def run() -> None:
         sys.stdout.flush()
         # Threads may be in the middle of a long computation: nothing waits for them.
         os._exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:  # as with `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = EXIT_FAILED
     sys.exit(code)
 
 
@@ -109,8 +104,6 @@ def _run(arguments: Sequence[str]) -> int:
         more = f"\n{cause}" if isinstance(cause, OmegaConfBaseException) else ""
         print(f"omkl-run: {str(error).strip()}{more}", file=sys.stderr)
         return EXIT_USAGE
-    except BrokenPipeError:
-        raise
     except OSError as error:
         if own_trace or error.filename is None:
             raise

@@ -24,6 +24,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from omkl import conf, threads
+from omkl.commands import batch_launcher
 from omkl.commands.batch_launcher import Composer
 from omkl.commands.command_line import EXTRAS, CommandLine, UsageError
 from omkl.commands.sweep import Sweep, facts_of_jobs
@@ -326,6 +327,20 @@ def test_a_worker_that_is_killed_fails_its_job_alone(tmp_path):
     assert process.returncode == 1, err
     assert "[2/4] gf on synthetic (dataset.rows=9000000): failed: its process ended by" in out
     assert "1 not complete" in out
+
+
+def test_a_worker_that_dies_as_it_starts_is_replaced():
+    """Its task is then another's, whose answer here is that this is no task."""
+    workers = batch_launcher.Workers(1, {})
+    os.kill(workers._workers[0].process.pid, signal.SIGKILL)
+    with pytest.raises(AttributeError, match="'str' object has no attribute"):
+        list(workers.run(iter(["no task"])))
+
+
+def test_workers_that_cannot_start_are_given_up(monkeypatch):
+    monkeypatch.setattr(batch_launcher, "_serve", print)  # ends before it says that it is ready
+    with pytest.raises(RuntimeError, match="no worker process could start, with status"):
+        list(batch_launcher.Workers(1, {}).run(iter(["no task"])))
 
 
 def seconds_of(pid: int) -> int:

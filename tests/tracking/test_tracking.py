@@ -474,7 +474,7 @@ def test_ui_makes_the_view_first(tmp_path, run_folder_maker, quick_creation, mon
     monkeypatch.setattr(ui, "_serve", lambda *what: served.append(what) or 0)
     port = free_port()
     assert ui.ui(tmp_path, port) == 0
-    assert served == [(ui.ui_command(tmp_path, port), tmp_path)]
+    assert served == [(ui.ui_command(tmp_path, port),)]
     assert len(all_runs(tmp_path)) == 1
     address = f"http://127.0.0.1:{port}/#/experiments/1/runs"
     assert f"airfoil     1 run   {address}?workflowType=machine_learning" in capsys.readouterr().out
@@ -482,7 +482,11 @@ def test_ui_makes_the_view_first(tmp_path, run_folder_maker, quick_creation, mon
 
 @pytest.mark.slow
 def test_ui_serves_and_ends_with_all_children(outputs, run_folder_maker, tmp_path):
+    """And runs nothing that lies in the outputs folder, which may be a stranger's."""
     view.log_run(run_folder_maker(outputs), outputs)
+    for name in ("flask", "mlflow", "uvicorn", "sqlalchemy"):
+        mark = f"open({str(tmp_path / 'executed')!r}, 'w')\nraise SystemExit(7)\n"
+        (outputs / f"{name}.py").write_text(mark)
     port = free_port()
     # The group is written down where `ui` starts it.
     code = (
@@ -516,3 +520,15 @@ def test_ui_serves_and_ends_with_all_children(outputs, run_folder_maker, tmp_pat
         process.wait()
     with pytest.raises(ProcessLookupError):
         os.killpg(int(note.read_text()), 0)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_what_is_guarded_ends_with_its_caller():
+    """A caller that is killed says nothing; its end of the pipe is closed all the same."""
+    command = [sys.executable, ui.GUARD, "sleep", "60"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
+        assert guard.stdin is not None
+        guard.stdin.close()
+        guard.wait(timeout=20)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(guard.pid, 0)

@@ -1,0 +1,114 @@
+"""What all commands share: output that may go away, surroundings that may be wrong, one ending."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+COUNTS = ("OMKL_THREADS", "NUMBA_NUM_THREADS")
+
+
+class Surroundings(ValueError):
+    """The process was started somewhere, or with an environment, where it cannot work."""
+
+
+class Lasting:
+    """A text stream that goes on when nobody reads it any more, or its disk is full.
+
+    What is written then is lost; ``reason`` says why, "" for a reader that has gone (``| head``).
+    """
+
+    reason: str | None = None
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            self._stream.write(text)
+        except OSError as error:
+            self._give_up(error)
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        self.reason = "" if isinstance(error, BrokenPipeError) else str(error.strerror)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())  # what is buffered goes there too
+        os.close(nowhere)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def prepare() -> None:
+    """Make standard output and error last; Surroundings where no command can work."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may lack letters such as ±
+            stream = Lasting(stream)
+        setattr(sys, name, stream)
+    _check_surroundings()
+
+
+def _check_surroundings() -> None:
+    for name in COUNTS:
+        if (given := os.environ.get(name)) and not (is_count(given) and int(given)):
+            raise Surroundings(f"{name}={given!r} is not a whole number of at least 1")
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise Surroundings("the working directory has been removed: change to another") from None
+    if own := os.environ.get("OMKL_DATA_DIR"):
+        try:
+            Path(own).expanduser()
+        except RuntimeError:
+            raise Surroundings(f"OMKL_DATA_DIR={own}: there is no such user") from None
+    if not (os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")):
+        try:
+            Path.home()
+        except RuntimeError:
+            raise Surroundings("no home folder is known: set HOME or XDG_CACHE_HOME") from None
+
+
+def is_count(text: str) -> bool:
+    """Whether it is a whole number in plain digits."""
+    return text.isascii() and text.isdecimal()
+
+
+def command(program: str, main: Callable[[], int]) -> None:
+    """Run a command and end the process with its exit status."""
+    try:
+        prepare()
+        code = main()
+    except Surroundings as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        code = EXIT_USAGE
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    sys.exit(ended(program, code))
+
+
+def ended(program: str, code: int) -> int:
+    """The exit status: 1 where output was lost on the way to a file."""
+    sys.stdout.flush()
+    reason = getattr(sys.stdout, "reason", None)
+    if reason:
+        print(f"{program}: output could not be written: {reason}", file=sys.stderr)
+        return code or EXIT_FAILED
+    return code

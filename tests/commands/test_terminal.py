@@ -1,0 +1,112 @@
+"""Terminals that go away, disks that are full, environments in which no command can work."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omkl.commands import report, terminal
+
+SAY = """
+import sys
+from omkl.commands import terminal
+def main():
+    for k in range(20000):
+        print("line", k, "\u00b1" * 20)
+    print("all was done", file=sys.stderr)
+    return 0
+terminal.command("omkl-test", main)
+"""
+
+
+def say(**options):
+    return subprocess.Popen(
+        [sys.executable, "-c", SAY], text=True, stderr=subprocess.PIPE, **options
+    )
+
+
+def test_work_goes_on_when_nobody_reads_any_more():
+    """As with ``omkl-run -m ... | head -1``."""
+    with say(stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline().startswith("line 0")
+        process.stdout.close()
+        assert process.stderr.read() == "all was done\n"
+    assert process.returncode == 0
+
+
+def test_a_full_disk_under_the_output_is_told():
+    with open("/dev/full", "w") as full:
+        process = say(stdout=full)
+    told = process.communicate()[1].splitlines()
+    assert told[0] == "all was done"
+    assert told[1] == "omkl-test: output could not be written: No space left on device"
+    assert process.returncode == 1
+
+
+def test_closed_output_and_letters_that_a_terminal_lacks():
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", SAY]
+    done = subprocess.run(closed, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "all was done\n")
+    ascii_alone = os.environ | {"PYTHONIOENCODING": "ascii"}
+    out, _ = say(stdout=subprocess.PIPE, env=ascii_alone).communicate()
+    assert out.startswith("line 0 " + "?" * 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("OMKL_THREADS", "\u00b2", "OMKL_THREADS='\u00b2' is not a whole number of at least 1"),
+        ("NUMBA_NUM_THREADS", "0", "NUMBA_NUM_THREADS='0' is not a whole number of at least 1"),
+        ("OMKL_DATA_DIR", "~nobody-here", "OMKL_DATA_DIR=~nobody-here: there is no such user"),
+    ],
+)
+def test_an_environment_without_sense_is_told(monkeypatch, name, value, told):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(terminal.Surroundings) as error:
+        terminal.prepare()
+    assert str(error.value) == told
+
+
+def test_no_home(monkeypatch):
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def unknown():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", unknown)
+    with pytest.raises(terminal.Surroundings, match="set HOME or XDG_CACHE_HOME"):
+        terminal.prepare()
+
+
+def test_a_working_directory_that_is_gone(monkeypatch, tmp_path):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    with pytest.raises(terminal.Surroundings, match="the working directory has been removed"):
+        terminal.prepare()
+
+
+def test_what_is_written_after_the_end_is_lost_without_an_error():
+    read, write = os.pipe()
+    with io.TextIOWrapper(os.fdopen(write, "wb")) as stream:
+        lasting = terminal.Lasting(stream)
+        lasting.write("before")
+        os.close(read)
+        lasting.flush()
+        lasting.write("after")
+        lasting.flush()
+        assert lasting.reason == "" and lasting.encoding == stream.encoding
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "\u00b2"])
+def test_ports_out_of_range(port, capsys):
+    with pytest.raises(SystemExit):
+        report.main(["ui", f"--port={port}"])
+    assert "is no port: 1 to 65535" in capsys.readouterr().err
