@@ -221,8 +221,10 @@ def mistakes(run: Run, folder: Path | None = None) -> list[Path]:
 
 
 def updates(run: Run, folder: Path | None = None) -> list[Path]:
-    """Rounds in which each kernel's classifier learned, over the dictionary."""
+    """Rounds in which each kernel's classifier learned, over the dictionary, if it is one."""
     _need_complete(run)
+    if not _has_kernels(run):
+        return []
     mean, std = mean_std(run.curves["updates"])
     with style.applied():
         figure, panels = _dictionary(run)
