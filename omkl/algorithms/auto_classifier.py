@@ -15,7 +15,7 @@ Differs  no paper.
 >>> X, y = learners.Case("auto_classifier").stream(2000)
 >>> y_hat = learners.Case("auto_classifier").learner().partial_fit(X, y).y_hat
 >>> int((y * y_hat <= 0.0).sum())
-15
+22
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Params(NamedTuple):
 
 class State(NamedTuple):
     model: Mixed
-    log_w: np.ndarray  # (21,) as of ``auto``
-    updates: np.ndarray  # (21,) rounds from which an expert learned: all of them
+    log_w: np.ndarray  # (26,) as of ``auto``
+    updates: np.ndarray  # (26,) rounds from which an expert learned: all of them
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: Mixed) -> State:
