@@ -13,11 +13,12 @@ Round    1. Standardise every input by what was seen of it up to this row, and t
             Warmuth of the labels less their mean, or less the last one, f = z'A^-1 b, ``GROUPS``:
             linear in some columns; or with sines and cosines of random frequencies beside these,
             normal ones, as of a Gaussian kernel, or Cauchy ones, as of a Laplacian, in all of the
-            columns, in one of them or in two. lam = 0.01 or 1. In some the past fades. The last
-            label is clipped as in 1. Two more: of the 10 nearest of the last 1,000 rows the mean
-            label, weighted by 1 / (q / d + 0.001)^2, where q is the squared distance of
-            standardised inputs; and the linear one and its mean error there. They go beyond the
-            labels seen by no more than half of their range.
+            columns, in one of them or in two. lam = 0.01 or 1. In some the past fades. A last label
+            from which others count is clipped at 6 deviations of the labels from their mean. Two
+            more: of the 10 nearest of the last 1,000 rows the mean label, weighted by
+            1 / (q / d + 0.001)^2, where q is the squared distance of standardised inputs; and the
+            linear one and its mean error there. They go beyond the labels seen by no more than half
+            of their range.
          3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up
             r_i = 2 (p - y') (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999; y' is y, or
             what is nearest to it within 3 s of p, where s^2 is the noise: the mean of p's squared

@@ -6,6 +6,7 @@ import doctest
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from omkl import algorithms
 from omkl.algorithms import auto, auto_classifier
@@ -128,7 +129,7 @@ def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         now = np.concatenate([x, labels[:2]])
         row = np.concatenate([x, labels, changing(now, before, t), x[pairs[:, 0]] * x[pairs[:, 1]]])
         before = now
-        mean, spread = (y[:t].mean(), 4.0 * y[:t].std()) if t else (0.0, 0.0)
+        mean, spread = (y[:t].mean(), 6.0 * y[:t].std()) if t else (0.0, 0.0)
         low, high = (y[:t].min(), y[:t].max()) if t else (0.0, 0.0)
         beyond = 0.5 * (high - low)
         from_last = np.clip(lags[0], mean - spread, mean + spread)
@@ -263,7 +264,8 @@ def targets(T: int = 1000):
     yield "linear with outliers", X, X.sum(axis=1) + heavy * (rng.random(T) < 0.05) * 20.0
     yield "rare counts", X, rng.poisson(0.1, T).astype(float)
     calm, t = 0.4 * rng.standard_normal(T), np.arange(T)
-    yield "calm, and two jumps", X, calm + np.select([t < 300, t < 600], [9.0, 50.0])
+    slow = lfilter([1.0], [1.0, -0.9], calm)
+    yield "slow, and two jumps", X, slow + np.select([t < 300, t < 600], [9.0, 50.0])
     yield "one wrong label", X, X.sum(axis=1) + calm + np.where(t == 500, 300.0, 0.0)
 
 

@@ -21,6 +21,7 @@ from omkl.core.representations import recursive
 from omkl.core.representations.recursive import Recursive
 
 CLIP = 4.0  # one in 16,000 numbers of a normal column is farther out
+FARTHEST_LAST = 6.0  # deviations of labels: 4 loses to jumps that stay, 10 to wrong labels
 MARGIN = 0.5  # of the range of the labels so far: a prediction goes no farther beyond it
 MEAN, LAST, N_PLAIN = 0, 1, 2  # the experts that learn from labels alone come first
 
@@ -190,11 +191,11 @@ def write_outputs(model, scratch, X, row):
 
 @inlined
 def _reference(model, i):
-    """What learner i explains labels from; the last one clipped as it is among the columns."""
+    """What learner i explains labels from; the last one no farther from the mean than that."""
     mean = model.label.mean[0]
     if not model.from_last[i]:
         return mean
-    spread = CLIP * math.sqrt(model.label.squares[0] / max(model.label.n[0], 1.0))
+    spread = FARTHEST_LAST * math.sqrt(model.label.squares[0] / max(model.label.n[0], 1.0))
     return min(mean + spread, max(mean - spread, model.lags[0]))
 
 
