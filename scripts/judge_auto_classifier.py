@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from judge_auto import geometric, of_a_paper
+from judge_auto import geometric
+from judge_auto_streams import of_a_paper
 
 from omkl import algorithms
 from omkl.algorithms import auto, auto_classifier

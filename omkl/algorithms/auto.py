@@ -5,24 +5,35 @@ Paper    none. Experts: V. Vovk, "Competitive on-line statistics", International
          features of Rahimi and Recht (NIPS 2007). Mixtures: ML-Poly of P. Gaillard, G. Stoltz,
          T. van Erven, "A second-order bound with excess losses", COLT 2014.
 Task     regression; full information; nothing to choose: dictionary and D do not matter.
-Round    1. Standardise every input by what was seen of it up to this row, and the last two labels
-            by the labels before; clip at +-4. A missing input counts as its mean.
+Round    1. Standardise every input by what was seen of it up to this row, and the last 24 labels
+            by the labels before; clip at +-4. A missing input counts as its mean. Further columns:
+            the changes since the row before of inputs and of the last two labels, and 64 products
+            of two inputs, all where there are no more.
          2. Experts: the mean of the labels; the last label; and forecasters of Vovk, Azoury and
-            Warmuth with lam = 0.01 of the labels less their mean, f = z'A^-1 b: linear in the
-            inputs, or in inputs and labels; and with sines and cosines of random frequencies
-            beside these, ``GROUPS``: normal ones, as of a Gaussian kernel; Cauchy ones, as of a
-            Laplacian; normal ones in a single input or in two. In some the past fades. They go
-            beyond the labels seen by no more than half of their range.
+            Warmuth of the labels less their mean, or less the last one, f = z'A^-1 b, ``GROUPS``:
+            linear in some columns; or with sines and cosines of random frequencies beside these,
+            normal ones, as of a Gaussian kernel, or Cauchy ones, as of a Laplacian, in all of the
+            columns, in one of them or in two. lam = 0.01 or 1. In some the past fades. A last label
+            from which others count is clipped at 6 deviations of the labels from their mean. Two
+            more: of the 10 nearest of the last 1,000 rows the mean label, weighted by
+            1 / (q / d + 0.001)^2, where q is the squared distance of standardised inputs; and the
+            linear one and its mean error there. They go beyond the labels seen by no more than half
+            of their range.
          3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up
-            r_i = 2 (p - y) (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999.
-         4. q = p + theta'(f - p), no less than the least f_i and no more than the largest; theta
-            is the mean of a normal posterior with prior N(0, 0.1 I) and with the noise of p's
-            errors, fading by 0.99.
-         5. Predict the mixture, as in 3, of q, p, the mean, the last label and the linear one.
+            r_i = 2 (p - y') (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999; y' is y, or
+            what is nearest to it within 3 s of p, where s^2 is the noise: the mean of p's squared
+            errors in the rounds before, which fade by 0.99.
+         4. q = p + theta'(f - p, e), no less than the least f_i and no more than the largest; e is
+            p's error in the round before, cut off as y' is; theta the mean of a normal posterior
+            with prior N(0, 0.1 I) and with the noise, this round's error with it. There are two:
+            the second forgets by 0.995.
+         5. Predict the mixture, as in 3, of both q, p, the mean, the last label and the linear one;
+            its spread is s.
 Symbols  none
-Cost     O(N D^2 + N D d + d^2) time a round for N = 21 experts and D = 50; memory
+Cost     O(N D^2 + N D d + d^2) time a round for N = 26 experts and D = 50; memory
          O(N (D + d)^2).
-Bound    none for the whole; a mixture's regret against the best fixed one is O(sqrt(N T)).
+Bound    none for the whole; a mixture's regret against the best fixed one is O(sqrt(N T)) where no
+         error is cut off.
 Differs  no paper.
 
 The labels 0, 1, .., 9 again and again, and no input that says anything; the next one is 9:
@@ -33,20 +44,20 @@ The labels 0, 1, .., 9 again and again, and no input that says anything; the nex
 >>> auto = algorithms.load("auto")
 >>> learner = Learner(auto, auto.Params(), (), d=1, D=1, seed=0)
 >>> y = np.arange(200.0) % 10
->>> round(float(learner.partial_fit(np.zeros((200, 1)), y).y_hat[-1]), 2)
-9.0
+>>> round(float(learner.partial_fit(np.zeros((200, 1)), y).y_hat[-1]), 1)
+8.8
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations import experts, mixed
@@ -55,10 +66,13 @@ from omkl.core.representations.mixed import MIXED, Mixed
 from omkl.core.representations.random_features import blank
 from omkl.core.representations.recursive import blank_recursive
 
-N_LAGS = 2
+N_LAGS = 2  # labels beside inputs
+MOST_LAGS = 24
+MOST_PRODUCTS = 64  # all of 10 inputs, squares with them
 MOST_RAW = 40  # with more inputs, waves have none beside them: the matrices would be theirs
-LAM = 0.01
+LAM, LARGER_LAM = 0.01, 1.0
 LINEAR_DECAY, WAVE_DECAY = 0.995, 0.998  # memories of 200 and 500 rounds for 3 and 50 features
+CHANGES_DECAY = 0.98  # of 50 rounds
 FARTHEST = 30.0  # of a Cauchy number: the waves of larger ones are noise
 TINY = 1e-300
 
@@ -69,7 +83,7 @@ class Params(NamedTuple):
 
 class State(NamedTuple):
     model: Mixed
-    log_w: np.ndarray  # (21,) of the experts' weights in p, those of 0 as TINY
+    log_w: np.ndarray  # (26,) of the experts' weights in p, those of 0 as TINY
 
 
 # Frequencies (n, D) of length 1 in n inputs.
@@ -83,26 +97,60 @@ def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 def cauchy(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
     """In units of n, the distance in absolute values."""
-    return np.clip(rng.standard_cauchy((n, D)), -FARTHEST, FARTHEST) / n
+    return _clipped_cauchy(rng, (n, D)) / n
+
+
+def _ones(rng: np.random.Generator, n: int, D: int, numbers: np.ndarray) -> np.ndarray:
+    """D numbers, each for one of n inputs, all inputs in turn."""
+    W = np.zeros((n, D))
+    W[np.resize(rng.permutation(n), D), np.arange(D)] = numbers
+    return W
+
+
+def _twos(rng: np.random.Generator, n: int, D: int, draw: Callable[[int], Any]) -> np.ndarray:
+    """Numbers for two of n inputs, drawn anew D times."""
+    W = np.zeros((n, D))
+    for j in range(D):
+        W[rng.choice(n, min(n, 2), replace=False), j] = draw(min(n, 2))
+    return W
+
+
+def _clipped_cauchy(rng: np.random.Generator, size: int | tuple[int, int]) -> np.ndarray:
+    return np.clip(rng.standard_cauchy(size), -FARTHEST, FARTHEST)
 
 
 def single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Of one input each, all inputs in turn: functions that are sums over the inputs."""
-    W = np.zeros((n, D))
-    W[np.resize(rng.permutation(n), D), np.arange(D)] = rng.standard_normal(D)
-    return W
+    """Of one input each: functions that are sums over the inputs."""
+    return _ones(rng, n, D, rng.standard_normal(D))
+
+
+def cauchy_single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    return _ones(rng, n, D, _clipped_cauchy(rng, D))
 
 
 def pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Of two inputs each, drawn anew."""
-    W = np.zeros((n, D))
-    for j in range(D):
-        W[rng.choice(n, min(n, 2), replace=False), j] = rng.standard_normal(min(n, 2))
-    return W
+    """Of two inputs each."""
+    return _twos(rng, n, D, rng.standard_normal)
+
+
+def cauchy_pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    return _twos(rng, n, D, lambda k: _clipped_cauchy(rng, k))
+
+
+class Columns(Enum):
+    """What learners read. ``INPUTS`` and ``CHANGES`` are with labels where a group is lagged."""
+
+    INPUTS = "inputs"
+    PRODUCTS = "inputs and their products"
+    CHANGES = "how columns changed; waves are of the inputs too"
+    LABELS = "past labels"
 
 
 class Group(NamedTuple):
-    """Experts that differ in the length of their D waves alone; D = 0: linear ones."""
+    """Experts that differ in the length of their D waves alone; D = 0: linear ones.
+
+    Those that read changes explain labels less the last one, others labels less their mean.
+    """
 
     name: str
     lagged: bool  # past labels are inputs too
@@ -110,19 +158,27 @@ class Group(NamedTuple):
     draw: Draw = normal
     D: int = 0
     lengths: tuple[float, ...] = (1.0,)
+    lam: float = LAM
+    reads: Columns = Columns.INPUTS
 
 
 GROUPS: tuple[Group, ...] = (
     Group("linear", False),
-    Group("linear, lags", True),
     Group("linear, lags, fading", True, LINEAR_DECAY),
-    Group("gaussian", False, 1.0, normal, 50, (1.0, 2.0, 4.0)),
+    Group("past labels", True, reads=Columns.LABELS),
+    Group("products", False, lam=LARGER_LAM, reads=Columns.PRODUCTS),
+    Group("changes", True, lam=LARGER_LAM, reads=Columns.CHANGES),
+    Group("changes, fading", True, CHANGES_DECAY, lam=LARGER_LAM, reads=Columns.CHANGES),
+    Group("gaussian, changes", True, 1.0, normal, 25, reads=Columns.CHANGES),
+    Group("gaussian", False, 1.0, normal, 50, (1.0, 4.0), LARGER_LAM),
     Group("gaussian, lags", True, 1.0, normal, 25, (1.0, 4.0)),
-    Group("gaussian, lags, fading", True, WAVE_DECAY, normal, 25, (1.0, 4.0)),
+    Group("gaussian, lags, fading", True, WAVE_DECAY, normal, 25, (4.0,)),
     Group("laplacian, lags", True, 1.0, cauchy, 25, (2.0, 8.0)),
-    Group("single inputs, lags", True, 1.0, single, 25, (0.25, 0.5, 1.0)),
-    Group("single inputs, lags, fading", True, WAVE_DECAY, single, 25, (0.5, 1.0)),
+    Group("single inputs, lags", True, 1.0, single, 25, (0.25, 1.0), LARGER_LAM),
+    Group("single inputs, lags, fading", True, WAVE_DECAY, single, 25, (0.5,), LARGER_LAM),
+    Group("single inputs, laplacian", False, 1.0, cauchy_single, 50, (1.0,)),
     Group("pairs, lags", True, 1.0, pairs, 25, (1.0, 2.0)),
+    Group("pairs, laplacian", False, 1.0, cauchy_pairs, 50, (1.0, 2.0)),
 )
 
 
@@ -133,31 +189,74 @@ def named(groups: Sequence[Group]) -> Sequence[Kernel]:
 
 
 def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    return named(GROUPS)
+    neighbours = (Kernel("neighbours", 1.0), Kernel("linear, neighbours", 1.0))
+    return (*named(GROUPS), *neighbours)
 
 
-def drawn(groups: Sequence[Group], d: int, seed: int, prior: float) -> Experts:
+def _products(d: int, seed: int) -> np.ndarray:
+    """Pairs (K, 2) of inputs, squares among them: all, or some drawn without regard to order."""
+    every = np.column_stack(np.triu_indices(d))
+    if len(every) <= MOST_PRODUCTS:
+        return every
+    rng = np.random.default_rng([seed, crc32(b"which products")])
+    return every[rng.choice(len(every), MOST_PRODUCTS, replace=False)]
+
+
+class _Layout(NamedTuple):
+    """Where the columns of ``experts`` are, for a set of groups and d inputs."""
+
+    d: int
+    n_lags: int
+    n_products: int
+
+    def read(self, group: Group) -> tuple[np.ndarray, int]:
+        """The columns that a group reads, and how many of them, the first ones, are not waves."""
+        inputs = np.arange(self.d)
+        changes = self.d + self.n_lags + np.arange(self.d + N_LAGS if group.lagged else self.d)
+        products = self.d + self.n_lags + self.d + N_LAGS + np.arange(self.n_products)
+        if group.reads is Columns.LABELS:
+            columns = self.d + np.arange(self.n_lags)
+        elif group.reads is Columns.PRODUCTS:
+            columns = np.concatenate([inputs, products])
+        elif group.reads is Columns.CHANGES:
+            columns = changes
+        else:
+            columns = np.arange(self.d + N_LAGS if group.lagged else self.d)
+        n_raw = len(columns) if len(columns) <= MOST_RAW or not group.D else 0
+        if group.D and group.reads is Columns.CHANGES:
+            columns = np.concatenate([changes, inputs])
+        return columns, n_raw
+
+
+def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
     """Experts in d inputs that have learned nothing.
 
     A group has a generator of its own: what it draws does not depend on the other groups.
     """
     draws = {g.name: np.random.default_rng([seed, crc32(g.name.encode())]) for g in groups}
     learners = [(group, length) for group in groups for length in group.lengths]
+    reads = {group.reads for group in groups}
+    products = _products(d, seed) if Columns.PRODUCTS in reads else np.zeros((0, 2), dtype=np.int64)
+    n_lags = MOST_LAGS if Columns.LABELS in reads else N_LAGS
+    layout = _Layout(d, n_lags, len(products))
+    columns, n_raw = zip(*(layout.read(group) for group, _ in learners), strict=True)
     n_waves = np.array([group.D for group, _ in learners])
-    n_raw = np.zeros(len(learners), dtype=np.int64)
-    padded = blank(len(learners), d + N_LAGS, int(n_waves.max())).padded
+    height = max(len(read) if D else 1 for read, D in zip(columns, n_waves, strict=True))
+    padded = blank(len(learners), height, int(n_waves.max())).padded
     for i, (group, length) in enumerate(learners):
-        n = d + N_LAGS if group.lagged else d
-        n_raw[i] = n if n <= MOST_RAW or not group.D else 0
-        padded[i, :n, : group.D] = group.draw(draws[group.name], n, group.D) / length
-    first = blank_recursive(padded, n_waves, n_raw, np.full(len(learners), prior))
+        n = len(columns[i])
+        if group.D:
+            padded[i, :n, : group.D] = group.draw(draws[group.name], n, group.D) / length
+    prior = np.array([1.0 / group.lam for group, _ in learners])
+    first = blank_recursive(padded, n_waves, np.array(n_raw), prior)
     decay = np.array([group.decay for group, _ in learners])
-    return experts.fresh(first, decay, d, N_LAGS)
+    from_last = np.array([group.reads is Columns.CHANGES for group, _ in learners])
+    return experts.fresh(first, decay, from_last, list(columns), products, (d, n_lags, N_LAGS))
 
 
 def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Mixed:
     """Experts and mixtures that have learned nothing; D has no say."""
-    return mixed.fresh(drawn(GROUPS, d, seed, 1.0 / LAM))
+    return mixed.fresh(drawn(GROUPS, d, seed))
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: Mixed) -> State:
@@ -172,16 +271,16 @@ def predict(params, state, t, selection):
     return selection.scratch.y_hat[0], True
 
 
-@inlined
-def learn_and_weigh(state, t, y, selection):
-    """Learn the label y of round t, and tell the weights."""
-    mixed.learn(state.model, selection.scratch, selection.f, y, t)
-    for i in range(state.log_w.shape[0]):
-        state.log_w[i] = math.log(max(state.model.regrets.w[i], TINY))
+def variance(params, state, t, selection):
+    """The mean of p's squared errors in about 100 rounds; not known (NaN) before the first."""
+    noise = state.model.noise
+    return noise[0] / noise[1] if noise[1] > 0.0 else math.nan
 
 
 def update(params, state, t, y, selection):
-    learn_and_weigh(state, t, y, selection)
+    mixed.learn(state.model, selection.scratch, selection.f, y, t)
+    for i in range(state.log_w.shape[0]):
+        state.log_w[i] = math.log(max(state.model.regrets.w[i], TINY))
 
 
 AUTO = MIXED._replace(fresh=fresh, accepts_blanks=True)

@@ -54,14 +54,17 @@ from omkl.core.representations.mixed_logistic import MIXED_LOGISTIC, MixedLogist
 WAVE_VARIANCE = 30.0  # of a coefficient of a wave before the first label: 10 to 100 do as well
 LINEAR_DECAY, WAVE_DECAY = 0.98, 0.996  # memories of 50 and 250 rounds
 
-GROUPS: tuple[Group, ...] = (
-    Group("linear", False, lengths=(3.0, 1.0)),
-    Group("linear, lags, fading", True, LINEAR_DECAY),
-    Group("gaussian", False, 1.0, normal, 50, (0.5, 1.0)),
-    Group("gaussian, fading", False, WAVE_DECAY, normal, 25, (1.0,)),
-    Group("laplacian", False, 1.0, cauchy, 50, (1.0,)),
-    Group("single inputs", False, 1.0, single, 25, (0.25, 0.5)),
-    Group("pairs", False, 1.0, pairs, 50, (1.0,)),
+GROUPS = tuple(
+    group._replace(lam=1.0 / WAVE_VARIANCE)
+    for group in (
+        Group("linear", False, lengths=(3.0, 1.0)),
+        Group("linear, lags, fading", True, LINEAR_DECAY),
+        Group("gaussian", False, 1.0, normal, 50, (0.5, 1.0)),
+        Group("gaussian, fading", False, WAVE_DECAY, normal, 25, (1.0,)),
+        Group("laplacian", False, 1.0, cauchy, 50, (1.0,)),
+        Group("single inputs", False, 1.0, single, 25, (0.25, 0.5)),
+        Group("pairs", False, 1.0, pairs, 50, (1.0,)),
+    )
 )
 
 
@@ -81,7 +84,7 @@ def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
 
 def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> MixedLogistic:
     """Experts and mixtures that have learned nothing; D has no say."""
-    experts = drawn(GROUPS, d, seed, WAVE_VARIANCE)
+    experts = drawn(GROUPS, d, seed)
     first = experts.first
     for i, length in enumerate(length for group in GROUPS for length in group.lengths):
         start = 2 * first.n_waves[i]

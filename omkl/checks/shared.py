@@ -216,8 +216,9 @@ def check_degenerate(case: Case) -> None:
     ):
         trace = learner.partial_fit(inputs, labels)
         for name, array in trace._asdict().items():
-            none = name == "spread" and np.isnan(array).all()
-            assert none or np.isfinite(array).all(), name
+            if name == "spread":  # may not be known before there is an error, or is never
+                array = array[2:][: 0 if np.isnan(array[2:]).all() else None]
+            assert np.isfinite(array).all(), name
         assert trace.y_hat.shape == labels.shape
 
 

@@ -7,6 +7,7 @@ import doctest
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.signal import lfilter
 from scipy.special import expit
 
 from omkl import algorithms
@@ -78,48 +79,98 @@ def standardised(x: np.ndarray, before: np.ndarray) -> np.ndarray:
     return out
 
 
+def changing(row: np.ndarray, before: np.ndarray, t: int) -> np.ndarray:
+    return row - before if t else np.zeros(len(row))
+
+
+def near(x: np.ndarray, rows: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Places and weights of the 10 nearest of the last 1,000 rows; row t is in place t mod 1000."""
+    held: dict[int, np.ndarray] = {t % 1000: row for t, row in enumerate(rows)}
+    q = np.array([np.sum((held[place] - x) ** 2) for place in sorted(held)])
+    nearest = np.argsort(q, kind="stable")[:10]
+    return nearest, 1.0 / (q[nearest] / len(x) + 1e-3) ** 2
+
+
+class Kept:
+    """What neighbours know: rows, labels and errors of the linear expert."""
+
+    def __init__(self) -> None:
+        self.rows: list[np.ndarray] = []
+        self.labels, self.errors = np.zeros(1000), np.zeros(1000)
+
+    def means(self, x: np.ndarray) -> tuple[float, float]:
+        if not self.rows:
+            return 0.0, 0.0
+        nearest, w = near(x, self.rows)
+        return tuple(w @ values[nearest] / w.sum() for values in (self.labels, self.errors))
+
+    def learn(self, x: np.ndarray, y: float, error: float) -> None:
+        place = len(self.rows) % 1000
+        self.rows.append(x)
+        self.labels[place], self.errors[place] = y, error
+
+
 def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     T, d = X.shape
-    first = auto.fresh(None, (), d, 1, seed).experts.first
-    decay = [group.decay for group in auto.GROUPS for _ in group.lengths]
+    model = auto.fresh(None, (), d, 1, seed).experts
+    first, pairs = model.first, model.products
+    groups = [group for group in auto.GROUPS for _ in group.lengths]
     n_features = 2 * first.n_waves + np.where(first.n_raw > 0, first.n_raw + 1, 0)
-    experts = [Forecaster(F, 100.0, c, 100.0) for F, c in zip(n_features, decay, strict=True)]
-    N = len(experts) + 2
-    regrets, last, correction = MLPoly(N), MLPoly(5), Forecaster(N, 0.1)
+    experts = [
+        Forecaster(F, 1.0 / group.lam, group.decay, 1.0 / group.lam)
+        for F, group in zip(n_features, groups, strict=True)
+    ]
+    N = len(experts) + 4
+    regrets, last = MLPoly(N), MLPoly(6)
+    corrections = [Forecaster(N + 1, 0.1), Forecaster(N + 1, 0.1, 0.995, 0.1)]
+    kept, before, e = Kept(), np.zeros(d + 2), 0.0
     noise = weight = 0.0
     y_hat = np.zeros(T)
     for t in range(T):
-        lags = np.array([y[max(0, t - 1)], y[max(0, t - 2)]]) if t else np.zeros(2)
-        labels = standardised(lags, np.repeat(y[:t, None], 2, axis=1))
-        row = np.concatenate([standardised(X[t], X[: t + 1]), labels])
-        mean = y[:t].mean() if t else 0.0
+        lags = np.array([y[max(0, t - k)] for k in range(1, 25)]) if t else np.zeros(24)
+        labels = standardised(lags, np.repeat(y[:t, None], 24, axis=1))
+        x = standardised(X[t], X[: t + 1])
+        now = np.concatenate([x, labels[:2]])
+        row = np.concatenate([x, labels, changing(now, before, t), x[pairs[:, 0]] * x[pairs[:, 1]]])
+        before = now
+        mean, spread = (y[:t].mean(), 6.0 * y[:t].std()) if t else (0.0, 0.0)
         low, high = (y[:t].min(), y[:t].max()) if t else (0.0, 0.0)
-        Z = [features(first, i, row) for i in range(len(experts))]
-        f = np.array([mean, lags[0], *np.zeros(len(experts))])
+        beyond = 0.5 * (high - low)
+        from_last = np.clip(lags[0], mean - spread, mean + spread)
+        reference = np.where(model.from_last, from_last, mean)
+        Z = [features(model, i, row) for i in range(len(experts))]
+        f = np.array([mean, lags[0], *np.zeros(len(experts)), *kept.means(x)])
         for i, (expert, z) in enumerate(zip(experts, Z, strict=True)):
-            said = mean + expert.theta @ z / (1.0 + expert.variance(z))
-            f[2 + i] = np.clip(said, low - 0.5 * (high - low), high + 0.5 * (high - low))
+            said = reference[i] + expert.theta @ z / (1.0 + expert.variance(z))
+            f[2 + i] = np.clip(said, low - beyond, high + beyond)
+        f[-1] = np.clip(f[2] + f[-1], low - beyond, high + beyond)
         p = regrets.w @ f
-        q = np.clip(p + correction.theta @ (f - p), f.min(), f.max())
-        g = np.array([q, p, *f[:3]])
+        inputs = np.array([*(f - p), e])
+        said = [correction.theta @ inputs for correction in corrections]
+        g = np.array([*np.clip(p + np.array(said), f.min(), f.max()), p, *f[:3]])
         y_hat[t] = last.w @ g
+        kept.learn(x, y[t], y[t] - f[2] if t else 0.0)
         if t:
+            most = 3.0 * np.sqrt(noise / weight) if weight else np.inf
             noise, weight = 0.99 * noise + (y[t] - p) ** 2, 0.99 * weight + 1.0
-            error = y[t] - p - correction.theta @ (f - p)
-            correction.learn(f - p, error, noise / weight)
-            regrets.learn(f, p, y[t])
-            last.learn(g, y_hat[t], y[t])
-        for expert, z in zip(experts, Z, strict=True):
-            expert.learn(z, y[t] - mean - expert.theta @ z if t else 0.0)
+            for correction, off in zip(corrections, said, strict=True):
+                correction.learn(inputs, y[t] - p - off, noise / weight)
+            e = np.clip(y[t] - p, -most, most)
+            regrets.learn(f, p, p + e)
+            last.learn(g, y_hat[t], np.clip(y[t], y_hat[t] - most, y_hat[t] + most))
+        for i, (expert, z) in enumerate(zip(experts, Z, strict=True)):
+            expert.learn(z, y[t] - reference[i] - expert.theta @ z if t else 0.0)
     return y_hat
 
 
-def features(first, i: int, row: np.ndarray) -> np.ndarray:
+def features(model, i: int, whole: np.ndarray) -> np.ndarray:
+    first = model.first
+    row = whole[model.columns[i, : model.n_columns[i]]]
     D, n_raw = first.n_waves[i], first.n_raw[i]
     raw = [*row[:n_raw], 1.0] if n_raw else []
     if not D:
         return np.array(raw)
-    angle = row @ first.padded[i, :, :D]
+    angle = row @ first.padded[i, : len(row), :D]
     return np.concatenate([np.sin(angle) / np.sqrt(D), np.cos(angle) / np.sqrt(D), raw])
 
 
@@ -127,6 +178,17 @@ def test_auto_is_what_its_docstring_says():
     X, y = stream(80)
     X[30:40, 1] = np.nan
     np.testing.assert_allclose(says(X, y, seed=3), plain(X, y, 3), rtol=0, atol=1e-9)
+
+
+def test_neighbours_are_of_the_last_thousand_rows():
+    X, y = stream(1100, d=2)
+    expert = learner(2)
+    expert.partial_fit(X[:-1], y[:-1])
+    expert.predict_one(X[-1])
+    rows = [standardised(X[t], X[: t + 1]) for t in range(len(y))]
+    nearest, w = near(rows[-1], rows[:-1])
+    labels = np.concatenate([y[1000:-1], y[99:1000]])  # in their places
+    assert expert.selection.f[-2] == pytest.approx(w @ labels[nearest] / w.sum(), abs=1e-9)
 
 
 # --- what must not matter -------------------------------------------------------------------------
@@ -205,6 +267,10 @@ def targets(T: int = 1000):
     yield "a walk", X, np.cumsum(rng.standard_normal(T))
     yield "linear with outliers", X, X.sum(axis=1) + heavy * (rng.random(T) < 0.05) * 20.0
     yield "rare counts", X, rng.poisson(0.1, T).astype(float)
+    calm, t = 0.4 * rng.standard_normal(T), np.arange(T)
+    slow = lfilter([1.0], [1.0, -0.9], calm)
+    yield "slow, and two jumps", X, slow + np.select([t < 300, t < 600], [9.0, 50.0])
+    yield "one wrong label", X, X.sum(axis=1) + calm + np.where(t == 500, 300.0, 0.0)
 
 
 @pytest.mark.parametrize(("name", "X", "y"), [pytest.param(*t, id=t[0]) for t in targets()])
@@ -227,6 +293,18 @@ def test_what_a_run_shows_of_the_experts(module):
     X, y = stream()
     expert.partial_fit(X, y if module is auto else np.sign(y))
     assert np.exp(expert.state.log_w).sum() == pytest.approx(1.0)
+
+
+def test_its_spread_is_that_of_its_recent_errors():
+    """Intervals hold as often as they say, before and after the noise becomes another."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((3000, 3))
+    noise = np.where(np.arange(3000) < 1500, 1.0, 5.0)
+    y = X @ [1.0, -2.0, 0.5] + noise * rng.standard_normal(3000)
+    trace = learner(3).partial_fit(X, y)
+    assert np.isnan(trace.spread[:2]).all() and np.isfinite(trace.spread[2:]).all()
+    inside = np.abs(y - trace.y_hat) <= 1.6448536269514722 * trace.spread
+    assert 0.87 < inside[500:1500].mean() < 0.93 and 0.87 < inside[1800:].mean() < 0.93
 
 
 # --- classes --------------------------------------------------------------------------------------
@@ -265,10 +343,10 @@ def averaged(margin: float, variance: float, farthest: float) -> float:
 
 def plain_classes(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     T, d = X.shape
-    first = auto_classifier.fresh(None, (), d, 1, seed).experts.first
+    model = auto_classifier.fresh(None, (), d, 1, seed).experts
     experts = []
     learners = [(group, length) for group in auto_classifier.GROUPS for length in group.lengths]
-    for (group, length), n in zip(learners, first.n_raw, strict=True):
+    for (group, length), n in zip(learners, model.first.n_raw, strict=True):
         n_raw = n + 1 if n else 0
         rest = 1.0 if group.D else length**-2
         prior = np.concatenate([np.full(2 * group.D, 30.0), np.full(n_raw, rest)])
@@ -281,7 +359,7 @@ def plain_classes(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         lags = np.array([y[max(0, t - 1)], y[max(0, t - 2)]]) if t else np.zeros(2)
         labels = standardised(lags, np.repeat(y[:t, None], 2, axis=1))
         row = np.concatenate([standardised(X[t], X[: t + 1]), labels])
-        Z = [features(first, i, row) for i in range(len(experts))]
+        Z = [features(model, i, row) for i in range(len(experts))]
         m = [expert.theta @ z for expert, z in zip(experts, Z, strict=True)]
         after = followed[int(lags[0] > 0.0)]
         v = [expert.variance(z) for expert, z in zip(experts, Z, strict=True)]

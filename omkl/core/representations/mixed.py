@@ -1,15 +1,22 @@
 """Experts that are mixed by their regrets, corrected linearly, and mixed once more.
 
-f (N,) are what the experts say (``experts``). The first mixture p weighs them by regret
-(``core.regrets``). The second, q, corrects it with coefficients of any sign, q = p + theta'(f - p):
-theta is normal with variance PRIOR before the first label, labels have the noise of p's recent
-errors, so that the scale of the labels does not matter; q is kept between the least and the
-largest of f. The prediction weighs q, p and three plain experts by regret again: who follows
+f (N,) are what the experts say: those of ``experts``, and at the end the mean label of the nearest
+rows, and the linear expert with its mean error there (``neighbours``). The first mixture p weighs
+them by regret (``core.regrets``). Two others correct it with coefficients of any sign:
+q = p + theta'z, where z = (f - p, e) and e is p's error in the round before. One is for ever, one
+fades. theta is normal with variance PRIOR before the first label, labels have the noise of p's
+recent errors, so that the scale of the labels does not matter; q is kept between the least and the
+largest of f. The prediction weighs both q, p and three plain experts by regret again: who follows
 regrets among few that err little is hardly ever worse than one of them.
+
+An error far above the noise is one that nobody foresaw, as where a calm stream jumps: which of the
+experts came nearest is chance, and would be worth more than all rounds before. Regrets take errors
+of up to FARTHEST deviations of the noise, and so does e.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -17,50 +24,59 @@ import numpy as np
 from omkl.core.factor import empty_factor, project, take_in
 from omkl.core.jit import dispatch, inlined
 from omkl.core.regrets import Regrets, learn_regrets, mixed, no_regrets
-from omkl.core.representations import evaluate_row, experts, recursive
+from omkl.core.representations import evaluate_row, experts, neighbours, recursive
 from omkl.core.representations.experts import LAST, MEAN, N_PLAIN, Experts
+from omkl.core.representations.neighbours import Neighbours
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 
-PRIOR = 0.1  # variance of a coefficient: 0.01 to 10 give errors within 5 %
+PRIOR = 0.1  # variance of a coefficient: 0.03 to 1 give errors within 2 %
+FADING = (1.0, 0.995)  # of the past in the corrections: none, and a memory of 200 rounds
 NOISE_FADING = 0.99  # the noise is that of about 100 rounds
-PLAIN = (MEAN, LAST, N_PLAIN)  # in the last mixture as they are; the third is linear in x
-CORRECTED, REGRETS = 0, 1  # the first ones of the last mixture; PLAIN are behind them
+FARTHEST = 3.0  # 2 to 4 give errors within 1 %
+LINEAR = N_PLAIN  # the expert that is linear in the inputs
+PLAIN = (MEAN, LAST, LINEAR)  # in the last mixture as they are
+REGRETS = len(FADING)  # p in the last mixture: corrections are before it, PLAIN behind it
 
 
 class Mixed(NamedTuple):
     """Experts and their mixtures.
 
-    experts    N of them
+    experts    N - 2 of them
+    neighbours the last rows
     regrets    weights of the experts in p
-    theta      (1, 8 B) coefficients of the correction, with 8 B at least N
-    factor, diagonal   (1, B, 8 B, 8) and (1, 8 B): their covariance, as of ``core.factor``
+    theta      (2, 8 B) coefficients of the corrections, with 8 B at least N + 1
+    factor, diagonal   (2, B, 8 B, 8) and (2, 8 B): their covariances, as of ``core.factor``
     noise      (2,) fading sum of p's squared errors, and of ones
-    last       weights of q, p and PLAIN in the prediction
+    error      (1,) p's last one, no farther from 0 than FARTHEST deviations of the noise
+    last       weights of the corrections, p and PLAIN in the prediction
     """
 
     experts: Experts
+    neighbours: Neighbours
     regrets: Regrets
     theta: np.ndarray
     factor: np.ndarray
     diagonal: np.ndarray
     noise: np.ndarray
+    error: np.ndarray
     last: Regrets
 
     @property
     def n_kernels(self) -> int:
-        return self.experts.n_kernels
+        return self.experts.n_kernels + 2
 
 
 class Scratch(NamedTuple):
     """What a round writes to.
 
-    off       (1, 8 B) the experts' differences f - p
-    projected (1, 8 B) of ``off``; variance (1,) of theta'off; correction (1,) theta'off itself
-    said      (5,) q, p and PLAIN; y_hat (1,) their mixture
+    off       (2, 8 B) z = (f - p, e), for each correction the same
+    projected (2, 8 B) of ``off``; correction (2,) theta'z
+    said      (6,) both q, p and PLAIN; y_hat (1,) their mixture
     gain, slope, step   (8 B,) of ``take_in``
     """
 
     experts: experts.Scratch
+    neighbours: neighbours.Scratch
     off: np.ndarray
     projected: np.ndarray
     correction: np.ndarray
@@ -73,23 +89,31 @@ class Scratch(NamedTuple):
 
 def fresh(model: Experts) -> Mixed:
     """Mixtures of experts that have seen nothing."""
-    N = model.n_kernels
-    factor, diagonal = empty_factor(1, N)
+    N = model.n_kernels + 2
+    factor, diagonal = empty_factor(len(FADING), N + 1)
     diagonal *= PRIOR
     return Mixed(
-        model, no_regrets(N), aligned(diagonal.shape), factor, diagonal, np.zeros(2),
-        no_regrets(2 + len(PLAIN)),
-    )  # fmt: skip
+        model,
+        neighbours.fresh(len(model.inputs.n)),
+        regrets=no_regrets(N),
+        theta=aligned(diagonal.shape),
+        factor=factor,
+        diagonal=diagonal,
+        noise=np.zeros(2),
+        error=np.zeros(1),
+        last=no_regrets(REGRETS + 1 + len(PLAIN)),
+    )
 
 
 def scratch(model: Mixed, threads: int, every_kernel: bool, precision: str) -> Scratch:
     F = model.diagonal.shape[1]
     return Scratch(
         experts.scratch(model.experts, threads, every_kernel, precision),
-        off=aligned((1, F)),
-        projected=aligned((1, F)),
-        correction=np.zeros(1),
-        said=np.zeros(2 + len(PLAIN)),
+        neighbours.scratch(),
+        off=aligned((len(FADING), F)),
+        projected=aligned((len(FADING), F)),
+        correction=np.zeros(len(FADING)),
+        said=np.zeros(REGRETS + 1 + len(PLAIN)),
         y_hat=np.zeros(1),
         gain=np.zeros(F),
         slope=np.zeros(F),
@@ -97,29 +121,48 @@ def scratch(model: Mixed, threads: int, every_kernel: bool, precision: str) -> S
     )
 
 
+@inlined
+def _ask_neighbours(scratch, model, f):
+    """Write the last two of f (N,)."""
+    near = scratch.neighbours
+    neighbours.evaluate(near, model.neighbours, scratch.experts.whole)
+    N = f.shape[0]
+    f[N - 2] = near.mean[0]
+    f[N - 1] = experts.near_labels(model.experts, f[LINEAR] + near.mean[1])
+
+
 def _evaluate(scratch, model, X, row, selection):
     f = selection.f
     experts.evaluate(scratch.experts, model.experts, X, row, f)
+    _ask_neighbours(scratch, model, f)
     p = mixed(model.regrets, f)
     low, high = f[0], f[0]
     for i in range(f.shape[0]):
-        scratch.off[0, i] = f[i] - p
+        scratch.off[:, i] = f[i] - p
         low = min(low, f[i])
         high = max(high, f[i])
+    scratch.off[:, f.shape[0]] = model.error[0]
     B = model.factor.shape[1]
-    project(model.factor, model.diagonal, 0, B, scratch.off, scratch.projected)
-    a = pack(0.0)
-    for b in range(B):
-        a = fma(load(model.theta, b * LANES), load(scratch.off, b * LANES), a)
-    scratch.correction[0] = total(a)
-    scratch.said[CORRECTED] = min(high, max(low, p + scratch.correction[0]))
+    for c in range(len(FADING)):
+        project(model.factor, model.diagonal, c, B, scratch.off, scratch.projected)
+        a = pack(0.0)
+        for b in range(c * B, (c + 1) * B):
+            a = fma(load(model.theta, b * LANES), load(scratch.off, b * LANES), a)
+        scratch.correction[c] = total(a)
+        scratch.said[c] = min(high, max(low, p + scratch.correction[c]))
     scratch.said[REGRETS] = p
     for k in range(len(PLAIN)):
-        scratch.said[2 + k] = f[PLAIN[k]]
+        scratch.said[REGRETS + 1 + k] = f[PLAIN[k]]
     scratch.y_hat[0] = mixed(model.last, scratch.said)
 
 
 dispatch(evaluate_row, Scratch, _evaluate)
+
+
+@inlined
+def _foreseen(p, y, farthest):
+    """y, or what is nearest to it no farther from p."""
+    return min(p + farthest, max(p - farthest, y))
 
 
 @inlined
@@ -130,29 +173,38 @@ def learn(model, scratch, f, y, t):
     """
     if t > 1:
         p = scratch.said[REGRETS]
-        learn_regrets(model.regrets, f, p, y)
-        learn_regrets(model.last, scratch.said, scratch.y_hat[0], y)
-        _learn_correction(model, scratch, y, p)
+        farthest = np.inf
+        if model.noise[1] > 0.0:
+            farthest = FARTHEST * math.sqrt(model.noise[0] / model.noise[1])
+        y_hat = scratch.y_hat[0]
+        learn_regrets(model.regrets, f, p, _foreseen(p, y, farthest))
+        learn_regrets(model.last, scratch.said, y_hat, _foreseen(y_hat, y, farthest))
+        _learn_correction(model, scratch, y - p)
+        model.error[0] = _foreseen(p, y, farthest) - p
+    error = y - f[LINEAR] if t > 1 else 0.0
+    neighbours.learn(model.neighbours, scratch.experts.whole, y, error)
     experts.learn(model.experts, scratch.experts, y)
 
 
 @inlined
-def _learn_correction(model, scratch, y, p):
-    """theta learns y - p; nothing while p has never erred."""
-    model.noise[0] = NOISE_FADING * model.noise[0] + (y - p) * (y - p)
+def _learn_correction(model, scratch, error):
+    """Every theta learns p's error; nothing while p has never erred."""
+    model.noise[0] = NOISE_FADING * model.noise[0] + error * error
     model.noise[1] = NOISE_FADING * model.noise[1] + 1.0
     noise = model.noise[0] / model.noise[1]
     if not noise > 0.0:
         return
     B = model.factor.shape[1]
-    take_in(
-        model.factor, model.diagonal, 0, B, scratch.projected, noise, 1.0, np.inf,
-        scratch.gain, scratch.slope, scratch.step,
-    )  # fmt: skip
-    error = y - p - scratch.correction[0]
-    for b in range(B):
-        j = b * LANES
-        store(model.theta, j, fma(load(scratch.step, j), error, load(model.theta, j)))
+    for c in range(len(FADING)):
+        take_in(
+            model.factor, model.diagonal, c, B, scratch.projected, noise, FADING[c], PRIOR,
+            scratch.gain, scratch.slope, scratch.step,
+        )  # fmt: skip
+        off = error - scratch.correction[c]
+        for b in range(B):
+            j = (c * B + b) * LANES
+            moved = fma(load(scratch.step, b * LANES), off, load(model.theta, j))
+            store(model.theta, j, moved)
 
 
 MIXED = recursive.RECURSIVE._replace(name="mixed experts", scratch=scratch, draws_features=False)

@@ -172,9 +172,8 @@ def _learn_weights(w, f, y):
 def _write_logits(scratch, model, X, row, logits):
     """Write the logits of the experts at X[row] into logits (N,)."""
     labels = model.experts.label
-    experts.standardise(model.experts, scratch.experts, X, row)
+    experts.write_outputs(model.experts, scratch.experts, X, row)
     first = scratch.experts.first
-    recursive.evaluate(first, model.experts.first, scratch.experts.row, 0, scratch.experts)
     positive = 0.5 * labels.n[0] * (1.0 + labels.mean[0])
     logits[MEAN] = math.log((positive + UNSEEN) / (labels.n[0] - positive + UNSEEN))
     k = 1 if model.experts.lags[0] > 0.0 else 0
