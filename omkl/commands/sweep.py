@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl.commands.command_line import EXTRAS, parse_override, values_of
+from omkl.disk import write_atomically
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -151,15 +152,13 @@ class Sweep:
 
     @staticmethod
     def record(place: Path, outcome: Outcome, text: str) -> None:
-        from omkl.runs import folder as run_folder
-
         run = outcome.run
         facts = json.loads(place.read_text(encoding="utf-8"))
         facts |= {"status": outcome.status, "tracked": outcome.tracked, "text": text}
         facts["folder"] = os.path.relpath(run.folder, place.parent)
         if outcome.status == "failed":  # its run folder may not exist, or hold an older result
             facts |= {"result": run.result, "config": run.config}
-        run_folder.write_atomically(place, json.dumps(facts, indent=2), sync=False)
+        write_atomically(place, json.dumps(facts, indent=2), sync=False)
 
     @classmethod
     def finish(cls, interrupted: bool = False) -> None:
