@@ -65,4 +65,7 @@ def _upgrade(folder: Path, config: Mapping[str, Any]) -> list[str]:
     except FileNotFoundError:  # by another process, which tells it
         return []
     run_folder.write_result(folder, result)
-    return [f"{old.name}, the name of an earlier version, is now {folder.name}"]
+    note = f"{old.name}, the name of an earlier version, is now {folder.name}"
+    if (Path(config["outputs"]) / "mlflow.db").exists():
+        note += "; `omkl-report rebuild-tracking` takes the old name out of the MLflow view"
+    return [note]

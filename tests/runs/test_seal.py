@@ -199,7 +199,8 @@ def test_a_folder_with_a_short_key_is_renamed(start, folder):
     assert outcome.status == "reused"
     assert outcome.notes == [f"{old.name}, the name of an earlier version, is now {folder.name}"]
     assert not old.exists()
-    assert outcome.run.result == before
+    after = outcome.run.result
+    assert {**after, "seal": None} == {**before, "seal": None}
 
 
 @pytest.mark.parametrize("fault", ["other settings", "damaged"])
