@@ -90,6 +90,9 @@ def reported(
 ) -> dict[str, Any]:
     """What a job of any kind says in result.json: losses (R,) a seed, and what is its ``own``."""
     mean, deviation = mean_and_deviation(losses)
+    for name, entry in own.get("regret", {}).items():
+        if not np.isfinite(entry.get("mean", 0.0)):
+            own["regret"][name] = {"label": entry["label"], "skipped": "it is not finite"}
     return {
         "n_inputs": job.stream.n_inputs,
         "D": job.D,

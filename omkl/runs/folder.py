@@ -112,6 +112,7 @@ MLflow view are all made from it.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import zipfile
@@ -154,6 +155,11 @@ ERROR_RATE = Measure("error_rate", "errors", "error rate", 1e2, ", %")
 def measure(result: Mapping[str, Any]) -> Measure:
     """The mean squared error of a regression, the share of mistakes of a classification."""
     return ERROR_RATE if result.get("task") == "classification" else MSE
+
+
+def number_of(value: float | None) -> float:
+    """A summary of result.json: infinity where it has overflowed, which is null there."""
+    return math.inf if value is None else value
 
 
 class Run:
@@ -392,7 +398,23 @@ def write_result(folder: Path, result: Mapping[str, Any]) -> None:
 
 def result_text(result: Mapping[str, Any], files: Mapping[str, str]) -> str:
     """The text of ``result.json`` beside ``files``, their sha256 by name."""
-    return seal.sealed_text(result, files, default=_plain)
+    return seal.sealed_text({k: _finite(v, k) for k, v in result.items()}, files)
+
+
+# What was given, as it was typed or found; all else was counted.
+_GIVEN = ("params", "stream")
+
+
+def _finite(value: Any, key: str) -> Any:
+    """A value of result.json: what has overflowed is null, and a setting that is infinite "inf"."""
+    value = _plain(value)
+    if isinstance(value, Mapping):
+        return {k: _finite(v, key) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v, key) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value) if key in _GIVEN else None
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -400,4 +422,6 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, Mapping | list | tuple | str | int | float | None):
+        return value
     raise TypeError(f"result.json cannot hold a {type(value).__name__}: {value!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,15 @@ def files_in(folder: Path, but: tuple[str, ...] = ()) -> dict[str, str]:
 def sealed_text(
     content: Mapping[str, Any],
     files: Mapping[str, str] | None = None,
-    default: Callable[[Any], Any] | None = None,
 ) -> str:
     """A mapping as JSON whose last key, ``seal``, holds the sha256 of ``files`` and of this text.
 
-    The text's own digest is that of the text with 64 zeros in its place. ``default`` is that of
-    ``json.dumps``. Raises ValueError for numbers that are not finite.
+    The text's own digest is that of the text with 64 zeros in its place. Raises ValueError for
+    numbers that are not finite.
     """
     seal = {**(files or {}), RESULT: _BLANK}
     whole = {key: value for key, value in content.items() if key != "seal"} | {"seal": seal}
-    text = json.dumps(whole, indent=2, allow_nan=False, default=default) + "\n"
+    text = json.dumps(whole, indent=2, allow_nan=False) + "\n"
     head, _, tail = text.rpartition(_BLANK)
     return head + sha256_of(text) + tail
 

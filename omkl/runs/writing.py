@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import shutil
 import tempfile
@@ -163,7 +164,7 @@ def _tidy(result: Mapping[str, Any]) -> bytes:
         name: [result[name]] * n
         for name in ("key", "algorithm", "dataset", "kernels", "n_rounds", "n_kernels", "D")
     }
-    columns |= {f"algorithm.{k}": [v] * n for k, v in result["params"].items()}
+    columns |= {f"algorithm.{k}": [_cell(v)] * n for k, v in result["params"].items()}
     key = run_folder.measure(result).key
     columns |= {
         "seed": list(result["seeds"]),
@@ -175,3 +176,10 @@ def _tidy(result: Mapping[str, Any]) -> bytes:
     sink = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), sink)
     return sink.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A parameter as a column can hold it: large numbers, lists and mappings as text."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
+        return str(value)
+    return json.dumps(value, default=str) if isinstance(value, Mapping | list | tuple) else value

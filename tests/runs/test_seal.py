@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from omkl import conf
 from omkl.commands import report
 from omkl.core import jit
+from omkl.experiment import run as runner
 from omkl.runs import config_file, provenance, seal
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run, find
+from omkl.runs.writing import files_of_run
 from omkl.tracking import view
 from omkl.tracking.database import TrackingError
+from tests.runs.conftest import TINY
 
 FILES = ("config.yaml", "curves.npz", "results.parquet", "predictions.parquet", "result.json")
 
@@ -234,3 +240,43 @@ def test_plain_python_shares_neither_key_nor_stamp_nor_cache(start, folder, monk
         assert not set(compiled) & {name() for name in names}
     finally:
         provenance.sources_digest.cache_clear()
+
+
+# --- numbers that no file can hold ----------------------------------------------------------------
+
+
+def test_a_summary_that_has_overflowed_loses_nothing(folder):
+    result = Run(folder).result
+    spoilt = {"max_norm": float("inf"), "spread": {"width_90": float("nan")}, "mse": [0.5, 1.0]}
+    run_folder.write_result(folder, result | spoilt | {"params": {"clip": float("inf")}})
+    found = Run(folder)
+    assert found.problem is None
+    assert found.result["max_norm"] is None and found.result["spread"]["width_90"] is None
+    assert found.result["params"] == {"clip": "inf"}, "what was given is told as it was given"
+
+
+@pytest.mark.parametrize("scale", ["1e200", "1e-200"])
+def test_a_run_of_extreme_inputs_is_kept_and_shown(start, outputs, tmp_path, capsys, scale):
+    path = tmp_path / "extreme.csv"
+    path.write_text("x,y\n" + "".join(f"{t % 3}{scale[1:]},{t % 5}\n" for t in range(40)))
+    own = conf.compose([
+        "algorithm=raker", "D=2", "seeds=1", "tracking=none", "figures=false", *TINY[-2:],
+        "dataset=file", f"dataset.path={path}", "dataset.target=y", "stream.scaling=none",
+        f"outputs={outputs}",
+    ])  # fmt: skip
+    outcome = runner.run(own)
+    assert outcome.status == "complete", outcome.run.result
+    assert outcome.run.result["max_norm"] == pytest.approx(2 * float(scale))
+    assert report.main(["show", "--outputs", str(outputs)]) == 0
+
+
+def test_seeds_that_no_table_holds_are_refused(start):
+    told = start("seed=9223372036854775807").run.result["error"]["message"]
+    assert told == "seed=9223372036854775807 is too large: seeds are below 2^63"
+
+
+def test_parameters_of_any_kind_are_in_the_table(folder):
+    result = Run(folder).result | {"params": {"J": 2**80, "grid": [1, "a"], "name": None}}
+    data = files_of_run({**Run(folder).config, "outputs": folder.parents[2]}, result, {}, None)
+    table = pq.read_table(io.BytesIO(data["results.parquet"])).to_pylist()
+    assert table[0]["algorithm.J"] == str(2**80) and table[0]["algorithm.grid"] == '[1, "a"]'
