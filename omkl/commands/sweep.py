@@ -70,8 +70,7 @@ class Sweep:
             Sweep.folder.mkdir(parents=True, exist_ok=True)
             for place in (Sweep.folder, Sweep.folder / "jobs"):
                 remove_leftovers(place)
-            for claim in Sweep.folder.glob("jobs/*.claim"):
-                claim.unlink(missing_ok=True)
+            _drop_claims(Sweep.folder)
             facts = {"n_jobs": Sweep.n_jobs, "swept": Sweep.swept, "start": Sweep.start}
             write_atomically(Sweep.folder / "sweep.json", json.dumps(facts), sync=False)
         if config.hydra.runtime.choices.get("hydra/launcher") in EXTRAS:
@@ -182,6 +181,7 @@ class Sweep:
             return
         if cls.lines is not None:
             cls.lines.finish()
+        _drop_claims(folder)
         from rich.console import Console
 
         from omkl.report import console, sweep_table
@@ -214,6 +214,11 @@ class Sweep:
             print(f"plots    {names} (each as .pdf too)")
         if any(tracked for _, tracked in jobs):
             print(console.tracked_text(cls.outputs))
+
+
+def _drop_claims(sweep: Path) -> None:
+    for claim in sweep.glob("jobs/*.claim"):
+        claim.unlink(missing_ok=True)
 
 
 def _taken(claim: Path, number: int) -> bool:

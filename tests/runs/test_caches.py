@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,10 @@ import pytest
 from omkl import cached_arrays, disk
 from omkl.datasets import cache
 from omkl.experiment import regret as regrets
+from omkl.runs import folder as run_folder
+from omkl.runs import seal
 from omkl.runs.folder import Run
+from omkl.runs.writing import replace_files, staging_folder, writable
 
 ARRAYS = {"values": np.arange(600.0).reshape(100, 6), "rows": np.arange(100)}
 
@@ -168,8 +172,6 @@ def test_the_next_start_removes_what_a_killed_one_left(start, folder, gone):
 
 def test_an_interruption_takes_nothing_from_another_process(start, folder):
     """Two processes compute one run; the first is interrupted before the second has written."""
-    from omkl.runs.writing import staging_folder, writable
-
     new = folder.with_name("raker-0123456789abcdef")
     with writable(new):
         with pytest.raises(KeyboardInterrupt), writable(new):
@@ -179,3 +181,21 @@ def test_an_interruption_takes_nothing_from_another_process(start, folder):
             (staging / "curves.npz").touch()
             os.replace(staging / "curves.npz", new / "curves.npz")
     assert [path.name for path in new.iterdir()] == ["curves.npz"]
+
+
+def test_two_that_finish_one_run_do_not_mix_their_files(folder):
+    """Their numbers are the same, their seconds are not: a mixture would be found damaged."""
+    result, files = Run(folder).result, {p.name: p.read_bytes() for p in folder.iterdir()}
+
+    def finish(number: int) -> None:
+        own = files | {"results.parquet": f"of {number}".encode()}
+        digests = {name: seal.sha256_of(data) for name, data in own.items() if name in seal.SEALED}
+        own["result.json"] = run_folder.result_text(result, digests).encode()
+        with staging_folder(folder) as staging:
+            run_folder.write_together(staging, own)
+            replace_files(folder, staging)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(finish, range(40)))
+    assert Run(folder).problem is None
+    assert not list(folder.glob(".*"))
