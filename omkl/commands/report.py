@@ -168,7 +168,7 @@ def _figures(arguments: argparse.Namespace) -> int:
             if run.complete:
                 run_figures.all_figures(run)
                 regret_figures.regret_bound(run)
-        except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+        except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
             failed = True
             why = f"{type(error).__name__}: {error}"
             print(f"omkl-report: {run.folder} cannot be drawn ({why})", file=sys.stderr)

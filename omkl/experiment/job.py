@@ -214,7 +214,7 @@ def _opened(settings: Settings) -> Stream:
     """The stream of a job; the jobs of one process read and prepare a file once."""
     dataset, options, seed = settings.dataset, settings.stream.options, settings.seed
     shuffle = seed if settings.stream.order == "shuffled" else None
-    name = run_folder.key_of({"dataset": dataset, "stream": options, "shuffle": shuffle})
+    name = run_folder.settings_sha256({"dataset": dataset, "stream": options, "shuffle": shuffle})
     stamp = _file_stamp(dataset)
     if name in _streams and _streams[name][0] == stamp:
         return _streams[name][1]
