@@ -8,8 +8,9 @@ the first counts, as with Hydra.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,13 +133,50 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def resolve(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:
-    """What Hydra composed of ``overrides``, with all references to other keys resolved."""
+    """What Hydra composed of ``overrides``, with all references to other keys resolved.
+
+    Raises omegaconf.errors.InterpolationResolutionError for one that names a secret of the
+    environment: what is resolved is kept in run folders and shown in the MLflow view.
+    """
     from omegaconf import OmegaConf
 
-    container = OmegaConf.to_container(composed, resolve=True)
+    with _without_secrets():
+        container = OmegaConf.to_container(composed, resolve=True)
     assert isinstance(container, dict)
     config = {str(key): value for key, value in container.items()}
     keys = [text.lstrip("+").partition("=")[0] for text in overrides]
     if any(key.startswith("kernels.") for key in keys) and "kernels.name" not in keys:
         config["kernels"]["name"] = "own"  # no longer the dictionary of that name
     return config
+
+
+# Names such as AWS_SECRET_ACCESS_KEY, HF_TOKEN, PGPASSWORD, and values such as
+# postgres://user:word@host.
+_SECRET = re.compile(
+    r"SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|APIKEY|_PWD$"
+    r"|(?:^|_)(?:KEYS?|TOKENS?|AUTH|PASS|PAT|PW|DSN)(?:_|$)",
+    re.IGNORECASE,
+)
+_PASSWORD_IN_ADDRESS = re.compile(r"\w://[^/\s:@]*:[^/\s@]+@")
+
+
+@contextlib.contextmanager
+def _without_secrets() -> Iterator[None]:
+    """``${oc.env:NAME}`` refuses what looks like a secret, by its name or its value."""
+    from omegaconf import OmegaConf
+    from omegaconf.resolvers import oc
+
+    def environment(name: str, *default: Any) -> Any:
+        value = oc.env(name, *default)
+        if _SECRET.search(name) or _PASSWORD_IN_ADDRESS.search(str(value)):
+            raise ValueError(
+                f"${{oc.env:{name}}} looks like a secret, and a run folder keeps all settings as "
+                "they are resolved. Pass what is no secret under another name."
+            )
+        return value
+
+    OmegaConf.register_new_resolver("oc.env", environment, replace=True)
+    try:
+        yield
+    finally:
+        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)

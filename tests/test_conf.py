@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from omegaconf.errors import InterpolationResolutionError
 
 from omkl import conf
 
@@ -76,3 +77,31 @@ def test_a_dictionary_of_which_a_key_is_set_is_no_longer_the_named_one():
     assert conf.compose([part])["kernels"]["name"] == "own"
     assert conf.compose([part, "kernels.name=mine"])["kernels"]["name"] == "mine"
     assert conf.compose(["kernels=rbf41"])["kernels"]["name"] == "rbf41"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AWS_SECRET_ACCESS_KEY", "x"),
+        ("HF_TOKEN", "x"),
+        ("PGPASSWORD", "x"),
+        ("db_pwd", "x"),
+        ("ADDRESS", "postgres://user:word@host/db"),
+    ],
+)
+def test_secrets_of_the_environment_are_refused(monkeypatch, name: str, value: str):
+    """What is resolved is kept in config.yaml, in the files of sweeps and in the MLflow view."""
+    monkeypatch.setenv(name, value)
+    for text in (f"${{oc.env:{name}}}", f"s3://${{oc.env:{name},none}}/x"):
+        with pytest.raises(InterpolationResolutionError, match="looks like a secret") as told:
+            conf.compose([f"dataset.title='{text}'"])
+        assert name in str(told.value) and "word" not in str(told.value)
+        assert "dataset.title" in str(told.value)
+
+
+def test_what_is_no_secret_is_resolved(monkeypatch):
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    for name in ("HOME", "PWD", "TOKENIZERS_PARALLELISM"):
+        monkeypatch.setenv(name, "/somewhere")
+        title = conf.compose([f"dataset.title='${{oc.env:{name}}}'"])["dataset"]["title"]
+        assert title == "/somewhere"

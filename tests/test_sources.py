@@ -135,7 +135,8 @@ def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
     learners = {name for name in MODULES if ".algorithms" in name}
     used = reached({"omkl.experiment.run", *learners}, lazy=True)
     assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
-    names = {"conf", "federated", "registry", "runs.folder", "startup", "threads"}
+    names = {"conf", "disk", "federated", "registry", "startup", "threads"}
+    names |= {f"runs.{name}" for name in ("config_file", "earlier", "folder", "seal")}
     assert used - digest == {"omkl"} | {f"omkl.{name}" for name in names}
     assert set(cache.sources()) <= set(cache.files_without(provenance.CHANGE_NO_NUMBER))
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 import multiprocessing
 import time
 from collections.abc import Mapping
@@ -35,6 +34,7 @@ from omkl import conf
 from omkl.benchmark import comparison_table, peers
 from omkl.benchmark.comparison_table import BEST, CONSTANT, Line
 from omkl.datasets import DataError, open_stream, open_streams
+from omkl.disk import write_atomically
 from omkl.experiment import run as runner
 from omkl.experiment import settings
 from omkl.experiment.metrics import mean_and_deviation, mistaken
@@ -42,6 +42,7 @@ from omkl.experiment.settings import Settings
 from omkl.report import console, style
 from omkl.report.text import csv_text
 from omkl.runs import folder as run_folder
+from omkl.runs import seal
 from omkl.runs.folder import Run
 from omkl.threads import default_threads, one_thread_each
 
@@ -97,8 +98,8 @@ def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Ex
     drawn = _draw(runs, folder, spec["name"], titles)
     text = comparison_table.document(spec, lines, bounds, further, drawn)
     headings = ["row", "dataset", "error_rate", "std", "permutations", "seconds_a_permutation"]
-    run_folder.write_atomically(folder / f"{spec['name']}.md", text)
-    run_folder.write_atomically(folder / f"{spec['name']}.csv", csv_text([headings, *lines]))
+    write_atomically(folder / f"{spec['name']}.md", text)
+    write_atomically(folder / f"{spec['name']}.csv", csv_text([headings, *lines]))
     print(f"\n{text}\nthis call took {time.perf_counter() - started:.0f} s")
     print(f"tables   {folder}/{spec['name']}.md, {spec['name']}.csv")
     print(f"plots    {', '.join(path.name for path in drawn)}")
@@ -206,10 +207,11 @@ def _peer_of_seed(common: Settings, name: str, outputs: Path, seed: int) -> dict
         "peer": name, "seed": seed, "stream": stream.provenance, "version": library.__version__,
         "source": Path(peers.__file__).read_text(encoding="utf-8"),
     }  # fmt: skip
-    path = outputs / "peers" / f"{name}-{stream.name}-{run_folder.key_of(identity)}.json"
-    if path.exists():
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
+    kept_for = run_folder.settings_sha256(identity)
+    key = kept_for[: run_folder.KEY_DIGITS]
+    path = outputs / "peers" / f"{name}-{stream.name}-{key}.json"
+    if kept := _kept(path, kept_for):
+        return kept
     blocks = list(stream.blocks(1024))
     X, y = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
     before = time.perf_counter()
@@ -220,7 +222,20 @@ def _peer_of_seed(common: Settings, name: str, outputs: Path, seed: int) -> dict
         "rounds": len(y),
         "seconds": time.perf_counter() - before,
         "version": library.__version__,
+        "kept_for": kept_for,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    run_folder.write_atomically(path, json.dumps(found, indent=1) + "\n")
+    write_atomically(path, seal.sealed_text(found))
     return found
+
+
+def _kept(path: Path, kept_for: str) -> dict[str, Any] | None:
+    """What a file says that is whole and kept for this very peer, seed and stream."""
+    try:
+        found = seal.read_sealed(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        print(f"{path} is damaged ({error}): made anew", flush=True)
+        return None
+    return found if found.get("kept_for") == kept_for else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def report() -> None:
-    """``omkl-report show | run | table NAME | page | figures | rebuild-tracking | ui``."""
+    """``omkl-report show | run | table NAME | page | figures | verify | rebuild-tracking | ui``."""
     terminal.command("omkl-report", lambda: main(sys.argv[1:]))
 
 
@@ -67,6 +67,7 @@ def _parser(before_page: Sequence[BeforePage]) -> argparse.ArgumentParser:
     paging = add("page", _page, "one page of all tables and figures from those runs")
     paging.add_argument("--to", type=Path, help="folder; default: OUTPUTS/page")
     add("figures", _figures, "draw the plots of all runs anew")
+    add("verify", _verify, "compare every run with its seal; the exit status is 1 for damage")
     add("rebuild-tracking", _rebuild, "make the MLflow view again from the run folders")
     viewing = add("ui", _ui, "open MLflow on the runs")
     viewing.add_argument("--port", type=_port, default=5000, help="default: 5000")
@@ -80,12 +81,39 @@ def _port(text: str) -> int:
 
 
 def _runs(arguments: argparse.Namespace) -> list[Run]:
-    from omkl.runs.folder import find
+    """The runs that are whole; the others are named on stderr."""
+    from omkl.runs.folder import find, folders
 
-    runs = list(find(arguments.outputs))
+    outputs = arguments.outputs
+    if next(folders(outputs), None) is None:
+        raise ValueError(f"there are no runs in {outputs / 'runs'}; omkl-run makes some")
+    runs = list(find(outputs))
     if not runs:
-        raise ValueError(f"there are no runs in {arguments.outputs / 'runs'}; omkl-run makes some")
+        raise ValueError(f"every run in {outputs / 'runs'} is damaged")
+    if n_unsealed := sum(not run.sealed for run in runs):
+        print(
+            f"omkl-report: {n_unsealed} of {len(runs)} runs were made before results were sealed, "
+            "and are taken as they are",
+            file=sys.stderr,
+        )
     return runs
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from omkl.runs.folder import folders
+
+    n = {"whole": 0, "damaged": 0, "without a seal": 0}
+    for run in folders(arguments.outputs):
+        try:
+            problem = run.problem
+        except FileNotFoundError:  # replaced at this moment
+            continue
+        if problem is not None:
+            print(f"{run.folder}: damaged: {problem}")
+        n["damaged" if problem else "whole" if run.sealed else "without a seal"] += 1
+    counts = ", ".join(f"{number} {name}" for name, number in n.items())
+    print(f"{sum(n.values())} runs in {arguments.outputs / 'runs'}: {counts}")
+    return EXIT_FAILED if n["damaged"] else 0
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -142,11 +170,17 @@ def _figures(arguments: argparse.Namespace) -> int:
     from omkl.report import run_figures
     from omkl.reproduction import regret_figures
 
+    failed = False
     for run in runs:
-        if run.complete:
-            run_figures.all_figures(run)
-            regret_figures.regret_bound(run)
-    return 0
+        try:
+            if run.complete:
+                run_figures.all_figures(run)
+                regret_figures.regret_bound(run)
+        except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
+            failed = True
+            why = f"{type(error).__name__}: {error}"
+            print(f"omkl-report: {run.folder} cannot be drawn ({why})", file=sys.stderr)
+    return EXIT_FAILED if failed else 0
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:

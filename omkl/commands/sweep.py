@@ -7,11 +7,13 @@ import json
 import math
 import os
 import threading
+import uuid
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl.commands.command_line import EXTRAS, parse_override, values_of
+from omkl.disk import remove_leftovers, write_atomically
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -36,6 +38,7 @@ class Sweep:
     """
 
     folder: Path | None = None
+    start = ""  # names this start: what an earlier one has left in the folder holds up nobody
     outputs = Path()
     figures = True
     n_jobs: int | None = None
@@ -62,19 +65,24 @@ class Sweep:
         Sweep.swept = tuple(counts)
         each = [n for n in counts.values() if n is not None]
         Sweep.n_jobs = math.prod(each) if len(each) == len(counts) else None
+        Sweep.start = uuid.uuid4().hex
         with contextlib.suppress(OSError):  # the sweeper meets the same and tells it
             Sweep.folder.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({"n_jobs": Sweep.n_jobs, "swept": Sweep.swept})
-            (Sweep.folder / "sweep.json").write_text(text, encoding="utf-8")
+            for place in (Sweep.folder, Sweep.folder / "jobs"):
+                remove_leftovers(place)
+            _drop_claims(Sweep.folder)
+            facts = {"n_jobs": Sweep.n_jobs, "swept": Sweep.swept, "start": Sweep.start}
+            write_atomically(Sweep.folder / "sweep.json", json.dumps(facts), sync=False)
         if config.hydra.runtime.choices.get("hydra/launcher") in EXTRAS:
             Sweep.lines = Lines(Sweep.folder)
 
     @classmethod
     def recall(cls, folder: Path) -> None:
         """In the process of a job: what the process that began the sweep has found."""
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, KeyError):
             facts = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
             cls.n_jobs, cls.swept = facts["n_jobs"], tuple(facts["swept"])
+            cls.start = facts["start"]
 
     def __getattr__(self, name: str) -> Any:
         """Hydra's other occasions pass without notice."""
@@ -130,36 +138,40 @@ class Sweep:
         Sweep.record(task.place, outcome, text)
         return text, outcome.status == "failed"
 
-    @staticmethod
-    def has_failed(folder: Path) -> bool:
-        return any(fact["status"] == "failed" for fact, _ in facts_of_jobs(folder))
+    @classmethod
+    def has_failed(cls, folder: Path) -> bool:
+        """Whether a job of this start has failed."""
+        facts = (fact for fact, _ in facts_of_jobs(folder) if fact.get("start") == cls.start)
+        return any(fact["status"] == "failed" for fact in facts)
 
-    @staticmethod
-    def claim(config: Mapping[str, Any], sweep_folder: str, number: int) -> Path | None:
-        """A file for this job, or None if another job of the sweep has the same settings."""
+    @classmethod
+    def claim(cls, config: Mapping[str, Any], sweep_folder: str, number: int) -> Path | None:
+        """A file for this job, or None if another job of this start has the same settings.
+
+        What an earlier start of the sweep in this folder has left claims nothing, and neither does
+        a job that a cluster has put back into its queue: it is the same job.
+        """
         from omkl.runs import writing
 
         place = Path(sweep_folder) / "jobs" / f"{writing.folder_of(config).name}.json"
         place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(place, "x", encoding="utf-8") as file:
-                json.dump({"number": number, "status": "begun"}, file)
-        except FileExistsError:
+        claim = place.with_suffix(f".{cls.start}.claim")
+        if not _taken(claim, number):
             place.with_suffix(f".{number}").touch()  # the first of them has its place in the table
             return None
+        facts = {"number": number, "status": "begun", "start": cls.start}
+        write_atomically(place, json.dumps(facts), sync=False)
         return place
 
     @staticmethod
     def record(place: Path, outcome: Outcome, text: str) -> None:
-        from omkl.runs import folder as run_folder
-
         run = outcome.run
         facts = json.loads(place.read_text(encoding="utf-8"))
         facts |= {"status": outcome.status, "tracked": outcome.tracked, "text": text}
         facts["folder"] = os.path.relpath(run.folder, place.parent)
         if outcome.status == "failed":  # its run folder may not exist, or hold an older result
             facts |= {"result": run.result, "config": run.config}
-        run_folder.write_atomically(place, json.dumps(facts, indent=2), sync=False)
+        write_atomically(place, json.dumps(facts, indent=2), sync=False)
 
     @classmethod
     def finish(cls, interrupted: bool = False) -> None:
@@ -169,11 +181,19 @@ class Sweep:
             return
         if cls.lines is not None:
             cls.lines.finish()
+        _drop_claims(folder)
         from rich.console import Console
 
         from omkl.report import console, sweep_table
+        from omkl.runs import folder as run_folder
 
-        jobs = list(_jobs_of(folder))
+        jobs = []
+        for run, tracked in _jobs_of(folder):
+            if told := _damage(run):
+                cls.failed = True
+                run_folder.left_out(run, told)
+            else:
+                jobs.append((run, tracked))
         runs = [run for run, _ in jobs]
         finished = [run for run in runs if run.complete]
         if not runs:
@@ -196,6 +216,21 @@ class Sweep:
             print(console.tracked_text(cls.outputs))
 
 
+def _drop_claims(sweep: Path) -> None:
+    for claim in sweep.glob("jobs/*.claim"):
+        claim.unlink(missing_ok=True)
+
+
+def _taken(claim: Path, number: int) -> bool:
+    """Whether job ``number`` holds a claim now, as one of those that ask for it at once."""
+    try:
+        with open(claim, "x", encoding="utf-8") as file:
+            file.write(str(number))
+    except FileExistsError:
+        return claim.read_text(encoding="utf-8") == str(number)
+    return True
+
+
 class Lines:
     """Tells the jobs of other processes as they end, from the files that they leave."""
 
@@ -212,7 +247,7 @@ class Lines:
 
     def _tell(self) -> None:
         for fact, path in facts_of_jobs(self.sweep, self.told):
-            if "text" in fact:
+            if "text" in fact and fact.get("start") == Sweep.start:
                 self.told.add(path)
                 print(fact["text"], flush=True)
 
@@ -236,6 +271,16 @@ def facts_of_jobs(sweep: Path, but: Container[Path] = ()) -> list[tuple[dict[str
     for fact, path in facts:
         fact["number"] = min(fact["number"], others.get(path.stem, fact["number"]))
     return sorted(facts, key=lambda pair: pair[0]["number"])
+
+
+def _damage(run: Run) -> str | None:
+    """Why a run of a sweep cannot be shown, if so; what failed is held in memory."""
+    if "result" in run.__dict__:
+        return None
+    try:
+        return run.problem
+    except FileNotFoundError:
+        return "it is no longer there"
 
 
 def _jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:

@@ -10,16 +10,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import io
 import os
+import pickle
 import shutil
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
+from numba.core.caching import IndexDataCacheFile
 
 fcntl: Any
 try:
@@ -37,10 +41,12 @@ NOT_COMPILED = {
     "__init__.py": "the version",
     "benchmark/": "other libraries, kept under keys of their own",
     "checks/": "the conformance suite",
+    "cached_arrays.py": "keeps arrays, in Python",
     "commands/": "compose configurations, which have keys",
     "experiment/": "feeds learners and federations, in Python",
     "conf.py": "finds YAML files",
     "datasets/": "reads data, in Python",
+    "disk.py": "writes files whole",
     "federated/__init__.py": "names",
     "federated/budget.py": "counts what is sent, in Python",
     "federated/flower/": "carries messages, in Python",
@@ -77,15 +83,17 @@ def sources() -> list[Path]:
 
 @functools.cache
 def fingerprint() -> str:
-    """Twelve hex digits naming compiled sources, flags among them, compiler and processor."""
+    """Sixteen hex digits naming compiled sources, flags among them, compiler and processor."""
     digest = hashlib.sha256()
     for path in sources():
         digest.update(path.relative_to(PACKAGE).as_posix().encode())
         digest.update(path.read_bytes())
     options = (numba.__version__, np.__version__, sys.version_info[:2])
     processor = (config.CPU_NAME, config.CPU_FEATURES, config.ENABLE_AVX, config.OPT)
-    digest.update(repr((options, processor)).encode())
-    return digest.hexdigest()[:12]
+    # What the environment can tell the compiler that changes the order of a sum.
+    vectors = (config.LOOP_VECTORIZE, config.SLP_VECTORIZE, config.DISABLE_INTEL_SVML)
+    digest.update(repr((options, processor, vectors)).encode())
+    return digest.hexdigest()[:16]
 
 
 @functools.cache
@@ -102,10 +110,9 @@ def folder() -> Path | None:
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:
-        print(
-            f"omkl: compiled code cannot be kept in {base} ({error.strerror}); "
-            "every start will compile anew. Set NUMBA_CACHE_DIR to a writable folder.",
-            file=sys.stderr,
+        tell(
+            f"compiled code cannot be kept in {base} ({error.strerror}); every start will "
+            "compile anew. Set NUMBA_CACHE_DIR to a writable folder."
         )
         return None
     _forget_old(base, keep=place)
@@ -131,8 +138,86 @@ def kept_in(folder: Path) -> Iterator[None]:
         config.CACHE_DIR = before
 
 
-def one_at_a_time(save: Callable[..., None], folder: Path) -> Callable[..., None]:
-    """``save`` with a lock that all processes share.
+class CheckedFiles(IndexDataCacheFile):
+    """Numba's files of machine code, each with a sha256 after it.
+
+    What is damaged would end every start in a traceback, or run. It is thrown away, which one line
+    on stderr tells, and compiled anew.
+    """
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            raw = Path(path).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            tell(f"{path} cannot be read ({error.strerror}): compiled anew")
+            return None
+        data, found = raw[:-_DIGEST_BYTES], raw[-_DIGEST_BYTES:]
+        if found == _digest_of(path, data):
+            return data
+        tell(f"{path} is damaged: compiled anew")
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return None
+
+    def _load_index(self) -> dict[Any, str]:
+        data = self._read(self._index_path)
+        if data is None:
+            return {}
+        file = io.BytesIO(data)
+        if pickle.load(file) != self._version:
+            return {}
+        stamp, overloads = pickle.loads(file.read())
+        return overloads if stamp == self._source_stamp else {}
+
+    def _load_data(self, name: str) -> Any:
+        data = self._read(self._data_path(name))
+        if data is None:
+            raise FileNotFoundError(name)  # Numba compiles
+        return pickle.loads(data)
+
+    @contextlib.contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        sink = io.BytesIO()
+        yield sink
+        data = sink.getvalue()
+        temporary = f"{filepath}.tmp.{uuid.uuid4().hex[:16]}"
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data + _digest_of(filepath, data))
+            os.replace(temporary, filepath)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+_DIGEST_BYTES = 32
+
+
+def _digest_of(path: str, data: bytes) -> bytes:
+    """Of a file's name too: one file's code must not be found under another's."""
+    return hashlib.sha256(os.path.basename(path).encode() + b"\n" + data).digest()
+
+
+@functools.cache
+def tell(text: str) -> None:
+    """A line on stderr, once."""
+    print(f"omkl: {text}", file=sys.stderr, flush=True)
+
+
+def checked(dispatcher: Any, folder: Path) -> Any:
+    """A function whose machine code is kept in ``folder``: its files checked, saved alone."""
+    cache = dispatcher._cache
+    known = cache._cache_file
+    base = known._index_name.removesuffix(".nbi")
+    cache._cache_file = CheckedFiles(known._cache_path, base, known._source_stamp)
+    cache.save_overload = _saved_alone(cache.save_overload, folder)
+    return dispatcher
+
+
+def _saved_alone(save: Callable[..., None], folder: Path) -> Callable[..., None]:
+    """``save`` with a lock that all processes share; where it cannot, code is not kept.
 
     Numba reads, changes and writes its index of what is kept: of two processes that add to it at
     once, one's entry would be lost, or found for the other's code.
@@ -141,8 +226,12 @@ def one_at_a_time(save: Callable[..., None], folder: Path) -> Callable[..., None
     def save_alone(signature: Any, data: Any) -> None:
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):  # a folder that is gone is shared with nobody
-                file = held.enter_context(open(folder / "saving.lock", "w"))
-                fcntl.flock(file, fcntl.LOCK_EX)
-            save(signature, data)
+                if fcntl is not None:
+                    file = held.enter_context(open(folder / "saving.lock", "w"))
+                    fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                save(signature, data)
+            except OSError as error:
+                tell(f"compiled code cannot be kept in {folder} ({error.strerror})")
 
-    return save_alone if fcntl is not None else save
+    return save_alone

@@ -43,9 +43,7 @@ def compiled(function: F) -> F:
         return numba.njit(nogil=True, **_OPTIONS)(function)
     with cache.kept_in(folder):
         dispatcher: Any = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
-    save = dispatcher._cache.save_overload
-    dispatcher._cache.save_overload = cache.one_at_a_time(save, folder)
-    return dispatcher
+    return cache.checked(dispatcher, folder)
 
 
 def for_this_process(function: Any) -> Any:

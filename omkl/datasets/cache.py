@@ -2,7 +2,8 @@
 
 Reading a spreadsheet or a text table takes longer than learning from it, and pandas alone
 half a second to import. What is kept is named by the file's sha256, the catalogue entry and
-the sources that read and prepare, so nothing stale can be found. Deleting it costs nothing.
+the sources that read and prepare, so nothing stale can be found, and what is damaged is made anew
+(``omkl.cached_arrays``). Deleting it costs nothing.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import functools
 import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from omkl import cached_arrays
 
 Prepared = tuple[np.ndarray, np.ndarray, tuple[str, ...]]
 
@@ -34,20 +36,16 @@ def folder() -> Path:
 def prepared(sha256: str, entry: Mapping[str, Any], make: Callable[[], Prepared]) -> Prepared:
     """What ``make`` returns, from the cache folder if it was there before."""
     identity = json.dumps([sha256, dict(entry), _sources()], sort_keys=True, default=str)
-    path = folder() / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.npz"
-    with contextlib.suppress(OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            found = archive["values"], archive["rows"], tuple(map(str, archive["names"]))
-        os.utime(path)
-        return found
+    path = folder() / cached_arrays.name_of(identity)
+    found = cached_arrays.read(path, identity)
+    if found is not None:
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return found["values"], found["rows"], tuple(map(str, found["names"]))
     values, rows, names = make()
     if values.nbytes <= MOST_BYTES:
-        with contextlib.suppress(OSError):  # nowhere to write: read anew each time
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_suffix(f".{os.getpid()}.tmp")
-            with open(temporary, "wb") as sink:
-                np.savez(sink, values=values, rows=rows, names=np.array(names))
-            os.replace(temporary, path)
+        arrays = {"values": values, "rows": rows, "names": np.array(names)}
+        if cached_arrays.write(path, identity, arrays):
             _forget_old(path.parent)
     return values, rows, names
 
@@ -61,6 +59,7 @@ def _sources() -> str:
 
 
 def _forget_old(place: Path) -> None:
-    files = sorted(place.glob("*.npz"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in files[MOST_FILES:]:
-        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # another process forgets as well
+        files = sorted(place.glob("*.npz"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in files[MOST_FILES:]:
+            path.unlink(missing_ok=True)

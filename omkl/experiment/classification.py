@@ -18,7 +18,7 @@ import numpy as np
 from omkl.core.learner import Learner
 from omkl.core.weights import normalised
 from omkl.datasets import DataError
-from omkl.experiment import baselines
+from omkl.experiment import baselines, metrics
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
@@ -289,7 +289,7 @@ def _one_seed(
             )
         wrong = mistaken(y_hat, y)
         recorder.add(wrong[None, :].astype(np.float64))
-        largest_norm = max(largest_norm, float(np.linalg.norm(X, axis=1).max()))
+        largest_norm = max(largest_norm, metrics.largest_norm(X))
         met = np.union1d(met, y)
         report(wrong)
     kept = job.algorithm.representation

@@ -57,7 +57,7 @@ from omkl.experiment.job import (
     kernel_curves,
     reported,
 )
-from omkl.experiment.metrics import Recorder, label_cost
+from omkl.experiment.metrics import Recorder, label_cost, largest_norm
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
 from omkl.federated import budget
 from omkl.federated.protocol import FederatedAlgorithm, FederatedTrace
@@ -253,7 +253,7 @@ def _computed(
         deterministic=False,
         max_squared_error=max(float(run.totals.worst[0]) for run in federations),
         max_kernel_squared_error=largest_loss,
-        max_norm=float(np.linalg.norm(job.split.X, axis=2).max()),
+        max_norm=largest_norm(job.split.X.reshape(-1, job.split.X.shape[2])),
         kernels_per_round=float(len(job.used)),
         **label_cost(mse, np.full(len(job.seeds), served), served),
         mse_over="all rounds",

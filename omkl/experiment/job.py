@@ -90,6 +90,9 @@ def reported(
 ) -> dict[str, Any]:
     """What a job of any kind says in result.json: losses (R,) a seed, and what is its ``own``."""
     mean, deviation = mean_and_deviation(losses)
+    for name, entry in own.get("regret", {}).items():
+        if not np.isfinite(entry.get("mean", 0.0)):
+            own["regret"][name] = {"label": entry["label"], "skipped": "it is not finite"}
     return {
         "n_inputs": job.stream.n_inputs,
         "D": job.D,
@@ -211,7 +214,7 @@ def _opened(settings: Settings) -> Stream:
     """The stream of a job; the jobs of one process read and prepare a file once."""
     dataset, options, seed = settings.dataset, settings.stream.options, settings.seed
     shuffle = seed if settings.stream.order == "shuffled" else None
-    name = run_folder.key_of({"dataset": dataset, "stream": options, "shuffle": shuffle})
+    name = run_folder.settings_sha256({"dataset": dataset, "stream": options, "shuffle": shuffle})
     stamp = _file_stamp(dataset)
     if name in _streams and _streams[name][0] == stamp:
         return _streams[name][1]

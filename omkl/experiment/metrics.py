@@ -126,6 +126,16 @@ def mean_and_deviation(values: np.ndarray) -> tuple[float, float | None]:
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
 
 
+def largest_norm(X: np.ndarray) -> float:
+    """The largest Euclidean norm of the rows of X (n, d), where its square overflows as well."""
+    with np.errstate(over="ignore"):
+        found = float(np.linalg.norm(X, axis=1).max(initial=0.0))
+    scale = float(np.abs(X).max(initial=0.0))
+    if 0.0 < found < np.inf or scale == 0.0:
+        return found
+    return scale * float(np.linalg.norm(X / scale, axis=1).max())
+
+
 def label_cost(mse: np.ndarray, n_queried: np.ndarray, n_rounds: int) -> dict[str, Any]:
     """What the labels of R seeds cost and bought, as in result.json.
 

@@ -28,7 +28,7 @@ from omkl.experiment.job import (
     prepare_learner,
     reported,
 )
-from omkl.experiment.metrics import Accuracy, Recent, Recorder, label_cost
+from omkl.experiment.metrics import Accuracy, Recent, Recorder, label_cost, largest_norm
 from omkl.experiment.regret import against_comparators
 from omkl.experiment.settings import Settings
 from omkl.experiment.spread import Spreads
@@ -192,7 +192,7 @@ class _Pass:
         self.baselines.add(X, y, known, scored)
         self.low = min(self.low, float(known_y.min(initial=np.inf)))
         self.high = max(self.high, float(known_y.max(initial=-np.inf)))
-        self.largest_norm = max(self.largest_norm, float(np.linalg.norm(X, axis=1).max(initial=0)))
+        self.largest_norm = max(self.largest_norm, largest_norm(X))
         self.largest_error = max(self.largest_error, float(squared.max(initial=0.0)))
 
     def running_mse(self) -> float:

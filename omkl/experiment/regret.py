@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from omkl import cached_arrays
 from omkl.core import kernels
 from omkl.core.kernels import FAMILIES
 from omkl.core.representations.random_features import draw_features
@@ -16,7 +16,6 @@ from omkl.experiment.job import Job, Progress
 from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.runs import folder as run_folder
 from omkl.runs.provenance import sources_digest, without_prose
-from omkl.runs.writing import npz_bytes
 from omkl.threads import one_thread_each, thread_pool
 
 
@@ -164,21 +163,12 @@ def load_or_compute(
     job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """A comparator is the same for every algorithm of a sweep: compute it once."""
-    path = job.settings.outputs / "comparators" / f"{_comparator_key(job, what)}.npz"
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
-        pass
-    made = make()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Half a file, after a power failure, is found to be none: no need to wait for the disk.
-    run_folder.write_atomically(path, npz_bytes(made), sync=False)
-    return made
+    folder = job.settings.outputs / "comparators"
+    return cached_arrays.load_or_make(folder, _comparator_identity(job, what), make)
 
 
-def _comparator_key(job: Job, what: str) -> str:
-    """Names all that a comparator depends on: data, their preparation, dictionary, D and lam."""
+def _comparator_identity(job: Job, what: str) -> str:
+    """All that a comparator depends on: data, their preparation, dictionary, D and lam."""
     settings = job.settings
     identity = {
         "stream": without_prose(job.stream.provenance),
@@ -190,7 +180,7 @@ def _comparator_key(job: Job, what: str) -> str:
         "sources": sources_digest(),
         "what": what,
     }
-    return run_folder.key_of(identity)
+    return run_folder.settings_sha256(identity)
 
 
 _memory: dict[str, dict[str, np.ndarray]] = {}
@@ -202,7 +192,7 @@ def _remembered(
     job: Job, what: str, make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """As ``load_or_compute``, for the other jobs of this process."""
-    name = f"{job.settings.outputs.absolute()} {_comparator_key(job, what)}"
+    name = f"{job.settings.outputs.absolute()} {_comparator_identity(job, what)}"
     if name not in _memory:
         _memory[name] = make()
         while sum(a.nbytes for kept in _memory.values() for a in kept.values()) > _MEMORY_BYTES:

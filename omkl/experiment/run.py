@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl.datasets import DataError, label_sources
+from omkl.disk import write_atomically
 from omkl.experiment import classification, federation, regression, settings
 from omkl.experiment.job import Computed, Job, Progress
 from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
+from omkl.runs import config_file, earlier
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
 from omkl.runs.provenance import (
@@ -103,13 +105,14 @@ def run(
     try:
         numbers = numbers_stamp(job.stream.provenance)
         notes = job.notes()
-        earlier = Run(folder)
+        found, told = earlier.find(config)
+        notes += told
         wanting = job.settings.predictions is True and not (folder / PREDICTIONS).exists()
-        if is_complete(earlier) and not (job.settings.force or wanting):
-            if earlier.result.get("numbers") == numbers:
-                return Outcome(earlier, "reused", notes, job.settings)
-            if same_numbers(earlier.result, job.stream.provenance):
-                run_folder.write_result(folder, earlier.result | {"numbers": numbers})
+        if found is not None and not (job.settings.force or wanting):
+            if found.result.get("numbers") == numbers:
+                return Outcome(found, "reused", notes, job.settings)
+            if same_numbers(found.result, job.stream.provenance):
+                run_folder.write_result(folder, found.result | {"numbers": numbers})
                 return Outcome(Run(folder), "reused", notes, job.settings)
             notes.append(f"{folder.name} was computed by other code or data: computed anew")
         with writable(folder):
@@ -130,9 +133,7 @@ def run(
 
 
 def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> None:
-    files = files_of_run(config, computed.result, computed.curves)
-    if computed.predictions is not None:
-        files = {PREDICTIONS: computed.predictions, **files}
+    files = files_of_run(config, computed.result, computed.curves, computed.predictions)
     with staging_folder(folder) as staging:
         run_folder.write_together(staging, files)
         replace_files(folder, staging)
@@ -201,8 +202,8 @@ def _write_failure(run: Run) -> None:
     # Without a disk to write on, the failure is still returned.
     with contextlib.suppress(OSError):
         run.folder.mkdir(parents=True, exist_ok=True)
-        text = run_folder.config_text(run.config)
-        run_folder.write_atomically(run.folder / "config.yaml", text)
+        text = config_file.config_text(run.config)
+        write_atomically(run.folder / "config.yaml", text)
         run_folder.write_result(run.folder, run.result)
 
 

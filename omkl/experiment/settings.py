@@ -250,6 +250,8 @@ def _check(config: Mapping[str, Any]) -> None:
     whole += [("threads", config["threads"], 1)] if config["threads"] is not None else []
     for key, value, low in whole:
         _check_whole(key, value, low)
+    if config["seed"] + config["seeds"] > 2**63:
+        raise ValueError(f"seed={config['seed']} is too large: seeds are below 2^63")
     switches = [(key, config[key]) for key in ("figures", "force", "fail_fast")]
     if config["predictions"] is not None:
         switches.append(("predictions", config["predictions"]))

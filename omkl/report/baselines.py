@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from omkl.report.text import readable
-from omkl.runs.folder import ERROR_RATE, measure
+from omkl.runs.folder import ERROR_RATE, measure, number_of
 
 NAMES = {
     "mean": "running mean",
@@ -26,7 +26,7 @@ def accuracy_text(entry: Mapping[str, Any]) -> str:
     """Root mean squared and mean absolute error in units of the target, or the error rate."""
     if "error_rate" in entry:
         return f"{100 * entry['error_rate']:.2f} %"
-    return f"RMSE {readable(entry['rmse'])}, MAE {readable(entry['mae'])}"
+    return f"RMSE {readable(number_of(entry['rmse']))}, MAE {readable(number_of(entry['mae']))}"
 
 
 def worse_than(result: Mapping[str, Any]) -> str:
@@ -35,6 +35,8 @@ def worse_than(result: Mapping[str, Any]) -> str:
     if measure(result) is ERROR_RATE:
         key, own = "error_rate", "error_rate_mean"
     names = [
-        f"the {NAMES[name]}" for name, entry in computed(result).items() if entry[key] < result[own]
+        f"the {NAMES[name]}"
+        for name, entry in computed(result).items()
+        if entry[key] < number_of(result[own])
     ]
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from omkl.report import baselines
 from omkl.report.style import name_of
 from omkl.report.text import readable
-from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure
+from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +53,7 @@ def target_text(result: Mapping[str, Any]) -> str:
 def _spread_text(spread: Mapping[str, Any]) -> str:
     """How often intervals held, and how wide they were."""
     held = ", ".join(f"of {p} % held {100 * spread[f'coverage_{p}']:.1f} %" for p in (90, 50))
-    return f"{held}; mean width of the first {readable(spread['width_90'])}"
+    return f"{held}; mean width of the first {readable(number_of(spread['width_90']))}"
 
 
 def cost_text(result: Mapping[str, Any]) -> str:
@@ -61,7 +61,8 @@ def cost_text(result: Mapping[str, Any]) -> str:
     text = f"{result['labels']:,.0f} asked for, AL_eff {result['al_efficiency']:.4g}"
     if result["al_efficiency_std"]:
         text += f" ± {result['al_efficiency_std']:.2g}"
-    return f"{text}, MSE per label {result['mse_per_label']:.3g}"
+    per_label = result["mse_per_label"]
+    return text if per_label is None else f"{text}, MSE per label {per_label:.3g}"
 
 
 def print_run(run: Run, console: Console) -> None:
@@ -142,7 +143,7 @@ def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if entry.get("spread") is not None:
         yield "  spread", f"{entry['spread']:.2f}, standard deviation over the clients"
     if "bound" in entry:
-        theorem, largest = entry["theorem"], entry["largest_loss"]
+        theorem, largest = entry["theorem"], number_of(entry["largest_loss"])
         text = f"{entry['bound']:.1f} for {entry['bound_of']} ({theorem})"
         if largest > 1.0:
             text = f"none: {theorem} is for losses up to 1, a kernel's reached {largest:.3g}"

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.report import drawing, style
-from omkl.runs.folder import Run
+from omkl.runs.folder import Run, number_of
 
 BOUND = "theorem 1"
 
@@ -36,7 +36,7 @@ def clients(run: Run, folder: Path | None = None) -> list[Path]:
         if "bound" in run.curves:
             bound = run.curves["bound"][chosen]
             label = BOUND
-            if (largest := run.result["regret"]["clients"]["largest_loss"]) > 1.0:
+            if (largest := number_of(run.result["regret"]["clients"]["largest_loss"])) > 1.0:
                 label = f"{BOUND}, for losses up to 1;\nhere up to {largest:.3g}"
             left.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=label)
             style.log_axis(left.yaxis, max(1e-2, 0.5 * float(mean[len(mean) // 50])), 2 * bound[-1])
@@ -65,7 +65,7 @@ def server(run: Run, folder: Path | None = None) -> list[Path]:
         if "server_bound" in run.curves:
             bound = run.curves["server_bound"][chosen]
             label = "theorem 2"
-            if (largest := entry["largest_loss"]) > 1.0:
+            if (largest := number_of(entry["largest_loss"])) > 1.0:
                 label = f"{label}, for losses up to 1; here up to {largest:.3g}"
             axes.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=label)
             low = max(1e-2, 0.5 * float(mean[len(mean) // 50]))

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl import registry
-from omkl.runs.folder import NEUTRAL, Run, write_atomically
+from omkl.disk import write_atomically
+from omkl.runs.folder import NEUTRAL, Run
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omkl.disk import write_atomically
 from omkl.report import baselines, style
 from omkl.report.text import csv_text, markdown_table, markdown_text, readable
-from omkl.runs.folder import LARGE_MSE, MSE, Run, measure, write_atomically
+from omkl.runs.folder import LARGE_MSE, MSE, Run, measure
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from omkl.disk import write_atomically
 from omkl.report import drawing, style
-from omkl.runs.folder import write_atomically
 
 
 class Drawn(NamedTuple):

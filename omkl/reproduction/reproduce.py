@@ -19,6 +19,7 @@ from pathlib import Path
 from omkl import conf
 from omkl.benchmark import comparison, peers
 from omkl.datasets.stream import MissingFile
+from omkl.disk import write_atomically
 from omkl.experiment import run as runner
 from omkl.report import console
 from omkl.reproduction import matching, page, tables
@@ -79,7 +80,7 @@ class Cells:
         for number, overrides in enumerate(new, start=1):
             self.run(overrides, f"  [{number}/{len(new)}]")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        run_folder.write_atomically(self.path, json.dumps(self.times, indent=2) + "\n")
+        write_atomically(self.path, json.dumps(self.times, indent=2) + "\n")
         return sum(self.spent[tuple(job)] for job in jobs)
 
 

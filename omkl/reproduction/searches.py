@@ -26,8 +26,8 @@ from typing import Any
 
 from omkl import conf
 from omkl.core import cache
+from omkl.disk import write_atomically
 from omkl.runs import provenance
-from omkl.runs.folder import write_atomically
 
 SCRIPTS = ("search_graph.py", "search_active.py", "search_federated.py")
 _ELSEWHERE = ("outputs",)  # options that say where and not what

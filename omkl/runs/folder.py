@@ -15,7 +15,9 @@ MLflow view are all made from it.
 
 ``result.json``
     status            "complete" | "failed"; a run that was interrupted has no result.json
-    key               hash of the settings that can change a number (``key_of``)
+    key               first 16 hex digits of settings_sha256; with the algorithm the folder's name
+    settings_sha256   sha256 of the settings that can change a number, compared before a finished
+                      run is found again
     algorithm, dataset, kernels      names, as typed
     n_rounds, n_inputs, n_kernels, D
     seeds             list of ints, one a repetition
@@ -81,6 +83,10 @@ MLflow view are all made from it.
                       {"skipped": reason}; absent without regret.mistake_bound
     error             {"type", "message", "traceback"} when failed; the traceback is null
                       where the message says all
+    seal              {file: sha256} of every file that the run wrote as numbers or configuration,
+                      this one with 64 zeros in place of its own (``omkl.runs.seal``); of
+                      labels.csv once the run is complete. ``Run.problem`` compares
+    A summary that has overflowed (max_norm, say) is null.
 
 ``curves.npz`` (R seeds, P recorded rounds, N kernels)
     t                 (P,) rounds that are recorded, 1-based
@@ -105,18 +111,24 @@ MLflow view are all made from it.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
+import math
 import os
+import sys
+import zipfile
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, ClassVar, NamedTuple
 
 import numpy as np
+
+from omkl.disk import write_atomically
+from omkl.runs import seal
+from omkl.runs.config_file import read_config
+from omkl.runs.seal import Broken
 
 # Settings that say how to run and where to put things, never what comes out.
 NEUTRAL = (
@@ -145,6 +157,11 @@ def measure(result: Mapping[str, Any]) -> Measure:
     return ERROR_RATE if result.get("task") == "classification" else MSE
 
 
+def number_of(value: float | None) -> float:
+    """A summary of result.json: infinity where it has overflowed, which is null there."""
+    return math.inf if value is None else value
+
+
 class Run:
     """One run folder, read lazily."""
 
@@ -156,7 +173,7 @@ class Run:
 
     @cached_property
     def result(self) -> dict[str, Any]:
-        return json.loads((self.folder / "result.json").read_text(encoding="utf-8"))
+        return seal.content_of((self.folder / seal.RESULT).read_text(encoding="utf-8"))
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -171,33 +188,156 @@ class Run:
     def complete(self) -> bool:
         return self.result.get("status") == "complete"
 
+    @property
+    def sealed(self) -> bool:
+        """Whether there is a seal; runs of versions before there were seals have none."""
+        return "seal" in self.result
 
-def find(outputs: Path) -> Iterator[Run]:
-    """All run folders below ``outputs/runs``, in the order of their names."""
+    @cached_property
+    def problem(self) -> str | None:
+        """Why the folder cannot be believed, or None; every sealed file is read.
+
+        Raises FileNotFoundError where there is no ``result.json``.
+        """
+        while True:
+            before = self._raw()
+            try:
+                _require_sound(self.folder, before)
+                return None
+            except (Broken, OSError) as error:
+                # A run that was replaced meanwhile is looked at again.
+                if self._raw() == before:
+                    return str(error)
+
+    def _raw(self) -> bytes | None:
+        """The bytes of ``result.json``; None where the system cannot read them."""
+        try:
+            return (self.folder / seal.RESULT).read_bytes()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FileNotFoundError(*error.args) from None
+        except OSError:
+            return None
+
+
+# What tables, figures and the view ask every run for.
+_ALWAYS: dict[str, Any] = {
+    "key": str, "algorithm": str, "dataset": str, "kernels": str, "params": dict, "started": str,
+    "versions": dict, "machine": dict,
+}  # fmt: skip
+_COMPLETE: dict[str, Any] = {
+    "n_rounds": int, "n_kernels": int, "D": int, "seeds": list, "seconds": int | float,
+    "seconds_per_seed": list, "regret": dict, "kernels_per_round": int | float,
+    "labels": int | float, "al_efficiency": int | float,
+}  # fmt: skip
+_MOST_BYTES = 2**32  # that curves.npz may unpack to
+
+
+def _require_sound(folder: Path, raw: bytes | None) -> None:
+    """Raises Broken or OSError where a run folder with the ``result.json`` raw is not whole."""
+    if raw is None:
+        raise Broken(f"{seal.RESULT} cannot be read")
+    for path in folder.iterdir():
+        if path.is_symlink() and not path.name.startswith("."):
+            raise Broken(f"{path.name} is a symbolic link, which no run writes")
+    try:
+        text = raw.decode()
+        result = seal.content_of(text)
+        if "seal" in result:
+            seal.require_whole(text, result["seal"])
+        elif "settings_sha256" in result:
+            raise Broken("it has lost its seal")
+        _require_keys(result)
+    except (Broken, UnicodeDecodeError) as error:
+        raise Broken(f"{seal.RESULT}: {error}") from None
+    if "seal" in result:
+        but = () if result["status"] == "complete" else (seal.LABELS,)
+        seal.require_files(folder, result["seal"], but)
+    try:
+        read_config((folder / "config.yaml").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise Broken(f"config.yaml: {error}") from None
+    if result["status"] == "complete":
+        _require_archive(folder / "curves.npz")
+
+
+def _require_keys(result: Mapping[str, Any]) -> None:
+    status = result.get("status")
+    if status not in ("complete", "failed"):
+        raise Broken(f"status is {status!r}, neither complete nor failed")
+    wanted = dict(_ALWAYS)
+    if status == "failed":
+        wanted["error"] = dict
+    else:
+        key = measure(result).key
+        wanted |= _COMPLETE | {key: list, f"{key}_mean": int | float}
+    for name, kind in wanted.items():
+        if not isinstance(result.get(name), kind):
+            found = result.get(name, "missing")
+            raise Broken(f"{name} is {found!r:.40}, which is no {kind}")
+    if status == "failed" and not {"type", "message", "traceback"} <= result["error"].keys():
+        raise Broken("error has not type, message and traceback")
+
+
+def _require_archive(path: Path) -> None:
+    """Raises Broken where curves.npz is no whole archive; the seal of a stranger may be right."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
+                raise Broken(f"{path.name} unpacks to more than {_MOST_BYTES / 2**30:g} GiB")
+            if damaged := archive.testzip():
+                raise Broken(f"{path.name}: {damaged} is damaged")
+    except Broken:
+        raise
+    except FileNotFoundError:
+        raise Broken(f"{path.name} is missing") from None
+    except Exception as error:  # zipfile has no one kind of error for damaged files
+        raise Broken(f"{path.name} is no whole archive: {error}") from None
+
+
+def folders(outputs: Path) -> Iterator[Run]:
+    """All run folders below ``outputs/runs``, damaged ones too, in the order of their names."""
     for path in sorted((Path(outputs) / "runs").glob("*/*/result.json")):
         yield Run(path.parent)
 
 
-def key_of(config: Mapping[str, Any]) -> str:
-    """Eight hex digits naming the settings that can change a number."""
+def left_out(run: Run, problem: str) -> None:
+    """Say that a damaged run is left out."""
+    print(
+        f"omkl: {run.folder} is damaged and left out: {problem}. The omkl-run command that made "
+        "it computes it anew.",
+        file=sys.stderr,
+    )
+
+
+def find(outputs: Path, leave_out: Callable[[Run, str], None] = left_out) -> Iterator[Run]:
+    """The run folders below ``outputs/runs`` that are whole; ``leave_out`` is told of the others.
+
+    A run that is replaced or removed at this moment is passed over.
+    """
+    for run in folders(outputs):
+        try:
+            problem = run.problem
+        except FileNotFoundError:
+            continue
+        if problem is None:
+            yield run
+        else:
+            leave_out(run, problem)
+
+
+def settings_sha256(config: Mapping[str, Any]) -> str:
+    """64 hex digits naming the settings that can change a number."""
     relevant = {name: value for name, value in config.items() if name not in NEUTRAL}
     text = json.dumps(relevant, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    return seal.sha256_of(text)
 
 
-def write_atomically(path: Path, data: bytes | str, sync: bool = True) -> None:
-    """Write a file that is either there whole or not at all, with ``sync`` on the disk as well."""
-    raw = data.encode() if isinstance(data, str) else data
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(raw)
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+KEY_DIGITS = 16
+
+
+def key_of(config: Mapping[str, Any]) -> str:
+    """The first 16 of these, for names of files: no two settings of a billion share them."""
+    return settings_sha256(config)[:KEY_DIGITS]
 
 
 def write_together(folder: Path, files: Mapping[str, bytes | str]) -> None:
@@ -250,68 +390,31 @@ def _sync(files: Sequence[IO[bytes]]) -> None:
 
 
 def write_result(folder: Path, result: Mapping[str, Any]) -> None:
-    """Write ``result.json``; its presence with status "complete" ends a run."""
-    write_atomically(folder / "result.json", result_text(result))
+    """Write ``result.json``, sealed with the files that lie there; "complete" ends a run."""
+    but = () if result.get("status") == "complete" else (seal.LABELS,)
+    text = result_text(result, seal.files_in(folder, but))
+    write_atomically(folder / seal.RESULT, text)
 
 
-def result_text(result: Mapping[str, Any]) -> str:
-    return json.dumps(result, indent=2, allow_nan=False, default=_plain) + "\n"
+def result_text(result: Mapping[str, Any], files: Mapping[str, str]) -> str:
+    """The text of ``result.json`` beside ``files``, their sha256 by name."""
+    return seal.sealed_text({k: _finite(v, k) for k, v in result.items()}, files)
 
 
-def config_text(config: Mapping[str, Any]) -> str:
-    """The text of ``config.yaml``: what OmegaConf would write, 30 times as fast."""
-    import yaml
-
-    style = {"default_flow_style": False, "allow_unicode": True, "sort_keys": False}
-    return yaml.dump(dict(config), Dumper=_dumper(), **style)
+# What was given, as it was typed or found; all else was counted.
+_GIVEN = ("params", "stream")
 
 
-def read_config(text: str) -> dict[str, Any]:
-    """The content of a ``config.yaml``: what OmegaConf would read, 20 times as fast."""
-    import yaml
-
-    return {str(k): v for k, v in yaml.load(text, Loader=_loader()).items()}
-
-
-@functools.cache
-def _loader() -> Any:
-    import yaml
-    from omegaconf._utils import get_yaml_loader
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    # What is a number and what is text, where OmegaConf differs from YAML.
-    rules = get_yaml_loader().yaml_implicit_resolvers
-    return type("Loader", (base,), {"yaml_implicit_resolvers": rules})
-
-
-@functools.cache
-def _dumper() -> Any:
-    import yaml
-
-    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-    class Dumper(base):
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    def text(dumper: Any, value: str) -> Any:
-        # OmegaConf reads 1e-3 as a number, which YAML itself does not.
-        style = "'" if _is_number(value) or value.lower() in _YAML_BOOLEANS else None
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-    Dumper.add_representer(str, text)
-    return Dumper
-
-
-_YAML_BOOLEANS = ("y", "yes", "n", "no", "on", "off", "true", "false")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _finite(value: Any, key: str) -> Any:
+    """A value of result.json: what has overflowed is null, and a setting that is infinite "inf"."""
+    value = _plain(value)
+    if isinstance(value, Mapping):
+        return {k: _finite(v, key) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v, key) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value) if key in _GIVEN else None
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -319,4 +422,6 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, Mapping | list | tuple | str | int | float | None):
+        return value
     raise TypeError(f"result.json cannot hold a {type(value).__name__}: {value!r}")

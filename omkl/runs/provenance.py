@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import omkl
-from omkl.core import cache
+from omkl.core import cache, jit
 from omkl.runs import folder as run_folder
 from omkl.threads import usable_cores
 
@@ -19,15 +19,25 @@ from omkl.threads import usable_cores
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
 
 
+def settings_sha256(config: Mapping[str, Any]) -> str:
+    """64 hex digits naming the settings that can change a number.
+
+    Without the compiler numbers differ in their last bits, and by more in what they decide.
+    """
+    named = {**config, "dataset": without_prose(config["dataset"])}
+    return run_folder.settings_sha256(named if jit.ENABLED else named | {"compiled": False})
+
+
 def key_of(config: Mapping[str, Any]) -> str:
-    """Eight hex digits naming the settings that can change a number."""
-    return run_folder.key_of({**config, "dataset": without_prose(config["dataset"])})
+    """The first 16 of these."""
+    return settings_sha256(config)[: run_folder.KEY_DIGITS]
 
 
 class Identity(NamedTuple):
     """What result.json calls a run: its key, names as typed, and the algorithm's parameters."""
 
     key: str
+    settings_sha256: str
     algorithm: str
     dataset: str
     kernels: str
@@ -38,7 +48,9 @@ def identity_of(config: Mapping[str, Any]) -> Identity:
     params = dict(config["algorithm"])
     algorithm = params.pop("name")
     kernels = config["kernels"].get("name", "own")
-    return Identity(key_of(config), algorithm, config["dataset"]["name"], kernels, params)
+    sha256 = settings_sha256(config)
+    key, dataset = sha256[: run_folder.KEY_DIGITS], config["dataset"]["name"]
+    return Identity(key, sha256, algorithm, dataset, kernels, params)
 
 
 def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,13 +65,17 @@ CHANGE_NO_NUMBER = {
     "checks/": "the conformance suite",
     "commands/": "compose configurations, which have keys",
     "conf.py": "finds YAML files, whose contents have keys",
+    "disk.py": "writes files whole",
     "federated/__init__.py": "names",
     "federated/flower/": "deploys a federation; its results are no run folders",
     "federated/parties.py": "as flower",
     "registry.py": "finds modules, whose text counts",
     "reproduction/": "starts jobs and fills published tables from their runs",
     "report/": "tables and figures of finished runs",
+    "runs/config_file.py": "reads and writes configurations",
+    "runs/earlier.py": "finds what was computed",
     "runs/folder.py": "reads and writes what was computed",
+    "runs/seal.py": "digests of what was computed",
     "startup.py": "the order of imports",
     "threads.py": "how many threads, and no number depends on that",
     "tracking/": "copies finished runs",
@@ -68,7 +84,7 @@ CHANGE_NO_NUMBER = {
 
 @functools.cache
 def sources_digest() -> str:
-    digest = hashlib.sha256(cache.fingerprint().encode())
+    digest = hashlib.sha256(f"{cache.fingerprint()} compiled: {jit.ENABLED}".encode())
     for path in cache.files_without(CHANGE_NO_NUMBER):
         digest.update(path.relative_to(cache.PACKAGE).as_posix().encode())
         digest.update(path.read_bytes())
@@ -76,14 +92,14 @@ def sources_digest() -> str:
 
 
 def numbers_stamp(provenance: Mapping[str, Any]) -> str:
-    """Twelve hex digits naming the code and the data that a result comes from."""
-    text = sources_digest() + run_folder.key_of({"provenance": without_prose(provenance)})
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    """Sixteen hex digits naming the code and the data that a result comes from."""
+    text = sources_digest() + run_folder.settings_sha256({"provenance": without_prose(provenance)})
+    return hashlib.sha256(text.encode()).hexdigest()[: run_folder.KEY_DIGITS]
 
 
-# Commits whose sources give the numbers of these, to the bit. Empty it with the next change of a
-# number, and name those that only moved code.
-SAME_NUMBERS = ("31e70d1", "0afbe56")
+# Commits whose sources give the numbers of these, to the bit, and every key of their results: those
+# that only moved code since. A change of a number, or of what result.json holds, empties it.
+SAME_NUMBERS: tuple[str, ...] = ()
 
 
 def same_numbers(result: Mapping[str, Any], provenance: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.core.kernels import FAMILIES
-from omkl.runs.folder import Run
+from omkl.runs.folder import Run, number_of
 from omkl.theory.feature_errors import LARGEST_EPSILON, PROBABILITY, smallest_epsilon
 from omkl.theory.regret_bounds import (
     coefficient_bound,
@@ -257,15 +257,14 @@ def assumptions(run: Run) -> list[Assumption]:
     """
     result = run.result
     largest = result["max_squared_error"]
-    of_kernel = result["max_kernel_squared_error"]
-    of_kernel = math.inf if of_kernel is None else of_kernel  # it has overflowed
+    of_kernel = number_of(result["max_kernel_squared_error"])
     text = (
         f"the largest squared error of a prediction is {largest:.3g}, of a single kernel that "
         f"was evaluated {of_kernel:.3g}"
     )
     all_evaluated = result["kernels_per_round"] == result["n_kernels"]
     bounded = False if max(largest, of_kernel) > 1 else True if all_evaluated else None
-    norm = result["max_norm"]
+    norm = number_of(result["max_norm"])
     return [
         Assumption("as1: convex loss", True, "squared error with a ridge"),
         Assumption("as2: losses in [0, 1]", bounded, text),

@@ -62,11 +62,7 @@ def write_record(client: MlflowClient, record: Record, outputs: Path) -> str:
             client.log_batch(run_id, params=part, synchronous=True)
         for part in _chunks(metrics, _METRICS_PER_BATCH):
             client.log_batch(run_id, metrics=part, synchronous=True)
-        shutil.copytree(
-            record.folder,
-            _artifacts(outputs, record.experiment) / run_id / "artifacts",
-            ignore=shutil.ignore_patterns(".*"),
-        )
+        _copy_files(record.folder, _artifacts(outputs, record.experiment) / run_id / "artifacts")
         client.set_terminated(run_id, record.status, record.end)
         # Last: a run without this tag was cut short and will be replaced.
         client.set_tag(run_id, "result_sha256", record.digest)
@@ -76,6 +72,18 @@ def write_record(client: MlflowClient, record: Record, outputs: Path) -> str:
         remove_artifacts(outputs, run_id)
         raise
     return run_id
+
+
+def _copy_files(folder: Path, to: Path) -> None:
+    """Copy the files of a run folder: what a run writes, so no links, no folders, nothing hidden.
+
+    What a link leads to would be served with the page.
+    """
+    to.mkdir(parents=True)
+    for path in folder.iterdir():
+        if path.name.startswith(".") or path.is_symlink() or not path.is_file():
+            continue
+        shutil.copy2(path, to / path.name, follow_symlinks=False)
 
 
 def _table_view(record: Record) -> str:

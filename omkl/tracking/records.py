@@ -17,6 +17,7 @@ import numpy as np
 
 from omkl.report.baselines import NAMES, accuracy_text, computed, worse_than
 from omkl.runs.folder import NEUTRAL, Run, measure
+from omkl.runs.seal import Broken
 
 CURVE_POINTS = 500
 _PARAM_LENGTH = 6000
@@ -44,7 +45,10 @@ class Record:
 
 
 def read_record(folder: Path, outputs: Path) -> Record:
+    """What a run folder says. Raises ValueError where it is damaged, OSError where it is gone."""
     run, digest = Run(folder), digest_of(folder)
+    if run.problem is not None:
+        raise Broken(run.problem)
     result = run.result
     start = _milliseconds(result["started"])
     return Record(

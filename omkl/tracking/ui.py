@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from omkl.runs.folder import find
+from omkl.runs.folder import folders
 from omkl.tracking.database import (
     CURE,
     VIEW,
@@ -66,7 +66,7 @@ def ui(outputs: Path, port: int = 5000, host: str = "127.0.0.1") -> int:
     if state == "broken":
         raise TrackingError(f"{database} is not a usable MLflow database: {CURE}")
     if state == "absent":
-        if next(find(outputs), None) is None:
+        if next(folders(outputs), None) is None:
             raise TrackingError(
                 f"there is nothing to show in {outputs}: no {database.name} and no run folders "
                 "below runs/. Run an experiment first (omkl-run), or name the outputs folder."

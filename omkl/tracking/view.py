@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omkl.runs.folder import find
+from omkl.runs.folder import folders
 from omkl.tracking.database import (
     TrackingError,
     create_database,
@@ -115,7 +115,7 @@ def rebuild(outputs: Path, progress: Progress | None = None) -> int:
     Returns the number of runs in the new view. Raises ``TrackingError``.
     """
     outputs = resolved(outputs)
-    if next(find(outputs), None) is None:
+    if next(folders(outputs), None) is None:
         raise TrackingError(f"there are no run folders below {outputs / 'runs'}: nothing to show")
     database = database_file(outputs)
     staged = outputs / f".mlflow-rebuild-{uuid.uuid4().hex}.db"
@@ -159,7 +159,7 @@ class _Writer:
         self.left_out: set[Path] = set()
 
     def write_all(self, client: MlflowClient) -> None:
-        runs = list(find(self.outputs))
+        runs = list(folders(self.outputs))
         for done, run in enumerate(runs, 1):
             problem = None
             try:

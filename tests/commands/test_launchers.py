@@ -28,7 +28,7 @@ from omkl.commands import batch_launcher
 from omkl.commands.batch_launcher import Composer
 from omkl.commands.command_line import EXTRAS, CommandLine, UsageError
 from omkl.commands.sweep import Sweep, facts_of_jobs
-from omkl.runs import folder as run_folder
+from omkl.runs import config_file
 from tests.commands.test_cli import (
     TINY,
     environment,
@@ -136,10 +136,10 @@ def test_yaml_files_are_put_together_once_for_each_set_of_choices(loader, tmp_pa
 )  # fmt: skip
 def test_config_files_are_as_omegaconf_reads_and_writes_them(value):
     config = {"value": value, "list": [value, value]}
-    text = run_folder.config_text(config)
+    text = config_file.config_text(config)
     assert OmegaConf.to_container(OmegaConf.create(text)) == config
-    assert run_folder.read_config(text) == config
-    assert run_folder.read_config(OmegaConf.to_yaml(OmegaConf.create(config))) == config
+    assert config_file.read_config(text) == config
+    assert config_file.read_config(OmegaConf.to_yaml(OmegaConf.create(config))) == config
 
 
 # --- the command line ---------------------------------------------------------------------------

@@ -235,7 +235,7 @@ def test_a_run_that_was_cut_short_is_replaced(outputs, run_folder_maker, monkeyp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(shutil, "copytree", full)
+        patched.setattr(shutil, "copy2", full)
         with pytest.raises(TrackingError, match="No space left"):
             view.log_run(folder, outputs)
     assert all_runs(outputs) == []

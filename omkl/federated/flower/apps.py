@@ -23,6 +23,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from omkl.conf import compose
+from omkl.disk import write_atomically
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.run import prepare
 from omkl.federated.flower.records import (
@@ -33,7 +34,6 @@ from omkl.federated.flower.records import (
     round_record,
 )
 from omkl.federated.parties import Broadcast, Client, ClientRound, Event, Server, play
-from omkl.runs.folder import write_atomically
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from omkl.disk import write_atomically
 from omkl.federated.flower.apps import TIMEOUT, Flown, compile_steps, job_of, read_checkpoint
 from omkl.federated.flower.in_process import read_result
-from omkl.runs.folder import write_atomically
 
 PYPROJECT = """\
 [build-system]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from omkl.disk import write_atomically
 from omkl.reproduction.filled import Filled
 from omkl.reproduction.formats import csv, html, latex, markdown
-from omkl.runs.folder import write_atomically
 
 WRITERS = {
     "md": markdown.document,

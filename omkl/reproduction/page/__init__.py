@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from omkl.disk import write_atomically
 from omkl.reproduction import matching
 from omkl.reproduction.filled import Filled
 from omkl.reproduction.formats import contents, origin
@@ -33,7 +34,7 @@ from omkl.reproduction.paper_figures import active, arxiv_v1, federated, jmlr
 from omkl.reproduction.pictures import Drawn
 from omkl.reproduction.tables import Table
 from omkl.runs import provenance
-from omkl.runs.folder import Run, find, write_atomically
+from omkl.runs.folder import Run, find
 
 TIMES = "tables/times.json"  # seconds of each run, by its key
 COUNTS = "counts.json"  # ``counts``, for whoever quotes them

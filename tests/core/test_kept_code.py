@@ -1,0 +1,67 @@
+"""Machine code on disk: what is damaged is thrown away and compiled anew, and a run goes on."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from omkl.core import cache, jit
+
+pytestmark = pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled in this session")
+
+
+def twice(x):
+    return x + x
+
+
+def told_by(capsys) -> list[str]:
+    return [line for line in capsys.readouterr().err.splitlines() if line.startswith("omkl: ")]
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of one function; ``tell`` has told nothing yet."""
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
+    cache.tell.cache_clear()
+    assert jit.compiled(twice)(2.0) == 4.0
+    return tmp_path
+
+
+def n_hits() -> int:
+    """How often the code of ``twice`` was found on disk by a new start."""
+    function = jit.compiled(twice)
+    assert function(2.0) == 4.0
+    return sum(function.stats.cache_hits.values())
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("fault", ["flipped", "cut", "empty", "another's"])
+def test_damaged_code_is_compiled_anew(kept, capsys, suffix, fault):
+    assert n_hits() == 1
+    (path,) = kept.rglob(f"*.{suffix}")
+    raw = bytearray(path.read_bytes())
+    if fault == "flipped":
+        raw[len(raw) // 2] ^= 16
+    elif fault == "another's":
+        (other,) = kept.rglob("*.nbi" if suffix == "nbc" else "*.nbc")
+        raw = bytearray(other.read_bytes())
+    path.write_bytes({"cut": raw[:-20], "empty": b""}.get(fault, raw))
+    assert n_hits() == 0
+    assert told_by(capsys) == [f"omkl: {path} is damaged: compiled anew"]
+    assert n_hits() == 1
+
+
+def test_a_full_disk_costs_the_kept_code_alone(kept, capsys, monkeypatch):
+    for path in kept.rglob("*.nb?"):
+        path.unlink()
+
+    def full(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cache.os, "replace", full)
+    assert n_hits() == 0
+    told = f"omkl: compiled code cannot be kept in {kept} (No space left on device)"
+    assert told_by(capsys) == [told]
+    assert not list(kept.rglob("*.tmp.*"))
