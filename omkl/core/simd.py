@@ -36,8 +36,11 @@ def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
 
 def load(array, start, n=LANES):
     """The pack array.flat[start : start + n], n in 0..8, zeros behind it."""
+    given = array.reshape(-1)[start : start + n]
+    if n == LANES:
+        return given.astype(np.float64)
     pack = np.zeros(LANES)
-    pack[:n] = array.reshape(-1)[start : start + n]
+    pack[:n] = given
     return pack
 
 
