@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from omkl.checks import federations, learners, shared
@@ -29,10 +31,16 @@ ALL = [
 ]
 
 
+@functools.lru_cache(maxsize=1)  # the checks of a learner come one after the other
+def case_of(suite, name):
+    """One for all checks of a learner, as in ``learners.run``."""
+    return suite.Case(name)
+
+
 @pytest.mark.parametrize(("suite", "name", "check"), ALL)
 def test_conformance(suite, name, check):
     try:
-        check.function(suite.Case(name))
+        check.function(case_of(suite, name))
     except shared.Skip as reason:
         pytest.skip(str(reason))
     except AssertionError:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import sys
 from collections.abc import Iterator
@@ -75,10 +76,11 @@ class Case:
     def weights(self, federation: Federation) -> list[np.ndarray]:
         return [federation.server.model.theta, federation.server.log_w, *federation.clients]
 
-    def play(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    @functools.cached_property
+    def played(self) -> protocol.FederatedTrace:
         federation = self.learner()
         federation._run = getattr(protocol.run_rounds, "py_func", protocol.run_rounds)
-        return federation.partial_fit(X, y).y_hat
+        return federation.partial_fit(*self.stream(self.rounds_to_play))
 
     def errors(self, y_hat: np.ndarray, y: np.ndarray) -> tuple[float, float]:
         return float(np.mean((y_hat - y) ** 2)), float(np.var(y))

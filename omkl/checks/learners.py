@@ -10,10 +10,11 @@ is a function of its own, and they share nothing but the case.
 
 from __future__ import annotations
 
+import functools
 import pickle
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -43,6 +44,14 @@ WIDE = tuple(
 ROUNDS = 400
 # With these every kernel is evaluated and predicts, and every label is asked for.
 FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0, "rate": 1.0}
+
+
+class Played(NamedTuple):
+    """Rounds in plain Python: y_hat (T,), and the kernels evaluated and combined in each."""
+
+    y_hat: np.ndarray
+    evaluated: list[list[int]]
+    combined: list[list[int]]
 
 
 class Case:
@@ -117,8 +126,17 @@ class Case:
     def weights(self, learner: Learner) -> list[np.ndarray]:
         return [learner.state.log_w]
 
-    def play(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return play(self.learner(), X, y)
+    @functools.cached_property
+    def played(self) -> Played:
+        evaluated, combined = [], []
+
+        def note(selection: protocol.Selection) -> Callable[[], None]:
+            evaluated.append(selection.evaluate[: selection.n_evaluated[0]].tolist())
+            combined.append(selection.combine[: selection.n_combined[0]].tolist())
+            return lambda: None
+
+        X, y = self.stream(self.rounds_to_play)
+        return Played(play(self.learner(), X, y, note), evaluated, combined)
 
     def errors(self, y_hat: np.ndarray, y: np.ndarray) -> tuple[float, float]:
         if self.classifies:
@@ -216,14 +234,8 @@ def check_every_kernel(case: Case) -> None:
         learner.partial_fit(X, y)
         assert learner.used.min() < len(y), "register it with every_kernel=True"
         return
-
-    def look(selection: protocol.Selection) -> Callable[[], None]:
-        np.testing.assert_array_equal(
-            selection.evaluate[: selection.n_evaluated[0]], np.arange(len(selection.f))
-        )
-        return lambda: None
-
-    play(learner, X, y, look)
+    in_their_order = list(range(learner.state.model.n_kernels))
+    assert all(evaluated == in_their_order for evaluated in case.played.evaluated)
 
 
 def check_precision(case: Case) -> None:
@@ -262,7 +274,6 @@ def check_honesty(case: Case) -> None:
     if not case.representation.draws_features:
         raise Skip("evaluates all kernels: there are no others")
     X, y = case.stream()
-    reference = play(case.learner(), X, y)
     learner = case.learner()
 
     def poison(selection: protocol.Selection) -> Callable[[], None]:
@@ -279,7 +290,7 @@ def check_honesty(case: Case) -> None:
 
         return restore
 
-    np.testing.assert_array_equal(play(learner, X, y, poison), reference)
+    np.testing.assert_array_equal(play(learner, X, y, poison), case.played.y_hat)
 
 
 def check_labels_not_asked_for(case: Case) -> None:
@@ -296,18 +307,11 @@ def check_labels_not_asked_for(case: Case) -> None:
 
 def check_selection(case: Case) -> None:
     """Selected kernels are distinct, in range, and those combined are among the evaluated."""
-    X, y = case.stream()
-    learner = case.learner()
-
-    def inspect_round(selection: protocol.Selection) -> Callable[[], None]:
-        chosen = selection.evaluate[: selection.n_evaluated[0]].tolist()
-        combined = selection.combine[: selection.n_combined[0]].tolist()
-        assert 1 <= len(combined) <= len(chosen) <= len(selection.f)
+    N = case.learner().state.model.n_kernels
+    for chosen, combined in zip(case.played.evaluated, case.played.combined, strict=True):
+        assert 1 <= len(combined) <= len(chosen) <= N
         assert len(set(chosen)) == len(chosen)
-        assert set(combined) <= set(chosen) <= set(range(len(selection.f)))
-        return lambda: None
-
-    play(learner, X, y, inspect_round)
+        assert set(combined) <= set(chosen) <= set(range(N))
 
 
 def check_importance_weights(case: Case) -> None:

@@ -80,8 +80,9 @@ class Case(Protocol):
     def weights(self, learner: Any) -> list[np.ndarray]:
         """Arrays that must stay finite."""
 
-    def play(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Predictions of a fresh learner whose steps are plain Python."""
+    @property
+    def played(self) -> Any:
+        """``stream(rounds_to_play)`` by a fresh learner in plain Python, once: y_hat among it."""
 
     def errors(self, y_hat: np.ndarray, y: np.ndarray) -> tuple[float, float]:
         """The mean error of the predictions, and that of the best constant."""
@@ -178,7 +179,7 @@ def check_python_equals_compiled(case: Case) -> None:
     """The steps as plain Python: the same numbers to 1e-12."""
     X, y = case.stream(case.rounds_to_play)
     compiled = case.learner().partial_fit(X, y).y_hat
-    np.testing.assert_allclose(case.play(X, y), compiled, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(case.played.y_hat, compiled, rtol=0, atol=1e-12)
 
 
 def check_causality(case: Case) -> None:

@@ -1,4 +1,4 @@
-"""The compiler: with ``simd`` and ``cache`` the only module that knows Numba.
+"""The compiler: with ``pieces``, ``simd`` and ``cache`` the only module that knows Numba.
 
 ``compiled`` marks a function of the streaming core. Its machine code is kept on disk
 (``cache``).
@@ -19,6 +19,7 @@ from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
 from omkl.core import cache
+from omkl.core.pieces import PieceCompiler
 
 config: Any = numba.config  # its names are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,8 +31,14 @@ ENABLED = not config.DISABLE_JIT
 FLAGS = {"contract", "nsz"}
 
 # The caller owns every array, so that no reference is counted (an atomic instruction for
-# each array at each step) and nothing can be allocated: that would not compile.
-_OPTIONS: dict[str, Any] = {"fastmath": FLAGS, "error_model": "numpy", "_nrt": False}
+# each array at each step) and nothing can be allocated: that would not compile. Nor is anything
+# called from C.
+_OPTIONS: dict[str, Any] = {
+    "fastmath": FLAGS,
+    "error_model": "numpy",
+    "_nrt": False,
+    "no_cfunc_wrapper": True,
+}
 
 
 def compiled(function: F) -> F:
@@ -58,12 +65,17 @@ def uncached(function: Any) -> Any:
 
 
 # Always inlined: a call would push every field of every array of a state on the stack.
-_INSIDE: dict[str, Any] = {**_OPTIONS, "forceinline": True}
+_INSIDE: dict[str, Any] = {**_OPTIONS, "forceinline": True, "pipeline_class": PieceCompiler}
 
 
 def inlined(function: F) -> F:
     """A piece of compiled code that has no entry point of its own."""
     return register_jitable(**_INSIDE)(function) if ENABLED else function
+
+
+def overloads(function: Any) -> Any:
+    """Decorate what says, by the types of its arguments, what ``function`` is in compiled code."""
+    return overload(function, jit_options=_INSIDE)  # type: ignore[arg-type]
 
 
 def dispatch(step: Any, kind: type, function: Callable[..., Any]) -> None:
@@ -86,7 +98,7 @@ def dispatch(step: Any, kind: type, function: Callable[..., Any]) -> None:
         "        return function",
     ]
     exec("\n".join(lines), scope)
-    overload(step, jit_options=_INSIDE)(scope["choose"])  # type: ignore[arg-type]
+    overloads(step)(scope["choose"])
 
 
 def qualify_name(kind: type) -> None:
@@ -123,7 +135,7 @@ if ENABLED:
 
         return types.float64(types.float64), build
 
-    @overload(power_of_two)
+    @overloads(power_of_two)
     def _power_of_two_compiled(k):
         return lambda k: _power_of_two(k)  # type: ignore[call-arg]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.core.jit import ENABLED
+from omkl.core.jit import ENABLED, overloads
 
 LANES = 8
 
@@ -36,8 +36,11 @@ def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
 
 def load(array, start, n=LANES):
     """The pack array.flat[start : start + n], n in 0..8, zeros behind it."""
+    given = array.reshape(-1)[start : start + n]
+    if n == LANES:
+        return given.astype(np.float64)
     pack = np.zeros(LANES)
-    pack[:n] = array.reshape(-1)[start : start + n]
+    pack[:n] = given
     return pack
 
 
@@ -119,7 +122,7 @@ if ENABLED:
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
-    from numba.extending import intrinsic, models, overload, register_model
+    from numba.extending import intrinsic, models, register_model
 
     class Pack(types.Type):
         """Numba's type of eight doubles, or of eight floats."""
@@ -390,55 +393,55 @@ if ENABLED:
 
         return PACK(value, k), build
 
-    @overload(load)
+    @overloads(load)
     def _load_compiled(array, start, n=LANES):
         if isinstance(n, int | types.Omitted):
             return lambda array, start, n=LANES: _load(array, start)  # type: ignore[call-arg]
         return lambda array, start, n=LANES: _load_first(array, start, n)  # type: ignore[call-arg]
 
-    @overload(gather)
+    @overloads(gather)
     def _gather_compiled(array, index, start, base, n=LANES):
         return lambda array, index, start, base, n=LANES: _gather(array, index, start, base, n)  # type: ignore[call-arg]
 
-    @overload(store)
+    @overloads(store)
     def _store_compiled(array, start, pack, n=LANES):
         if isinstance(n, int | types.Omitted):
             return lambda array, start, pack, n=LANES: _store(array, start, pack)  # type: ignore[call-arg]
         return lambda array, start, pack, n=LANES: _store_first(array, start, pack, n)  # type: ignore[call-arg]
 
-    @overload(pack)
+    @overloads(pack)
     def _pack_compiled(x):
         return lambda x: _pack(x)  # type: ignore[call-arg]
 
-    @overload(fma)
+    @overloads(fma)
     def _fma_compiled(a, b, c):
         return lambda a, b, c: _fma(a, b, c)  # type: ignore[call-arg]
 
-    @overload(narrow)
+    @overloads(narrow)
     def _narrow_compiled(pack):
         return lambda pack: _narrow(pack)  # type: ignore[call-arg]
 
-    @overload(totals)
+    @overloads(totals)
     def _totals_compiled(a, b, c, d, e, f, g, h):
         return lambda a, b, c, d, e, f, g, h: _totals(a, b, c, d, e, f, g, h)  # type: ignore[call-arg]
 
-    @overload(total)
+    @overloads(total)
     def _total_compiled(pack):
         return lambda pack: _total(pack)  # type: ignore[call-arg]
 
-    @overload(clip)
+    @overloads(clip)
     def _clip_compiled(pack, bound):
         return lambda pack, bound: _clip(pack, bound)  # type: ignore[call-arg]
 
-    @overload(flip_where_odd)
+    @overloads(flip_where_odd)
     def _flip_where_odd_compiled(pack, k):
         return lambda pack, k: _flip_where_odd(pack, k)  # type: ignore[call-arg]
 
-    @overload(at_least)
+    @overloads(at_least)
     def _at_least_compiled(pack, bound):
         return lambda pack, bound: _at_least(pack, bound)  # type: ignore[call-arg]
 
-    @overload(times_power_of_two)
+    @overloads(times_power_of_two)
     def _times_power_of_two_compiled(pack, k):
         return lambda pack, k: _times_power_of_two(pack, k)  # type: ignore[call-arg]
 
@@ -451,7 +454,7 @@ if ENABLED:
 
         return value(value), build
 
-    @overload(abs)
+    @overloads(abs)
     def _absolute_compiled(pack):
         if isinstance(pack, Pack):
             return lambda pack: _absolute(pack)  # type: ignore[call-arg]
@@ -460,7 +463,7 @@ if ENABLED:
     def _overload_operator(python: Any, name: str) -> None:
         step = _elementwise(name)
 
-        @overload(python)
+        @overloads(python)
         def compiled(a, b):
             if isinstance(a, Pack) or isinstance(b, Pack):
                 return lambda a, b: step(a, b)

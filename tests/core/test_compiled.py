@@ -67,6 +67,38 @@ def test_one_specialisation_serves_every_federation(name):
     assert jit.n_specialisations(protocol.run_rounds) == once
 
 
+# --- no machine code that nobody runs ------------------------------------------------------------
+
+
+@jit.inlined
+def root(x):
+    if x < 0.0:
+        raise ValueError("negative")
+    return x**0.5
+
+
+def test_a_piece_has_no_machine_code_but_that_of_its_caller(monkeypatch):
+    from numba.core.codegen import JITCodeLibrary
+
+    made = []
+    whole = JITCodeLibrary._finalize_final_module
+    monkeypatch.setattr(
+        JITCodeLibrary,
+        "_finalize_final_module",
+        lambda library: made.append(library.name) or whole(library),
+    )
+
+    @jit.for_this_process
+    def one_more(x):
+        return root(x) + 1.0
+
+    assert one_more(4.0) == 3.0
+    with pytest.raises(ValueError, match="negative"):
+        one_more(-4.0)
+    # The runtime of Numba is compiled when a process first compiles anything.
+    assert [name.rpartition(".")[2] for name in made if name != "nrt"] == ["one_more"]
+
+
 # --- no allocation -------------------------------------------------------------------------------
 
 

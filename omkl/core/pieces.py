@@ -1,0 +1,69 @@
+"""Pieces of compiled code: linked into what calls them, and never run alone.
+
+Numba optimises every function and makes machine code of it before its callers are compiled. A
+function that is always inlined is optimised again with each of these, and nobody calls its own
+machine code: a third of the seconds that a learner takes to compile would go into that. Here it
+stays as it was lowered until the entry point that it is part of is optimised as a whole.
+
+A piece has no environment at run time: it may raise exceptions with constant arguments, but may
+not hold Python objects. What is compiled without reference counts (``jit``) cannot hold any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import AnalysisPass, register_pass
+from numba.core.typed_passes import AnnotateTypes
+
+
+class _NoEnvironment:
+    """What stands for the code generator where Numba hands over the environment of a function."""
+
+    @staticmethod
+    def set_env(name: str, environment: Any) -> None:
+        """Nothing: the symbol is in no machine code yet."""
+
+
+class Piece(JITCodeLibrary):
+    """The code of one function, to be linked."""
+
+    codegen = _NoEnvironment()
+
+    def _optimize_final_module(self) -> None:
+        """Leave it to the entry point."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """0: there is no machine code."""
+        self._ensure_finalized()
+        return 0
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class KeepForLinking(AnalysisPass):
+    """Make a function that is compiled a ``Piece``."""
+
+    _name = "keep_for_linking"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = Piece(state.targetctx.codegen(), state.func_id.func_qualname)
+        return False
+
+
+class PieceCompiler(CompilerBase):
+    """Numba's compiler, up to machine code."""
+
+    def define_pipelines(self) -> list[Any]:
+        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        manager.add_pass_after(KeepForLinking, AnnotateTypes)
+        manager.finalize()
+        return [manager]
