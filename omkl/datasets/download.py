@@ -20,21 +20,16 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import IO, Any
 
+from omkl.datasets.content import FileContent
 from omkl.datasets.stream import DataError, MissingFile
 
 UCI = "https://archive.ics.uci.edu"
 TIMEOUT_SECONDS = 60
+MOST_BYTES = 2**31  # of a download, and of what is unpacked of it
 
 log = logging.getLogger(__name__)
-
-
-class Found(NamedTuple):
-    """A data file and its sha256."""
-
-    path: Path
-    sha256: str
 
 
 def project_root() -> Path:
@@ -76,7 +71,7 @@ def downloadable(entry: Mapping[str, Any]) -> bool:
     return bool(entry.get("url") and entry.get("member"))
 
 
-def obtain(entry: Mapping[str, Any]) -> Found:
+def obtain(entry: Mapping[str, Any]) -> FileContent:
     """The file of a catalogue entry, downloaded if it is nowhere, with the right sha256.
 
     Raises
@@ -89,9 +84,10 @@ def obtain(entry: Mapping[str, Any]) -> Found:
     return verified(path, entry) if path is not None else fetch(entry)
 
 
-def verified(path: Path, entry: Mapping[str, Any]) -> Found:
-    """``path`` with its sha256; DataError if the entry states another one."""
-    found = sha256_of(path)
+def verified(path: Path, entry: Mapping[str, Any]) -> FileContent:
+    """What ``path`` holds; DataError if the entry states another sha256."""
+    content = FileContent(path)
+    found = content.sha256
     if entry.get("sha256") and found != entry["sha256"]:
         again = f"run: omkl-data fetch {entry['name']}" if downloadable(entry) else "get it anew"
         raise DataError(
@@ -101,10 +97,10 @@ def verified(path: Path, entry: Mapping[str, Any]) -> Found:
             f"Delete it and {again}. "
             "If another version is wanted, set dataset.sha256=null."
         )
-    return Found(path, found)
+    return content
 
 
-def fetch(entry: Mapping[str, Any]) -> Found:
+def fetch(entry: Mapping[str, Any]) -> FileContent:
     """Download the file of a catalogue entry into the first data folder.
 
     The zip goes to a temporary folder; its member is moved into place only once its
@@ -147,7 +143,7 @@ def fetch(entry: Mapping[str, Any]) -> Found:
             )
         _move_into_place(member, destination)
     log.info("%s: wrote %s", name, destination)
-    return Found(destination, found)
+    return verified(destination, entry)
 
 
 def _nowhere(entry: Mapping[str, Any], cure: str) -> str:
@@ -165,7 +161,8 @@ def _download(entry: Mapping[str, Any], url: str, archive: Path) -> None:
 
     download = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
     try:
-        download(url, str(archive), None)
+        with open(archive, "wb") as sink:
+            download(url, _Bounded(sink, f"{entry['name']}: what {url} sends"), None)
     except requests.exceptions.HTTPError as error:
         if error.response is not None:
             error.response.close()
@@ -181,6 +178,22 @@ def _download(entry: Mapping[str, Any], url: str, archive: Path) -> None:
         ) from error
 
 
+class _Bounded:
+    """A file that takes MOST_BYTES; ``what`` is written is named where it is more."""
+
+    def __init__(self, file: IO[bytes], what: str) -> None:
+        self._file, self._what, self._left = file, what, MOST_BYTES
+
+    def write(self, data: bytes) -> int:
+        self._left -= len(data)
+        if self._left < 0:
+            raise DataError(f"{self._what} is larger than {MOST_BYTES:,} bytes; it was not kept.")
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
 def _retry(entry: Mapping[str, Any]) -> str:
     return (
         f"Try again later (omkl-data fetch {entry['name']}), or put the file "
@@ -194,7 +207,7 @@ def _unpack(entry: Mapping[str, Any], url: str, archive: Path, member: Path) -> 
         with zipfile.ZipFile(archive) as opened:
             inside = _member(entry, url, opened.namelist())
             with opened.open(inside) as source, open(member, "wb") as sink:
-                shutil.copyfileobj(source, sink)
+                shutil.copyfileobj(source, _Bounded(sink, f"{entry['name']}: {inside} in {url}"))
     except damaged as error:
         raise DataError(
             _nowhere(entry, f"What {url} sent is not a whole zip file ({error}). {_retry(entry)}")
