@@ -95,8 +95,7 @@ def require_distinct(names: Sequence[str], where: str) -> None:
         if name in places:
             raise DataError(
                 f"{where}: columns {places[name]} and {k} are both called {name!r}. Rename one in "
-                "the file, or name all columns anew: dataset.columns=[...] with dataset.header as "
-                "it is."
+                "the file, or give all columns a name in dataset.columns."
             )
         places[name] = k
 

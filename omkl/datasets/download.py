@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from omkl.datasets.content import FileContent
+from omkl.datasets.naming import is_relative_file
 from omkl.datasets.stream import DataError, MissingFile
 
 UCI = "https://archive.ics.uci.edu"
@@ -48,7 +49,12 @@ def data_folders() -> tuple[Path, ...]:
 
 
 def locate(file: str) -> Path | None:
-    """The first of ``data_folders()`` that holds ``file``, or None."""
+    """The first of ``data_folders()`` that holds ``file``, or None.
+
+    DataError where ``file`` is no path of names below a folder.
+    """
+    if not is_relative_file(file):
+        raise DataError(f"dataset.file={file!r} is no path of names below a data folder.")
     return next((folder / file for folder in data_folders() if (folder / file).is_file()), None)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.datasets import prepare, tables
+from omkl.datasets.columns import require_few
 from omkl.datasets.content import FileContent
 from omkl.datasets.stream import DataError
 from omkl.datasets.tables import chunk_rows, csv_options, reading, strict_about_lengths
@@ -69,9 +70,11 @@ def with_plain_numbers(frame: pd.DataFrame, decimal: str) -> tuple[pd.DataFrame,
     grouped = re.compile(rf"[-+]?[1-9]\d{{0,2}}(?:[{thousands}]\d{{3}})+(?:[{decimal}]\d*)?")
     fraction = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
     found: dict[str, str] = {}
-    for k, name in enumerate(frame.columns):
-        series = frame.iloc[:, k]
-        if pd.api.types.is_numeric_dtype(series.dtype) or not _is_of_words(series):
+    for k, dtype in enumerate(frame.dtypes):
+        if not (pd.api.types.is_string_dtype(dtype) or pd.api.types.is_object_dtype(dtype)):
+            continue
+        name, series = frame.columns[k], frame.iloc[:, k]
+        if not any(isinstance(cell, str) and ("," in cell or "." in cell) for cell in series):
             continue
         words = series.astype(str).str.strip()
         groups = words.str.fullmatch(grouped.pattern).to_numpy(dtype=bool)
@@ -89,15 +92,6 @@ def with_plain_numbers(frame: pd.DataFrame, decimal: str) -> tuple[pd.DataFrame,
     return frame, found
 
 
-def _is_of_words(series: pd.Series) -> bool:
-    """Whether there is a comma or a point in a cell that is text."""
-    import pandas as pd
-
-    if not (pd.api.types.is_string_dtype(series.dtype) or series.dtype == object):
-        return False
-    return any(isinstance(cell, str) and ("," in cell or "." in cell) for cell in series)
-
-
 def _forms(cell: Any) -> set[Any]:
     """A cell as a word and, where it is one, as a number."""
     try:
@@ -110,6 +104,9 @@ def _text(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame
     import pandas as pd
 
     found = layout(content, cfg)
+    lines = _first_lines(content, cfg.get("encoding") or "utf-8")
+    separator = found["delimiter"] or " "
+    require_few(max((len(row) for row in _split(lines[:1], separator)), default=0), content.name)
     options = csv_options({**cfg, **found})
     with content.open_text() as file:
         first = pd.read_csv(file, **as_words(options))
@@ -143,7 +140,7 @@ def _separator(lines: list[str]) -> str | None:
     """The one that cuts the first lines into the most columns, as many in each."""
     best, most = ",", 1
     for separator in SEPARATORS:
-        counts = {len(row) for row in csv.reader(lines, delimiter=separator)}
+        counts = {len(row) for row in _split(lines, separator)}
         if len(counts) == 1 and max(counts) > most:
             best, most = separator, max(counts)
     if most > 1 or any("," in line for line in lines):
@@ -152,10 +149,18 @@ def _separator(lines: list[str]) -> str | None:
     return None if len(blanks) == 1 and max(blanks) > 1 else best
 
 
+def _split(lines: list[str], separator: str) -> list[list[str]]:
+    """Their cells; none where one is so long that the separator is another."""
+    try:
+        return list(csv.reader(lines, delimiter=separator))
+    except csv.Error:
+        return []
+
+
 def _decimal(lines: list[str], delimiter: str | None) -> str:
     if delimiter == ",":
         return "."
-    rows = csv.reader(lines, delimiter=delimiter) if delimiter else map(str.split, lines)
+    rows = _split(lines, delimiter) if delimiter else map(str.split, lines)
     cells = [cell.strip() for row in rows for cell in row]
     with_comma = any(re.fullmatch(r"[-+]?\d+,\d+", cell) for cell in cells)
     with_point = any(re.fullmatch(r"[-+]?\d*\.\d+(e[-+]?\d+)?", cell) for cell in cells)
@@ -226,9 +231,11 @@ def _json_row(line: str, n: int, content: FileContent) -> dict[str, Any]:
     try:
         row = json.loads(line, object_pairs_hook=distinct)
         if "\\ud" in line.lower():
-            str(row).encode()  # half a character
+            json.dumps(row, ensure_ascii=False).encode()
     except DataError:
         raise
+    except UnicodeEncodeError:
+        raise DataError(f"{content.name}: row {n} holds half a character: \\ud...") from None
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{content.name}: row {n} cannot be read as JSON, an object {{...}} a line: {error}"

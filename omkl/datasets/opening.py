@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     from omkl.datasets.tables import Table
 
+# What pandas takes for a blank.
+BLANKS = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
 TASKS = ("regression", "classification")
 
 
@@ -234,6 +239,12 @@ def _classes(cfg: Mapping[str, Any], name: str, own: FileContent | None = None) 
             "first being -1 and the second +1; of three or more each is a class against the "
             f"rest. Got {given!r}."
         )
+    for label in given:
+        if str(label).strip() in BLANKS and cfg.get("format") not in ("libsvm", "mat"):
+            raise DataError(
+                f"{name}: dataset.labels names {label!r}, and that stands for a blank, as do NA, "
+                "NaN, None and null. Call the class otherwise in the file."
+            )
     return tuple(given)
 
 

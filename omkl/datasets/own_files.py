@@ -64,8 +64,10 @@ class OwnTable:
             for k, column in enumerate(described)
             if k != self._target or k in used
         ]
-        if noted := self._target not in used and read_as.get(chosen.names[-1]):
-            self.columns = [*self.columns, encoding.Column(chosen.names[-1], "target", (), noted)]
+        if self._target not in used:
+            said = (read_as.get(chosen.names[-1]), self._blank_classes(first))
+            column = _noted(encoding.Column(chosen.names[-1], "target", ()), *said)
+            self.columns = [*self.columns, *([column] if column.why else [])]
         new = [name for _, column in self._inputs for name in column.inputs]
         if len(new) > MOST_COLUMNS:
             raise DataError(
@@ -74,6 +76,16 @@ class OwnTable:
             )
         self.names = (*new, chosen.names[-1])
         self._values(first)  # so that what is wrong in the first rows is told before a run begins
+
+    def _blank_classes(self, first: pd.DataFrame) -> str | None:
+        """That rows of no class are left out; NA may have been meant for one."""
+        n = int(first.iloc[:, self._target].isna().sum())
+        if not (n and self._cfg.get("labels")):
+            return None
+        return (
+            f"blank in {n} of the first {len(first)} rows, which are left out; NA, NaN, None and "
+            "null in text are blanks too"
+        )
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for frame in file_frames.frames(self._content, self._cfg):
@@ -91,8 +103,8 @@ class OwnTable:
         return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
 
 
-def _noted(column: encoding.Column, note: str | None) -> encoding.Column:
-    return column._replace(why="; ".join(filter(None, (column.why, note))))
+def _noted(column: encoding.Column, *notes: str | None) -> encoding.Column:
+    return column._replace(why="; ".join(filter(None, (column.why, *notes))))
 
 
 def _taken(column: encoding.Column, where: str) -> encoding.Column:

@@ -214,24 +214,33 @@ def _comparable(cell: Any) -> str | float:
 
 
 def numeric_columns(frame: pd.DataFrame) -> list[bool]:
-    """Columns in which at least half of the cells that are not blank are numbers.
+    """Which columns are ``mostly_numbers``."""
+    return [mostly_numbers(*numbers_of(frame.iloc[:, k])) for k in range(frame.shape[1])]
 
-    A lone word among numbers then is an error with a row, not a column left out in silence.
+
+def mostly_numbers(values: np.ndarray, text: np.ndarray) -> bool:
+    """Whether at least half of the cells of a column that are not blank are numbers.
+
+    Takes what ``numbers_of`` found. A lone word among numbers then is an error with a row, not a
+    column left out in silence.
     """
-    flags = []
-    for k in range(frame.shape[1]):
-        values, text = numbers_of(frame.iloc[:, k])
-        flags.append(bool(text.sum() <= np.isfinite(values).sum()))
-    return flags
+    return bool(text.sum() <= np.isfinite(values).sum())
 
 
 def numbers_of(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (n,), NaN elsewhere; where there is text or anything else but a blank (n,)."""
+    """Numbers (n,), NaN elsewhere; where there is text or anything else but a blank (n,).
+
+    True and False, which stand beside blanks as objects, are 1 and 0, as they are without blanks.
+    """
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(series.dtype):
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         return values, np.zeros(len(values), dtype=bool)
+    if series.dtype == object:
+        switches = series.map(lambda cell: isinstance(cell, bool | np.bool_))
+        if switches.any():
+            series = series.mask(switches, series.where(switches, 0).astype(int))
     words = series.astype(str).str.strip()
     numbers = pd.to_numeric(words, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     blank = (series.isna() | (words == "")).to_numpy(dtype=bool)

@@ -273,7 +273,9 @@ def _check(config: Mapping[str, Any]) -> None:
         raise ValueError(f"tracking={config['tracking']!r}; there are: mlflow, none")
     lam = regret["lam"]
     if isinstance(lam, bool) or not isinstance(lam, int | float) or not 0 <= lam <= MOST_LAM:
-        raise ValueError(f"regret.lam={lam!r} is not a number of at least 0, and at most {MOST_LAM:g}")
+        raise ValueError(
+            f"regret.lam={lam!r} is not a number of at least 0, and at most {MOST_LAM:g}"
+        )
 
 
 def _check_federation(config: Mapping[str, Any]) -> None:
