@@ -30,6 +30,11 @@ import numpy as np
 LogOverlap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
+LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-100, 1e100
+MOST_DEGREE = 100
+MOST_KERNELS = 10_000
+
+
 class Family:
     """One kernel family. ``register`` makes it known; nothing else has to change.
 
@@ -103,6 +108,11 @@ class Family:
                     isinstance(value, int | float) and 0.0 < value < math.inf
                 ):
                     raise ValueError(f"{where}: bandwidth {value!r} is not a positive number")
+            if not LEAST_BANDWIDTH <= factor * b <= MOST_BANDWIDTH:
+                raise ValueError(
+                    f"{where}: bandwidth {factor * b:g} is not from {LEAST_BANDWIDTH:g} to "
+                    f"{MOST_BANDWIDTH:g}, where its frequencies are numbers"
+                )
             found.append(float(factor * b))
         return found
 
@@ -260,6 +270,8 @@ class Polynomial(Family):
         for degree in degrees:
             if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
                 raise ValueError(f"{where}: degree {degree!r} is not a whole number of at least 1")
+            if degree > MOST_DEGREE:
+                raise ValueError(f"{where}: degree {degree} is more than {MOST_DEGREE}")
         return [float(degree) for degree in degrees]
 
 
@@ -356,6 +368,8 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
     """
     kernels: list[Kernel] = []
     parts = config.get("parts") or []
+    if not isinstance(parts, list | tuple):
+        raise ValueError(f"kernels.parts={parts!r} is no list of families and bandwidths")
     for number, part in enumerate(parts):
         where = f"kernels.parts[{number}]"
         if not isinstance(part, Mapping):
@@ -364,6 +378,8 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
         if not isinstance(family, str) or family not in FAMILIES:
             raise ValueError(f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}")
         kernels += [Kernel(family, b) for b in FAMILIES[family].numbers(where, part)]
+        if len(kernels) > MOST_KERNELS:
+            raise ValueError(f"{where}: a dictionary has at most {MOST_KERNELS:,} kernels")
     if not kernels:
         raise ValueError("kernels.parts is empty: a dictionary needs at least one kernel")
     return tuple(kernels)
@@ -384,5 +400,7 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
         raise ValueError(f"{where}.log10_bandwidth needs from, to and n; got {grid!r}") from None
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"{where}.log10_bandwidth.n={n!r} is not a whole number of at least 1")
+    if n > MOST_KERNELS:
+        raise ValueError(f"{where}.log10_bandwidth.n={n} is more than {MOST_KERNELS:,}")
     with np.errstate(over="ignore"):  # the infinity is refused with its place
         return [float(10.0**e) for e in np.linspace(low, high, n)]

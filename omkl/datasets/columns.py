@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import difflib
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from omkl.datasets.stream import DataError
+
+MOST_COLUMNS = 100_000
 
 
 class Columns(NamedTuple):
@@ -49,7 +52,7 @@ def choose_columns(
             f"{where}: the target {names[last]!r} is also named in dataset.inputs; "
             "a learner would be shown the answer. Take it out."
         )
-    twice = sorted({names[k] for k in chosen if chosen.count(k) > 1})
+    twice = sorted({names[k] for k, n in collections.Counter(chosen).items() if n > 1})
     if twice:
         raise DataError(f"{where}: dataset.inputs names {', '.join(map(repr, twice))} twice.")
     if not chosen:
@@ -81,8 +84,33 @@ def count_inputs(inputs: Any) -> int | None:
     return sum(1 if span is None else len(span) for span in spans)
 
 
+def require_distinct(names: Sequence[str], where: str) -> None:
+    """DataError for a name that two columns have, with both positions, or for too many columns.
+
+    Of doubled names one would be an input where the other is the target.
+    """
+    require_few(len(names), where)
+    places: dict[str, int] = {}
+    for k, name in enumerate(names, start=1):
+        if name in places:
+            raise DataError(
+                f"{where}: columns {places[name]} and {k} are both called {name!r}. Rename one in "
+                "the file, or give all columns a name in dataset.columns."
+            )
+        places[name] = k
+
+
+def require_few(n_columns: int, where: str) -> None:
+    if n_columns > MOST_COLUMNS:
+        raise DataError(
+            f"{where}: {n_columns:,} columns are more than the {MOST_COLUMNS:,} that are read."
+        )
+
+
 def _span(item: Any) -> range | None:
-    match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", item) if isinstance(item, str) else None
+    match = (
+        re.fullmatch(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*", item) if isinstance(item, str) else None
+    )
     return range(int(match[1]), int(match[2]) + 1) if match else None
 
 
@@ -90,6 +118,8 @@ def _positions(item: Any, names: Sequence[str], where: str) -> list[int]:
     span = _span(item)
     if span is None or item in names:
         return [_position(item, names, "dataset.inputs", where)]
+    if span and span[-1] > len(names):  # before a list is made of it
+        return [_position(span[-1], names, "dataset.inputs", where)]
     return [_position(k, names, "dataset.inputs", where) for k in span]
 
 

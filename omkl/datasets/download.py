@@ -20,21 +20,17 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import IO, Any
 
+from omkl.datasets.content import FileContent
+from omkl.datasets.naming import is_relative_file
 from omkl.datasets.stream import DataError, MissingFile
 
 UCI = "https://archive.ics.uci.edu"
 TIMEOUT_SECONDS = 60
+MOST_BYTES = 2**31  # of a download, and of what is unpacked of it
 
 log = logging.getLogger(__name__)
-
-
-class Found(NamedTuple):
-    """A data file and its sha256."""
-
-    path: Path
-    sha256: str
 
 
 def project_root() -> Path:
@@ -53,7 +49,12 @@ def data_folders() -> tuple[Path, ...]:
 
 
 def locate(file: str) -> Path | None:
-    """The first of ``data_folders()`` that holds ``file``, or None."""
+    """The first of ``data_folders()`` that holds ``file``, or None.
+
+    DataError where ``file`` is no path of names below a folder.
+    """
+    if not is_relative_file(file):
+        raise DataError(f"dataset.file={file!r} is no path of names below a data folder.")
     return next((folder / file for folder in data_folders() if (folder / file).is_file()), None)
 
 
@@ -76,7 +77,7 @@ def downloadable(entry: Mapping[str, Any]) -> bool:
     return bool(entry.get("url") and entry.get("member"))
 
 
-def obtain(entry: Mapping[str, Any]) -> Found:
+def obtain(entry: Mapping[str, Any]) -> FileContent:
     """The file of a catalogue entry, downloaded if it is nowhere, with the right sha256.
 
     Raises
@@ -89,9 +90,10 @@ def obtain(entry: Mapping[str, Any]) -> Found:
     return verified(path, entry) if path is not None else fetch(entry)
 
 
-def verified(path: Path, entry: Mapping[str, Any]) -> Found:
-    """``path`` with its sha256; DataError if the entry states another one."""
-    found = sha256_of(path)
+def verified(path: Path, entry: Mapping[str, Any]) -> FileContent:
+    """What ``path`` holds; DataError if the entry states another sha256."""
+    content = FileContent(path)
+    found = content.sha256
     if entry.get("sha256") and found != entry["sha256"]:
         again = f"run: omkl-data fetch {entry['name']}" if downloadable(entry) else "get it anew"
         raise DataError(
@@ -101,10 +103,10 @@ def verified(path: Path, entry: Mapping[str, Any]) -> Found:
             f"Delete it and {again}. "
             "If another version is wanted, set dataset.sha256=null."
         )
-    return Found(path, found)
+    return content
 
 
-def fetch(entry: Mapping[str, Any]) -> Found:
+def fetch(entry: Mapping[str, Any]) -> FileContent:
     """Download the file of a catalogue entry into the first data folder.
 
     The zip goes to a temporary folder; its member is moved into place only once its
@@ -147,7 +149,7 @@ def fetch(entry: Mapping[str, Any]) -> Found:
             )
         _move_into_place(member, destination)
     log.info("%s: wrote %s", name, destination)
-    return Found(destination, found)
+    return verified(destination, entry)
 
 
 def _nowhere(entry: Mapping[str, Any], cure: str) -> str:
@@ -165,7 +167,8 @@ def _download(entry: Mapping[str, Any], url: str, archive: Path) -> None:
 
     download = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
     try:
-        download(url, str(archive), None)
+        with open(archive, "wb") as sink:
+            download(url, _Bounded(sink, f"{entry['name']}: what {url} sends"), None)
     except requests.exceptions.HTTPError as error:
         if error.response is not None:
             error.response.close()
@@ -181,6 +184,22 @@ def _download(entry: Mapping[str, Any], url: str, archive: Path) -> None:
         ) from error
 
 
+class _Bounded:
+    """A file that takes MOST_BYTES; ``what`` is written is named where it is more."""
+
+    def __init__(self, file: IO[bytes], what: str) -> None:
+        self._file, self._what, self._left = file, what, MOST_BYTES
+
+    def write(self, data: bytes) -> int:
+        self._left -= len(data)
+        if self._left < 0:
+            raise DataError(f"{self._what} is larger than {MOST_BYTES:,} bytes; it was not kept.")
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
 def _retry(entry: Mapping[str, Any]) -> str:
     return (
         f"Try again later (omkl-data fetch {entry['name']}), or put the file "
@@ -194,7 +213,7 @@ def _unpack(entry: Mapping[str, Any], url: str, archive: Path, member: Path) -> 
         with zipfile.ZipFile(archive) as opened:
             inside = _member(entry, url, opened.namelist())
             with opened.open(inside) as source, open(member, "wb") as sink:
-                shutil.copyfileobj(source, sink)
+                shutil.copyfileobj(source, _Bounded(sink, f"{entry['name']}: {inside} in {url}"))
     except damaged as error:
         raise DataError(
             _nowhere(entry, f"What {url} sent is not a whole zip file ({error}). {_retry(entry)}")

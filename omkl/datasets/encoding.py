@@ -3,7 +3,7 @@
 What becomes of a column is decided by the first rows of the file, so that the number of inputs is
 known before the stream begins; what a cell becomes depends on that cell alone.
 
-numbers      as they are
+numbers      as they are; of true and false 1 and 0
 categories   words of which the first rows have at most MOST_CATEGORIES: a column of 0 and 1 a
              word, in the order of appearance; a word that comes later is 0 in all of them
 hashed       more words: HASHED columns of 0 and 1, a word's place being its checksum
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets.stream import DataError
-from omkl.datasets.tables import column_values, numbers_of, numeric_columns
+from omkl.datasets.tables import column_values, mostly_numbers, numbers_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,12 +61,11 @@ def column_of(series: pd.Series, name: str) -> Column:
 
     if pd.api.types.is_datetime64_any_dtype(series.dtype):
         return _date(name, series, None)
-    (numeric,) = numeric_columns(series.to_frame())
     n, blank = len(series), _blank(series)
     if blank.all():
         return Column(name, "left out", (name,), f"no value in the first {n} rows", _numbers)
-    if numeric:
-        values, _ = numbers_of(series)  # a lone word is an error once the column is read
+    values, text = numbers_of(series)
+    if mostly_numbers(values, text):  # a lone word is an error once the column is read
         counts = n >= FEWEST_ROWS and bool(np.all(np.diff(values) == 1.0))
         if counts:
             return Column(name, "left out", (name,), "an id: it counts the rows", _numbers)
@@ -191,4 +190,9 @@ def _words(series: pd.Series) -> pd.Series:
 
 
 def _blank(series: pd.Series) -> np.ndarray:
-    return (series.isna() | (_words(series) == "")).to_numpy(dtype=bool)
+    import pandas as pd
+
+    blank = series.isna().to_numpy(dtype=bool)
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return blank
+    return blank | (_words(series) == "").to_numpy(dtype=bool)

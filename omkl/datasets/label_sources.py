@@ -14,6 +14,7 @@ session which is interrupted goes on where it ended; such a file, with the colum
 from __future__ import annotations
 
 import csv
+import io
 import math
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from omkl.core.learner import Trace, empty_trace
+from omkl.datasets.content import FileContent
 from omkl.datasets.stream import DataError
 
 DATA, PROMPT, CALLBACK = "data", "prompt", "callback"
@@ -100,11 +102,19 @@ class Prompt:
 
 
 class File:
-    """Looks labels up in a CSV file with the columns ``row``, from 1, and ``label``."""
+    """Looks labels up in a CSV file with the columns ``row``, from 1, and ``label``.
+
+    ``sha256`` is that of the bytes that they were read from.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.known = read(path)
+        self.known, self.sha256, torn = _read(path)
+        if torn is not None:
+            raise DataError(
+                f"{path}: the last line, {torn!r}, does not end with a newline, so nobody can say "
+                "whether it is whole. Complete it, or take it out."
+            )
 
     def __call__(self, row: int, x: np.ndarray, y_hat: float) -> float:
         if row not in self.known:
@@ -115,12 +125,26 @@ class File:
 
 
 class Journal:
-    """Writes labels down as they come; with ``resume`` it asks only for those not yet there."""
+    """Writes labels down as they come; with ``resume`` it asks only for those not yet there.
+
+    A last line that was cut off is taken out and asked for again: ``torn`` is its text, else None.
+    """
 
     def __init__(self, path: Path, label: Label, resume: bool) -> None:
         self.path = path
         self.label = label
-        self.known: dict[int, float] = read(path) if resume and path.exists() else {}
+        self.known: dict[int, float] = {}
+        self.torn: str | None = None
+        if resume and path.exists():
+            self.known, _, self.torn = _read(path)
+        if self.torn is not None:
+            with open(path, "rb+") as file:
+                file.truncate(file.read().rfind(b"\n") + 1)
+            print(
+                f"{path.name}: the last line, {self.torn!r}, was cut off; its label is asked for "
+                "again",
+                file=sys.stderr,
+            )
         if not self.known:
             path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
 
@@ -134,21 +158,40 @@ class Journal:
 
 
 def read(path: Path) -> dict[int, float]:
-    """Labels by row. DataError where the file is not as it should be."""
+    """Labels by row, of the lines that end. DataError where the file is not as it should be."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[dict[int, float], str, str | None]:
+    """Labels by row, the sha256 of the file, and what stands after its last newline, if anything.
+
+    A line without its newline may be cut off in the middle of its number: it is not believed.
+    """
     try:
-        with open(path, newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            lines = list(reader)
-            if not set(COLUMNS) <= set(reader.fieldnames or ()):
-                raise KeyError
-            found = {int(line["row"]): _checked(float(line["label"]), 0) for line in lines}
-    except OSError as error:
-        raise DataError(f"cannot read the labels of {path}: {error.strerror}") from None
-    except (KeyError, TypeError, ValueError):
+        content = FileContent(path)
+        with content.open() as file:
+            whole, newline, torn = file.read().rpartition(b"\n")
+    except DataError as error:
+        raise DataError(f"cannot read the labels: {error}") from None
+    try:
+        text = (whole + newline).decode("utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        lines = list(reader)
+        if not set(COLUMNS) <= set(reader.fieldnames or ()) and (whole or not torn):
+            raise KeyError
+        found = {_row(line["row"]): _checked(float(line["label"]), 0) for line in lines}
+    except (KeyError, TypeError, ValueError, csv.Error):
         raise DataError(
             f"{path} is no file of labels: it needs the columns row (from 1) and label (a finite "
             "number), separated by commas, under a header"
         ) from None
     if len(found) < len(lines):
         raise DataError(f"{path} has two labels for one row")
-    return found
+    return found, content.sha256, torn.decode(errors="replace") if torn else None
+
+
+def _row(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number

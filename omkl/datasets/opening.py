@@ -10,15 +10,20 @@ import numpy as np
 
 from omkl.datasets import cache, download
 from omkl.datasets.columns import choose_columns, place_of
+from omkl.datasets.content import FileContent
+from omkl.datasets.keys import check_keys
 from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
     from omkl.datasets.tables import Table
 
+# What pandas takes for a blank.
+BLANKS = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
 TASKS = ("regression", "classification")
 
 
@@ -30,6 +35,7 @@ class Options(NamedTuple):
     order: str
     labelled: bool
     lags: int
+    follow: bool = False
 
     @property
     def causal(self) -> bool:
@@ -40,7 +46,7 @@ class _FileTable(NamedTuple):
     """What was read of a file: streams of several orders share it."""
 
     table: Table
-    found: download.Found
+    found: FileContent
 
 
 def open_stream(
@@ -62,6 +68,9 @@ def open_stream(
         labels    "data"; anything else: labels come from outside, see ``label_sources``, and the
                   stream's y is NaN (an own file then needs no target)
         lags      how many past labels are further inputs, 0 if not given
+        follow    True: an own text file may grow while it is streamed. The stream is the whole
+                  lines that were there when it was opened, and so is the sha256 that it states;
+                  False, if not given: a file that changes is an error
     seed
         Of the shuffle; nothing else depends on it.
 
@@ -72,8 +81,11 @@ def open_stream(
         cannot be learned from. Own CSV and Parquet files are only checked as far as they
         are read, so their errors may also come out of ``blocks``.
     """
+    check_keys(dataset_cfg)
     options, name = _options(stream_cfg), str(dataset_cfg["name"])
     own = "path" in dataset_cfg
+    if options.follow and not own:
+        raise DataError(f"{name}: stream.follow=true is for own files: dataset=file.")
     if (own or "n_centres" in dataset_cfg) and options.order == "shuffled":
         raise DataError(
             f"{name}: stream.order=shuffled needs all rows in memory and this data set is "
@@ -102,6 +114,7 @@ def open_streams(
     dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], seeds: Sequence[int]
 ) -> list[Stream]:
     """A stream a seed. A shuffled data set is read and held once; others are one stream."""
+    check_keys(dataset_cfg)
     options = _options(stream_cfg)
     if options.order == "file" or "file" not in dataset_cfg:
         return [open_stream(dataset_cfg, stream_cfg, seeds[0])] * len(seeds)
@@ -118,6 +131,7 @@ def open_with_column(
     The column can be of words; it is an input only if ``dataset.inputs`` names it. With
     column None there is nothing to say. Raises DataError as ``open_stream``.
     """
+    check_keys(dataset_cfg)
     stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
     options = _options(stream_cfg)
     if options.order != "file" or options.causal or options.lags or not options.labelled:
@@ -139,19 +153,20 @@ def _open_frame(
 ) -> tuple[Stream, np.ndarray | None]:
     from omkl.datasets import own_files, tables
 
-    classes = _classes(cfg, name)
     missing = cfg.get("missing", "error")
     if "path" in cfg:
-        path = own_files.locate_own(cfg)
-        frame = own_files.read_own(path, cfg)
-        own = own_files.OwnTable(path, {**cfg, "labels": classes or None}, column)
+        content = own_files.open_content(cfg, options.follow)
+        classes = _classes(cfg, name, content)
+        frame = own_files.read_own(content, cfg)
+        own = own_files.OwnTable(content, {**cfg, "labels": classes or None}, column)
         values, rows = (np.concatenate(arrays) for arrays in zip(*own.raw(), strict=True))
-        where, columns = path.name, own.names
-        provenance = functools.partial(_own_provenance, cfg, name, path, missing, own)
+        where, columns = content.name, own.names
+        provenance = functools.partial(_own_provenance, cfg, name, content, missing, own)
         if missing == "mean":  # a client has no round without a target
             there = ~np.isnan(values[:, -1])
             frame, values, rows = frame[there], values[there], rows[there]
     else:
+        classes = _classes(cfg, name)
         found = download.obtain(cfg)
         frame = _prepared_frame(cfg, name, found)
         columns, rows, values = _columns_of(frame, cfg, name, classes or None, column)
@@ -201,7 +216,7 @@ def _stream(
     )
 
 
-def _classes(cfg: Mapping[str, Any], name: str) -> tuple[Any, ...]:
+def _classes(cfg: Mapping[str, Any], name: str, own: FileContent | None = None) -> tuple[Any, ...]:
     """What stands for the classes in the target's column; () of a regression."""
     task = cfg.get("task", "regression")
     if task not in TASKS:
@@ -209,12 +224,11 @@ def _classes(cfg: Mapping[str, Any], name: str) -> tuple[Any, ...]:
     if task == "regression" or "n_centres" in cfg:
         return ()
     given = cfg.get("labels")
-    if given is None and "path" in cfg:
+    if given is None and own is not None:
         from omkl.datasets import own_files
 
-        path = own_files.locate_own(cfg)
-        if not own_files.is_libsvm(path):
-            given = own_files.classes_in(path, cfg)
+        if not own_files.is_libsvm(own.path):
+            given = own_files.classes_in(own, cfg)
     if (
         not isinstance(given, list | tuple)
         or len(given) < 2
@@ -225,6 +239,12 @@ def _classes(cfg: Mapping[str, Any], name: str) -> tuple[Any, ...]:
             "first being -1 and the second +1; of three or more each is a class against the "
             f"rest. Got {given!r}."
         )
+    for label in given:
+        if str(label).strip() in BLANKS and cfg.get("format") not in ("libsvm", "mat"):
+            raise DataError(
+                f"{name}: dataset.labels names {label!r}, and that stands for a blank, as do NA, "
+                "NaN, None and null. Call the class otherwise in the file."
+            )
     return tuple(given)
 
 
@@ -239,34 +259,36 @@ def _options(cfg: Mapping[str, Any]) -> Options:
     lags = cfg.get("lags", 0)
     if isinstance(lags, bool) or not isinstance(lags, int) or lags < 0:
         raise DataError(f"stream.lags={lags!r} must be a whole number >= 0.")
-    return Options(limit, scaling, order, cfg.get("labels", "data") == "data", lags)
+    follow = cfg.get("follow", False)
+    if not isinstance(follow, bool):
+        raise DataError(f"stream.follow={follow!r} is not true or false.")
+    return Options(limit, scaling, order, cfg.get("labels", "data") == "data", lags, follow)
 
 
 def _open_own(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
     from omkl.datasets import own_files
     from omkl.datasets.tables import TableSource
 
-    path = own_files.locate_own(cfg)
-    classes = _classes(cfg, name)
+    content = own_files.open_content(cfg, options.follow)
+    classes = _classes(cfg, name, content)
     table = own_files.open_own(
-        path, {**cfg, "labelled": options.labelled, "labels": classes or None}
+        content, {**cfg, "labelled": options.labelled, "labels": classes or None}
     )
     missing = cfg.get("missing", "error")
-    source = TableSource(table, path.name, missing, options.causal)
-    provenance = functools.partial(_own_provenance, cfg, name, path, missing, table)
+    source = TableSource(table, content.name, missing, options.causal)
+    provenance = functools.partial(_own_provenance, cfg, name, content, missing, table)
     return _stream(source, cfg, name, options, provenance, classes)
 
 
 def _own_provenance(
-    cfg: Mapping[str, Any], name: str, path: Path, missing: str, table: Table
+    cfg: Mapping[str, Any], name: str, content: FileContent, missing: str, table: Table
 ) -> dict[str, Any]:
     """As ``_provenance``, with what became of each column."""
     from omkl.datasets import file_frames, own_files
 
-    found = download.Found(path, download.sha256_of(path))
-    stated = _provenance(cfg, name, found, missing, "file")
-    text = not own_files.is_libsvm(path) and file_frames.is_text(path)
-    layout = file_frames.layout(path, cfg) if text else {}
+    stated = _provenance(cfg, name, content, missing, "file")
+    text = not own_files.is_libsvm(content.path) and file_frames.is_text(content.path)
+    layout = file_frames.layout(content, cfg) if text else {}
     columns = [column.told() for column in table.columns]
     return stated | {"columns": columns, "prepare": cfg.get("prepare") or {}, **layout}
 
@@ -310,13 +332,13 @@ def _open_catalogued(
 
 
 def _provenance(
-    cfg: Mapping[str, Any], name: str, found: download.Found, missing: str, order: Any
+    cfg: Mapping[str, Any], name: str, found: FileContent, missing: str, order: Any
 ) -> dict[str, Any]:
     """Where the rows of a file come from; of an own file only which one it is."""
     own = "path" in cfg
     file = {
         "name": found.path.name if own else cfg["file"],
-        "bytes": found.path.stat().st_size,
+        "bytes": found.size,
         "sha256": found.sha256,
     }
     stated = {"name": name, "files": [file], "missing": missing, "order": order}
@@ -328,25 +350,25 @@ def _provenance(
 
 def _read_catalogued(cfg: Mapping[str, Any], name: str, in_memory: bool) -> _FileTable:
     """The chosen columns of a catalogue entry's file; LIBSVM text stays there unless in_memory."""
-    from omkl.datasets import own_files, prepare, tables
+    from omkl.datasets import libsvm, prepare, tables
 
     classes = _classes(cfg, name) or None
     prepare.check_steps(cfg.get("prepare") or {}, name)
     found = download.obtain(cfg)
     if cfg.get("format") == "libsvm" and not in_memory:
-        return _FileTable(own_files.LibsvmTable(found.path, {**cfg, "labels": classes}), found)
+        return _FileTable(libsvm.LibsvmTable(found, {**cfg, "labels": classes}), found)
     prepared = cache.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found, classes))
     return _FileTable(tables.ArrayTable(*prepared), found)
 
 
 def _prepared(
-    cfg: Mapping[str, Any], name: str, found: download.Found, classes: tuple[Any, ...] | None
+    cfg: Mapping[str, Any], name: str, found: FileContent, classes: tuple[Any, ...] | None
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Values (n, d + 1) with the target last, their rows in the file (n,), and names."""
-    from omkl.datasets import own_files
+    from omkl.datasets import libsvm
 
     if cfg.get("format") == "libsvm":
-        sparse = own_files.LibsvmTable(found.path, {**cfg, "labels": classes})
+        sparse = libsvm.LibsvmTable(found, {**cfg, "labels": classes})
         pieces = list(sparse.raw())
         values = np.concatenate([piece[0] for piece in pieces])
         _require_rows(cfg, name, found, len(values))
@@ -355,14 +377,15 @@ def _prepared(
     return values, rows, names
 
 
-def _prepared_frame(cfg: Mapping[str, Any], name: str, found: download.Found) -> pd.DataFrame:
+def _prepared_frame(cfg: Mapping[str, Any], name: str, found: FileContent) -> pd.DataFrame:
     """A file of the catalogue after all steps of its preparation that do not scale."""
-    from omkl.datasets import prepare, whole_files
+    from omkl.datasets import prepare, tables, whole_files
 
     steps = cfg.get("prepare") or {}
     prepare.check_steps(steps, name)
-    frame = whole_files.read_frame(found.path, cfg, steps.get("first_rows"))
-    frame = prepare.prepare_rows(frame, steps, name)
+    frame = whole_files.read_frame(found, cfg, steps.get("first_rows"))
+    with tables.reading(name):  # a step may be given what it cannot take
+        frame = prepare.prepare_rows(frame, steps, name)
     _require_rows(cfg, name, found, len(frame))
     return frame
 
@@ -396,7 +419,7 @@ def _columns_of(
     return columns.names, rows, prepare.scale_values(values, cfg.get("prepare") or {})
 
 
-def _require_rows(cfg: Mapping[str, Any], name: str, found: download.Found, n: int) -> None:
+def _require_rows(cfg: Mapping[str, Any], name: str, found: FileContent, n: int) -> None:
     if cfg.get("rows") is not None and n != cfg["rows"]:
         raise DataError(
             f"{name}: {found.path} leaves {n} rows, {cfg['rows']} were expected. "

@@ -43,6 +43,7 @@ from omkl.datasets.scaling import KnownLabels, Moments, known_before, standardis
 
 SCALINGS = ("columns", "whole", "none")
 ORDERS = ("file", "shuffled")
+TINY = 1e-140  # the square of a smaller number loses digits, and of 1e-162 all of them
 
 
 class DataError(ValueError):
@@ -89,8 +90,15 @@ class Extent(NamedTuple):
 
 def norms(x: np.ndarray) -> np.ndarray:
     """Euclidean norms (n,) of the rows of ``x`` (n, d)."""
-    with np.errstate(over="ignore"):
-        return np.sqrt(np.einsum("ij,ij->i", x, x))
+    with np.errstate(over="ignore", under="ignore"):
+        found = np.sqrt(np.einsum("ij,ij->i", x, x))
+    small = found < TINY  # the squares are rounded, or 0
+    if small.any():
+        largest = np.max(np.abs(x[small]), axis=1, initial=0.0, where=~np.isnan(x[small]))
+        unit = np.where(largest > 0.0, largest, 1.0)
+        scaled = x[small] / unit[:, None]
+        found[small] = unit * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    return found
 
 
 class Stream:
@@ -267,6 +275,20 @@ class Stream:
                 f"inputs {max_norm:g}, range of the target {span:g}). Rescale the columns."
             )
 
+    def _require_spread(self, x: np.ndarray, deviation: np.ndarray) -> None:
+        """DataError for a column of rows x (n, d) whose squared differences are 0 in float64."""
+        for k in np.flatnonzero(deviation < TINY):
+            there = x[~np.isnan(x[:, k]), k]
+            if len(there) and there.min() < there.max():
+                raise DataError(self._too_close(self.inputs[k]))
+
+    def _too_close(self, column: str) -> str:
+        return (
+            f"{self.name}: the values of column {column!r} are closer to each other than {TINY:g}, "
+            "so their squares are 0 in float64. Multiply the column, or leave it out of "
+            "dataset.inputs."
+        )
+
     def _with_target(self) -> Iterator[Chunk]:
         """The rounds; y is NaN where labels come from outside."""
         for chunk in self._streamed():
@@ -287,8 +309,14 @@ class Stream:
             yield from self._limited()
         elif self.scaling == "columns":
             moments = Moments(len(self._source.inputs))
+            low, high = np.inf, -np.inf
             for chunk in self._limited():
                 _, mean, deviation = moments.upto(chunk.x)
+                self._require_spread(chunk.x, deviation[-1])
+                low = min(low, float(np.nanmin(chunk.y, initial=np.inf)))
+                high = max(high, float(np.nanmax(chunk.y, initial=-np.inf)))
+                if 0.0 < high - low < TINY:
+                    raise DataError(self._too_close(self.target))
                 if not np.isfinite(deviation[-1]).all():
                     k = int(np.argmin(np.isfinite(deviation[-1])))
                     raise DataError(

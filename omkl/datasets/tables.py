@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -21,7 +19,13 @@ if TYPE_CHECKING:
 
 
 CHUNK_ROWS = 65_536
+CHUNK_CELLS = 2**25  # 256 MB of numbers: tables of more than 512 columns come in fewer rows
 MISSING = ("error", "mean", "drop")
+
+
+def chunk_rows(n_columns: int) -> int:
+    """How many rows of so many columns are read at once."""
+    return max(1, min(CHUNK_ROWS, CHUNK_CELLS // max(n_columns, 1)))
 
 
 class Table(Protocol):
@@ -210,24 +214,33 @@ def _comparable(cell: Any) -> str | float:
 
 
 def numeric_columns(frame: pd.DataFrame) -> list[bool]:
-    """Columns in which at least half of the cells that are not blank are numbers.
+    """Which columns are ``mostly_numbers``."""
+    return [mostly_numbers(*numbers_of(frame.iloc[:, k])) for k in range(frame.shape[1])]
 
-    A lone word among numbers then is an error with a row, not a column left out in silence.
+
+def mostly_numbers(values: np.ndarray, text: np.ndarray) -> bool:
+    """Whether at least half of the cells of a column that are not blank are numbers.
+
+    Takes what ``numbers_of`` found. A lone word among numbers then is an error with a row, not a
+    column left out in silence.
     """
-    flags = []
-    for k in range(frame.shape[1]):
-        values, text = numbers_of(frame.iloc[:, k])
-        flags.append(bool(text.sum() <= np.isfinite(values).sum()))
-    return flags
+    return bool(text.sum() <= np.isfinite(values).sum())
 
 
 def numbers_of(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (n,), NaN elsewhere; where there is text or anything else but a blank (n,)."""
+    """Numbers (n,), NaN elsewhere; where there is text or anything else but a blank (n,).
+
+    True and False, which stand beside blanks as objects, are 1 and 0, as they are without blanks.
+    """
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(series.dtype):
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         return values, np.zeros(len(values), dtype=bool)
+    if series.dtype == object:
+        switches = series.map(lambda cell: isinstance(cell, bool | np.bool_))
+        if switches.any():
+            series = series.mask(switches, series.where(switches, 0).astype(int))
     words = series.astype(str).str.strip()
     numbers = pd.to_numeric(words, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     blank = (series.isna() | (words == "")).to_numpy(dtype=bool)
@@ -255,28 +268,44 @@ def csv_options(cfg: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn what parsers raise into a DataError that names the file."""
-    import pandas as pd
-    import pyarrow as pa
+def reading(where: str) -> Iterator[None]:
+    """Turn whatever a parser raises into a DataError that names the file.
 
+    A MemoryError passes, and so does what is no error of the data but a signal.
+    """
     try:
         yield
-    except DataError:
+    except (DataError, MemoryError):
         raise
-    except pd.errors.EmptyDataError as error:
-        raise DataError(f"{path.name}: the file is empty.") from error
-    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+    except UnicodeError as error:
+        encoding = getattr(error, "encoding", "text of the encoding that was given")
         raise DataError(
-            f"{path.name}: rows of different lengths ({_first_line(error)}). "
-            "Look at dataset.delimiter and dataset.header."
+            f"{where}: not {encoding} text. Set dataset.encoding, for example latin-1."
         ) from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path.name}: not {error.encoding} text. Set dataset.encoding, for example latin-1."
-        ) from error
-    except (EOFError, zlib.error, pa.ArrowException, OSError) as error:
-        raise DataError(f"{path.name}: cannot be read, it may be damaged: {error}") from error
+    except Exception as error:
+        raise DataError(f"{where}: {_in_words(error)}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of a reader that is written in Rust
+            raise
+        raise DataError(f"{where}: cannot be read, it is damaged.") from error
+
+
+def _in_words(error: Exception) -> str:
+    import pandas as pd
+
+    if isinstance(error, pd.errors.EmptyDataError):
+        return "the file is empty."
+    said = _first_line(error)
+    if isinstance(error, pd.errors.ParserError | pd.errors.ParserWarning):
+        if "EOF inside string" in said:
+            return f"a quote is opened and never closed ({said}). Correct the file."
+        if any(word in said for word in ("Expected", "Length", "Number of passed names")):
+            return (
+                f"rows of different lengths ({said}). Look at dataset.delimiter and dataset.header."
+            )
+    if isinstance(error, OSError) and error.strerror:
+        said = error.strerror
+    return f"cannot be read, it may be damaged: {said}"
 
 
 @contextlib.contextmanager
@@ -290,4 +319,5 @@ def strict_about_lengths() -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0]
+    said = str(error).strip() or type(error).__name__
+    return said.splitlines()[0][:200]

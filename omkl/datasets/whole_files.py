@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
+import re
 import zipfile
-import zlib
-from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from omkl.datasets.columns import require_distinct, require_few
+from omkl.datasets.content import FileContent
 from omkl.datasets.stream import DataError
 from omkl.datasets.tables import csv_options, reading, strict_about_lengths
 
@@ -19,7 +22,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def read_frame(path: Path, cfg: Mapping[str, Any], n_rows: int | None = None) -> pd.DataFrame:
+MOST_UNPACKED = 2**31  # bytes of a file in a zip
+MOST_CELLS = 2**25  # of a sheet: it is held in memory
+
+
+def read_frame(
+    content: FileContent, cfg: Mapping[str, Any], n_rows: int | None = None
+) -> pd.DataFrame:
     """The file of a catalogue entry as a frame whose index counts rows from 0.
 
     ``format``: text (columns between blanks), csv, zip (CSV files in a zip, one below the
@@ -27,64 +36,91 @@ def read_frame(path: Path, cfg: Mapping[str, Any], n_rows: int | None = None) ->
     one that ``array`` names).
     """
     form = cfg.get("format")
-    if form in ("csv", "text"):
-        import pandas as pd
-
-        options = csv_options({**cfg, "delimiter": None} if form == "text" else cfg)
-        with reading(path), strict_about_lengths():
-            frame = pd.read_csv(path, nrows=n_rows, **options)
-    elif form == "zip":
-        frame = _read_zip(path, cfg)
-    elif form == "excel":
-        frame = read_excel(path, cfg)
-    elif form == "mat":
-        frame = _read_mat(path, cfg.get("array"))
-    else:
-        known = "text, csv, zip, excel, mat, libsvm"
-        raise DataError(f"{cfg['name']}: dataset.format={form!r} is none of {known}.")
-    names = list(column_names(frame, cfg, path.name))
+    with reading(content.name), strict_about_lengths():
+        if form in ("csv", "text"):
+            with content.open_text() as file:
+                split_at = {**cfg, "delimiter": None} if form == "text" else cfg
+                frame = _read_csv(io.BytesIO(file.read()), split_at, n_rows)
+        elif form == "zip":
+            frame = _read_zip(content, cfg)
+        elif form == "excel":
+            frame = read_excel(content, cfg)
+        elif form == "mat":
+            frame = _read_mat(content, cfg.get("array"))
+        else:
+            known = "text, csv, zip, excel, mat, libsvm"
+            raise DataError(f"{cfg['name']}: dataset.format={form!r} is none of {known}.")
+    names = list(column_names(frame.columns, cfg, content.name))
     if form == "zip" and cfg.get("member_column"):
         names[-1] = cfg["member_column"]
     frame.columns = names
     return frame
 
 
-def column_names(frame: pd.DataFrame, cfg: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    """Names from ``columns``, else from the header, else x1, x2, ..."""
-    given = cfg.get("columns")
-    if given:
-        if len(given) != frame.shape[1]:
-            raise DataError(
-                f"{where}: dataset.columns names {len(given)} columns, "
-                f"the file has {frame.shape[1]}."
-            )
-        return tuple(str(name).strip() for name in given)
-    if not cfg.get("header", True):
-        return tuple(f"x{k + 1}" for k in range(frame.shape[1]))
-    return tuple(str(name).strip() for name in frame.columns)
+def column_names(given: Any, cfg: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """Names from ``columns``, else those ``given`` by a header, else x1, x2, ...
+
+    DataError where two columns have one name, with their positions.
+    """
+    own = cfg.get("columns")
+    if own and len(own) != len(given):
+        raise DataError(
+            f"{where}: dataset.columns names {len(own)} columns, the file has {len(given)}."
+        )
+    if not own and not cfg.get("header", True):
+        require_few(len(given), where)
+        return tuple(f"x{k + 1}" for k in range(len(given)))
+    words = ["" if name is None else str(name).strip() for name in own or given]
+    # A column without a name is called as pandas calls it.
+    names = tuple(word or f"Unnamed: {k}" for k, word in enumerate(words))
+    require_distinct(names, f"{where}: dataset.columns" if own else where)
+    return names
 
 
-def _read_zip(path: Path, cfg: Mapping[str, Any]) -> pd.DataFrame:
+def header_of(first: pd.DataFrame) -> list[str]:
+    """The cells of a header that was read as a row of words, before anybody renames one."""
+    return [str(cell) for cell in first.iloc[0]] if len(first) else []
+
+
+def _read_csv(file: IO[bytes], cfg: Mapping[str, Any], n_rows: int | None) -> pd.DataFrame:
+    import pandas as pd
+
+    options = csv_options(cfg)
+    header = header_of(pd.read_csv(file, **as_words(options))) if cfg.get("header", True) else None
+    file.seek(0)
+    frame = pd.read_csv(file, nrows=n_rows, **options)
+    if header is not None and len(header) == frame.shape[1]:
+        frame.columns = header
+    return frame
+
+
+def as_words(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that read the first row alone, as it is written."""
+    return {**options, "header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+
+
+def _read_zip(content: FileContent, cfg: Mapping[str, Any]) -> pd.DataFrame:
     """The files of ``members``, found by name in any folder of the zip, each with its digest."""
     import pandas as pd
 
     frames = []
-    try:
-        with zipfile.ZipFile(path) as archive:
-            inside = {PurePosixPath(name).name: name for name in archive.namelist()}
-            for member, digest in cfg["members"].items():
-                if member not in inside:
-                    there = ", ".join(sorted(inside)) or "nothing"
-                    raise DataError(f"{cfg['name']}: {path} holds no {member}, but {there}.")
-                content = archive.read(inside[member])
-                _check_digest(content, digest, f"{cfg['name']}: {member} in {path}")
-                with reading(path), strict_about_lengths():
-                    frame = pd.read_csv(io.BytesIO(content), **csv_options(cfg))
-                if cfg.get("member_column"):  # read_frame gives it its name
-                    frame[len(frame.columns)] = PurePosixPath(member).stem
-                frames.append(frame)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{path.name}: cannot be read, it may be damaged: {error}") from error
+    with content.open() as packed, zipfile.ZipFile(packed) as archive:
+        inside = {PurePosixPath(name).name: name for name in archive.namelist()}
+        for member, digest in cfg["members"].items():
+            if member not in inside:
+                there = ", ".join(sorted(inside)) or "nothing"
+                raise DataError(f"{cfg['name']}: {content.path} holds no {member}, but {there}.")
+            if archive.getinfo(inside[member]).file_size > MOST_UNPACKED:
+                raise DataError(
+                    f"{cfg['name']}: {member} in {content.path} is larger than the "
+                    f"{MOST_UNPACKED:,} bytes that are unpacked."
+                )
+            unpacked = archive.read(inside[member])
+            _check_digest(unpacked, digest, f"{cfg['name']}: {member} in {content.path}")
+            frame = _read_csv(io.BytesIO(unpacked), cfg, None)
+            if cfg.get("member_column"):  # read_frame gives it its name
+                frame[len(frame.columns)] = PurePosixPath(member).stem
+            frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 
 
@@ -105,42 +141,93 @@ def _check_digest(content: bytes, digest: str | None, what: str) -> None:
         )
 
 
-def read_excel(path: Path, cfg: Mapping[str, Any]) -> pd.DataFrame:
+def read_excel(content: FileContent, cfg: Mapping[str, Any]) -> pd.DataFrame:
     """The first sheet of an Excel file, empty cells None."""
     import pandas as pd
-    from python_calamine import CalamineError, CalamineWorkbook
+    from python_calamine import CalamineWorkbook
 
-    try:
-        with CalamineWorkbook.from_path(path) as workbook:
-            cells: Iterable[list[Any]] = workbook.get_sheet_by_index(0).to_python()
-    except CalamineError as error:
-        raise DataError(f"{path.name}: cannot be read, it may be damaged: {error}") from error
+    with content.open() as file:
+        _require_small_sheets(file, content.name)
+        file.seek(0)
+        with CalamineWorkbook.from_filelike(file) as workbook:
+            cells = workbook.get_sheet_by_index(0).to_python()
     rows = [[None if cell == "" else cell for cell in row] for row in cells]
-    if cfg.get("header", True) and rows:
-        return pd.DataFrame(rows[1:], columns=rows[0])
-    return pd.DataFrame(rows)
+    if not (cfg.get("header", True) and rows):
+        return pd.DataFrame(rows)
+    names = ["" if cell is None else _whole(cell) for cell in rows[0]]
+    require_few(len(names), content.name)
+    return pd.DataFrame(rows[1:], columns=names)
 
 
-def _read_mat(path: Path, array: str | None) -> pd.DataFrame:
+def _whole(cell: Any) -> str:
+    """A cell of a header; Excel's numbers are floats, and a year is none."""
+    if isinstance(cell, float) and math.isfinite(cell) and cell == int(cell):
+        return str(int(cell))
+    return str(cell)
+
+
+def _require_small_sheets(file: IO[bytes], where: str) -> None:
+    """DataError for a sheet whose cells would fill the memory: its reader makes room for all.
+
+    One cell in the last row and column is enough for that, so places are looked at.
+    """
+    if not zipfile.is_zipfile(file):  # .xls, whose sheets are small
+        return
+    with zipfile.ZipFile(file) as archive:
+        for name in archive.namelist():
+            if name.endswith(".xml"):
+                with archive.open(name) as member:
+                    _require_small_sheet(member, where)
+
+
+def _require_small_sheet(member: IO[bytes], where: str) -> None:
+    height, columns, unpacked, tail = 0, {b"A"}, 0, b""
+    while piece := member.read(2**20):
+        unpacked += len(piece)
+        found = _PLACE.findall(tail + piece)
+        columns.update(column for column, _ in found)
+        height = max(height, max((int(row) for _, row in found), default=0))
+        tail = piece[-32:]
+        width = max(map(_column_number, columns))
+        if unpacked > MOST_UNPACKED or height * width > MOST_CELLS:
+            raise DataError(
+                f"{where}: a sheet of {height:,} rows and {width:,} columns ({unpacked:,} bytes "
+                f"so far) is more than the {MOST_CELLS:,} cells and {MOST_UNPACKED:,} bytes that "
+                "are read. Save it as CSV."
+            )
+
+
+_PLACE = re.compile(rb"""\br\s*=\s*["']([A-Za-z]{1,4})(\d{1,9})["']""")
+
+
+def _column_number(letters: bytes) -> int:
+    number = 0
+    for letter in letters.upper():
+        number = 26 * number + letter - ord("A") + 1
+    return number
+
+
+def _read_mat(content: FileContent, array: str | None) -> pd.DataFrame:
     import pandas as pd
     import scipy.io
 
-    arrays = scipy.io.loadmat(path)
+    with content.open() as file:
+        arrays = scipy.io.loadmat(io.BytesIO(file.read()))
     if array is not None:
         if array not in arrays:
             names = ", ".join(name for name in arrays if not name.startswith("__"))
-            raise DataError(f"{path.name}: no array {array!r}, but {names}.")
-        values = arrays[array].astype(np.float64)
+            raise DataError(f"{content.name}: no array {array!r}, but {names}.")
+        values = np.atleast_2d(arrays[array].astype(np.float64))
         return pd.DataFrame(values, columns=[f"x{k + 1}" for k in range(values.shape[1])])
     shapes = {name: v.shape for name, v in arrays.items() if isinstance(v, np.ndarray)}
     if "X" not in shapes or "y" not in shapes:
-        raise DataError(f"{path.name}: no arrays X and y, but {shapes}.")
+        raise DataError(f"{content.name}: no arrays X and y, but {shapes}.")
     y = arrays["y"].ravel().astype(np.float64)
     x = arrays["X"].astype(np.float64)
     if x.shape[1] == len(y):  # one column a sample
         x = x.T
     if x.shape[0] != len(y):
-        raise DataError(f"{path.name}: X {shapes['X']} and y {shapes['y']} do not go together.")
+        raise DataError(f"{content.name}: X {shapes['X']} and y {shapes['y']} do not go together.")
     frame = pd.DataFrame(x, columns=[f"x{k + 1}" for k in range(x.shape[1])])
     frame["y"] = y
     return frame

@@ -29,6 +29,18 @@ ONLINE_LEARNER = "best online kernel"
 TRUTH = "the noise-free target"
 
 
+class Unsolvable(ValueError):
+    """The equations of a comparator have no solution in float64; the text says of which kernel."""
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Unsolvable:
+        return cls(
+            f"the equations of the {kernel.family} kernel {kernel.bandwidth:.4g} cannot be solved "
+            "in float64: its values are too large beside the regularisation. Rescale the inputs, "
+            "or raise regret.lam"
+        )
+
+
 def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, np.ndarray]:
     """The kernel whose ridge regression on its random features fits the stream best.
 
@@ -74,7 +86,7 @@ def kernel_ridge(
     """The kernel whose kernel ridge regression fits the stream best, and its squared errors (T,).
 
     Minimises the sum over t of (f(x_t) - y_t)^2 + lam ||f||^2, exactly: O(N T^3) time,
-    O(T^2) memory.
+    O(T^2) memory. Raises Unsolvable.
     """
     from scipy.linalg import cho_factor, cho_solve
     from scipy.spatial.distance import cdist
@@ -91,9 +103,15 @@ def kernel_ridge(
         else:
             K = kernel.gram(X, X)
         K.flat[:: T + 1] += ridge
-        alpha = cho_solve(cho_factor(K, lower=True, overwrite_a=True, check_finite=False), y)
+        try:
+            alpha = cho_solve(cho_factor(K, lower=True, overwrite_a=True, check_finite=False), y)
+        except np.linalg.LinAlgError:
+            raise Unsolvable.of(kernel) from None
         # y - f is ridge * alpha, and the objective at its minimum is ridge * y'alpha.
-        return ridge * float(y @ alpha), np.square(ridge * alpha)
+        objective, errors = ridge * float(y @ alpha), np.square(ridge * alpha)
+        if not (np.isfinite(objective) and np.isfinite(errors).all()):
+            raise Unsolvable.of(kernel)
+        return objective, errors
 
     best, best_objective, best_errors = 0, np.inf, np.zeros(T)
     with one_thread_each(), ThreadPoolExecutor(n_threads) as pool:

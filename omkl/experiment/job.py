@@ -6,7 +6,6 @@ A kind is a module with ``prepare(settings) -> Job``: ``regression``, ``classifi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -18,7 +17,15 @@ from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner, check_precision
 from omkl.core.protocol import Algorithm
-from omkl.datasets import Stream, download, label_sources, open_stream, open_streams
+from omkl.datasets import (
+    DataError,
+    Stream,
+    download,
+    label_sources,
+    open_stream,
+    open_streams,
+)
+from omkl.datasets.content import FileContent
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
 from omkl.runs import folder as run_folder
@@ -205,7 +212,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     return LearnerJob(portable, D, streams, dictionary, algorithm, built, seeds)
 
 
-_streams: dict[str, tuple[tuple[Any, ...] | None, Stream]] = {}
+_streams: dict[str, Stream] = {}
 
 _STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one process
 
@@ -215,26 +222,26 @@ def _opened(settings: Settings) -> Stream:
     dataset, options, seed = settings.dataset, settings.stream.options, settings.seed
     shuffle = seed if settings.stream.order == "shuffled" else None
     name = run_folder.settings_sha256({"dataset": dataset, "stream": options, "shuffle": shuffle})
-    stamp = _file_stamp(dataset)
-    if name in _streams and _streams[name][0] == stamp:
-        return _streams[name][1]
+    if name in _streams and _is_of_now(_streams[name], dataset):
+        return _streams[name]
     stream = open_stream(dataset, options, seed=seed)
-    _streams[name] = (_file_stamp(dataset), stream)
+    _streams[name] = stream
     while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > _STREAM_BYTES:
         _streams.pop(next(iter(_streams)))
     return stream
 
 
-def _bytes_of(kept: tuple[Any, Stream]) -> int:
-    stream = kept[1]
+def _bytes_of(stream: Stream) -> int:
     return 8 * (stream.n_rounds or 0) * (stream.n_inputs + 1)
 
 
-def _file_stamp(dataset: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """What changes with the file of a data set; None where there is no such file."""
-    path = download.locate(dataset["file"]) if "file" in dataset else dataset.get("path")
-    try:
-        facts = os.stat(Path(str(path)).expanduser())
-    except OSError:  # opening it tells what is wrong
-        return None
-    return str(path), facts.st_mtime_ns, facts.st_size
+def _is_of_now(stream: Stream, dataset: Mapping[str, Any]) -> bool:
+    """Whether its file still holds the bytes that it was read from: size and time may lie."""
+    for known in stream.provenance["files"]:
+        path = download.locate(dataset["file"]) if "file" in dataset else dataset.get("path")
+        try:
+            if FileContent(Path(str(path)).expanduser()).sha256 != known["sha256"]:
+                return False
+        except DataError:  # opening it tells what is wrong
+            return False
+    return True

@@ -55,8 +55,12 @@ def against_comparators(
             continue
         if reason := _why_not(job, name, T):
             entries[name] = {"label": label, "skipped": reason}
-        else:
+            continue
+        try:
             comparator, best = least_of(job, progress)
+        except comparators.Unsolvable as error:  # the learner's rounds are worth more
+            entries[name] = {"label": label, "skipped": str(error)}
+        else:
             keep(name, label, comparator, kernels=[_kernel_name(job.dictionary[i]) for i in best])
     return entries, curves
 

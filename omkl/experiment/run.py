@@ -97,6 +97,7 @@ def run(
         checked = settings.read(config)
         source = _label_source(checked.stream.label_source, label)
         job = prepare(checked)
+        _require_same(source, job.settings)
     except Exception as error:
         explained = isinstance(error, ValueError | OSError | MemoryError)
         return Outcome(_failed(config, started, error, explained), "failed", [])
@@ -166,6 +167,13 @@ def _label_source(given: Any, label: label_sources.Label | None) -> label_source
             "with the columns row and label"
         )
     return label_sources.File(Path(given))
+
+
+def _require_same(source: label_sources.Label | None, found: Settings) -> None:
+    """DataError where the labels were read before their file became another."""
+    named = found.stream.label_source
+    if isinstance(source, label_sources.File) and source.sha256 not in named:
+        raise DataError(f"{source.path.name}: the file changed while it was read. Start again.")
 
 
 def _now() -> str:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from omkl import algorithms, conf, federated
 from omkl.core import hyperparameters
 from omkl.datasets import Stream, label_sources
-from omkl.datasets.download import sha256_of
+from omkl.datasets.content import FileContent
+from omkl.datasets.naming import checked_name, name_of_file
 from omkl.threads import default_threads
+
+MOST_LAM = 1e100  # times the rounds it stays far from where numbers end
 
 
 class AlgorithmSettings(NamedTuple):
@@ -37,13 +37,15 @@ class StreamSettings(NamedTuple):
     order: Any
     label_source: Any
     lags: Any
+    follow: Any
 
     @property
     def options(self) -> dict[str, Any]:
-        """What ``omkl.datasets.open_stream`` takes, and checks; lags where there are any."""
-        limit, scaling, order, label_source, lags = self
+        """What ``omkl.datasets.open_stream`` takes, and checks; lags and follow where given."""
+        limit, scaling, order, label_source, lags, follow = self
         options = {"limit": limit, "scaling": scaling, "order": order, "labels": label_source}
-        return options if lags == 0 and lags is not False else options | {"lags": lags}
+        options |= {} if lags == 0 and lags is not False else {"lags": lags}
+        return options if follow is False else options | {"follow": follow}
 
 
 class RegretSettings(NamedTuple):
@@ -108,8 +110,9 @@ class Settings:
     def config(self) -> dict[str, Any]:
         """The configuration with what has been found out: its key names the run."""
         known = {key: value for key, value in self.given.items() if key != "task"}
-        # Without its zero: runs from before there were lags keep their keys.
-        stream = {k: v for k, v in known["stream"].items() if k != "lags"} | self.stream.options
+        # Without what is off: runs from before there were lags and follow keep their keys.
+        stream = {k: v for k, v in known["stream"].items() if k not in ("lags", "follow")}
+        stream |= self.stream.options
         found = {"dataset": self.dataset, "stream": stream, "D": self.D, "clients": self.n_clients}
         algorithm = {"algorithm": known["algorithm"] | self.algorithm.given}
         return known | found | algorithm
@@ -132,6 +135,7 @@ def read(config: Mapping[str, Any]) -> Settings:
     it is given, or may be either; rows have an order even where none is given. ``auto`` is, in a
     classification, ``auto_classifier``.
     """
+    checked_name("dataset.name", config["dataset"].get("name"))
     _check(config)
     if config["algorithm"]["name"] == "auto" and task_in(config) == "classification":
         config = {**config, "algorithm": {**config["algorithm"], "name": "auto_classifier"}}
@@ -165,7 +169,12 @@ def read(config: Mapping[str, Any]) -> Settings:
         n_clients=config["clients"],
         max_upload=config["max_upload"],
         stream=StreamSettings(
-            stream["limit"], scaling, order, stream["labels"], stream.get("lags", 0)
+            stream["limit"],
+            scaling,
+            order,
+            stream["labels"],
+            stream.get("lags", 0),
+            stream.get("follow", False),
         ),
         regret=RegretSettings(**{key: config["regret"][key] for key in RegretSettings._fields}),
         outputs=Path(config["outputs"]),
@@ -265,8 +274,10 @@ def _check(config: Mapping[str, Any]) -> None:
     if config["tracking"] not in ("mlflow", "none"):
         raise ValueError(f"tracking={config['tracking']!r}; there are: mlflow, none")
     lam = regret["lam"]
-    if isinstance(lam, bool) or not isinstance(lam, int | float) or not 0 <= lam < np.inf:
-        raise ValueError(f"regret.lam={lam!r} is not a number of at least 0")
+    if isinstance(lam, bool) or not isinstance(lam, int | float) or not 0 <= lam <= MOST_LAM:
+        raise ValueError(
+            f"regret.lam={lam!r} is not a number of at least 0, and at most {MOST_LAM:g}"
+        )
 
 
 def _check_federation(config: Mapping[str, Any]) -> None:
@@ -308,11 +319,10 @@ def named_by_content(settings: Settings, stream: Stream) -> Settings:
         (file,) = stream.provenance["files"]
         dataset = dataset | {"path": file["name"], "sha256": file["sha256"]}
         if dataset["name"] == "file":  # as no other file and no entry of the catalogue
-            stem = re.sub(r"[^\w-]+", "_", file["name"].partition(".")[0])
-            dataset["name"] = f"{stem}-{file['sha256'][:4]}"
+            dataset["name"] = f"{name_of_file(file['name'])}-{file['sha256'][:4]}"
     if label_source not in label_sources.SOURCES:
         path = Path(label_source)
-        label_source = f"{path.name} sha256:{sha256_of(path)}"
+        label_source = f"{path.name} sha256:{FileContent(path).sha256}"
     renamed = settings.stream._replace(label_source=label_source)
     return dataclasses.replace(settings, dataset=dataset, stream=renamed)
 

@@ -445,7 +445,7 @@ def test_a_blank_target_is_predicted_never_made_up(tmp_path):
         (HOUSES, {"target": "street"}, "row 1, column 'street' holds 'A' where a number"),
         (HOUSES, {"target": "price", "missing": "zero"}, "missing='zero' is none of error, mean"),
         (HOUSES, {"target": "a", "delimiter": ";"}, "only one column: look at dataset.delimiter"),
-        ("a,a,y\n1,2,3\n4,5,6\n", {"target": "y", "inputs": ["a.2"]}, "no column 'a.2'"),
+        ("a,b,y\n1,2,3\n4,5,6\n", {"target": "y", "inputs": ["a.2"]}, "no column 'a.2'"),
         ("a,y\n1,2\nx,3\n5,4\n", {"target": "y"}, "row 2, column 'a' holds 'x' where a number"),
         ("a,y\n1,2\ninf,3\n5,4\n", {"target": "y"}, "row 2, column 'a' is infinite"),
         ("a,y\n1,2\n5,2\n", {"target": "y"}, "the target 'y' is 2 in all 2 rows"),

@@ -1,0 +1,152 @@
+"""Files that change while they are read: numbers are of the rows that the sha256 names, or none."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from omkl.conf import compose
+from omkl.datasets import DataError, catalogue, content, open_stream, tables
+from omkl.experiment import run as runner
+
+RAW = {"limit": None, "scaling": "none", "order": "file"}
+ROWS = 400
+FORMATS = ("t.csv", "t.csv.gz", "t.jsonl", "t.svm", "t.parquet", "t.feather")
+
+
+def own(path: Path, **keys: Any) -> dict[str, Any]:
+    return catalogue.entry("file") | {"path": str(path), "target": "y"} | keys
+
+
+def write(path: Path, seed: int = 0) -> Path:
+    """ROWS rows, of equal length for every seed, in the format of the name."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.integers(10, 99, (ROWS, 3)), columns=["a", "b", "y"])
+    if path.name == "t.svm":
+        path.write_text("".join(f"{y} 1:{a} 2:{b}\n" for a, b, y in frame.itertuples(index=False)))
+    elif path.name == "t.jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    elif path.name == "t.parquet":
+        frame.to_parquet(path, row_group_size=50, compression=None, use_dictionary=False)
+    elif path.name == "t.feather":
+        frame.to_feather(path, compression="uncompressed", chunksize=50)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+def described(path: Path) -> dict[str, Any]:
+    return own(path) | ({"target": None} if path.suffix == ".svm" else {})
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(content, "BLOCK", 256)
+    monkeypatch.setattr(tables, "CHUNK_ROWS", 50)
+    monkeypatch.setattr("omkl.datasets.libsvm.CHUNK_ROWS", 50)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("moment", ["while it is read", "between two passes"])
+@pytest.mark.parametrize("how", ["in place", "by another file"])
+def test_other_bytes_of_the_same_size_and_time_end_the_run(tmp_path, name, moment, how):
+    path = write(tmp_path / name)
+    (tmp_path / "other").mkdir()
+    other = write(tmp_path / "other" / name, seed=1)
+    stream, times = open_stream(described(path), RAW), os.stat(path)
+    before = np.concatenate([x for x, _ in stream.blocks(50)])
+    blocks = stream.blocks(50)
+    next(blocks)
+    if moment == "between two passes":
+        list(blocks)
+        blocks = stream.blocks(50)
+    if how == "in place":
+        path.write_bytes(other.read_bytes())
+    else:
+        os.replace(other, path)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    rows = ROWS - 50 * (moment == "while it is read")
+    try:  # a parser may have had all bytes before: then its rows are right, and no later pass is
+        assert np.concatenate([x for x, _ in blocks]).tolist() == before[-rows:].tolist()
+    except DataError as error:
+        assert f"{name}: the file changed while it was read" in str(error)
+    else:
+        assert (moment, how) == ("while it is read", "in place")
+    with pytest.raises(DataError, match=f"{name}: the file changed while it was read"):
+        list(stream.blocks(50))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_that_is_only_touched_is_the_same(tmp_path, name):
+    path = write(tmp_path / name)
+    stream = open_stream(described(path), RAW)
+    first = np.concatenate([y for _, y in stream.blocks(50)])
+    copy = path.with_suffix(".copy")
+    copy.write_bytes(path.read_bytes())
+    os.replace(copy, path)
+    np.testing.assert_array_equal(np.concatenate([y for _, y in stream.blocks(50)]), first)
+    assert len(first) == ROWS
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.svm"])
+def test_a_growing_file_ends_the_run_or_is_followed(tmp_path, name):
+    path = write(tmp_path / name)
+    before = path.read_bytes()
+    line = before.splitlines()[-1]
+    options = RAW | {"follow": True}
+    strict = open_stream(described(path), RAW)
+    path.write_bytes(before + line[:-2])  # a logger is in the middle of a row
+    followed = open_stream(described(path), options)
+    path.write_bytes(before)
+    streams = [stream.blocks(50) for stream in (strict, followed)]
+    for blocks in streams:
+        next(blocks)
+    with open(path, "ab") as file:
+        file.write(line + b"\n" + line + b"\n")
+    with pytest.raises(DataError, match=r"it had .* bytes and has .* now.*stream.follow=true"):
+        list(streams[0])
+    assert sum(len(y) for _, y in streams[1]) == ROWS - 50
+    (file,) = followed.provenance["files"]
+    assert file["sha256"] == hashlib.sha256(before).hexdigest() and file["bytes"] == len(before)
+    assert sum(len(y) for _, y in followed.blocks(50)) == ROWS, "the same rows in every pass"
+    assert sum(len(y) for _, y in open_stream(described(path), options).blocks(50)) == ROWS + 2
+    path.write_bytes(path.read_bytes().replace(before[40:42], b"00", 1))
+    with pytest.raises(DataError, match="its bytes are others now"):
+        list(followed.blocks(50))
+
+
+def test_what_cannot_be_followed_is_told(tmp_path):
+    path = write(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"stream.follow=true is for text that grows line by line"):
+        open_stream(own(path), RAW | {"follow": True})
+    with pytest.raises(DataError, match=r"stream.follow=true is for own files"):
+        open_stream(catalogue.entry("synthetic"), RAW | {"follow": True})
+    with pytest.raises(DataError, match=r"stream.follow='yes' is not true or false"):
+        open_stream(own(path), RAW | {"follow": "yes"})
+
+
+def test_jobs_of_one_process_trust_no_time_and_no_size(tmp_path):
+    path = write(tmp_path / "t.csv")
+    overrides = ["algorithm=mean", "dataset=file", f"dataset.path={path}", "dataset.target=y"]
+
+    def prepared(*more: str):
+        job = runner.prepare(compose([*overrides, "seeds=1", *more]))
+        return job.settings.config, job.stream
+
+    first, stream = prepared()
+    assert prepared()[1] is stream, "read once"
+    times = os.stat(path)
+    write(path, seed=1)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    again, other = prepared()
+    assert other is not stream
+    assert again["dataset"]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert again["dataset"]["sha256"] != first["dataset"]["sha256"]
+    assert "follow" not in again["stream"]
+    assert prepared("stream.follow=true")[0]["stream"]["follow"] is True, "a key of its own"

@@ -1,0 +1,348 @@
+"""Files and settings of strangers: numbers or words, and neither much time nor memory."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
+
+from omkl.datasets import DataError, catalogue, content, download, naming, open_stream, whole_files
+from omkl.datasets.label_sources import File, Journal, read
+from tests.datasets.test_own_files import write_excel
+
+RAW = {"limit": None, "scaling": "none", "order": "file"}
+WHOLE, COLUMNS = RAW | {"scaling": "whole"}, RAW | {"scaling": "columns"}
+TABLE = "a,y\n1,2\n3,4\n"
+
+
+def own(path: Path, **keys: Any) -> dict[str, Any]:
+    return catalogue.entry("file") | {"path": str(path), "target": "y"} | keys
+
+
+def streamed(path: Path, options: dict[str, Any] = RAW, **keys: Any) -> tuple[list, list]:
+    stream = open_stream(own(path, **keys), options)
+    ((x, y),) = stream.blocks(1000)
+    return x.tolist(), y.tolist()
+
+
+# --- Headers ----------------------------------------------------------------------------------
+
+
+def doubled(path: Path) -> None:
+    rows = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    names = ["y", "x", "y"]
+    if path.suffix == ".jsonl":
+        path.write_text('{"y": 1, "x": 2, "y": 3}\n{"y": 4, "x": 5, "y": 6}\n')
+    elif path.suffix == ".xlsx":
+        write_excel(path, [names, *rows])
+    elif path.suffix in (".parquet", ".feather"):
+        table = pa.table([pa.array(c) for c in zip(*rows, strict=True)], names=names)
+        (pq.write_table if path.suffix == ".parquet" else feather.write_feather)(table, path)
+    else:
+        text = "\n".join(",".join(map(str, row)) for row in [names, *rows]) + "\n"
+        path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+
+
+@pytest.mark.parametrize("end", ["csv", "csv.gz", "parquet", "feather", "xlsx", "jsonl"])
+def test_doubled_headers_are_refused_with_both_positions(tmp_path, end):
+    name = f"t.{end}"
+    doubled(tmp_path / name)
+    with pytest.raises(DataError, match=rf"{name}: .*1 and 3 are both (called )?'y'"):
+        open_stream(own(tmp_path / name), RAW)
+
+
+def test_doubled_headers_of_text_can_be_named_anew(tmp_path):
+    doubled(tmp_path / "t.csv")
+    x, y = streamed(tmp_path / "t.csv", columns=["a", "b", "y"])
+    assert (x, y) == ([[1, 2], [4, 5]], [3, 6])
+    with pytest.raises(DataError, match=r"dataset.columns: columns 1 and 2 are both called 'a'"):
+        open_stream(own(tmp_path / "t.csv", columns=["a", "a", "y"]), RAW)
+    (tmp_path / "t.csv").write_text("y,y.1,y\n1,2,3\n4,5,6\n")
+    with pytest.raises(DataError, match=r"columns 1 and 3 are both called 'y'"):
+        open_stream(own(tmp_path / "t.csv"), RAW)
+    (tmp_path / "t.csv").write_text("y,y.1\n1,2\n4,5\n")
+    assert streamed(tmp_path / "t.csv") == ([[2], [5]], [1, 4])
+
+
+# --- Cells ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs"),
+    [
+        ("a,y\nTrue,1\n,2\nFalse,3\n", [[1], [0.5], [0]]),
+        ('a,y\n"1,234",1\n5,2\n"-1,234,567.5",3\n', [[1234], [5], [-1234567.5]]),
+        ("a;y\n1.234,5;1\n5;2\n7,25;3\n", [[1234.5], [5], [7.25]]),
+        ("\ufeffa,y\n1,1\n5,2\n7,3\n", [[1], [5], [7]]),
+    ],
+)
+def test_cells_as_people_write_them(tmp_path, text, inputs):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    assert streamed(tmp_path / "t.csv") == (inputs, [1, 2, 3])
+
+
+def test_what_was_done_to_cells_is_told(tmp_path):
+    (tmp_path / "t.csv").write_text('a,y\n"1,234","2,000"\n5,4\n7,9\n')
+    stream = open_stream(own(tmp_path / "t.csv"), RAW)
+    told = {column["column"]: column["why"] for column in stream.provenance["columns"]}
+    assert told == {
+        "a": "thousands have a separator: 1,234 is read as 1234",
+        "y": "thousands have a separator: 2,000 is read as 2000",
+    }
+
+
+def test_a_class_that_is_called_na_is_told(tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n1,NA\n2,DE\n3,FR\n")
+    with pytest.raises(DataError, match=r"dataset.labels names 'NA', and that stands for a blank"):
+        open_stream(own(tmp_path / "t.csv", task="classification", labels=["NA", "DE"]), RAW)
+    stream = open_stream(own(tmp_path / "t.csv", task="classification"), RAW)
+    (*_, target) = stream.provenance["columns"]
+    assert stream.classes == ("DE", "FR") and "blank in 1 of the first 3 rows" in target["why"]
+
+
+def test_small_numbers_are_scaled_or_it_is_said(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\n3e-200,4e-200,1\n0,1e-200,2\n0,0,3\n")
+    np.testing.assert_allclose(
+        streamed(tmp_path / "t.csv", WHOLE)[0], [[0.6, 0.8], [0, 0.2], [0, 0]]
+    )
+    with pytest.raises(DataError, match=r"column 'a' are closer to each other than 1e-140"):
+        streamed(tmp_path / "t.csv", COLUMNS)
+    (tmp_path / "t.csv").write_text("a,y\n1,1e-200\n2,2e-200\n")
+    with pytest.raises(DataError, match=r"column 'y' are closer to each other than 1e-140"):
+        streamed(tmp_path / "t.csv", COLUMNS)
+    assert streamed(tmp_path / "t.csv", WHOLE) == ([[0.5], [1]], [0, 1])
+
+
+# --- LIBSVM -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "told"),
+    [
+        ("1 1:2\n-1 2 3:4 5\n", {}, r"row 2 holds '2' where index:value should be"),
+        ("1 1:2:3 4\n", {}, r"row 1 holds '1:2:3' where index:value"),
+        ("1 1:2\n2 1:3 2:4 1:5\n", {}, r"row 2 has the index 1 twice"),
+        ("1 nan:2\n", {}, r"row 1 holds 'nan:2'"),
+        ("1 1e300:1\n", {}, r"row 1 holds '1e300:1'"),
+        ("1 1000000000:1\n", {}, r"index 1000000000; indices go from 1 to 100,000"),
+        ("1 0:1\n", {}, r"row 1 has the index 0"),
+        ("1 1:2\n2 3:3\n", {"inputs": "1-2"}, r"row 2 has the index 3, outside 1..2"),
+        ("spam 1:2\nham 1:3\n", {}, r"row 1 has the label 'spam' where a number should be"),
+        ("1 1:inf\n2 1:3\n", {}, r"row 1, column 'x1' is infinite"),
+        ("1 1:2\n2 1:3\n", {"target": 1}, r"dataset.target=1 is not for LIBSVM text"),
+        ("1 1:2\n2 1:3\n", {"inputs": [5]}, r"dataset.inputs=\[5\] is not for LIBSVM"),
+        ("1 1:2\n2 1:3\n", {"inputs": "1-99999999999"}, r"a range '1-N', N at most 100,000"),
+        ("1 1:2\n2 1:3\n", {"columns": ["a"]}, r"dataset.columns is not for LIBSVM text"),
+        ("1\n2\n", {}, r"no row has an input"),
+    ],
+)
+def test_libsvm_text_that_is_none(tmp_path, text, keys, told):
+    (tmp_path / "t.svm").write_text(text)
+    with pytest.raises(DataError, match=rf"^t.svm: .*{told}"):
+        streamed(tmp_path / "t.svm", **{"target": None, **keys})
+
+
+def test_libsvm_text_as_it_is(tmp_path):
+    text = b"\xef\xbb\xbf+1 1:2 3:-4e-1 # a comment\n\n-1 2:.5\n"
+    (tmp_path / "t.svm").write_bytes(text)
+    assert streamed(tmp_path / "t.svm", target=None) == ([[2, 0, -0.4], [0, 0.5, 0]], [1, -1])
+
+
+# --- Bounds -----------------------------------------------------------------------------------
+
+
+def test_inputs_that_nobody_has(tmp_path):
+    (tmp_path / "t.csv").write_text(TABLE)
+    for inputs in (99999999999, "1-99999999999", ["1-99999999999"]):
+        with pytest.raises(DataError, match=r"there is no column 99999999999"):
+            open_stream(own(tmp_path / "t.csv", inputs=inputs), RAW)
+    (tmp_path / "t.csv").write_text(",".join(f"c{k}" for k in range(100_001)) + "\n")
+    with pytest.raises(DataError, match=r"100,001 columns are more than the 100,000"):
+        open_stream(own(tmp_path / "t.csv"), RAW)
+
+
+def test_what_would_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "MOST_LINE_BYTES", 2**18)
+    for name, pack in (("t.csv", bytes), ("t.csv.gz", gzip.compress), ("t.svm", bytes)):
+        (tmp_path / name).write_bytes(pack(b"a,y\n1,2\n" + b"0" * 2**20))
+        with pytest.raises(DataError, match=r"a line is longer than 262,144 bytes"):
+            streamed(tmp_path / name, target=None if name == "t.svm" else "y")
+    write_excel(tmp_path / "t.xlsx", [["a", "y"], [1, 2]])
+    far = tmp_path / "far.xlsx"
+    with zipfile.ZipFile(tmp_path / "t.xlsx") as old, zipfile.ZipFile(far, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name).replace(b"<c><v>2", b'<c r="XFD1048576"><v>2'))
+    with pytest.raises(DataError, match=r"1,048,576 rows and 16,384 columns .* Save it as CSV"):
+        open_stream(own(far), RAW)
+    monkeypatch.setattr(whole_files, "MOST_UNPACKED", 100)
+    with pytest.raises(DataError, match=r"t.xlsx: .*100 bytes that are read"):
+        open_stream(own(tmp_path / "t.xlsx"), RAW)
+
+
+# --- Names ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x", "..", ".x", "/x", "a/b", "a\\b", "a b", "<b>", "x" * 81, "", 5, "x\n", None]
+)
+def test_names_are_names(tmp_path, name):
+    (tmp_path / "t.csv").write_text(TABLE)
+    with pytest.raises(DataError, match=r"dataset.name=.* is no name: letters, digits"):
+        open_stream(own(tmp_path / "t.csv", name=name), RAW)
+    with pytest.raises(DataError, match=r"dataset.file=.* below a data folder"):
+        open_stream({"name": "x", "file": f"../{name}", "target": "y"}, RAW)
+    with pytest.raises(DataError, match=r"is no path of names below a data folder"):
+        download.locate(f"../{name}")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("my data.csv", "my_data"),
+        ("../..hidden/<b>x</b>.csv", "b_"),
+        ("größe.csv.gz", "größe"),
+        (".csv", "_"),
+        ("é" * 100 + ".csv", "é" * 30),
+    ],
+)
+def test_names_of_files_become_names(file, name):
+    assert naming.name_of_file(file) == name and naming.is_name(f"{name}-0123")
+
+
+# --- Words in place of tracebacks -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"encoding": 5},
+        {"encoding": "klingon"},
+        {"encoding": "rot13"},
+        {"delimiter": 7},
+        {"delimiter": "ab"},
+        {"delimiter": "e"},
+        {"decimal": 3},
+        {"columns": "ab"},
+        {"columns": [["a"], "b"]},
+        {"header": "yes"},
+        {"na_values": {"a": 1}},
+        {"na_values": [None]},
+        {"inputs": {"a": 1}},
+        {"inputs": 1.5},
+        {"target": [1]},
+        {"labels": "ab"},
+        {"prepare": "drop"},
+        {"path": 5},
+        {"file": 5},
+    ],
+)
+def test_types_are_told_at_the_door(tmp_path, keys):
+    (tmp_path / "t.csv").write_text(TABLE)
+    ((key, _),) = keys.items()
+    with pytest.raises(DataError, match=rf"^dataset.{key}=.* must be "):
+        open_stream(own(tmp_path / "t.csv") | keys, RAW)
+
+
+JUNK = bytes(range(256)) * 8
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("t.csv", JUNK, "not utf-8 text"),
+        ("t.csv", b'a,y\n1,2\n"3,4\n', "a quote is opened and never closed"),
+        ("t.csv.gz", b"\x1f\x8b\x08" + JUNK, "cannot be read, it may be damaged"),
+        ("t.parquet", b"PAR1" + JUNK + b"PAR1", "cannot be read, it may be damaged"),
+        ("t.feather", b"ARROW1" + JUNK + b"ARROW1", "cannot be read, it may be damaged"),
+        ("t.xlsx", b"PK\x03\x04" + JUNK, "cannot be read, it may be damaged"),
+        ("t.xls", bytes.fromhex("d0cf11e0a1b11ae1") + JUNK, "cannot be read, it may be damaged"),
+        ("t.jsonl", b"[1, 2]\n", "row 1 is no JSON object"),
+        ("t.jsonl", b'{"a": 1, "y": 2}\n{"a"', "row 2 cannot be read as JSON"),
+        (
+            "t.jsonl",
+            b'{"a": 1, "y": 2}\n{"a": "\\ud800", "y": 2}\n',
+            "row 2 holds half a character",
+        ),
+        ("t.jsonl", b'{"a": ' + b"[" * 100_000 + b"\n", "row 1 cannot be read as JSON"),
+    ],
+)
+def test_damaged_files_are_told_by_name(tmp_path, name, data, told):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(DataError, match=rf"^{name}: .*{told}"):
+        streamed(tmp_path / name)
+
+
+def test_damaged_files_of_the_catalogue_are_told_by_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMKL_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    for form, data in (
+        ("mat", b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + JUNK),
+        ("mat", JUNK),
+        ("excel", bytes.fromhex("d0cf11e0a1b11ae1") + JUNK),
+        ("zip", b"PK\x03\x04" + JUNK),
+        ("csv", JUNK),
+    ):
+        (tmp_path / "t.data").write_bytes(data)
+        entry = {
+            "name": "t",
+            "file": "t.data",
+            "format": form,
+            "target": "y",
+            "members": {"a": None},
+        }
+        with pytest.raises(DataError, match=r"^t.data: "):
+            open_stream(entry, WHOLE)
+
+
+def test_what_is_no_file_is_told(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "folder.csv").mkdir()
+    for name, told in (("pipe.csv", "is a pipe or a device"), ("folder.csv", "is a folder")):
+        with pytest.raises(DataError, match=told):
+            open_stream(own(tmp_path / name), RAW)
+        with pytest.raises(DataError, match=told):
+            File(tmp_path / name)
+    strange = tmp_path / os.fsdecode(b"\xff.csv")
+    strange.write_text(TABLE)
+    with pytest.raises(DataError, match=r"the file's name is no UTF-8"):
+        open_stream(own(strange), RAW)
+
+
+# --- Labels -----------------------------------------------------------------------------------
+
+
+def test_a_torn_last_label_is_not_believed(tmp_path, capsys):
+    path = tmp_path / "labels.csv"
+    path.write_text("row,label\n1,0.5\n2,0.7")  # of 0.734
+    with pytest.raises(DataError, match=r"the last line, '2,0.7', does not end with a newline"):
+        File(path)
+    assert read(path) == {1: 0.5}
+    asked = []
+
+    def label(row: int, x: np.ndarray, y_hat: float) -> float:
+        asked.append(row)
+        return 0.734
+
+    journal = Journal(path, label, resume=True)
+    assert "the last line, '2,0.7', was cut off" in capsys.readouterr().err
+    assert [journal(row, np.zeros(1), 0.0) for row in (1, 2)] == [0.5, 0.734] and asked == [2]
+    assert path.read_text() == "row,label\n1,0.5\n2,0.734\n" and File(path).known[2] == 0.734
+    path.write_text("row,la")
+    assert Journal(path, label, resume=True).known == {}
+    assert path.read_text() == "row,label\n"
+
+
+def test_numbers_of_pandas_tables_are_those_of_their_text(tmp_path):
+    """An object column of switches beside blanks, as Parquet has it, is 0 and 1 as well."""
+    frame = pd.DataFrame({"a": [True, None, False], "y": [1.0, 2.0, 3.0]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert streamed(tmp_path / "t.parquet") == ([[1], [0.5], [0]], [1, 2, 3])
