@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from omkl.conf import compose
-from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, own_files
+from omkl.datasets import DataError, catalogue, download, libsvm, open_stream, open_streams
 from omkl.experiment import classification, metrics, settings
 from omkl.experiment import run as runner
 
@@ -82,7 +82,7 @@ def libsvm(tmp_path, text=TEXT, **keys):
 def test_libsvm_text_is_read_in_blocks(tmp_path, monkeypatch):
     expected = [[0.5, 0, -2], [0, 0, 0], [0, 1e-3, 0], [7, 0, 4]]
     for size in (1, 2, 100):
-        monkeypatch.setattr(own_files, "LIBSVM_ROWS", size)
+        monkeypatch.setattr(libsvm, "CHUNK_ROWS", size)
         X, y = rows(open_stream(libsvm(tmp_path), RAW))
         assert X.tolist() == expected and y.tolist() == [1, -1, 1, -1]
     X, _ = rows(open_stream(libsvm(tmp_path, inputs="1-5"), RAW))
@@ -93,7 +93,7 @@ def test_libsvm_text_is_read_in_blocks(tmp_path, monkeypatch):
     ("text", "keys", "message"),
     [
         ("1 1:2\n-1 2;3\n", {}, r"my.libsvm: row 2 holds '2;3' where index:value should be"),
-        ("1 1:2\n-1 0:3\n", {}, r"row 2 has the index 0, outside 1\.\.1"),
+        ("1 1:2\n-1 0:3\n", {}, "row 2 has the index 0; indices go from 1"),
         ("1 1:2\n-1 9:3\n", {"inputs": "1-5"}, r"row 2 has the index 9, outside 1\.\.5"),
         ("1 1:2\n3 1:3\n", {}, r"row 2 has the label '3', which is none of dataset.labels=\[-1, 1"),
         ("1\n-1\n", {}, "no row has an input"),
