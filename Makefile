@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= auto
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help setup run test test-quick test-flower lint bench ui reproduce-tables lock audit
+.PHONY: help setup run test test-quick test-flower lint bench ui reproduce-tables lock audit chaos endurance
 
 help:             ## Show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -61,6 +61,12 @@ ui: setup         ## Open MLflow on the runs in outputs/
 
 reproduce-tables: setup  ## Rerun the published tables and the searches, put each number beside ours
 	$(BIN)/python scripts/reproduce_tables.py
+
+chaos: setup      ## Kill, starve and damage sweeps at random, and count what is lost (10 minutes)
+	$(BIN)/python scripts/chaos.py --docs docs
+
+endurance: setup  ## Ten million rounds of every representation (10 minutes)
+	$(BIN)/python scripts/endurance.py --docs docs
 
 audit: setup      ## Look the versions of the lock up among known vulnerabilities
 	$(BIN)/uv tool run pip-audit --requirement requirements.lock --disable-pip --require-hashes --strict
