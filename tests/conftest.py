@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
 import hashlib
 import io
 import json
@@ -66,6 +67,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return not compiles, 0 if compiles else -n_slow[group], first[group]
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage less often: compiling makes objects by the million, few of them in cycles.
+
+    By Python's own thresholds a tenth of a session's work is to look at objects that stay.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def group_of(nodeid: str) -> str:
