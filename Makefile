@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= auto
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help setup run test test-quick test-flower lint bench ui reproduce-tables lock audit chaos endurance
+.PHONY: help setup run test test-quick test-flower fuzz lint bench ui reproduce-tables lock audit chaos endurance
 
 help:             ## Show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -42,6 +42,9 @@ $(FLOWER)/.installed: pyproject.toml
 	@echo '*' > $(FLOWER)/.gitignore
 	@$(FLOWER)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[flower,dev]'
 	@touch $@
+
+fuzz: setup       ## Try 5,000 files and settings that nobody would write (3 minutes)
+	OMKL_FUZZ=5000 $(PYTEST) tests/datasets/test_fuzz.py
 
 lint: setup       ## Check style and types
 	$(BIN)/ruff check .

@@ -186,12 +186,21 @@ def _feather(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFr
 
 
 def _of_batches(batches: Iterator[Any]) -> Iterator[pd.DataFrame]:
+    import pyarrow as pa
+
     start = 0
     for batch in batches:
         frame = batch.to_pandas()
+        for k, name in enumerate(frame.columns):
+            if name in batch.schema.names and pa.types.is_binary(batch.schema.field(name).type):
+                frame.isetitem(k, frame.iloc[:, k].map(_text_of, na_action="ignore"))
         frame.index = range(start, start + len(frame))
         start += len(frame)
         yield frame
+
+
+def _text_of(cell: bytes) -> str:
+    return cell.decode(errors="backslashreplace")
 
 
 def _json_lines(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:

@@ -14,7 +14,7 @@ from omkl.datasets.columns import MOST_COLUMNS, Columns, choose_columns, place_o
 from omkl.datasets.content import FileContent
 from omkl.datasets.libsvm import LibsvmTable
 from omkl.datasets.stream import DataError
-from omkl.datasets.tables import Table, frame_values
+from omkl.datasets.tables import Table, frame_values, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ class OwnTable:
         apart = -1 if besides is None else place_of(besides, names, where)
         read_as = first.attrs.get("read_as", {})
         described = [
-            _noted(encoding.column_of(first.iloc[:, k], name), read_as.get(name))
+            _noted(_described(first.iloc[:, k], name, where), read_as.get(name))
             for k, name in enumerate(names)
         ]
         chosen = choose_columns(
@@ -93,7 +93,11 @@ class OwnTable:
 
     def _values(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         where, rows = self._content.name, frame.index.to_numpy() + 1
-        parts = [c.encode(frame.iloc[:, k], rows, where) for k, c in self._inputs if c.encode]
+        parts = []
+        for k, column in self._inputs:
+            with reading(f"{where}: column {column.name!r}"):
+                if column.encode:
+                    parts.append(column.encode(frame.iloc[:, k], rows, where))
         if self._cfg.get("labelled", True):
             target = Columns((self._target,), self.names[-1:])
             parts.append(frame_values(frame, target, rows, where, self._cfg.get("labels")))
@@ -101,6 +105,11 @@ class OwnTable:
             parts.append(np.zeros((len(frame), 1)))
         values = np.concatenate(parts, axis=1)
         return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
+
+
+def _described(series: pd.Series, name: str, where: str) -> encoding.Column:
+    with reading(f"{where}: column {name!r}"):
+        return encoding.column_of(series, name)
 
 
 def _noted(column: encoding.Column, *notes: str | None) -> encoding.Column:

@@ -20,7 +20,7 @@ mirror_target  true: -y in place of y, which scaling to [0, 1] makes 1 - y
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,16 +30,65 @@ from omkl.datasets.stream import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-STEPS = (
-    "first_rows", "drop", "keep", "complete", "rows_each", "codes", "time_of_day", "one_hot",
-    "scale_inputs", "scale_columns", "mirror_target",
-)  # fmt: skip
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_switch(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_cell(value: Any) -> bool:
+    return _is_number(value) or _is_name(value)
+
+
+STEPS: dict[str, Callable[[Any], bool] | dict[str, Callable[[Any], bool]]] = {
+    "first_rows": lambda value: _is_whole(value) and value > 0,
+    "drop": {"column": _is_name, "equals": _is_cell},
+    "keep": {"column": _is_name, "at_most": _is_number},
+    "complete": _is_switch,
+    "rows_each": {"column": _is_name, "rows": lambda value: _is_whole(value) and value > 0},
+    "codes": lambda value: isinstance(value, list | tuple) and all(map(_is_name, value)),
+    "time_of_day": _is_name,
+    "one_hot": {"all_but": _is_name},
+    "scale_inputs": {"shift": _is_number, "divide": lambda value: _is_number(value) and value != 0},
+    "scale_columns": {"low": _is_number, "high": _is_number},
+    "mirror_target": _is_switch,
+}
+FURTHER = {"rows_each": {"values"}}  # keys that may be left out
 
 
 def check_steps(steps: Mapping[str, Any], where: str) -> None:
-    for step in steps:
+    """DataError for a step that there is none of, or that is not given what it takes."""
+    for step, given in steps.items():
         if step not in STEPS:
             raise DataError(f"{where}: dataset.prepare.{step} is none of {', '.join(STEPS)}.")
+        takes = STEPS[step]
+        if given is None:
+            continue
+        if not isinstance(takes, dict):
+            fits = takes(given)
+        else:
+            fits = (
+                isinstance(given, Mapping)
+                and set(takes) <= set(given) <= set(takes) | FURTHER.get(step, set())
+                and all(holds(given[key]) for key, holds in takes.items())
+            )
+        if not fits:
+            shape = f" It takes {{{', '.join(takes)}}}." if isinstance(takes, dict) else ""
+            raise DataError(
+                f"{where}: dataset.prepare.{step}={given!r} is not what the step takes, see "
+                f"omkl.datasets.prepare.{shape}"
+            )
 
 
 def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> pd.DataFrame:

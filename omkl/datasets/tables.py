@@ -117,9 +117,12 @@ class TableSource:
     def _whole_means(self) -> np.ndarray:
         width = len(self._table.names)
         total, count = np.zeros(width), np.zeros(width)
-        for values, _ in self._table.raw():
+        for values, rows in self._table.raw():
             blank = np.isnan(values)
-            total += np.where(blank, 0.0, values).sum(axis=0)
+            if np.isinf(values).any():
+                self._complain(np.isinf(values), rows, "is infinite", "Correct the file.")
+            with np.errstate(over="ignore", invalid="ignore"):  # told below
+                total += np.where(blank, 0.0, values).sum(axis=0)
             count += (~blank).sum(axis=0)
         for name, known in zip(self._table.names, count, strict=True):
             if not known:
@@ -127,6 +130,12 @@ class TableSource:
                     f"{self._where}: column {name!r} has no value at all, so dataset.missing=mean "
                     "has no mean to put in. Leave the column out of dataset.inputs."
                 )
+        if not np.isfinite(total).all():
+            name = self._table.names[int(np.argmin(np.isfinite(total)))]
+            raise DataError(
+                f"{self._where}: column {name!r} is too large for dataset.missing=mean to "
+                "put a mean in. Rescale the column."
+            )
         return total / count
 
     def _complain(self, bad: np.ndarray, rows: np.ndarray, what: str, cure: str) -> None:
@@ -269,14 +278,15 @@ def csv_options(cfg: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def reading(where: str) -> Iterator[None]:
-    """Turn whatever a parser raises into a DataError that names the file.
-
-    A MemoryError passes, and so does what is no error of the data but a signal.
-    """
+    """Turn whatever a parser raises into a DataError that names the file."""
     try:
         yield
-    except (DataError, MemoryError):
+    except DataError:
         raise
+    except MemoryError as error:
+        raise DataError(
+            f"{where}: takes more memory than there is, or is damaged: {_first_line(error)}"
+        ) from error
     except UnicodeError as error:
         encoding = getattr(error, "encoding", "text of the encoding that was given")
         raise DataError(

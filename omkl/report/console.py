@@ -68,21 +68,22 @@ def cost_text(result: Mapping[str, Any]) -> str:
 def print_run(run: Run, console: Console) -> None:
     """The result table of one run: error, regret, kernels and time."""
     from rich.table import Table
+    from rich.text import Text
 
     result = run.result
-    title = f"{name_of(run)} on {result['dataset']}"
+    title = Text(f"{name_of(run)} on {result['dataset']}", style="table.title")
     table = Table(title=title, title_justify="left", show_header=False)
     for name, text in _rows(result):
-        table.add_row(name, text)
+        table.add_row(name, Text(text))  # names of columns are no markup
     console.print(table)
     if better := baselines.worse_than(result):
-        console.print(f"Warning: {name_of(run)} is worse here than {better}.", style="bold")
+        console.print(Text(f"Warning: {name_of(run)} is worse here than {better}.", style="bold"))
     for name, entry in result.get("baselines", {}).items():
         if "skipped" in entry:
-            console.print(f"Not computed: {baselines.NAMES[name]} ({entry['skipped']}).")
+            console.print(Text(f"Not computed: {baselines.NAMES[name]} ({entry['skipped']})."))
     for entry in result["regret"].values():
         if "skipped" in entry:
-            console.print(f"Not computed: {entry['label']} ({entry['skipped']}).")
+            console.print(Text(f"Not computed: {entry['label']} ({entry['skipped']})."))
 
 
 def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -35,7 +35,8 @@ def predictions(run: Run, folder: Path | None = None) -> list[Path]:
         axes.plot(t, y_hat, color=looks["color"], linewidth=1.2, label="prediction")
         axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="label")
         axes.set_xlim(t[0] - 0.5, t[-1] + 0.5)
-        axes.set(xlabel="round t", ylabel=run.result["stream"]["target"])
+        axes.set_xlabel("round t")
+        axes.set_ylabel(run.result["stream"]["target"], parse_math=False)
         seed = run.result["seeds"][0]
         axes.set_title(title(run, f"the last {len(t)} rounds, seed {seed}"))
         drawing.figure_legend(figure, [axes])

@@ -148,6 +148,12 @@ GRID = {"from": 0, "to": 1, "n": 2}
             {"family": "cauchy", "log10_bandwidth": GRID | {"to": 400}},
             "bandwidth inf is not a positive number",
         ),
+        ({"family": "gaussian", "bandwidth": 1e-320}, "is not from 1e-100 to 1e+100"),
+        ({"family": "polynomial", "degree": 10**9}, "degree 1000000000 is more than 100"),
+        (
+            {"family": "gaussian", "log10_bandwidth": GRID | {"n": 10**9}},
+            "log10_bandwidth.n=1000000000 is more than 10,000",
+        ),
     ],
 )
 def test_dictionary_names_what_is_wrong(part, message):

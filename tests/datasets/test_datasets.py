@@ -168,8 +168,9 @@ def test_every_entry_is_complete_and_composes_as_in_hydra(tmp_path):
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    (tmp_path / "dataset").symlink_to(conf.folder() / "dataset")
-    write(tmp_path / "config.yaml", "defaults: [{dataset: airfoil}, _self_]\n")
+    for group in ("dataset", "algorithm"):  # own files choose an algorithm
+        (tmp_path / group).symlink_to(conf.folder() / group)
+    write(tmp_path / "config.yaml", "defaults: [{algorithm: raker}, {dataset: airfoil}, _self_]\n")
     entries = catalogue.entries()
     with initialize_config_dir(str(tmp_path), version_base=None):
         for name, entry in entries.items():

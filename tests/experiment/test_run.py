@@ -16,7 +16,8 @@ import pytest
 
 from omkl import conf
 from omkl.commands import viewers
-from omkl.experiment import regression, settings
+from omkl.core import kernels
+from omkl.experiment import comparators, regression, settings
 from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
 from omkl.report import run_figures
@@ -88,6 +89,10 @@ def table(tmp_path: Path) -> Path:
         (["stream.order=foo"], "stream.order='foo' is none of file, shuffled"),
         (["stream.limit=1"], "stream.limit=1 must be null or a whole number >= 2"),
         (["kernels.parts=[]"], "kernels.parts is empty"),
+        (["kernels.parts=5"], "kernels.parts=5 is no list of families and bandwidths"),
+        (["regret.lam=1e308"], "regret.lam=1e\\+308 is not a number of at least 0, and at most"),
+        (["dataset.name=../../x"], "dataset.name='../../x' is no name: letters, digits"),
+        (["stream.follow=maybe"], "stream.follow='maybe' is not true or false"),
         (["dataset=file"], "say which file: dataset.path=PATH dataset.target=COLUMN"),
     ],
 )
@@ -455,6 +460,22 @@ def test_long_streams_say_which_comparators_are_skipped(start):
     assert "regret.kernel_ridge_rounds=50" in regret["kernel_ridge"]["skipped"]
     assert regret["truth"]["mean"] > 0
     assert "regret_ridge_features" not in outcome.run.curves
+
+
+def test_a_comparator_that_cannot_be_solved_costs_no_round(start, monkeypatch):
+    """Polynomials of large inputs have no Cholesky factor in float64; the rounds count."""
+    X = 1e6 * np.random.default_rng(0).normal(size=(50, 2))
+    cubic = kernels.dictionary({"parts": [{"family": "polynomial", "degree": 3}]})
+    with pytest.raises(comparators.Unsolvable, match="polynomial kernel 3 cannot be solved"):
+        comparators.kernel_ridge(cubic, X, X[:, 0], lam=1e-3)
+
+    def unsolvable(*arguments: Any) -> Any:
+        raise comparators.Unsolvable.of(cubic[0])
+
+    monkeypatch.setattr(comparators, "kernel_ridge", unsolvable)
+    outcome = start("stream.limit=57", "regret.kernel_ridge=true")
+    assert outcome.status == "complete", outcome.run.result
+    assert "raise regret.lam" in outcome.run.result["regret"]["kernel_ridge"]["skipped"]
 
 
 def test_progress_goes_through_every_round(start, tmp_path):

@@ -74,6 +74,11 @@ def test_a_run_on_the_terminal(with_baselines):
     assert "Not computed: linear ridge (2,000 inputs are more than 1,500)." in text
 
 
+def test_names_of_columns_are_no_markup(with_baselines):
+    text = printed(with_baselines(stream={"target": "[/red] of [b]x[/b]"}))
+    assert "(in units of [/red] of [b]x[/b])" in text
+
+
 def test_no_warning_where_the_learner_is_the_best_or_there_is_nothing_to_beat(with_baselines):
     assert "Warning" not in printed(with_baselines(rmse=3.99))
     assert baselines.worse_than({"baselines": {}, "rmse": 1.0}) == ""
