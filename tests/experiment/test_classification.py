@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from omkl.conf import compose
-from omkl.datasets import DataError, catalogue, download, open_stream, open_streams, own_files
+from omkl.datasets import DataError, catalogue, download, open_stream, open_streams
+from omkl.datasets import libsvm as libsvm_text
 from omkl.experiment import classification, metrics, settings
 from omkl.experiment import run as runner
 
@@ -82,7 +83,7 @@ def libsvm(tmp_path, text=TEXT, **keys):
 def test_libsvm_text_is_read_in_blocks(tmp_path, monkeypatch):
     expected = [[0.5, 0, -2], [0, 0, 0], [0, 1e-3, 0], [7, 0, 4]]
     for size in (1, 2, 100):
-        monkeypatch.setattr(own_files, "LIBSVM_ROWS", size)
+        monkeypatch.setattr(libsvm_text, "CHUNK_ROWS", size)
         X, y = rows(open_stream(libsvm(tmp_path), RAW))
         assert X.tolist() == expected and y.tolist() == [1, -1, 1, -1]
     X, _ = rows(open_stream(libsvm(tmp_path, inputs="1-5"), RAW))
