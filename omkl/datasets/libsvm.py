@@ -122,9 +122,10 @@ class LibsvmTable:
         outside = (pairs[:, 0] < 1) | (pairs[:, 0] > MOST_COLUMNS)
         if outside.any():
             n = int(np.argmax(outside))
+            given = words[n].partition(":")[0][:40]
             raise DataError(
-                f"{self._where}: row {first + at[n]} has the index {words[n].partition(':')[0]}; "
-                f"indices go from 1 to {MOST_COLUMNS:,} at most."
+                f"{self._where}: row {first + at[n]} has the index {given}, outside "
+                f"1..{MOST_COLUMNS:,}."
             )
         index = pairs[:, 0].astype(np.int64)
         place = np.sort(at * (MOST_COLUMNS + 1) + index)

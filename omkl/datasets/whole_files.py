@@ -40,7 +40,13 @@ def read_frame(
         if form in ("csv", "text"):
             with content.open_text() as file:
                 split_at = {**cfg, "delimiter": None} if form == "text" else cfg
-                frame = _read_csv(io.BytesIO(file.read()), split_at, n_rows)
+                unpacked = file.read(MOST_UNPACKED + 1)
+            if len(unpacked) > MOST_UNPACKED:
+                raise DataError(
+                    f"{content.name}: more than the {MOST_UNPACKED:,} bytes that are held in "
+                    "memory. As dataset=file it is read in chunks."
+                )
+            frame = _read_csv(io.BytesIO(unpacked), split_at, n_rows)
         elif form == "zip":
             frame = _read_zip(content, cfg)
         elif form == "excel":

@@ -133,8 +133,8 @@ def test_small_numbers_are_scaled_or_it_is_said(tmp_path):
         ("1 1:2\n2 1:3 2:4 1:5\n", {}, r"row 2 has the index 1 twice"),
         ("1 nan:2\n", {}, r"row 1 holds 'nan:2'"),
         ("1 1e300:1\n", {}, r"row 1 holds '1e300:1'"),
-        ("1 1000000000:1\n", {}, r"index 1000000000; indices go from 1 to 100,000"),
-        ("1 0:1\n", {}, r"row 1 has the index 0"),
+        ("1 1000000000:1\n", {}, r"row 1 has the index 1000000000, outside 1..100,000"),
+        ("1 0:1\n", {}, r"row 1 has the index 0, outside"),
         ("1 1:2\n2 3:3\n", {"inputs": "1-2"}, r"row 2 has the index 3, outside 1..2"),
         ("spam 1:2\nham 1:3\n", {}, r"row 1 has the label 'spam' where a number should be"),
         ("1 1:inf\n2 1:3\n", {}, r"row 1, column 'x1' is infinite"),
@@ -186,6 +186,10 @@ def test_what_would_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(whole_files, "MOST_UNPACKED", 100)
     with pytest.raises(DataError, match=r"t.xlsx: .*100 bytes that are read"):
         open_stream(own(tmp_path / "t.xlsx"), RAW)
+    monkeypatch.setenv("OMKL_DATA_DIR", str(tmp_path))
+    (tmp_path / "t.data").write_text("a,y\n" + "1,2\n" * 50)
+    with pytest.raises(DataError, match=r"t.data: more than the 100 bytes .* read in chunks"):
+        open_stream({"name": "t", "file": "t.data", "format": "csv", "target": "y"}, RAW)
 
 
 # --- Names ------------------------------------------------------------------------------------
