@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -424,9 +422,3 @@ def test_classes_of_one_input_of_three_hundred_and_of_none():
     assert np.abs(says_of_classes(X[:, :1], y)).max() < 1.0
     wide = np.random.default_rng(1).standard_normal((150, 300))
     assert np.mean(says_of_classes(wide, np.sign(wide[:, 0])) * wide[:, 0] <= 0.0) < 0.5
-
-
-@pytest.mark.parametrize("module", [auto, auto_classifier])
-def test_examples(module):
-    outcome = doctest.testmod(module)
-    assert outcome.attempted and not outcome.failed

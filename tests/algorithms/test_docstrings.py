@@ -20,4 +20,5 @@ def test_example(name):
 
 
 def test_there_are_examples():
-    assert {"ridge", "vaw2", "ie_gp"} <= set(WITH_EXAMPLE)
+    named = {"mean", "last", "ridge", "vaw2", "ie_gp", "auto", "auto_classifier"}
+    assert named <= set(WITH_EXAMPLE)

@@ -339,6 +339,7 @@ def test_a_worker_that_dies_as_it_starts_is_replaced():
 
 def test_workers_that_cannot_start_are_given_up(monkeypatch):
     monkeypatch.setattr(batch_launcher, "_serve", print)  # ends before it says that it is ready
+    monkeypatch.setattr(batch_launcher.Workers, "_STARTS", 2)
     with pytest.raises(RuntimeError, match="no worker process could start, with status"):
         list(batch_launcher.Workers(1, {}).run(iter(["no task"])))
 

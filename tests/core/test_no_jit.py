@@ -21,8 +21,12 @@ from omkl.core.learner import Learner
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
 
+# Enough to see that the switch works: of all rounds, the steps as plain Python are held to compiled
+# ones by the conformance suite.
+ROUNDS = 100
+
 SCRIPT = """
-import json
+import json, sys
 from omkl import algorithms, federated
 from omkl.checks import federations
 from omkl.checks.learners import Case, default_settings
@@ -32,7 +36,7 @@ out = {}
 for name in algorithms.names():
     case = Case(name)
     learner = case.learner()
-    y_hat = learner.partial_fit(*case.stream()).y_hat
+    y_hat = learner.partial_fit(*case.stream(int(sys.argv[1]))).y_hat
     out[name] = [y_hat.tolist(), learner.state.log_w.tolist(), learner.used.tolist()]
 for name in federated.names():
     federation = federations.Case(name).learner()
@@ -46,7 +50,7 @@ print(json.dumps(out))
 @pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled in this session")
 def test_plain_python_gives_the_compiled_numbers():
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-c", SCRIPT, str(ROUNDS)],
         env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
@@ -65,9 +69,8 @@ def test_plain_python_gives_the_compiled_numbers():
     for name, (y_hat, log_w, used) in plain.items():
         case = Case(name)
         learner = case.learner()
-        np.testing.assert_allclose(
-            y_hat, learner.partial_fit(*case.stream()).y_hat, rtol=0, atol=1e-12, err_msg=name
-        )
+        compiled = learner.partial_fit(*case.stream(ROUNDS)).y_hat
+        np.testing.assert_allclose(y_hat, compiled, rtol=0, atol=1e-12, err_msg=name)
         np.testing.assert_allclose(log_w, learner.state.log_w, rtol=1e-12, err_msg=name)
         assert used == learner.used.tolist(), name
 

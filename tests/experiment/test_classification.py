@@ -94,7 +94,7 @@ def test_libsvm_text_is_read_in_blocks(tmp_path, monkeypatch):
     ("text", "keys", "message"),
     [
         ("1 1:2\n-1 2;3\n", {}, r"my.libsvm: row 2 holds '2;3' where index:value should be"),
-        ("1 1:2\n-1 0:3\n", {}, "row 2 has the index 0; indices go from 1"),
+        ("1 1:2\n-1 0:3\n", {}, r"row 2 has the index 0, outside 1\.\.100,000"),
         ("1 1:2\n-1 9:3\n", {"inputs": "1-5"}, r"row 2 has the index 9, outside 1\.\.5"),
         ("1 1:2\n3 1:3\n", {}, r"row 2 has the label '3', which is none of dataset.labels=\[-1, 1"),
         ("1\n-1\n", {}, "no row has an input"),
