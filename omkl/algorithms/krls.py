@@ -28,32 +28,19 @@ Differs  from the textbook in that ceiling. The dictionary (kernels=...) is not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from omkl.algorithms.ridge import predict, select
-from omkl.algorithms.ridge_rff import kernels
+from omkl.algorithms.rbf import kernels
+from omkl.algorithms.ridge import State, init, predict, select
 from omkl.core.hyperparameters import POSITIVE, UP_TO_ONE
-from omkl.core.kernels import Kernel
 from omkl.core.protocol import register
-from omkl.core.representations.recursive import RECURSIVE, Recursive, learn
+from omkl.core.representations.recursive import RECURSIVE, learn
 
 
 class Params(NamedTuple):
     lam: POSITIVE
     bandwidth: POSITIVE
     decay: UP_TO_ONE
-
-
-class State(NamedTuple):
-    model: Recursive
-    log_w: np.ndarray  # (1,) the only kernel has all the weight
-
-
-def init(params: Params, dictionary: Sequence[Kernel], model: Recursive) -> State:
-    return State(model, np.zeros(1))
 
 
 def update(params, state, t, y, selection):

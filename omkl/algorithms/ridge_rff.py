@@ -23,34 +23,18 @@ Features have norm 1: after a first label 1, with lam = 1, the same row gets 1 /
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from omkl.algorithms.ridge import predict, select, update
+from omkl.algorithms.rbf import kernels
+from omkl.algorithms.ridge import State, init, predict, select, update
 from omkl.core.hyperparameters import POSITIVE
-from omkl.core.kernels import Kernel
 from omkl.core.protocol import register
-from omkl.core.representations.recursive import FORECASTERS, Recursive
+from omkl.core.representations.recursive import FORECASTERS
 
 
 class Params(NamedTuple):
     lam: POSITIVE
     bandwidth: POSITIVE
-
-
-class State(NamedTuple):
-    model: Recursive
-    log_w: np.ndarray  # (1,) the only kernel has all the weight
-
-
-def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    return (Kernel("gaussian", 0.5 * params.bandwidth),)  # a Gaussian's bandwidth is its variance
-
-
-def init(params: Params, dictionary: Sequence[Kernel], model: Recursive) -> State:
-    return State(model, np.zeros(1))
 
 
 algorithm = register(__name__, representation=FORECASTERS, every_kernel=True, kernels=kernels)

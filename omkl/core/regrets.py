@@ -33,11 +33,11 @@ def no_regrets(N: int) -> Regrets:
 
 
 @inlined
-def mixed(regrets, f):
-    """The mixture of the predictions f (N,)."""
+def mixed(w, f):
+    """The mixture of the predictions f (N,) by weights w (N,)."""
     p = 0.0
     for i in range(f.shape[0]):
-        p += regrets.w[i] * f[i]
+        p += w[i] * f[i]
     return p
 
 

@@ -18,6 +18,11 @@ def title(run: Run, what: str) -> str:
     return f"{heading}\n{style.wrapped(what, 90)}"
 
 
+def has_kernels(run: Run) -> bool:
+    """Whether its experts are kernels, of families that are known."""
+    return set(run.curves["kernel_family"].tolist()) <= FAMILIES.keys()
+
+
 def predictions(run: Run, folder: Path | None = None) -> list[Path]:
     """Predictions of the last rounds beside the labels, with the intervals of 90 %."""
     curves = run.curves
@@ -68,7 +73,7 @@ def coverage(run: Run, folder: Path | None = None) -> list[Path]:
 def experts(run: Run, folder: Path | None = None) -> list[Path]:
     """Weights of experts that are no kernels, by name; nothing for a learner of kernels."""
     names = run.curves["kernel_family"].tolist()
-    if set(names) <= FAMILIES.keys() or len(names) < 2:
+    if has_kernels(run) or len(names) < 2:
         return []
     lengths = run.curves["kernel_bandwidth"]
     mean, std = drawing.mean_std(run.curves["weights"])

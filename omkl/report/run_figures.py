@@ -13,21 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from omkl.core.kernels import FAMILIES
-from omkl.report import federated_figures, style
-from omkl.report.drawing import (
-    WIDTH,
-    Array,
-    axis_name,
-    band_line,
-    baseline_lines,
-    drawn_rounds,
-    figure_legend,
-    mark_changes,
-    mean_std,
-    positive_limits,
-    round_axis,
-)
-from omkl.report.prediction_figures import coverage, experts, predictions, title
+from omkl.report import drawing, federated_figures, style
+from omkl.report.prediction_figures import coverage, experts, has_kernels, predictions, title
 from omkl.report.text import theorem_text
 from omkl.runs.folder import ERROR_RATE, Run, measure
 
@@ -52,19 +39,19 @@ def mse(run: Run, folder: Path | None = None) -> list[Path]:
     """
     _need_complete(run)
     curves, kind = run.curves, measure(run.result)
-    chosen = drawn_rounds(curves["t"], skip=0.005)
+    chosen = drawing.drawn_rounds(curves["t"], skip=0.005)
     t = curves["t"][chosen]
-    mean, std = mean_std(curves[kind.key][:, chosen])
+    mean, std = drawing.mean_std(curves[kind.key][:, chosen])
     with style.applied():
-        figure = Figure(figsize=(WIDTH, 4.2))
+        figure = Figure(figsize=(drawing.WIDTH, 4.2))
         axes = figure.add_subplot()
-        limits = [positive_limits(mean, std), *baseline_lines(axes, curves, chosen)]
+        limits = [drawing.positive_limits(mean, std), *drawing.baseline_lines(axes, curves, chosen)]
         low = min(low for low, _ in limits)
-        band_line(axes, t, mean, std, 0, _seeds(run), floor=low)
+        drawing.band_line(axes, t, mean, std, 0, _seeds(run), floor=low)
         style.log_axis(axes.yaxis, low, max(high for _, high in limits))
-        round_axis(axes, t)
-        mark_changes(axes, curves["change_rounds"], t)
-        axes.set(xlabel="round t", ylabel=f"{axis_name(kind)} of rounds 1..t")
+        drawing.round_axis(axes, t)
+        drawing.mark_changes(axes, curves["change_rounds"], t)
+        axes.set(xlabel="round t", ylabel=f"{drawing.axis_name(kind)} of rounds 1..t")
         axes.set_title(title(run, f"running {kind.long}"))
         axes.legend(loc="best")
         return style.save(figure, folder or run.folder, kind.key)
@@ -75,14 +62,14 @@ def mse_over_labels(run: Run, folder: Path | None = None) -> list[Path]:
     _need_complete(run)
     if run.result["al_efficiency"] == 1.0:
         return []
-    chosen = drawn_rounds(run.curves["t"], skip=0.005)
+    chosen = drawing.drawn_rounds(run.curves["t"], skip=0.005)
     bought = run.curves["labels"].mean(axis=0)[chosen]
-    mean, std = mean_std(run.curves["mse"][:, chosen])
+    mean, std = drawing.mean_std(run.curves["mse"][:, chosen])
     with style.applied():
-        figure = Figure(figsize=(WIDTH, 4.2))
+        figure = Figure(figsize=(drawing.WIDTH, 4.2))
         axes = figure.add_subplot()
-        low, high = positive_limits(mean, std)
-        band_line(axes, bought, mean, std, 0, _seeds(run), floor=low)
+        low, high = drawing.positive_limits(mean, std)
+        drawing.band_line(axes, bought, mean, std, 0, _seeds(run), floor=low)
         style.log_axis(axes.yaxis, low, high)
         axes.set_xlim(0, 1.02 * bought[-1])
         axes.set(xlabel="labels bought", ylabel="MSE of all rounds so far")
@@ -99,7 +86,7 @@ def regret(run: Run, folder: Path | None = None) -> list[Path]:
     names = [name for name in stated if f"regret_{name}" in curves]
     if not names:
         return []
-    chosen = drawn_rounds(curves["t"])
+    chosen = drawing.drawn_rounds(curves["t"])
     t = curves["t"][chosen]
     notes = [
         f"Not drawn: {entry['label']} ({entry['skipped']})."
@@ -109,14 +96,14 @@ def regret(run: Run, folder: Path | None = None) -> list[Path]:
     with style.applied():
         footnote = "\n".join(style.wrapped(note, 105) for note in notes)
         lines_below = len(names) + footnote.count("\n") + (1 if notes else 0)
-        figure = Figure(figsize=(WIDTH, 4.1 + 0.17 * lines_below))
+        figure = Figure(figsize=(drawing.WIDTH, 4.1 + 0.17 * lines_below))
         axes = figure.add_subplot()
         for index, name in enumerate(names):
-            mean, std = mean_std(curves[f"regret_{name}"][:, chosen])
-            band_line(axes, t, mean, std, index, style.wrapped(stated[name]["label"], 90))
+            mean, std = drawing.mean_std(curves[f"regret_{name}"][:, chosen])
+            drawing.band_line(axes, t, mean, std, index, style.wrapped(stated[name]["label"], 90))
         axes.axhline(0, color=style.GREY, linewidth=0.8)
-        round_axis(axes, t)
-        mark_changes(axes, curves["change_rounds"], t)
+        drawing.round_axis(axes, t)
+        drawing.mark_changes(axes, curves["change_rounds"], t)
         axes.set(xlabel="round t", ylabel="cumulative squared error\nabove the comparator")
         axes.set_title(title(run, f"regret, {_seeds(run)}"))
         axes.legend(loc="upper left", bbox_to_anchor=(0, -0.13), borderaxespad=0)
@@ -128,10 +115,10 @@ def regret(run: Run, folder: Path | None = None) -> list[Path]:
 def weights(run: Run, folder: Path | None = None) -> list[Path]:
     """Expert weights (R, N) after the last round, over the dictionary; nothing without any."""
     _need_complete(run)
-    if "weights" not in run.curves or not _has_kernels(run):
+    if "weights" not in run.curves or not has_kernels(run):
         return []
     values = run.curves["weights"]
-    mean, std = mean_std(values)
+    mean, std = drawing.mean_std(values)
     uniform = 1 / values.shape[1]
     # A weight far above the rest hides it on a linear axis; below a thousandth of
     # the uniform weight the order no longer matters.
@@ -161,7 +148,7 @@ def weights(run: Run, folder: Path | None = None) -> list[Path]:
                 top = float((mean if std is None else mean + std).max())
                 axes.set_ylim(0, 1.08 * max(top, uniform))
         panels[0][0].set_ylabel("expert weight after the last round")
-        figure_legend(figure, [axes for axes, _, _ in panels])
+        drawing.figure_legend(figure, [axes for axes, _, _ in panels])
         figure.suptitle(title(run, "expert weights"), fontsize=10)
         return style.save(figure, folder or run.folder, "weights")
 
@@ -172,9 +159,9 @@ def usage(run: Run, folder: Path | None = None) -> list[Path]:
     Nothing for a federation, where all are, and for what has no kernel.
     """
     _need_complete(run)
-    if "usage" not in run.curves or not _has_kernels(run):
+    if "usage" not in run.curves or not has_kernels(run):
         return []
-    mean, std = mean_std(run.curves["usage"] / run.result["n_rounds"])
+    mean, std = drawing.mean_std(run.curves["usage"] / run.result["n_rounds"])
     with style.applied():
         figure, panels = _dictionary(run)
         for axes, members, bandwidth in panels:
@@ -183,7 +170,7 @@ def usage(run: Run, folder: Path | None = None) -> list[Path]:
             _points(axes, bandwidth, mean[members], spread, everything, 0.0, run, ceiling=1.0)
             axes.set_ylim(-0.03, 1.03)
         panels[0][0].set_ylabel("share of rounds evaluated")
-        figure_legend(figure, [axes for axes, _, _ in panels])
+        drawing.figure_legend(figure, [axes for axes, _, _ in panels])
         per_round = run.result["kernels_per_round"]
         what = f"{per_round:.4g} of {len(mean)} kernels evaluated per round"
         figure.suptitle(title(run, what), fontsize=10)
@@ -194,15 +181,15 @@ def mistakes(run: Run, folder: Path | None = None) -> list[Path]:
     """Mistakes up to round t, beside what the learner's theorem allows where it was computed."""
     _need_complete(run)
     curves = run.curves
-    chosen = drawn_rounds(curves["t"], skip=0.005)
+    chosen = drawing.drawn_rounds(curves["t"], skip=0.005)
     t = curves["t"][chosen]
-    mean, std = mean_std(curves["error_rate"][:, chosen] * t)
+    mean, std = drawing.mean_std(curves["error_rate"][:, chosen] * t)
     with style.applied():
-        figure = Figure(figsize=(WIDTH, 4.2))
+        figure = Figure(figsize=(drawing.WIDTH, 4.2))
         axes = figure.add_subplot()
-        low, high = positive_limits(mean, std)
+        low, high = drawing.positive_limits(mean, std)
         axes.plot(t, t, color=style.GREY, linewidth=0.8, label="every round a mistake")
-        band_line(axes, t, mean, std, 0, f"mistakes, {_seeds(run)}", floor=low)
+        drawing.band_line(axes, t, mean, std, 0, f"mistakes, {_seeds(run)}", floor=low)
         high = max(high, float(t[-1]))
         if "bound" in curves and np.isfinite(curves["bound"]).all():
             looks = {**style.look(1), "linestyle": "none", "markersize": 6}
@@ -212,8 +199,8 @@ def mistakes(run: Run, folder: Path | None = None) -> list[Path]:
             axes.plot(curves["bound_t"], curves["bound"], label=label, **looks)
             high = max(high, float(curves["bound"].max()))
         style.log_axis(axes.yaxis, low, 1.3 * high)
-        round_axis(axes, t)
-        mark_changes(axes, curves["change_rounds"], t)
+        drawing.round_axis(axes, t)
+        drawing.mark_changes(axes, curves["change_rounds"], t)
         axes.set(xlabel="round t", ylabel="mistakes in rounds 1..t")
         axes.set_title(title(run, "mistakes"))
         axes.legend(loc="lower right")
@@ -223,9 +210,9 @@ def mistakes(run: Run, folder: Path | None = None) -> list[Path]:
 def updates(run: Run, folder: Path | None = None) -> list[Path]:
     """Rounds in which each kernel's classifier learned, over the dictionary, if it is one."""
     _need_complete(run)
-    if not _has_kernels(run):
+    if not has_kernels(run):
         return []
-    mean, std = mean_std(run.curves["updates"])
+    mean, std = drawing.mean_std(run.curves["updates"])
     with style.applied():
         figure, panels = _dictionary(run)
         for axes, members, bandwidth in panels:
@@ -235,7 +222,7 @@ def updates(run: Run, folder: Path | None = None) -> list[Path]:
             top = float((mean if std is None else mean + std).max())
             axes.set_ylim(0, 1.08 * max(top, 1.0))
         panels[0][0].set_ylabel("updates of the classifier")
-        figure_legend(figure, [axes for axes, _, _ in panels])
+        drawing.figure_legend(figure, [axes for axes, _, _ in panels])
         what = f"{mean.mean():.4g} updates per kernel in {run.result['n_rounds']:,} rounds"
         figure.suptitle(title(run, what), fontsize=10)
         return style.save(figure, folder or run.folder, "updates")
@@ -251,15 +238,11 @@ def _seeds(run: Run) -> str:
     return f"mean ± std over {n} seeds" if n > 1 else "1 seed"
 
 
-def _has_kernels(run: Run) -> bool:
-    return set(run.curves["kernel_family"].tolist()) <= FAMILIES.keys()
-
-
-def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, Array, Array]]]:
+def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, np.ndarray, np.ndarray]]]:
     """A figure with a panel a kernel family: (axes, indices of its kernels, bandwidths)."""
     family, bandwidth = run.curves["kernel_family"], run.curves["kernel_bandwidth"]
     names = list(dict.fromkeys(family.tolist()))
-    figure = Figure(figsize=(max(WIDTH, 3.0 * len(names)), 3.8))
+    figure = Figure(figsize=(max(drawing.WIDTH, 3.0 * len(names)), 3.8))
     grid = figure.subplots(1, len(names), sharey=True, squeeze=False)
     panels = []
     for axes, name in zip(grid[0], names, strict=True):
@@ -268,7 +251,7 @@ def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, Array, Array]]]:
         values = bandwidth[members]
         n = len(members)
         axes.set_title(f"{name.capitalize()}, {n} kernel{'s' if n > 1 else ''}")
-        axes.set_xlabel(FAMILIES[name].label if name in FAMILIES else "length")  # an expert
+        axes.set_xlabel(FAMILIES[name].label)
         margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
         style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)
         panels.append((axes, members, values))
@@ -277,10 +260,10 @@ def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, Array, Array]]]:
 
 def _points(
     axes: Axes,
-    x: Array,
-    mean: Array,
-    std: Array | None,
-    shown: Array,
+    x: np.ndarray,
+    mean: np.ndarray,
+    std: np.ndarray | None,
+    shown: np.ndarray,
     floor: float,
     run: Run,
     ceiling: float = math.inf,

@@ -13,23 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from omkl.report import style
+from omkl.report import drawing, style
 from omkl.report.baselines import NAMES, computed
-from omkl.report.drawing import (
-    CHANGES,
-    N_DRAWN_SMALL,
-    WIDTH,
-    axis_name,
-    band_line,
-    baseline_lines,
-    drawn_rounds,
-    figure_legend,
-    mark_changes,
-    mean_std,
-    panel_grid,
-    positive_limits,
-    round_axis,
-)
 from omkl.report.text import theorem_text
 from omkl.runs.folder import Run, measure
 
@@ -61,11 +46,11 @@ def comparison(
         return []
     order = list(dict.fromkeys(legend))
     with style.applied():
-        rows, columns = panel_grid(len(datasets))
-        width = max(WIDTH, 3.4 * columns)
+        rows, columns = drawing.panel_grid(len(datasets))
+        width = max(drawing.WIDTH, 3.4 * columns)
         beside = [NAMES[name] for name in NAMES if any(name in computed(r.result) for r in runs)]
-        _, legend_columns, legend_height = _fitted([*order, *beside], width)
         texts = [style.wrapped(entry, 60) for entry in order]
+        legend_columns, legend_height = _fitted([*texts, *beside], width)
         figure = Figure(figsize=(width, (3.6 if rows == 1 else 2.7 * rows) + legend_height))
         lines: dict[str, Line2D] = {}
         for place, dataset in enumerate(datasets):
@@ -82,7 +67,9 @@ def comparison(
             if place % columns == 0:
                 axes.set_ylabel(f"{_axis_names(runs)} of rounds 1..t")
         others = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
-        others = {name: others[name] for name in (*NAMES.values(), CHANGES) if name in others}
+        others = {
+            name: others[name] for name in (*NAMES.values(), drawing.CHANGES) if name in others
+        }
         figure.legend(
             [*(lines[entry] for entry in order), *others.values()],
             [*texts, *others],
@@ -103,22 +90,22 @@ def _curves(
     """
     lines, limits, last = {}, [], 1
     for run, index in members:
-        chosen = drawn_rounds(run.curves["t"], 0.01, N_DRAWN_SMALL)
+        chosen = drawing.drawn_rounds(run.curves["t"], 0.01, drawing.N_DRAWN_SMALL)
         x = np.atleast_2d(run.curves[against]).mean(axis=0)[chosen]
-        mean, std = mean_std(run.curves[measure(run.result).key][:, chosen])
-        limits.append(positive_limits(mean, std))
-        lines[index] = band_line(
+        mean, std = drawing.mean_std(run.curves[measure(run.result).key][:, chosen])
+        limits.append(drawing.positive_limits(mean, std))
+        lines[index] = drawing.band_line(
             axes, x, mean, std, index, texts[index], floor=limits[-1][0], opacity=0.12
         )
         if against == "t":
-            mark_changes(axes, run.curves["change_rounds"], x)
+            drawing.mark_changes(axes, run.curves["change_rounds"], x)
         last = max(last, int(x[-1]))
     with_baselines = [run for run, _ in members if computed(run.result)]
     for run in with_baselines[:1] if against == "t" else []:
-        chosen = drawn_rounds(run.curves["t"], 0.01, N_DRAWN_SMALL)
-        limits += baseline_lines(axes, run.curves, chosen)
+        chosen = drawing.drawn_rounds(run.curves["t"], 0.01, drawing.N_DRAWN_SMALL)
+        limits += drawing.baseline_lines(axes, run.curves, chosen)
     style.log_axis(axes.yaxis, min(low for low, _ in limits), max(high for _, high in limits))
-    round_axis(axes, np.array([1, last]))
+    drawing.round_axis(axes, np.array([1, last]))
     return lines
 
 
@@ -140,10 +127,10 @@ def summary(
     order = list(dict.fromkeys(legend))
     texts = [style.wrapped(entry, 34) for entry in order]
     with style.applied():
-        rows, columns = panel_grid(len(datasets))
+        rows, columns = drawing.panel_grid(len(datasets))
         lines = sum(text.count("\n") + 1 for text in texts)
         height = rows * (0.9 + 0.2 * max(lines, 3)) + 0.4
-        figure = Figure(figsize=(max(WIDTH, 3.4 * columns), height))
+        figure = Figure(figsize=(max(drawing.WIDTH, 3.4 * columns), height))
         for place, dataset in enumerate(datasets):
             axes = figure.add_subplot(rows, columns, place + 1)
             low, high = math.inf, 0.0
@@ -184,9 +171,9 @@ def bounds(
     legend = [f"{style.name_of(run)}, {theorem_text(run.result['bound'])}" for run in runs]
     order = list(dict.fromkeys(legend))
     with style.applied():
-        rows, columns = panel_grid(len(datasets))
+        rows, columns = drawing.panel_grid(len(datasets))
         height = rows * (0.9 + 0.25 * max(len(order), 3)) + 0.6
-        figure = Figure(figsize=(max(WIDTH, 3.4 * columns), height))
+        figure = Figure(figsize=(max(drawing.WIDTH, 3.4 * columns), height))
         for place, dataset in enumerate(datasets):
             axes = figure.add_subplot(rows, columns, place + 1)
             low, high = math.inf, 0.0
@@ -212,7 +199,7 @@ def bounds(
             axes.set_title(style.wrapped(dataset, 30))
             if place + columns >= len(datasets):
                 axes.set_xlabel("mistakes in all rounds")
-        figure_legend(figure, figure.axes)
+        drawing.figure_legend(figure, figure.axes)
         n_seeds = max(len(run.result["seeds"]) for run in runs)
         figure.suptitle(f"Mistakes beside what theorems allow, {n_seeds} seeds", fontsize=10)
         return style.save(figure, folder, name, suffixes)
@@ -257,7 +244,7 @@ def tradeoff(
         panels.insert(0, Panel("eta_c", "al_efficiency", 1.0, "AL_eff"))
     with style.applied():
         height = 2.9 * len(datasets) + 0.25 * math.ceil(len(order) / 3)
-        figure = Figure(figsize=(WIDTH * max(2, len(panels)) / 2, height))
+        figure = Figure(figsize=(drawing.WIDTH * max(2, len(panels)) / 2, height))
         grid = figure.subplots(len(datasets), len(panels), squeeze=False)
         handles: dict[tuple[str, int], Artist] = {}
         for row, dataset in zip(grid, datasets, strict=True):
@@ -327,7 +314,7 @@ def _name_lines(axes: Axes, texts: Sequence[str], n_lines: int) -> None:
 
 
 def _axis_names(runs: Sequence[Run]) -> str:
-    return " or ".join(dict.fromkeys(axis_name(measure(run.result)) for run in runs))
+    return " or ".join(dict.fromkeys(drawing.axis_name(measure(run.result)) for run in runs))
 
 
 def _long_names(runs: Sequence[Run]) -> str:
@@ -342,10 +329,9 @@ def _spread_of(runs: Sequence[Run]) -> str:
     return f"mean ± std over {among} seeds"
 
 
-def _fitted(entries: Sequence[str], width: float) -> tuple[list[str], int, float]:
-    """Wrapped entries, the columns of their legend in ``width`` inches, and its height."""
-    texts = [style.wrapped(entry, 60) for entry in entries]
+def _fitted(texts: Sequence[str], width: float) -> tuple[int, float]:
+    """The columns of a legend of these texts in ``width`` inches, and its height."""
     longest = max(len(line) for text in texts for line in text.split("\n"))
     columns = max(1, min(len(texts), int(width / (0.07 * longest + 0.55))))
     deepest = max(text.count("\n") + 1 for text in texts)
-    return texts, columns, 0.17 * deepest * math.ceil(len(texts) / columns) + 0.1
+    return columns, 0.17 * deepest * math.ceil(len(texts) / columns) + 0.1

@@ -21,13 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.factor import empty_factor, project, take_in
 from omkl.core.jit import dispatch, inlined
 from omkl.core.regrets import Regrets, learn_regrets, mixed, no_regrets
 from omkl.core.representations import evaluate_row, experts, neighbours, recursive
 from omkl.core.representations.experts import LAST, MEAN, N_PLAIN, Experts
 from omkl.core.representations.neighbours import Neighbours
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
+from omkl.core.representations.random_features import blank
+from omkl.core.representations.recursive import Recursive, blank_recursive
 
 PRIOR = 0.1  # variance of a coefficient: 0.03 to 1 give errors within 2 %
 FADING = (1.0, 0.995)  # of the past in the corrections: none, and a memory of 200 rounds
@@ -41,22 +41,20 @@ REGRETS = len(FADING)  # p in the last mixture: corrections are before it, PLAIN
 class Mixed(NamedTuple):
     """Experts and their mixtures.
 
-    experts    N - 2 of them
-    neighbours the last rows
-    regrets    weights of the experts in p
-    theta      (2, 8 B) coefficients of the corrections, with 8 B at least N + 1
-    factor, diagonal   (2, B, 8 B, 8) and (2, 8 B): their covariances, as of ``core.factor``
-    noise      (2,) fading sum of p's squared errors, and of ones
-    error      (1,) p's last one, no farther from 0 than FARTHEST deviations of the noise
-    last       weights of the corrections, p and PLAIN in the prediction
+    experts      N - 2 of them
+    neighbours   the last rows
+    regrets      weights of the experts in p
+    corrections  two recursive learners in N + 1 inputs, f - p and e; the place behind these,
+                 where a learner on inputs has its 1, stays 0
+    noise        (2,) fading sum of p's squared errors, and of ones
+    error        (1,) p's last one, no farther from 0 than FARTHEST deviations of the noise
+    last         weights of the corrections, p and PLAIN in the prediction
     """
 
     experts: Experts
     neighbours: Neighbours
     regrets: Regrets
-    theta: np.ndarray
-    factor: np.ndarray
-    diagonal: np.ndarray
+    corrections: Recursive
     noise: np.ndarray
     error: np.ndarray
     last: Regrets
@@ -65,40 +63,36 @@ class Mixed(NamedTuple):
     def n_kernels(self) -> int:
         return self.experts.n_kernels + 2
 
+    @property
+    def theta(self) -> np.ndarray:
+        return self.corrections.theta
+
 
 class Scratch(NamedTuple):
     """What a round writes to.
 
-    off       (2, 8 B) z = (f - p, e), for each correction the same
-    projected (2, 8 B) of ``off``; correction (2,) theta'z
-    said      (6,) both q, p and PLAIN; y_hat (1,) their mixture
-    gain, slope, step   (8 B,) of ``take_in``
+    corrections  with z = (f - p, e), for each the same; correction (2,) theta'z
+    said         (6,) both q, p and PLAIN; y_hat (1,) their mixture
     """
 
     experts: experts.Scratch
     neighbours: neighbours.Scratch
-    off: np.ndarray
-    projected: np.ndarray
+    corrections: recursive.Scratch
     correction: np.ndarray
     said: np.ndarray
     y_hat: np.ndarray
-    gain: np.ndarray
-    slope: np.ndarray
-    step: np.ndarray
 
 
 def fresh(model: Experts) -> Mixed:
     """Mixtures of experts that have seen nothing."""
     N = model.n_kernels + 2
-    factor, diagonal = empty_factor(len(FADING), N + 1)
-    diagonal *= PRIOR
+    none, inputs = np.zeros(len(FADING), dtype=np.int64), np.full(len(FADING), N + 1)
+    prior = np.full(len(FADING), PRIOR)
     return Mixed(
         model,
         neighbours.fresh(len(model.inputs.n)),
         regrets=no_regrets(N),
-        theta=aligned(diagonal.shape),
-        factor=factor,
-        diagonal=diagonal,
+        corrections=blank_recursive(blank(len(FADING), N + 1, 0).padded, none, inputs, prior),
         noise=np.zeros(2),
         error=np.zeros(1),
         last=no_regrets(REGRETS + 1 + len(PLAIN)),
@@ -106,18 +100,13 @@ def fresh(model: Experts) -> Mixed:
 
 
 def scratch(model: Mixed, threads: int, every_kernel: bool, precision: str) -> Scratch:
-    F = model.diagonal.shape[1]
     return Scratch(
         experts.scratch(model.experts, threads, every_kernel, precision),
         neighbours.scratch(),
-        off=aligned((len(FADING), F)),
-        projected=aligned((len(FADING), F)),
+        recursive.scratch(model.corrections, threads, every_kernel, precision),
         correction=np.zeros(len(FADING)),
         said=np.zeros(REGRETS + 1 + len(PLAIN)),
         y_hat=np.zeros(1),
-        gain=np.zeros(F),
-        slope=np.zeros(F),
-        step=aligned((F,)),
     )
 
 
@@ -135,25 +124,21 @@ def _evaluate(scratch, model, X, row, selection):
     f = selection.f
     experts.evaluate(scratch.experts, model.experts, X, row, f)
     _ask_neighbours(scratch, model, f)
-    p = mixed(model.regrets, f)
+    p = mixed(model.regrets.w, f)
+    z = scratch.corrections.z
     low, high = f[0], f[0]
     for i in range(f.shape[0]):
-        scratch.off[:, i] = f[i] - p
+        z[:, i] = f[i] - p
         low = min(low, f[i])
         high = max(high, f[i])
-    scratch.off[:, f.shape[0]] = model.error[0]
-    B = model.factor.shape[1]
+    z[:, f.shape[0]] = model.error[0]
     for c in range(len(FADING)):
-        project(model.factor, model.diagonal, c, B, scratch.off, scratch.projected)
-        a = pack(0.0)
-        for b in range(c * B, (c + 1) * B):
-            a = fma(load(model.theta, b * LANES), load(scratch.off, b * LANES), a)
-        scratch.correction[c] = total(a)
+        scratch.correction[c] = recursive.output(model.corrections, c, scratch.corrections)
         scratch.said[c] = min(high, max(low, p + scratch.correction[c]))
     scratch.said[REGRETS] = p
     for k in range(len(PLAIN)):
         scratch.said[REGRETS + 1 + k] = f[PLAIN[k]]
-    scratch.y_hat[0] = mixed(model.last, scratch.said)
+    scratch.y_hat[0] = mixed(model.last.w, scratch.said)
 
 
 dispatch(evaluate_row, Scratch, _evaluate)
@@ -194,17 +179,9 @@ def _learn_correction(model, scratch, error):
     noise = model.noise[0] / model.noise[1]
     if not noise > 0.0:
         return
-    B = model.factor.shape[1]
     for c in range(len(FADING)):
-        take_in(
-            model.factor, model.diagonal, c, B, scratch.projected, noise, FADING[c], PRIOR,
-            scratch.gain, scratch.slope, scratch.step,
-        )  # fmt: skip
         off = error - scratch.correction[c]
-        for b in range(B):
-            j = (c * B + b) * LANES
-            moved = fma(load(scratch.step, b * LANES), off, load(model.theta, j))
-            store(model.theta, j, moved)
+        recursive.learn(model.corrections, c, scratch.corrections, noise, FADING[c], off)
 
 
 MIXED = recursive.RECURSIVE._replace(name="mixed experts", scratch=scratch, draws_features=False)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core.jit import dispatch, inlined
+from omkl.core.regrets import mixed
 from omkl.core.representations import evaluate_row, experts, recursive
 from omkl.core.representations.experts import LAST, MEAN, N_PLAIN, Experts
 from omkl.core.representations.random_features import blank
@@ -150,14 +151,6 @@ def _learn_logistic(model, i, scratch, decay, margin, y):
 
 
 @inlined
-def _mixed(w, f):
-    p = 0.0
-    for i in range(w.shape[0]):
-        p += w[i] * f[i]
-    return p
-
-
-@inlined
 def _learn_weights(w, f, y):
     """Multiply w by the probabilities (1 + y f) / 2 of the label y; a share starts anew."""
     total = 0.0
@@ -189,7 +182,7 @@ def _evaluate(scratch, model, X, row, selection):
     _write_logits(scratch, model, X, row, logits)
     for i in range(N):
         f[i] = math.tanh(0.5 * logits[i])
-    mixture = _mixed(model.w, f)
+    mixture = mixed(model.w, f)
     logits[N] = math.log((1.0 + mixture) / (1.0 - mixture))
     for i in range(N):
         logits[i] -= logits[N]
@@ -200,7 +193,7 @@ def _evaluate(scratch, model, X, row, selection):
     scratch.said[MIXTURE] = mixture
     for k in range(len(PLAIN)):
         scratch.said[2 + k] = f[PLAIN[k]]
-    scratch.y_hat[0] = _mixed(model.last, scratch.said)
+    scratch.y_hat[0] = mixed(model.last, scratch.said)
 
 
 dispatch(evaluate_row, Scratch, _evaluate)
