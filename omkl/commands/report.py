@@ -100,17 +100,16 @@ def _runs(arguments: argparse.Namespace) -> list[Run]:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from omkl.runs.folder import folders
+    from omkl.runs.folder import find
 
     n = {"whole": 0, "damaged": 0, "without a seal": 0}
-    for run in folders(arguments.outputs):
-        try:
-            problem = run.problem
-        except FileNotFoundError:  # replaced at this moment
-            continue
-        if problem is not None:
-            print(f"{run.folder}: damaged: {problem}")
-        n["damaged" if problem else "whole" if run.sealed else "without a seal"] += 1
+
+    def tell(run: Run, problem: str) -> None:
+        print(f"{run.folder}: damaged: {problem}")
+        n["damaged"] += 1
+
+    for run in find(arguments.outputs, tell):
+        n["whole" if run.sealed else "without a seal"] += 1
     counts = ", ".join(f"{number} {name}" for name, number in n.items())
     print(f"{sum(n.values())} runs in {arguments.outputs / 'runs'}: {counts}")
     return EXIT_FAILED if n["damaged"] else 0
@@ -184,10 +183,10 @@ def _figures(arguments: argparse.Namespace) -> int:
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:
-    from omkl.tracking import view
+    from omkl.tracking import database, view
 
     n = view.rebuild(arguments.outputs)
-    print(f"{n} runs are in {arguments.outputs / 'mlflow.db'} again.")
+    print(f"{n} runs are in {database.database_file(arguments.outputs)} again.")
     return 0
 
 

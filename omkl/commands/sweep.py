@@ -286,11 +286,11 @@ def _damage(run: Run) -> str | None:
 def _jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
     """The runs of the jobs that ended, in the order of the jobs, and whether they are tracked."""
     from omkl.runs.folder import Run
+    from omkl.runs.writing import held_in_memory
 
     for fact, path in facts_of_jobs(sweep):
         if fact["status"] == "failed":
-            run = Run(path.relative_to(sweep))  # where the traceback is, seen from the table
-            run.__dict__.update(result=fact["result"], config=fact["config"])
-            yield run, False
+            place = path.relative_to(sweep)  # where the traceback is, seen from the table
+            yield held_in_memory(place, result=fact["result"], config=fact["config"]), False
         elif fact["status"] != "begun":
             yield Run(Path(os.path.normpath(path.parent / fact["folder"]))), fact["tracked"]

@@ -124,12 +124,12 @@ def open_streams(
 
 
 def open_with_column(
-    dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], column: str | int | None
+    dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], key: str | None
 ) -> tuple[Stream, np.ndarray | None]:
-    """A stream of known length, and what ``column`` says of each of its rows (T,).
+    """A stream of known length, and what the column ``dataset_cfg[key]`` says of its rows (T,).
 
     The column can be of words; it is an input only if ``dataset.inputs`` names it. With
-    column None there is nothing to say. Raises DataError as ``open_stream``.
+    key None there is nothing to say. Raises DataError as ``open_stream``.
     """
     check_keys(dataset_cfg)
     stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
@@ -141,15 +141,15 @@ def open_with_column(
             "time), and stream.labels=data."
         )
     name = str(dataset_cfg["name"])
-    if "path" not in dataset_cfg and column is None:
+    if "path" not in dataset_cfg and key is None:
         return open_stream(dataset_cfg, stream_cfg), None
     if "n_centres" in dataset_cfg:
         raise DataError(f"{name}: made on the fly, it has no columns of words.")
-    return _open_frame(dataset_cfg, name, options, column)
+    return _open_frame(dataset_cfg, name, options, key)
 
 
 def _open_frame(
-    cfg: Mapping[str, Any], name: str, options: Options, column: str | int | None
+    cfg: Mapping[str, Any], name: str, options: Options, key: str | None
 ) -> tuple[Stream, np.ndarray | None]:
     from omkl.datasets import own_files, tables
 
@@ -158,7 +158,7 @@ def _open_frame(
         content = own_files.open_content(cfg, options.follow)
         classes = _classes(cfg, name, content)
         frame = own_files.read_own(content, cfg)
-        own = own_files.OwnTable(content, {**cfg, "labels": classes or None}, column)
+        own = own_files.OwnTable(content, {**cfg, "labels": classes or None}, key)
         values, rows = (np.concatenate(arrays) for arrays in zip(*own.raw(), strict=True))
         where, columns = content.name, own.names
         provenance = functools.partial(_own_provenance, cfg, name, content, missing, own)
@@ -169,12 +169,12 @@ def _open_frame(
         classes = _classes(cfg, name)
         found = download.obtain(cfg)
         frame = _prepared_frame(cfg, name, found)
-        columns, rows, values = _columns_of(frame, cfg, name, classes or None, column)
+        columns, rows, values = _columns_of(frame, cfg, name, classes or None, key)
         where = name
         provenance = functools.partial(_provenance, cfg, name, found, missing, "file")
     said = None
-    if column is not None:
-        place = place_of(column, [str(known) for known in frame.columns], name, "the column")
+    if key is not None:
+        place = place_of(cfg[key], [str(known) for known in frame.columns], where, f"dataset.{key}")
         said, blank = frame.iloc[:, place].to_numpy(), frame.iloc[:, place].isna().to_numpy()
         if missing == "drop":
             complete = ~(np.isnan(values).any(axis=1) | blank)
@@ -395,25 +395,19 @@ def _columns_of(
     cfg: Mapping[str, Any],
     name: str,
     classes: Sequence[Any] | None,
-    besides: str | int | None = None,
+    besides: str | None = None,
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     """Names of the chosen columns, the rows' numbers in the file, the values (n, d + 1).
 
-    Where no inputs are named, the column ``besides`` is none of them.
+    Where no inputs are named, the column ``cfg[besides]`` is none of them.
     """
     from omkl.datasets import prepare, tables
 
+    names = [str(column) for column in frame.columns]
     numeric = tables.numeric_columns(frame)
     if besides is not None:
-        names = [str(column) for column in frame.columns]
-        numeric[place_of(besides, names, name, "the column")] = False
-    columns = choose_columns(
-        [str(column) for column in frame.columns],
-        numeric,
-        cfg.get("inputs"),
-        cfg.get("target"),
-        name,
-    )
+        numeric[place_of(cfg[besides], names, name, f"dataset.{besides}")] = False
+    columns = choose_columns(names, numeric, cfg.get("inputs"), cfg.get("target"), name)
     rows = frame.index.to_numpy() + 1
     values = tables.frame_values(frame, columns, rows, name, classes)
     return columns.names, rows, prepare.scale_values(values, cfg.get("prepare") or {})

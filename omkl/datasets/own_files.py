@@ -29,11 +29,11 @@ class OwnTable:
     """Columns of a file as numbers, in chunks; ``encoding`` decides on the first of them.
 
     ``columns`` say what became of each column but the target. Where no inputs are named, the
-    column ``besides`` is none of them.
+    column ``cfg[besides]`` is none of them.
     """
 
     def __init__(
-        self, content: FileContent, cfg: Mapping[str, Any], besides: str | int | None = None
+        self, content: FileContent, cfg: Mapping[str, Any], besides: str | None = None
     ) -> None:
         self._content, self._cfg, where = content, cfg, content.name
         self.n_rows = file_frames.row_count(content, cfg)
@@ -42,7 +42,9 @@ class OwnTable:
             left = "no row is left by dataset.prepare" if cfg.get("prepare") else "no rows"
             raise DataError(f"{where}: the file has a header but {left}.")
         names = [str(name) for name in first.columns]
-        apart = -1 if besides is None else place_of(besides, names, where)
+        apart = -1
+        if besides is not None:
+            apart = place_of(cfg[besides], names, where, f"dataset.{besides}")
         read_as = first.attrs.get("read_as", {})
         described = [
             _noted(_described(first.iloc[:, k], name, where), read_as.get(name))

@@ -11,8 +11,8 @@ import numpy as np
 
 from omkl.experiment.metrics import Recorder
 
-# Half the width of a central interval of the normal distribution, in deviations.
 N_WINDOWS = 10
+# Half the width of a central interval of the normal distribution, in deviations.
 HALF = {50: 0.6744897501960817, 90: 1.6448536269514722}
 
 

@@ -131,21 +131,21 @@ def split(config: Mapping[str, Any]) -> Split:
     scheme, n_clients, n_rounds = federation["name"], config["clients"], federation["rounds"]
     published = dataset.get("federated") or {}
     name = dataset["name"]
-    column = None
+    key = None
     if scheme == "by_site":
-        column = dataset.get("sites")
-        if column is None:
+        key = "sites"
+        if dataset.get(key) is None:
             raise DataError(
                 f"{name} does not say which column names the site of a row (dataset.sites). Use "
                 "federation=iid, or federation=column with dataset=file"
             )
     elif scheme == "column":
-        column = dataset.get("client_column")
-        if column is None:
+        key = "client_column"
+        if dataset.get(key) is None:
             raise DataError("federation=column: say which column: dataset.client_column=NAME")
         if n_clients is not None:
             raise ValueError("federation=column has as many clients as the column has values")
-    stream, labels = opening.open_with_column(dataset, config["stream"], column)
+    stream, labels = opening.open_with_column(dataset, config["stream"], key)
     if stream.n_rounds is None:
         raise DataError(f"{name}: the number of rows is not known")
     # The third child: features and selection draw from the first and the second.

@@ -7,8 +7,8 @@ MLflow view are all made from it.
     config.yaml      the resolved configuration
     result.json      status and every summary number (see below); written last
     results.parquet  one tidy row a seed
-    predictions.parquet   row in the file, y, y_hat, asked (and seed, where there are several);
-                     with one seed, or where predictions=true asks for it
+    predictions.parquet   one row a row and seed (``omkl.runs.predictions``); with one seed, or
+                     where predictions=true asks for it
     labels.csv       row and label, as they came, where labels come from outside
     curves.npz       arrays (see below)
     *.png, *.pdf     plots: mse, regret, weights, usage; labels where some were not asked for
@@ -51,6 +51,7 @@ MLflow view are all made from it.
     mse_per_label     MSE of all rounds over the number of labels, mean over the seeds
     seconds           wall time of streaming all seeds, without compilation
     seconds_per_seed  list: time inside the learner, summed over blocks
+    threads           how many worked at once
     regret            {comparator: {"label": .., "mean": .., "std": ..}} cumulative squared
                       error above the comparator's at the last round; or
                       {comparator: {"label": .., "skipped": reason}}; {} where what the
@@ -332,12 +333,7 @@ def settings_sha256(config: Mapping[str, Any]) -> str:
     return seal.sha256_of(text)
 
 
-KEY_DIGITS = 16
-
-
-def key_of(config: Mapping[str, Any]) -> str:
-    """The first 16 of these, for names of files: no two settings of a billion share them."""
-    return settings_sha256(config)[:KEY_DIGITS]
+KEY_DIGITS = 16  # of these, in names of files: no two settings of a billion share them
 
 
 def write_together(folder: Path, files: Mapping[str, bytes | str]) -> None:

@@ -28,11 +28,6 @@ def settings_sha256(config: Mapping[str, Any]) -> str:
     return run_folder.settings_sha256(named if jit.ENABLED else named | {"compiled": False})
 
 
-def key_of(config: Mapping[str, Any]) -> str:
-    """The first 16 of these."""
-    return settings_sha256(config)[: run_folder.KEY_DIGITS]
-
-
 class Identity(NamedTuple):
     """What result.json calls a run: its key, names as typed, and the algorithm's parameters."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import math
 import re
@@ -17,7 +16,7 @@ import numpy as np
 
 from omkl.report.baselines import NAMES, accuracy_text, computed, worse_than
 from omkl.runs.folder import NEUTRAL, Run, measure
-from omkl.runs.seal import Broken
+from omkl.runs.seal import RESULT, Broken, sha256_of
 
 CURVE_POINTS = 500
 _PARAM_LENGTH = 6000
@@ -215,7 +214,7 @@ def _milliseconds(started: str) -> int:
 
 
 def digest_of(folder: Path) -> str:
-    return hashlib.sha256((folder / "result.json").read_bytes()).hexdigest()
+    return sha256_of((folder / RESULT).read_bytes())
 
 
 def reason_of(error: Exception) -> str:

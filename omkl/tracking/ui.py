@@ -152,8 +152,8 @@ def _serve(command: list[str]) -> int:
             return 0
         finally:
             _end_group(process)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
 
 def _end_group(process: subprocess.Popen[bytes], seconds: float = 10.0) -> None:

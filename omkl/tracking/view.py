@@ -35,6 +35,7 @@ from omkl.tracking.database import (
     keep_artifacts,
     locked,
     open_view,
+    read_only,
     remove_artifacts,
     resolved,
     state_of,
@@ -69,10 +70,9 @@ def log_run(folder: Path, outputs: Path) -> str:
 
 def holds(folder: Path, outputs: Path) -> bool:
     """Whether the view holds this very result; asked without importing MLflow."""
-    uri = f"{(outputs / 'mlflow.db').resolve().as_uri()}?mode=ro"
     question = "SELECT 1 FROM tags WHERE key = 'result_sha256' AND value = ?"  # written last
     try:
-        with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+        with contextlib.closing(read_only(database_file(outputs.resolve()))) as connection:
             return connection.execute(question, (digest_of(folder),)).fetchone() is not None
     except sqlite3.Error:  # log_run meets the same and explains it
         return False

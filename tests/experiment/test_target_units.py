@@ -182,11 +182,11 @@ def test_algorithms_say_whether_they_ask_always():
 def test_keys_of_runs_that_are_there_stay():
     """Lags of 0 and what is kept are in no key; a scaling that is not said is the one it was."""
     from omkl.experiment import settings
-    from omkl.runs.provenance import key_of
+    from omkl.runs.provenance import identity_of
 
     def key(*overrides):
         given = conf.compose(["algorithm=gf", "dataset=airfoil", *overrides])
-        return key_of(settings.read(given).config)
+        return identity_of(settings.read(given).config).key
 
     assert key() == key("stream.scaling=whole", "predictions=true", "stream.lags=0")
     assert len({key(), key("stream.lags=1"), key("stream.scaling=columns")}) == 3

@@ -238,6 +238,17 @@ def test_rows_of_nobody(tmp_path):
         assert job.split.clients == ["ann", "bob", "cid"]
 
 
+def test_a_column_of_clients_that_is_not_there(tmp_path):
+    """The error names the key that was mistyped, not the target's."""
+    _, own = table_of_three(tmp_path)
+    wrong = r"own.csv: {}: no column 'hwo'. Did you mean 'who'\?"
+    with pytest.raises(DataError, match=wrong.format("dataset.client_column")):
+        runner.prepare(compose([*own, "algorithm=vm_kofl", "dataset.client_column=hwo"]))
+    sites = ["federation=by_site", "+dataset.sites=hwo", "clients=3", "algorithm=vm_kofl"]
+    with pytest.raises(DataError, match=wrong.format("dataset.sites")):
+        runner.prepare(compose([*own, *sites]))
+
+
 def test_more_rounds_than_sites_give(tmp_path):
     frame = pd.DataFrame({"a": np.arange(40.0), "site": ["x", "y"] * 20, "y": np.arange(40.0)})
     frame.to_csv(tmp_path / "own.csv", index=False)
@@ -283,7 +294,7 @@ def test_data_that_are_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "data_folders", lambda: (tmp_path,))
     with pytest.raises(DataError, match=r"(?s)wec: .* was not found\..*Download the zip"):
         opening.open_with_column(
-            catalogue.entry("wec"), {"limit": None, "scaling": "whole", "order": "file"}, "site"
+            catalogue.entry("wec"), {"limit": None, "scaling": "whole", "order": "file"}, "sites"
         )
 
 
@@ -300,7 +311,7 @@ def test_the_sites_of_wave_energy_converters(tmp_path, monkeypatch):
             lines = [",".join(str(number + column) for column in range(49))] * 3
             archive.writestr(f"WECs_DataSet/{name}", "\n".join(lines) + "\n")
     options = {"limit": None, "scaling": "none", "order": "file"}
-    stream, sites = opening.open_with_column(entry, options, "site")
+    stream, sites = opening.open_with_column(entry, options, "sites")
     X, y = next(stream.blocks(100))
     assert X.shape == (12, 48) and y.tolist() == [48.0] * 3 + [49.0] * 3 + [50.0] * 3 + [51.0] * 3
     assert list(dict.fromkeys(sites)) == [
@@ -311,7 +322,7 @@ def test_the_sites_of_wave_energy_converters(tmp_path, monkeypatch):
     ]
     entry["members"]["Perth_Data.csv"] = "git:" + 40 * "0"
     with pytest.raises(DataError, match=r"Perth_Data.csv .* is not the file it should be"):
-        opening.open_with_column(entry, options, "site")
+        opening.open_with_column(entry, options, "sites")
 
 
 def test_the_published_deviations_are_no_deviations():

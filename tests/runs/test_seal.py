@@ -229,7 +229,7 @@ def test_a_folder_with_a_short_key_is_not_believed_blindly(start, folder, fault)
 def test_plain_python_shares_neither_key_nor_stamp_nor_cache(start, folder, monkeypatch):
     config, stream = Run(folder).config, Run(folder).result["stream"]
     names: list[Callable[[], str]] = [
-        lambda: provenance.key_of(config),
+        lambda: provenance.identity_of(config).key,
         lambda: provenance.numbers_stamp(stream),
         provenance.sources_digest,
     ]

@@ -523,6 +523,19 @@ def test_ui_serves_and_ends_with_all_children(outputs, run_folder_maker, tmp_pat
     assert not (tmp_path / "executed").exists()
 
 
+def test_ui_hands_signals_back_when_it_ends(outputs, run_folder_maker, monkeypatch):
+    view.log_run(run_folder_maker(outputs), outputs)
+    monkeypatch.setattr(
+        ui, "ui_command", lambda *what: [sys.executable, "-c", "raise SystemExit(7)"]
+    )
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert ui.ui(outputs, free_port()) == 7
+        assert signal.getsignal(signal.SIGTERM) is before
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_what_is_guarded_ends_with_its_caller():
     """A caller that is killed says nothing; its end of the pipe is closed all the same."""
     command = [sys.executable, ui.GUARD, "sleep", "60"]
