@@ -65,17 +65,17 @@ def uncached(function: Any) -> Any:
 
 
 # Always inlined: a call would push every field of every array of a state on the stack.
-_INSIDE: dict[str, Any] = {**_OPTIONS, "forceinline": True, "pipeline_class": PieceCompiler}
+INSIDE: dict[str, Any] = {**_OPTIONS, "forceinline": True, "pipeline_class": PieceCompiler}
 
 
 def inlined(function: F) -> F:
     """A piece of compiled code that has no entry point of its own."""
-    return register_jitable(**_INSIDE)(function) if ENABLED else function
+    return register_jitable(**INSIDE)(function) if ENABLED else function
 
 
 def overloads(function: Any) -> Any:
     """Decorate what says, by the types of its arguments, what ``function`` is in compiled code."""
-    return overload(function, jit_options=_INSIDE)  # type: ignore[arg-type]
+    return overload(function, jit_options=INSIDE)  # type: ignore[arg-type]
 
 
 def dispatch(step: Any, kind: type, function: Callable[..., Any]) -> None:

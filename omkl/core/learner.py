@@ -13,6 +13,7 @@ import numpy as np
 
 from omkl.core.protocol import CLOSE, OPEN, WHOLE, Algorithm, Selection, run_block_of
 from omkl.core.seeding import selection_generator
+from omkl.core.uniform import Uniform
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -214,8 +215,7 @@ class Learner:
         """A learner with arrays of its own wherever a round writes before its label is known."""
         state, model = self.state, self.state.model
         look = copy.copy(self)
-        look.rng = np.random.Generator(type(self.rng.bit_generator)())
-        look.rng.bit_generator.state = self.rng.bit_generator.state
+        look.rng = Uniform(self.rng.state.copy())
         look.state = state._replace(
             **{name: a.copy() for name, a in state._asdict().items() if isinstance(a, np.ndarray)},
             model=model._replace(

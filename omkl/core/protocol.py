@@ -56,7 +56,10 @@ class Selection(NamedTuple):
 
 @functools.singledispatch
 def select(params, state, t, rng, selection):
-    """Draw all randomness of round t; say what to evaluate and to combine, and how many."""
+    """Draw all randomness of round t; say what to evaluate and to combine, and how many.
+
+    ``rng.random()`` gives the numbers (``uniform``).
+    """
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 

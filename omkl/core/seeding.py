@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from omkl.core.uniform import Uniform, uniform
+
 
 def feature_generator(seed: int) -> np.random.Generator:
     """Draws the random features, which every algorithm sees alike for this seed."""
     return np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0])
 
 
-def selection_generator(seed: int) -> np.random.Generator:
+def selection_generator(seed: int) -> Uniform:
     """Draws what a learner selects."""
-    return np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
+    return uniform(np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1]))
 
 
 def party_generators(seed: int, n_clients: int) -> list[np.random.Generator]:

@@ -139,13 +139,15 @@ def _serve(command: list[str]) -> int:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
                 previous[number] = signal.signal(number, stop)
     # The outputs folder may be a stranger's, and a server may import what lies beside it.
-    with tempfile.TemporaryDirectory(prefix="omkl-ui-") as empty:
-        process = subprocess.Popen(
+    with (
+        tempfile.TemporaryDirectory(prefix="omkl-ui-") as empty,
+        subprocess.Popen(
             [sys.executable, "-P", GUARD, *command],
             cwd=empty,
             stdin=subprocess.PIPE,
             start_new_session=True,
-        )
+        ) as process,
+    ):
         try:
             return process.wait()
         except KeyboardInterrupt:
