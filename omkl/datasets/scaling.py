@@ -6,6 +6,7 @@ that no split into blocks changes a bit and a column far from 0 loses no digits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -25,16 +26,39 @@ class Moments:
         known = ~np.isnan(values)
         for k in np.flatnonzero(np.isnan(self._first) & known.any(axis=0)):
             self._first[k] = values[known[:, k].argmax(), k]
-        above = np.where(known, values - self._first, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):  # whoever reads a file tells
-            terms = np.stack([known, above, above * above])
+            terms = _terms(values, known, self._first)
             sums = np.cumsum(np.concatenate([self._sums[:, None], terms], axis=1), axis=1)
             self._sums = sums[:, -1].copy()
-            count, total, squares = sums
-            above_mean = total / np.maximum(count, 1.0)
-            variance = squares / np.maximum(count, 1.0) - above_mean * above_mean
-            mean = np.where(count > 0.0, self._first, 0.0) + above_mean
-            return np.stack([count, mean, np.sqrt(np.maximum(variance, 0.0))])
+            return _moments(sums, self._first)
+
+    def with_each(self, values: np.ndarray) -> np.ndarray:
+        """As ``upto`` after each row alone, as if it came next, (3, n, C); changes nothing."""
+        known = ~np.isnan(values)
+        first = np.where(np.isnan(self._first) & known, values, self._first)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _moments(self._sums[:, None] + _terms(values, known, first), first)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of all that it knows, which ``restore`` takes."""
+        return {"first": self._first.copy(), "sums": self._sums.copy()}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Go on where ``arrays`` were taken, of as many columns."""
+        self._first, self._sums = kept["first"].copy(), kept["sums"].copy()
+
+
+def _terms(values: np.ndarray, known: np.ndarray, first: np.ndarray) -> np.ndarray:
+    above = np.where(known, values - first, 0.0)
+    return np.stack([known, above, above * above])
+
+
+def _moments(sums: np.ndarray, first: np.ndarray) -> np.ndarray:
+    count, total, squares = sums
+    above_mean = total / np.maximum(count, 1.0)
+    variance = squares / np.maximum(count, 1.0) - above_mean * above_mean
+    mean = np.where(count > 0.0, first, 0.0) + above_mean
+    return np.stack([count, mean, np.sqrt(np.maximum(variance, 0.0))])
 
 
 def standardised(values: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
@@ -102,6 +126,15 @@ class KnownLabels:
         if self.scaled:
             lags = standardised(lags, centre[:, None], unit[:, None])
         return Known(count, centre, unit, np.nan_to_num(lags))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of all that is known, which ``restore`` takes."""
+        return {**self._moments.arrays(), "last": self._last.copy()}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Go on where ``arrays`` were taken, of as many lags."""
+        self._moments.restore(kept)
+        self._last = kept["last"].copy()
 
 
 def known_before(labels: KnownLabels, y: np.ndarray) -> Known:

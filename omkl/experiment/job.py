@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from omkl import algorithms
-from omkl.core import hyperparameters, kernels
+from omkl.core import kernels
 from omkl.core.kernels import Kernel
-from omkl.core.learner import Learner, check_precision
+from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
 from omkl.datasets import (
     DataError,
@@ -28,13 +28,13 @@ from omkl.datasets import (
 from omkl.datasets.content import FileContent
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
+from omkl.online.specification import FEATURES, Specification, specify
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Measure
 
 Progress = Callable[[str, int, int | None, float | None], None]
 """progress(stage, done, total, running MSE): called between blocks."""
 
-FEATURES = 50  # D of a learner without a federation
 UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open yet
 
 
@@ -146,11 +146,8 @@ class LearnerJob(NamedTuple):
     """
 
     settings: Settings
-    D: int
     streams: list[Stream]
-    dictionary: tuple[Kernel, ...]
-    algorithm: Algorithm
-    params: Any
+    specification: Specification
     seeds: list[int]
     label: label_sources.Label | None = None  # who is asked; None: the data
 
@@ -162,18 +159,24 @@ class LearnerJob(NamedTuple):
         """That of the first seed."""
         return self.streams[0]
 
+    @property
+    def D(self) -> int:
+        return self.specification.D
+
+    @property
+    def dictionary(self) -> tuple[Kernel, ...]:
+        return self.specification.dictionary
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.specification.algorithm
+
+    @property
+    def params(self) -> Any:
+        return self.specification.params
+
     def learner(self, seed: int, n_threads: int, before: np.ndarray | None = None) -> Learner:
-        return Learner(
-            self.algorithm,
-            self.params,
-            self.dictionary,
-            self.stream.n_inputs,
-            self.D,
-            seed,
-            threads=n_threads,
-            precision=self.settings.precision,
-            before=before,
-        )
+        return self.specification.learner(self.stream.n_inputs, seed, n_threads, before)
 
 
 def prepare_learner(settings: Settings) -> LearnerJob:
@@ -187,11 +190,10 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     sizes = {"N": len(dictionary), "D": D}
     settings = with_defaults_cut(settings.resolved(D=D), algorithm.Params, sizes)
     given = settings.algorithm.given
+    precision = settings.precision
     # Once before the data are opened: a wrong number should not wait for a large file.
-    hyperparameters.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
-    check_precision(algorithm, settings.precision)
+    specify(settings.algorithm.name, given, dictionary, D, precision, UNKNOWN_HORIZON)
     classify = algorithm.task == "classification"
-    algorithm.representation.require(dictionary)
     own_order = classify and settings.stream.order == "shuffled"
     # Of a learner that draws nothing, as with exact kernels, one repetition says all.
     n_seeds = 1 if algorithm.deterministic and not own_order else settings.n_seeds
@@ -202,14 +204,14 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     stream = streams[0]
     if stream.n_rounds is None and any(isinstance(v, str) and "T" in v for v in given.values()):
         stream.count_rounds()  # for a schedule in T
-    built = hyperparameters.build(algorithm.Params, given, stream.n_rounds, sizes)
+    made = specify(settings.algorithm.name, given, dictionary, D, precision, stream.n_rounds)
     if not stream.labelled and (n_seeds > 1 or classify):
         raise ValueError(
             f"stream.labels={settings.stream.label_source} is asked by one learner of a "
             f"regression, and there are {n_seeds} seeds; set seeds=1"
         )
     portable = named_by_content(settings, stream)
-    return LearnerJob(portable, D, streams, dictionary, algorithm, built, seeds)
+    return LearnerJob(portable, streams, made, seeds)
 
 
 _streams: dict[str, Stream] = {}

@@ -207,9 +207,8 @@ def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]
         defaults = conf.entry("algorithm", name)
     except conf.MissingEntry:  # of a folder beside
         return settings
-    cut = hyperparameters.cut_to_sizes(Params, given, sizes)
-    cut = {key: value for key, value in cut.items() if given[key] == defaults.get(key)}
-    return settings.resolved(algorithm=AlgorithmSettings(name, given | cut)) if cut else settings
+    cut = hyperparameters.with_defaults_cut(Params, given, defaults, sizes)
+    return settings.resolved(algorithm=AlgorithmSettings(name, cut))
 
 
 def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:

@@ -56,6 +56,7 @@ def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
 # here. ``tests/test_sources.py`` looks which of them a job imports.
 CHANGE_NO_NUMBER = {
     "__init__.py": "the version",
+    "api.py": "what is called from Python: it starts jobs and learners",
     "benchmark/": "other libraries, kept under keys of their own",
     "checks/": "the conformance suite",
     "commands/": "compose configurations, which have keys",
