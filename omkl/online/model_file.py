@@ -100,7 +100,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 def _settings(given: Mapping[str, Any]) -> LearnerSettings:
     fields = {field.name for field in dataclasses.fields(LearnerSettings)}
     if given.keys() != fields:
-        raise ModelError(f"settings {sorted(given.keys() ^ fields)} are missing, or not known")
+        raise ValueError(f"settings {sorted(given.keys() ^ fields)} are missing, or not known")
     names, classes = input_names(list(given["inputs"])), tuple(given["classes"])
     return LearnerSettings(**{**given, "inputs": names, "classes": classes})
 
@@ -112,4 +112,4 @@ def _require_size(settings: LearnerSettings, arrays: Mapping[str, np.ndarray]) -
     n_inputs = len(settings.inputs) + settings.lags
     drawn = len(made.dictionary) * n_inputs * made.D
     if made.algorithm.representation.draws_features and drawn > numbers:
-        raise ModelError("the settings are of a larger learner than the arrays")
+        raise ValueError("the settings are of a larger learner than the arrays")
