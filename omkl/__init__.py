@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["OnlineLearner", "learner", "load", "load_learner", "open_stream", "run"]
+__all__ = ["OnlineLearner", "Results", "learner", "load", "load_learner", "open_stream", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from omkl import conf, datasets
+from omkl.experiment.settings import default_order, default_scaling
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
 from omkl.online.learner import load as load_learner
 from omkl.online.specification import FEATURES
+from omkl.runs.frames import Results
 
-__all__ = ["OnlineLearner", "learner", "load_learner"]
+if TYPE_CHECKING:
+    from omkl.datasets import Stream
+
+__all__ = ["OnlineLearner", "Results", "learner", "load", "load_learner", "open_stream", "run"]
 
 
 def learner(
@@ -73,3 +81,86 @@ def learner(
         horizon=horizon,
     )
     return OnlineLearner(made, first_rows)
+
+
+def open_stream(
+    dataset: str | Path | Mapping[str, Any],
+    target: str | int | None = None,
+    *,
+    task: str | None = None,
+    scaling: str | None = None,
+    order: str | None = None,
+    limit: int | None = None,
+    lags: int = 0,
+    seed: int = 0,
+    **keys: Any,
+) -> Stream:
+    """A data set as a stream: ``for X, y in omkl.open_stream("airfoil").blocks(1000)``.
+
+    ``dataset`` is the name of one of ``conf/dataset`` or the path of an own file, which has a
+    ``target``; ``keys`` are those of such a YAML (``inputs``, ``missing``, ``labels``, ...). The
+    rest is as ``stream.*`` of a run, with its defaults; ``scaling="none"`` gives the rows as they
+    are, for an ``OnlineLearner`` to standardise. Raises DataError, a ValueError, as a run does.
+    """
+    if isinstance(dataset, Mapping):
+        described = dict(dataset)
+    elif _is_a_path(dataset):
+        described = conf.entry("dataset", "file") | {"path": str(dataset)}
+    else:
+        described = conf.chosen("dataset", str(dataset))
+    described |= keys | ({} if target is None else {"target": target})
+    described["task"] = task or described.get("task", "regression")
+    options = {
+        "limit": limit,
+        "scaling": default_scaling(described) if scaling is None else scaling,
+        "order": default_order(described, described["task"]) if order is None else order,
+        "lags": lags,
+    }
+    return datasets.open_stream(described, options, seed)
+
+
+def _is_a_path(dataset: str | Path) -> bool:
+    """Whether a file is meant, and no name of a data set."""
+    return isinstance(dataset, Path) or not re.fullmatch(r"\w+", dataset)
+
+
+def run(*overrides: str, **settings: Any) -> Results:
+    """Run one job as ``omkl-run`` does, or find it finished: ``omkl.run("algorithm=gf", seeds=3)``.
+
+    Settings are texts as on the command line, or keywords where their names have no dot. Neither
+    figures nor tracking, unless they are asked for. Raises ValueError for settings that there are
+    none of, and RuntimeError, with what ``omkl-run`` would print, where the job fails.
+    """
+    # Hydra, and with it what draws and tracks, where somebody runs something.
+    from omkl.commands import viewers
+    from omkl.commands.command_line import CommandLine
+
+    given = [*overrides, *(f"{key}={_as_typed(value)}" for key, value in settings.items())]
+    typed = {text.partition("=")[0] for text in given}
+    quiet = {"figures": "false", "tracking": "none"}
+    given += [f"{key}={value}" for key, value in quiet.items() if key not in typed]
+    config = conf.compose(CommandLine(given).checked())
+    outcome = viewers.run_and_show(config)
+    if outcome.status == "failed":
+        raise RuntimeError(outcome.run.result["error"]["message"])
+    return Results(outcome.run.folder)
+
+
+def _as_typed(value: Any) -> str:
+    """A value as it stands on the command line."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_as_typed, value))}]"
+    text = str(value)
+    if isinstance(value, str | Path) and not re.fullmatch(r"[\w./+-]+", text):
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{quoted}"'
+    return text
+
+
+def load(folder: str | Path) -> Results:
+    """A finished run from its folder: its numbers by name, and ``seeds``, ``curves`` and
+    ``predictions`` as data frames. ValueError for a folder that is none, or damaged.
+    """
+    return Results(folder)

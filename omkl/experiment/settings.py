@@ -143,12 +143,11 @@ def read(config: Mapping[str, Any]) -> Settings:
     federation = config["federation"]
     scheme = None if federation["name"] == "none" else str(federation["name"])
     task = _checked_task(config, scheme)
-    order = stream["order"]
+    order, scaling = stream["order"], stream["scaling"]
     if order is None:
-        order = "shuffled" if task == "classification" and "file" in dataset else "file"
-    scaling = stream["scaling"]
+        order = default_order(dataset, task)
     if scaling is None:
-        scaling = "columns" if "path" in dataset and scheme is None else "whole"
+        scaling = default_scaling(dataset, scheme)
     if scheme is not None:
         _check_federation(config)
     elif name in federated.names():
@@ -182,6 +181,16 @@ def read(config: Mapping[str, Any]) -> Settings:
         given=config,
         **{key: config[key] for key in _PLAIN},
     )
+
+
+def default_order(dataset: Mapping[str, Any], task: str) -> str:
+    """``stream.order`` where none is given."""
+    return "shuffled" if task == "classification" and "file" in dataset else "file"
+
+
+def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> str:
+    """``stream.scaling`` where none is given."""
+    return "columns" if "path" in dataset and scheme is None else "whole"
 
 
 _PLAIN = (

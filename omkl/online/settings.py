@@ -6,7 +6,6 @@ They are all that a learner is made of but what it learns, so that a file can ho
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -115,14 +114,7 @@ def read(
 
 def _kernels(given: str | Mapping[str, Any]) -> dict[str, Any]:
     """A dictionary of ``conf/kernels`` by its name, or as such a file describes it."""
-    if not isinstance(given, str):
-        return dict(given)
-    known = conf.names("kernels")
-    if given not in known:
-        near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"there is no kernels={given}.{hint} There are: {', '.join(known)}.")
-    return conf.entry("kernels", given)
+    return conf.chosen("kernels", given) if isinstance(given, str) else dict(given)
 
 
 def _task(name: str, task: str | None, classes: Sequence[Any] | None) -> tuple[str, str]:

@@ -71,6 +71,7 @@ CHANGE_NO_NUMBER = {
     "runs/config_file.py": "reads and writes configurations",
     "runs/earlier.py": "finds what was computed",
     "runs/folder.py": "reads and writes what was computed",
+    "runs/frames.py": "shows what was computed",
     "runs/seal.py": "digests of what was computed",
     "startup.py": "the order of imports",
     "threads.py": "how many threads, and no number depends on that",
