@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -139,3 +141,10 @@ def test_arrays_do_not_grow():
     intervals.follow(np.zeros(5000), np.arange(5000.0))
     assert [array.shape for array in intervals.state] == sizes
     assert conformal.WINDOW == sizes[3][0]
+
+
+@pytest.mark.parametrize("text", [conformal.__file__, "docs/intervals.md"])
+def test_examples(text):
+    root = Path(__file__).parents[2]
+    failed, tried = doctest.testfile(str(root / text), module_relative=False)
+    assert tried > 3 and not failed
