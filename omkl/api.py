@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl import conf, datasets
+from omkl.experiment import kept_model
 from omkl.experiment.settings import default_order, default_scaling
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
@@ -140,6 +141,8 @@ def run(*overrides: str, **settings: Any) -> Results:
     quiet = {"figures": "false", "tracking": "none"}
     given += [f"{key}={value}" for key, value in quiet.items() if key not in typed]
     config = conf.compose(CommandLine(given).checked())
+    if config["resume"] is not None:
+        config = kept_model.continued(config, [text.partition("=")[0] for text in given])
     outcome = viewers.run_and_show(config)
     if outcome.status == "failed":
         raise RuntimeError(outcome.run.result["error"]["message"])

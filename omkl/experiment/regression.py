@@ -18,6 +18,7 @@ from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
 from omkl.datasets.stream import Chunk
+from omkl.experiment import kept_model
 from omkl.experiment.baselines import Baselines
 from omkl.experiment.job import (
     Computed,
@@ -35,6 +36,7 @@ from omkl.experiment.spread import Spreads
 from omkl.experiment.target_units import TargetUnits
 from omkl.runs.folder import MSE
 from omkl.runs.predictions import Predictions
+from omkl.runs.writing import MODEL, PREDICTIONS
 from omkl.threads import thread_pool
 
 MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
@@ -78,6 +80,7 @@ class Regression(LearnerJob):
                     done = passed.squared.n_rounds
                     progress("rounds", done, self.stream.n_rounds, passed.running_mse())
         elapsed = time.perf_counter() - clock - passed.baselines.seconds
+        passed.moments = self.stream.moments.arrays()
         passed.require_enough()
         if self.algorithm.representation.lookahead:
             n_threads = self.settings.n_threads
@@ -111,11 +114,22 @@ def _learners(job: Regression, seeds: Sequence[int] | None = None) -> list[Learn
     """A learner a seed, of the job's seeds by default."""
     ahead = job.algorithm.representation.lookahead
     n_threads = job.settings.n_threads if ahead else 1
+    before = _rows_before(job)
+    learners = [job.learner(seed, n_threads, before) for seed in seeds or job.seeds]
+    if job.resumed:
+        job.resumed.restore(learners[0], 0)
+    return learners
+
+
+def _rows_before(job: Regression) -> np.ndarray | None:
+    """The rows that a learner sees before the first round, where it wants some."""
+    if job.resumed:
+        return job.resumed.before
     wanted = job.algorithm.rows_before(job.params) if job.algorithm.rows_before else 0
     before = next(job.stream.blocks(wanted))[0] if wanted else None
     if before is not None and job.stream.n_lags:
         before[:, -job.stream.n_lags :] = 0.0  # they are labels
-    return [job.learner(seed, n_threads, before) for seed in seeds or job.seeds]
+    return before
 
 
 class _Pass:
@@ -128,6 +142,9 @@ class _Pass:
     def __init__(self, job: Regression, learners: list[Learner]) -> None:
         self.job, self.learners = job, learners
         self.streamed = [TargetUnits(x, job.stream, job.algorithm) for x in learners]
+        if job.resumed:
+            self.streamed[0].restore(job.resumed.labels(0))
+        self.moments: dict[str, np.ndarray] = {}  # of the columns, after the last row
         self.squared, self.asked = Recorder(len(learners)), Recorder(len(learners))
         self.recent = Recent()
         self.spreads = Spreads(len(learners))
@@ -258,8 +275,16 @@ def _computed(
     curves |= passed.recent.curves()
     covered = passed.spreads.curves()
     curves |= {name: share[:, n_unscored:] for name, share in covered.items()} | regret_curves
-    kept = passed.predictions
-    return Computed(result, curves, kept.file() if kept else None)
+    return Computed(result, curves, _files(job, passed))
+
+
+def _files(job: Regression, passed: _Pass) -> dict[str, bytes]:
+    files = {PREDICTIONS: passed.predictions.file()} if passed.predictions else {}
+    if job.settings.model:
+        labels = [streamed.arrays() for streamed in passed.streamed]
+        before = _rows_before(job)
+        files[MODEL] = kept_model.content(job, passed.learners, labels, passed.moments, before)
+    return files
 
 
 def _in_units_of_the_target(job: Regression, passed: _Pass) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from omkl.runs.provenance import (
     versions,
 )
 from omkl.runs.writing import (
+    MODEL,
     PREDICTIONS,
     files_of_run,
     folder_of,
@@ -108,7 +109,8 @@ def run(
         notes = job.notes()
         found, told = earlier.find(config)
         notes += told
-        wanting = job.settings.predictions is True and not (folder / PREDICTIONS).exists()
+        wanted = {PREDICTIONS: job.settings.predictions is True, MODEL: job.settings.model}
+        wanting = any(asked and not (folder / name).exists() for name, asked in wanted.items())
         if found is not None and not (job.settings.force or wanting):
             if found.result.get("numbers") == numbers:
                 return Outcome(found, "reused", notes, job.settings)
@@ -134,7 +136,7 @@ def run(
 
 
 def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> None:
-    files = files_of_run(config, computed.result, computed.curves, computed.predictions)
+    files = files_of_run(config, computed.result, computed.curves, computed.kept)
     with staging_folder(folder) as staging:
         run_folder.write_together(staging, files)
         replace_files(folder, staging)

@@ -85,6 +85,8 @@ class Settings:
     outputs: Path
     figures: bool
     predictions: bool | None  # None: where there is one seed
+    model: bool
+    resume: str | None  # what the job goes on from: a folder, then its sha256
     tracking: str
     force: bool
     given: Mapping[str, Any] = dataclasses.field(repr=False)
@@ -109,7 +111,8 @@ class Settings:
     @property
     def config(self) -> dict[str, Any]:
         """The configuration with what has been found out: its key names the run."""
-        known = {key: value for key, value in self.given.items() if key != "task"}
+        known = {key: v for key, v in self.given.items() if key not in ("task", "resume")}
+        known |= {} if self.resume is None else {"resume": self.resume}
         # Without what is off: runs from before there were lags and follow keep their keys.
         stream = {k: v for k, v in known["stream"].items() if k not in ("lags", "follow")}
         stream |= self.stream.options
@@ -150,6 +153,8 @@ def read(config: Mapping[str, Any]) -> Settings:
         scaling = default_scaling(dataset, scheme)
     if scheme is not None:
         _check_federation(config)
+        if config["model"] or config["resume"]:
+            raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
     elif name in federated.names():
         raise ValueError(
             f"{name} learns in a federation: add federation=iid clients=K, "
@@ -201,6 +206,8 @@ _PLAIN = (
     "threads",
     "figures",
     "predictions",
+    "model",
+    "resume",
     "tracking",
     "force",
 )
@@ -269,7 +276,7 @@ def _check(config: Mapping[str, Any]) -> None:
         _check_whole(key, value, low)
     if config["seed"] + config["seeds"] > 2**63:
         raise ValueError(f"seed={config['seed']} is too large: seeds are below 2^63")
-    switches = [(key, config[key]) for key in ("figures", "force", "fail_fast")]
+    switches = [(key, config[key]) for key in ("figures", "force", "fail_fast", "model")]
     if config["predictions"] is not None:
         switches.append(("predictions", config["predictions"]))
     switches += [

@@ -55,7 +55,13 @@ class OnlineLearner:
                 it expects, NaN where it has none
     """
 
-    def __init__(self, settings: LearnerSettings, first_rows: Any = None) -> None:
+    def __init__(
+        self,
+        settings: LearnerSettings,
+        first_rows: Any = None,
+        before: np.ndarray | None = None,
+    ) -> None:
+        """``before`` are first rows as a learner takes them, which are not scaled again."""
         self.settings = settings
         self.inputs, self.classes = settings.inputs, settings.classes
         self.specification = settings.specification()
@@ -63,15 +69,17 @@ class OnlineLearner:
         self.asks, self.spread = False, math.nan
         self._columns = Moments(len(self.inputs)) if settings.scaling == "columns" else None
         self._table = Rows(self.inputs, settings.named)
-        self._first = None if first_rows is None else self._read(first_rows)
-        before = self._before()
+        self._parts: list[TargetUnits] = []
+        self._before = self._look_ahead(first_rows) if before is None else before
         d = len(self.inputs) + settings.lags
         labels = _Labels(
             settings.scaling, settings.scaling == "columns" and not self.classes, settings.lags
         )
         self._parts = [
             TargetUnits(
-                self.specification.learner(d, settings.seed, before=before), labels, self.algorithm
+                self.specification.learner(d, settings.seed, before=self._before),
+                labels,
+                self.algorithm,
             )
             for _ in range(settings.n_learners)
         ]
@@ -85,7 +93,7 @@ class OnlineLearner:
 
     @property
     def n_rows(self) -> int:
-        return self._parts[0].learner.t
+        return self._parts[0].learner.t if self._parts else 0
 
     def predict_one(self, x: Any) -> Any:
         """Open a round with the row x: the prediction, a number or a class.
@@ -182,8 +190,8 @@ class OnlineLearner:
             found |= {f"labels.{k}.{name}": array for name, array in part.arrays().items()}
         if self._columns:
             found |= {f"columns.{n}": array for n, array in self._columns.arrays().items()}
-        if self._first is not None:
-            found["first_rows"] = self._first
+        if self._before is not None:
+            found["before"] = self._before
         return found
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
@@ -200,10 +208,10 @@ class OnlineLearner:
             if not (same or name.startswith("learner.")):
                 raise snapshot.Mismatch(f"{name} is {kept[name].dtype} {kept[name].shape}")
         for k, part in enumerate(self._parts):
-            snapshot.restore(part.learner, _below(f"learner.{k}.", kept))
-            part.restore(_below(f"labels.{k}.", kept))
+            snapshot.restore(part.learner, model_file.below(f"learner.{k}.", kept))
+            part.restore(model_file.below(f"labels.{k}.", kept))
         if self._columns:
-            self._columns.restore(_below("columns.", kept))
+            self._columns.restore(model_file.below("columns.", kept))
 
     def _predicted(self, X: Any) -> np.ndarray:
         """y_hat and spread (2, n, learners) of each row as the next."""
@@ -241,18 +249,18 @@ class OnlineLearner:
         lags = self.settings.lags
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
 
-    def _before(self) -> np.ndarray | None:
+    def _look_ahead(self, first_rows: Any) -> np.ndarray | None:
         """The first rows as the learner will get them, for one that looks at some in advance."""
         wanted = self.algorithm.rows_before
         n = wanted(self.specification.params) if wanted else 0
-        if self._first is None and n:
+        if n and first_rows is None:
             raise ValueError(
                 f"{self.settings.algorithm} with these settings looks at {n} rows before the first "
                 "round: give them as first_rows=X"
             )
-        if self._first is None or not n:
+        if not n:
             return None
-        before = self._standardised(self._first[:n], learns=True)
+        before = self._standardised(self._read(first_rows)[:n], learns=True)
         if self._columns:
             self._columns = Moments(len(self.inputs))
         return before
@@ -293,11 +301,6 @@ class OnlineLearner:
             )
 
 
-def _below(head: str, kept: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What is named after ``head``, by the rest of its name."""
-    return {n.removeprefix(head): array for n, array in kept.items() if n.startswith(head)}
-
-
 def load(path: str | Path) -> OnlineLearner:
     """The learner that ``OnlineLearner.save`` wrote to a file, where it was, to the bit.
 
@@ -306,7 +309,7 @@ def load(path: str | Path) -> OnlineLearner:
     """
     model = model_file.read(path)
     try:
-        learner = OnlineLearner(model.settings, model.arrays.get("first_rows"))
+        learner = OnlineLearner(model.settings, before=model.arrays.get("before"))
         learner.restore(model.arrays)
     except (ValueError, TypeError, MemoryError) as error:
         raise model_file.ModelError(f"{path}: no model, or a damaged one: {error}") from None
