@@ -123,6 +123,35 @@ def encoded_before(
     return {c.name: c._replace(inputs=tuple(c.inputs)) for c in earlier}
 
 
+def inputs_in(
+    cfg: Mapping[str, Any], columns: Sequence[Mapping[str, Any]] | None, inputs: Sequence[str]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Row numbers (n,), from 1, and inputs X (n, d) of a table, chunk by chunk; no target is read.
+
+    ``columns`` say how those of another file became ``inputs``; None: inputs are columns of
+    numbers. Raises DataError for a file that cannot be read, or has others.
+    """
+    content = open_content(cfg)
+    where = content.name
+    if is_libsvm(content.path):
+        raise DataError(f"{where}: the columns of a model have names, which LIBSVM text has not.")
+    numbers = [{"name": n, "kind": "numbers", "inputs": (n,), "recipe": encoding.NUMBERS}
+               for n in inputs]  # fmt: skip
+    found: dict[str, encoding.Column] | None = None
+    for frame in file_frames.frames(content, cfg):
+        names, rows = [str(name) for name in frame.columns], frame.index.to_numpy() + 1
+        found = found or encoded_before(columns or numbers, names, where)
+        parts = [
+            encoded(frame.iloc[:, names.index(name)], column, rows, where)
+            for name, column in found.items()
+        ]
+        X = np.concatenate(parts, axis=1)
+        if np.isinf(X).any():
+            n, k = np.argwhere(np.isinf(X))[0]
+            raise DataError(f"{where}: row {rows[n]}, {inputs[k]!r} is infinite. Correct the file.")
+        yield rows, X
+
+
 def encoded(series: pd.Series, column: encoding.Column, rows: np.ndarray, where: str) -> np.ndarray:
     """The cells of a column as numbers (n, inputs); DataError names what cannot be read."""
     with reading(f"{where}: column {column.name!r}"):
