@@ -109,9 +109,7 @@ def run(
         notes = job.notes()
         found, told = earlier.find(config)
         notes += told
-        wanted = {PREDICTIONS: job.settings.predictions is True, MODEL: job.settings.model}
-        wanting = any(asked and not (folder / name).exists() for name, asked in wanted.items())
-        if found is not None and not (job.settings.force or wanting):
+        if found is not None and not (job.settings.force or _lacking(job.settings, folder)):
             if found.result.get("numbers") == numbers:
                 return Outcome(found, "reused", notes, job.settings)
             if same_numbers(found.result, job.stream.provenance):
@@ -133,6 +131,12 @@ def run(
         if not is_complete(Run(folder)):
             _write_failure(failed)
         return Outcome(failed, "failed", [])
+
+
+def _lacking(settings: Settings, folder: Path) -> bool:
+    """Whether a finished run did not keep what is asked for now."""
+    asked = {PREDICTIONS: settings.predictions is True, MODEL: settings.model}
+    return any(wanted and not (folder / name).exists() for name, wanted in asked.items())
 
 
 def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from omkl.core import cache, snapshot
 from omkl.core.learner import Trace
-from omkl.datasets.scaling import Moments, standardised
+from omkl.datasets.scaling import Moments, standardised, standardised_row
 from omkl.datasets.tables import class_codes
 from omkl.disk import write_atomically
 from omkl.experiment.metrics import one_against_rest
@@ -101,13 +101,20 @@ class OnlineLearner:
         ``asks`` and ``spread`` are then those of this round; ``learn_one`` closes it. RuntimeError
         while a round is open.
         """
-        self._parts[0].learner.require_no_open_round()
-        X = self._standardised(self._checked(self._table.one(x)), learns=True)
-        said = [part.predict_one(X[0]) for part in self._parts]
-        self.asks, self.spread = any(asked for _, asked in said), self._parts[0].spread
-        y_hat = np.array([[f for f, _ in said]])
-        self._require_finite(y_hat)
-        return self._answers(y_hat)[0] if self.classes else float(y_hat[0, 0])
+        first = self._parts[0]
+        first.learner.require_no_open_round()
+        row = self._standardised_row(self._table.one(x))
+        if not self.classes:
+            y_hat, self.asks = first.predict_one(row)
+            self.spread = first.spread
+            if not math.isfinite(y_hat):
+                self._require_finite(np.array([y_hat]))
+            return y_hat
+        said = [part.predict_one(row) for part in self._parts]
+        self.asks = any(asked for _, asked in said)
+        several = np.array([[f for f, _ in said]])
+        self._require_finite(several)
+        return self.classes[self._codes_said(several)[0]]
 
     def learn_one(self, y: Any = None) -> None:
         """Close the open round with the label y of its row.
@@ -115,9 +122,10 @@ class OnlineLearner:
         Where ``asks`` is False, y may be left out, and one that is given is not looked at. Raises
         RuntimeError where no round is open, ValueError for a label that is asked for and is none.
         """
-        label = math.nan if y is None else float(self._labels([y])[0])
+        label = self._label(y)
         for k, part in enumerate(self._parts):
-            part.learn_one(float(self._told(np.array([label]), k)[0]))
+            told = label if len(self._parts) == 1 else float(self._told(np.array([label]), k)[0])
+            part.learn_one(told)
         self.asks = False
 
     def partial_fit(self, X: Any, y: Any) -> Trace:
@@ -238,6 +246,16 @@ class OnlineLearner:
             )
         return X
 
+    def _standardised_row(self, x: np.ndarray) -> np.ndarray:
+        """``_standardised`` of one row (d,) that is checked and learned, to the bit."""
+        whole = bool(abs(x).max() <= LARGEST)  # not so where a number is NaN
+        if not whole:
+            self._checked(x[None, :])
+        if self._columns:
+            x = standardised_row(x, self._columns, whole)
+        lags = self.settings.lags
+        return np.concatenate([x, np.zeros(lags)]) if lags else x
+
     def _standardised(self, X: np.ndarray, learns: bool) -> np.ndarray:
         """Rows as a learner takes them, with room for lags."""
         if self._columns:
@@ -265,6 +283,14 @@ class OnlineLearner:
             self._columns = Moments(len(self.inputs))
         return before
 
+    def _label(self, y: Any) -> float:
+        """A label as a learner takes it; NaN for none."""
+        if y is None:
+            return math.nan
+        if not self.classes and isinstance(y, int | float) and abs(y) < math.inf:
+            return float(y)
+        return float(self._labels([y])[0])
+
     def _labels(self, y: Any) -> np.ndarray:
         """Labels (n,), in a classification codes; NaN where there is none."""
         if self.classes:
@@ -289,9 +315,12 @@ class OnlineLearner:
         return np.where(np.isnan(labels), np.nan, one_against_rest(labels, k, len(self._parts)))
 
     def _answers(self, y_hat: np.ndarray) -> np.ndarray:
-        """The classes (n,) that are said by y_hat (n, learners); of a tie the first."""
-        codes = y_hat.argmax(axis=1) if y_hat.shape[1] > 1 else (y_hat[:, 0] > 0.0).astype(int)
-        return np.array(self.classes)[codes]
+        """The classes (n,) that are said by y_hat (n, learners)."""
+        return np.array(self.classes)[self._codes_said(y_hat)]
+
+    def _codes_said(self, y_hat: np.ndarray) -> np.ndarray:
+        """Places (n,) of the classes that are said; of a tie the first."""
+        return y_hat.argmax(axis=1) if y_hat.shape[1] > 1 else (y_hat[:, 0] > 0.0).astype(int)
 
     def _require_finite(self, y_hat: np.ndarray) -> None:
         if not np.isfinite(y_hat).all():
