@@ -34,6 +34,8 @@ def learner(
     scaling: str = "columns",
     lags: int = 0,
     horizon: int | None = None,
+    interval: float | None = None,
+    interval_rate: float | None = None,
     precision: str = "float64",
     first_rows: Any = None,
     **params: Any,
@@ -60,6 +62,9 @@ def learner(
         How many past labels are inputs besides.
     horizon
         T, where a parameter names it (``eta="1/sqrt(T)"``).
+    interval, interval_rate
+        A level, 0.9 say: intervals that hold so often, also when the stream changes; one rate at
+        which they adapt, None for eight, mixed.
     first_rows
         Rows of the stream, without labels, for the algorithms that look at some in advance.
     params
@@ -68,19 +73,10 @@ def learner(
     Raises ValueError that names the setting and what it may be.
     """
     made = settings.read(
-        algorithm,
-        inputs=inputs,
-        kernels=kernels,
-        task=task,
-        classes=classes,
-        params=params,
-        D=D,
-        precision=precision,
-        seed=seed,
-        scaling=scaling,
-        lags=lags,
-        horizon=horizon,
-    )
+        algorithm, inputs=inputs, kernels=kernels, task=task, classes=classes, params=params, D=D,
+        precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
+        interval=interval, interval_rate=interval_rate,
+    )  # fmt: skip
     return OnlineLearner(made, first_rows)
 
 

@@ -83,7 +83,8 @@ def _names(learner: OnlineLearner) -> list[str]:
     if learner.classes:
         told = learner.classes if learner.algorithm.probabilities else ()
         return ["class", *(f"p({name})" for name in told)]
-    return ["y_hat", *(["spread"] if learner.algorithm.has_spread else [])]
+    ends = ["low", "high"] if learner.settings.interval else []
+    return ["y_hat", *(["spread"] if learner.algorithm.has_spread else []), *ends]
 
 
 def _said(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
@@ -91,9 +92,10 @@ def _said(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
     if learner.classes:
         told = learner.predict_proba(X).T if learner.algorithm.probabilities else ()
         return [learner.predict(X).astype(object), *(p.astype(object) for p in told)]
-    if learner.algorithm.has_spread:
-        return [array.astype(object) for array in learner.predict(X, return_std=True)]
-    return [learner.predict(X).astype(object)]
+    spread = learner.algorithm.has_spread
+    found = list(learner.predict(X, return_std=True)) if spread else [learner.predict(X)]
+    found += list(learner.predict_interval(X).T) if learner.settings.interval else []
+    return [array.astype(object) for array in found]
 
 
 def _csv(lines: Any) -> str:

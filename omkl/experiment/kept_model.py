@@ -56,11 +56,13 @@ def content(
     labels: Sequence[Mapping[str, np.ndarray]],
     moments: Mapping[str, np.ndarray],
     before: np.ndarray | None = None,
+    intervals: Mapping[str, np.ndarray] | None = None,
 ) -> bytes:
     """``model.npz`` of a job of one seed that has ended.
 
     ``labels`` are the arrays of what each learner knows of them, ``moments`` those of the stream's
-    columns, ``before`` the rows that the learner saw in advance.
+    columns, ``before`` the rows that the learner saw in advance, ``intervals`` those of its
+    intervals.
     """
     arrays: dict[str, np.ndarray] = {}
     for k, (learner, known) in enumerate(zip(learners, labels, strict=True)):
@@ -69,6 +71,7 @@ def content(
         arrays |= {f"labels.{k}.{name}": array for name, array in known.items()}
     if job.stream.scaling == "columns":
         arrays |= {f"columns.{name}": array for name, array in moments.items()}
+    arrays |= {f"interval.{name}": array for name, array in (intervals or {}).items()}
     if before is not None:
         arrays["before"] = before
     return model_file.content(_settings(job), arrays, _columns(job))
@@ -92,6 +95,8 @@ def _settings(job: LearnerJob) -> LearnerSettings:
         scaling=stream.scaling,
         lags=stream.n_lags,
         horizon=horizon if names_T else None,
+        interval=settings.interval.level if settings.interval else None,
+        interval_rate=settings.interval.rate if settings.interval else None,
     )
 
 
@@ -118,6 +123,10 @@ class Resumed(NamedTuple):
 
     def labels(self, k: int) -> dict[str, np.ndarray]:
         return model_file.below(f"labels.{k}.", self.model.arrays)
+
+    @property
+    def intervals(self) -> dict[str, np.ndarray]:
+        return model_file.below("interval.", self.model.arrays)
 
     @property
     def before(self) -> np.ndarray | None:

@@ -34,6 +34,7 @@ from omkl.experiment.regret import against_comparators
 from omkl.experiment.settings import Settings
 from omkl.experiment.spread import Intervals, Spreads
 from omkl.experiment.target_units import TargetUnits
+from omkl.online import intervals
 from omkl.runs.folder import MSE
 from omkl.runs.predictions import Predictions
 from omkl.runs.writing import MODEL, PREDICTIONS
@@ -152,6 +153,8 @@ class _Pass:
         if job.settings.interval:
             has_spread = job.algorithm.has_spread
             self.intervals = Intervals(len(learners), job.settings.interval, has_spread)
+            if job.resumed:
+                intervals.restore(self.intervals.first, job.resumed.intervals)
         self.accuracy = Accuracy(len(learners), job.stream.target_unit)
         self.baselines = Baselines(job.stream)
         self.seconds = np.zeros(len(learners))
@@ -178,7 +181,8 @@ class _Pass:
             self.seconds[0] = time.perf_counter() - clock - self.baselines.seconds
         known = ~np.isnan(y)
         # Of a stream in moving units nothing is known of the first label.
-        told = np.where(self.n_known + np.cumsum(known) > self.n_unscored, y, np.nan)
+        n_untold = 0 if self.job.resumed else self.n_unscored
+        told = np.where(self.n_known + np.cumsum(known) > n_untold, y, np.nan)
         half = self.intervals.follow(said, told) if self.intervals else None
         if self.predictions:
             self.predictions.add(block.rows, y, *said, half)
@@ -300,7 +304,11 @@ def _files(job: Regression, passed: _Pass) -> dict[str, bytes]:
     if job.settings.model:
         labels = [streamed.arrays() for streamed in passed.streamed]
         before = _rows_before(job)
-        files[MODEL] = kept_model.content(job, passed.learners, labels, passed.moments, before)
+        kept = passed.intervals
+        widths = intervals.arrays_of(kept.first, passed.n_known) if kept else None
+        files[MODEL] = kept_model.content(
+            job, passed.learners, labels, passed.moments, before, widths
+        )
     return files
 
 

@@ -192,7 +192,7 @@ def read(config: Mapping[str, Any]) -> Settings:
             stream.get("follow", False),
         ),
         regret=RegretSettings(**{key: config["regret"][key] for key in RegretSettings._fields}),
-        interval=_interval(config, task, scheme),
+        interval=interval_of(config, task, scheme),
         outputs=Path(config["outputs"]),
         n_seeds=config["seeds"],
         given=config,
@@ -210,7 +210,10 @@ def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> st
     return "columns" if "path" in dataset and scheme is None else "whole"
 
 
-def _interval(config: Mapping[str, Any], task: str, scheme: str | None) -> IntervalSettings | None:
+def interval_of(
+    config: Mapping[str, Any], task: str, scheme: str | None = None
+) -> IntervalSettings | None:
+    """What ``interval`` and ``interval_rate`` ask for; ValueError says what they may be."""
     level, rate = (config.get(key) for key in INTERVAL)
     if level is None:
         if rate is not None:

@@ -22,6 +22,7 @@ from omkl.disk import write_atomically
 from omkl.experiment.metrics import one_against_rest
 from omkl.experiment.target_units import TargetUnits
 from omkl.online import model_file
+from omkl.online.intervals import OwnIntervals
 from omkl.online.rows import Rows
 from omkl.online.settings import LearnerSettings
 
@@ -35,6 +36,20 @@ class _Labels(NamedTuple):
     moving_units: bool
     n_lags: int
     labelled: bool = True
+
+
+class Said(NamedTuple):
+    """What was said of n rows, before each label; all (n,).
+
+    y_hat numbers or classes; asked, whether for the label; spread; low and high, the ends of the
+    interval. NaN where there is none.
+    """
+
+    y_hat: np.ndarray
+    asked: np.ndarray
+    spread: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
 
 
 class OnlineLearner:
@@ -53,6 +68,8 @@ class OnlineLearner:
     asks        whether it asks for the label of the open round; one of active learning may not
     spread      of the last ``predict_one``: the deviation of the label from the prediction that
                 it expects, NaN where it has none
+    interval    of the last ``predict_one``: its ends, NaN without ``interval=`` and before the
+                first label
     """
 
     def __init__(
@@ -66,7 +83,12 @@ class OnlineLearner:
         self.inputs, self.classes = settings.inputs, settings.classes
         self.specification = settings.specification()
         self.algorithm = self.specification.algorithm
-        self.asks, self.spread = False, math.nan
+        self.asks, self.spread, self.interval = False, math.nan, (math.nan, math.nan)
+        self._intervals: OwnIntervals | None = None
+        if wanted := settings.intervals:
+            moving = int(settings.scaling == "columns")
+            self._intervals = OwnIntervals(wanted, self.algorithm.has_spread, late=moving)
+        self._y_hat = math.nan  # of the open round
         self._columns = Moments(len(self.inputs)) if settings.scaling == "columns" else None
         self._table = Rows(self.inputs, settings.named)
         self._parts: list[TargetUnits] = []
@@ -109,6 +131,9 @@ class OnlineLearner:
             self.spread = first.spread
             if not math.isfinite(y_hat):
                 self._require_finite(np.array([y_hat]))
+            if self._intervals:
+                (half,) = self._intervals.half_widths(np.array([self.spread]))
+                self._y_hat, self.interval = y_hat, (float(y_hat - half), float(y_hat + half))
             return y_hat
         said = [part.predict_one(row) for part in self._parts]
         self.asks = any(asked for _, asked in said)
@@ -126,14 +151,17 @@ class OnlineLearner:
         for k, part in enumerate(self._parts):
             told = label if len(self._parts) == 1 else float(self._told(np.array([label]), k)[0])
             part.learn_one(told)
+        if self._intervals:
+            said = Trace(*(np.array([v]) for v in (self._y_hat, self.asks, self.spread)))
+            self._intervals.follow(said, np.array([label]))
         self.asks = False
 
-    def partial_fit(self, X: Any, y: Any) -> Trace:
+    def partial_fit(self, X: Any, y: Any) -> Said:
         """Predict and learn, row by row: rows X and labels y (n,). Any split gives the same bits.
 
         A label may be NaN or None: its row is predicted, and nothing is learned from it.
-        Returns y_hat (n,), what was said before each label; asked (n,); spread (n,). ValueError
-        names a row that is none, and nothing is learned then.
+        Returns what was said before each label. ValueError names a row that is none, and nothing
+        is learned then.
         """
         self._parts[0].learner.require_no_open_round()
         X, labels = self._read(X), self._labels(y)
@@ -143,9 +171,13 @@ class OnlineLearner:
         said = [part.partial_fit(X, self._told(labels, k)) for k, part in enumerate(self._parts)]
         y_hat = np.stack([trace.y_hat for trace in said], axis=1)
         self._require_finite(y_hat)
-        if not self.classes:
-            return said[0]
-        return said[0]._replace(y_hat=self._answers(y_hat))
+        if self.classes:
+            said[0] = said[0]._replace(y_hat=self._answers(y_hat))
+        half = np.full(len(labels), np.nan)
+        if self._intervals:
+            half = self._intervals.follow(said[0], labels)
+        ends = (half, half) if self.classes else (said[0].y_hat - half, said[0].y_hat + half)
+        return Said(*said[0], *ends)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """What ``predict_one`` would say of each row of X as the next, (n,).
@@ -161,6 +193,17 @@ class OnlineLearner:
         y_hat, spread = self._predicted(X)
         answers = self._answers(y_hat) if self.classes else y_hat[:, 0]
         return (answers, spread[:, 0]) if return_std else answers
+
+    def predict_interval(self, X: Any) -> np.ndarray:
+        """The ends (n, 2) of the interval of each row of X as the next; changes nothing.
+
+        ValueError of a learner that was made without ``interval=``.
+        """
+        if self._intervals is None:
+            raise ValueError("there are no intervals: make the learner with interval=0.9, say")
+        y_hat, spread = self._predicted(X)[..., 0]
+        half = self._intervals.half_widths(spread)
+        return np.stack([y_hat - half, y_hat + half], axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, K) of the classes, in their order; changes nothing.
@@ -198,6 +241,8 @@ class OnlineLearner:
             found |= {f"labels.{k}.{name}": array for name, array in part.arrays().items()}
         if self._columns:
             found |= {f"columns.{n}": array for n, array in self._columns.arrays().items()}
+        if self._intervals:
+            found |= {f"interval.{n}": array for n, array in self._intervals.arrays().items()}
         if self._before is not None:
             found["before"] = self._before
         return found
@@ -220,6 +265,8 @@ class OnlineLearner:
             part.restore(model_file.below(f"labels.{k}.", kept))
         if self._columns:
             self._columns.restore(model_file.below("columns.", kept))
+        if self._intervals:
+            self._intervals.restore(model_file.below("interval.", kept))
 
     def _predicted(self, X: Any) -> np.ndarray:
         """y_hat and spread (2, n, learners) of each row as the next."""

@@ -42,7 +42,7 @@ def resumed(frame, tmp_path, folder, **given):
 @pytest.mark.parametrize(
     "given",
     [
-        {"algorithm": "gf"},
+        {"algorithm": "gf", "interval": 0.9},
         {"algorithm": "auto", "stream.lags": 2},
         {"algorithm": "amkl_random", "stream.lags": 1, "algorithm.eta": 0.1,
          "algorithm.eta_g": 0.1},
@@ -56,6 +56,8 @@ def test_a_run_goes_on_where_another_ended(frame, tmp_path, given):
     second = resumed(frame[177:][columns], tmp_path, first.folder, model=True)
     expected = whole.predictions["y_hat"].to_numpy()
     np.testing.assert_array_equal(second.predictions["y_hat"], expected[177:])
+    if "interval" in given:
+        np.testing.assert_array_equal(second.predictions["low"], whole.predictions["low"][177:])
     assert second["key"] != first["key"] and second["n_rounds"] + first["n_rounds"] == 298
     assert Run(second.folder).problem is None
     # The model of the second is that of the whole.
