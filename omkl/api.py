@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl import conf, datasets
+from omkl.experiment import kept_model
 from omkl.experiment.settings import default_order, default_scaling
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
@@ -33,6 +34,8 @@ def learner(
     scaling: str = "columns",
     lags: int = 0,
     horizon: int | None = None,
+    interval: float | None = None,
+    interval_rate: float | None = None,
     precision: str = "float64",
     first_rows: Any = None,
     **params: Any,
@@ -59,6 +62,9 @@ def learner(
         How many past labels are inputs besides.
     horizon
         T, where a parameter names it (``eta="1/sqrt(T)"``).
+    interval, interval_rate
+        A level, 0.9 say: intervals that hold so often, also when the stream changes; one rate at
+        which they adapt, None for eight, mixed.
     first_rows
         Rows of the stream, without labels, for the algorithms that look at some in advance.
     params
@@ -67,19 +73,10 @@ def learner(
     Raises ValueError that names the setting and what it may be.
     """
     made = settings.read(
-        algorithm,
-        inputs=inputs,
-        kernels=kernels,
-        task=task,
-        classes=classes,
-        params=params,
-        D=D,
-        precision=precision,
-        seed=seed,
-        scaling=scaling,
-        lags=lags,
-        horizon=horizon,
-    )
+        algorithm, inputs=inputs, kernels=kernels, task=task, classes=classes, params=params, D=D,
+        precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
+        interval=interval, interval_rate=interval_rate,
+    )  # fmt: skip
     return OnlineLearner(made, first_rows)
 
 
@@ -140,6 +137,8 @@ def run(*overrides: str, **settings: Any) -> Results:
     quiet = {"figures": "false", "tracking": "none"}
     given += [f"{key}={value}" for key, value in quiet.items() if key not in typed]
     config = conf.compose(CommandLine(given).checked())
+    if config["resume"] is not None:
+        config = kept_model.continued(config, [text.partition("=")[0] for text in given])
     outcome = viewers.run_and_show(config)
     if outcome.status == "failed":
         raise RuntimeError(outcome.run.result["error"]["message"])

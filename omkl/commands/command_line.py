@@ -87,6 +87,10 @@ class CommandLine:
             if flag in ("--config-dir", "-cd") and value:
                 self.besides.append(Path(value))
 
+        keys = {text.partition("=")[0] for _, text in self.overrides}
+        if "resume" in keys and "dataset" not in keys:
+            self.overrides.append((len(self.arguments), "dataset=file"))
+
     @property
     def plain(self) -> bool:
         """Whether nothing but the YAML files of ``conf`` and these arguments sets anything."""

@@ -26,6 +26,8 @@ from omkl.datasets import (
     open_streams,
 )
 from omkl.datasets.content import FileContent
+from omkl.experiment import kept_model
+from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
 from omkl.online.specification import FEATURES, Specification, specify
@@ -39,11 +41,11 @@ UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open ye
 
 
 class Computed(NamedTuple):
-    """The numbers of result.json and of curves.npz, and predictions.parquet where it is kept."""
+    """The numbers of result.json and of curves.npz, and further files of the run by name."""
 
     result: dict[str, Any]
     curves: dict[str, np.ndarray]
-    predictions: bytes | None = None
+    kept: Mapping[str, bytes] = {}
 
 
 class Job(Protocol):
@@ -150,9 +152,11 @@ class LearnerJob(NamedTuple):
     specification: Specification
     seeds: list[int]
     label: label_sources.Label | None = None  # who is asked; None: the data
+    resumed: Resumed | None = None  # what it goes on from
 
     def notes(self) -> list[str]:
-        return self.settings.notes() + column_notes(self.stream)
+        more = [self.resumed.note()] if self.resumed else []
+        return self.settings.notes() + column_notes(self.stream) + more
 
     @property
     def stream(self) -> Stream:
@@ -198,20 +202,25 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     # Of a learner that draws nothing, as with exact kernels, one repetition says all.
     n_seeds = 1 if algorithm.deterministic and not own_order else settings.n_seeds
     seeds = settings.seeds[:n_seeds]
-    streams = [_opened(settings)] * n_seeds
+    require_keepable(settings, n_seeds)
+    resumed = None if settings.resume is None else kept_model.read(settings.resume)
+    streams = [_opened(settings, resumed)] * n_seeds
     if own_order:
         streams = open_streams(settings.dataset, settings.stream.options, seeds)
     stream = streams[0]
     if stream.n_rounds is None and any(isinstance(v, str) and "T" in v for v in given.values()):
         stream.count_rounds()  # for a schedule in T
-    made = specify(settings.algorithm.name, given, dictionary, D, precision, stream.n_rounds)
+    horizon = resumed.model.settings.horizon if resumed else stream.n_rounds
+    made = specify(settings.algorithm.name, given, dictionary, D, precision, horizon)
     if not stream.labelled and (n_seeds > 1 or classify):
         raise ValueError(
             f"stream.labels={settings.stream.label_source} is asked by one learner of a "
             f"regression, and there are {n_seeds} seeds; set seeds=1"
         )
     portable = named_by_content(settings, stream)
-    return LearnerJob(portable, streams, made, seeds)
+    if resumed:
+        portable = portable.resolved(resume=f"sha256:{resumed.sha256}")
+    return LearnerJob(portable, streams, made, seeds, resumed=resumed)
 
 
 _streams: dict[str, Stream] = {}
@@ -219,14 +228,18 @@ _streams: dict[str, Stream] = {}
 _STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one process
 
 
-def _opened(settings: Settings) -> Stream:
+def _opened(settings: Settings, resumed: Resumed | None = None) -> Stream:
     """The stream of a job; the jobs of one process read and prepare a file once."""
     dataset, options, seed = settings.dataset, settings.stream.options, settings.seed
+    if resumed:
+        dataset = dataset | resumed.dataset
     shuffle = seed if settings.stream.order == "shuffled" else None
     name = run_folder.settings_sha256({"dataset": dataset, "stream": options, "shuffle": shuffle})
     if name in _streams and _is_of_now(_streams[name], dataset):
         return _streams[name]
     stream = open_stream(dataset, options, seed=seed)
+    if resumed:
+        resumed.go_on(stream)
     _streams[name] = stream
     while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > _STREAM_BYTES:
         _streams.pop(next(iter(_streams)))

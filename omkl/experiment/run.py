@@ -27,6 +27,7 @@ from omkl.runs.provenance import (
     versions,
 )
 from omkl.runs.writing import (
+    MODEL,
     PREDICTIONS,
     files_of_run,
     folder_of,
@@ -108,8 +109,7 @@ def run(
         notes = job.notes()
         found, told = earlier.find(config)
         notes += told
-        wanting = job.settings.predictions is True and not (folder / PREDICTIONS).exists()
-        if found is not None and not (job.settings.force or wanting):
+        if found is not None and not (job.settings.force or _lacking(job.settings, folder)):
             if found.result.get("numbers") == numbers:
                 return Outcome(found, "reused", notes, job.settings)
             if same_numbers(found.result, job.stream.provenance):
@@ -133,8 +133,14 @@ def run(
         return Outcome(failed, "failed", [])
 
 
+def _lacking(settings: Settings, folder: Path) -> bool:
+    """Whether a finished run did not keep what is asked for now."""
+    asked = {PREDICTIONS: settings.predictions is True, MODEL: settings.model}
+    return any(wanted and not (folder / name).exists() for name, wanted in asked.items())
+
+
 def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> None:
-    files = files_of_run(config, computed.result, computed.curves, computed.predictions)
+    files = files_of_run(config, computed.result, computed.curves, computed.kept)
     with staging_folder(folder) as staging:
         run_folder.write_together(staging, files)
         replace_files(folder, staging)

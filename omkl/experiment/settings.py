@@ -94,6 +94,8 @@ class Settings:
     outputs: Path
     figures: bool
     predictions: bool | None  # None: where there is one seed
+    model: bool
+    resume: str | None  # what the job goes on from: a folder, then its sha256
     tracking: str
     force: bool
     given: Mapping[str, Any] = dataclasses.field(repr=False)
@@ -118,7 +120,8 @@ class Settings:
     @property
     def config(self) -> dict[str, Any]:
         """The configuration with what has been found out: its key names the run."""
-        known = {key: value for key, value in self.given.items() if key != "task"}
+        known = {key: v for key, v in self.given.items() if key not in ("task", "resume")}
+        known |= {} if self.resume is None else {"resume": self.resume}
         # Without what is off: runs from before there were intervals, lags and follow keep their
         # keys.
         known = {k: v for k, v in known.items() if k not in INTERVAL or v is not None}
@@ -161,6 +164,8 @@ def read(config: Mapping[str, Any]) -> Settings:
         scaling = default_scaling(dataset, scheme)
     if scheme is not None:
         _check_federation(config)
+        if config["model"] or config["resume"]:
+            raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
     elif name in federated.names():
         raise ValueError(
             f"{name} learns in a federation: add federation=iid clients=K, "
@@ -187,7 +192,7 @@ def read(config: Mapping[str, Any]) -> Settings:
             stream.get("follow", False),
         ),
         regret=RegretSettings(**{key: config["regret"][key] for key in RegretSettings._fields}),
-        interval=_interval(config, task, scheme),
+        interval=interval_of(config, task, scheme),
         outputs=Path(config["outputs"]),
         n_seeds=config["seeds"],
         given=config,
@@ -205,7 +210,10 @@ def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> st
     return "columns" if "path" in dataset and scheme is None else "whole"
 
 
-def _interval(config: Mapping[str, Any], task: str, scheme: str | None) -> IntervalSettings | None:
+def interval_of(
+    config: Mapping[str, Any], task: str, scheme: str | None = None
+) -> IntervalSettings | None:
+    """What ``interval`` and ``interval_rate`` ask for; ValueError says what they may be."""
     level, rate = (config.get(key) for key in INTERVAL)
     if level is None:
         if rate is not None:
@@ -228,6 +236,8 @@ _PLAIN = (
     "threads",
     "figures",
     "predictions",
+    "model",
+    "resume",
     "tracking",
     "force",
 )
@@ -296,7 +306,7 @@ def _check(config: Mapping[str, Any]) -> None:
         _check_whole(key, value, low)
     if config["seed"] + config["seeds"] > 2**63:
         raise ValueError(f"seed={config['seed']} is too large: seeds are below 2^63")
-    switches = [(key, config[key]) for key in ("figures", "force", "fail_fast")]
+    switches = [(key, config[key]) for key in ("figures", "force", "fail_fast", "model")]
     if config["predictions"] is not None:
         switches.append(("predictions", config["predictions"]))
     switches += [

@@ -51,6 +51,7 @@ class TargetUnits:
         )
         self._labels = KnownLabels(stream.n_lags, stream.scaling == "columns")
         self._known = self._labels.take(np.empty(0))
+        self._now = self._known.last
         self._asked = False
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
@@ -82,24 +83,31 @@ class TargetUnits:
         f, spread = self.learner.predict_with_spread(self._with_lags(X, self._known))
         if not self._moving:
             return f, spread
-        said = _unscaled(self._known, Trace(f, np.ones(len(f), dtype=np.bool_), spread))
-        return said.y_hat, said.spread
+        _, centre, unit = self._now
+        return centre + unit * f, (unit if unit > 0.0 else math.nan) * spread
 
     def predict_one(self, x: np.ndarray) -> tuple[float, bool]:
         """As ``Learner.predict_one``, with the lags that are known in place of those in x (d,)."""
-        f, self._asked = self.learner.predict_one(self._with_lags(x[None, :], self._known)[0])
-        y_hat, self.spread = self._said(f, self.learner.spread)
-        return y_hat, self._asked
+        if self._n_lags:
+            x = self._with_lags(x[None, :], self._known)[0]
+        f, self._asked = self.learner.predict_one(x)
+        self.spread = self.learner.spread
+        if self._moving:
+            now = self._now
+            f = now.centre + now.unit * f
+            self.spread *= now.unit if now.unit > 0.0 else math.nan
+        return f, self._asked
 
     def learn_one(self, y: float) -> None:
         """As ``Learner.learn_one``; a label that was not asked for stays unknown."""
         if not self._asked:
             self.learner.learn_one()
             return
-        label = np.array([y])
-        self.learner.learn_one(float(self._known.scaled(label)[0]) if self._moving else y)
-        if self._moving or self._n_lags:
-            self._known = self._labels.take(label).at(slice(1, None))
+        self.learner.learn_one(self._now.scaled(y) if self._moving else y)
+        if self._n_lags:
+            self._set_known(self._labels.take(np.array([y])).at(slice(1, None)))
+        elif self._moving:
+            self._now = self._labels.take_one(y)
 
     def _row_by_row(self, X: np.ndarray, y: np.ndarray) -> Trace:
         trace = empty_trace(len(y))
@@ -113,17 +121,14 @@ class TargetUnits:
                 self.learn_one(label)
         return trace
 
-    def _said(self, f: float, spread: float) -> tuple[float, float]:
-        """A prediction and its spread in units of the target."""
-        if not self._moving:
-            return f, spread
-        said = _unscaled(self._known, Trace(np.array([f]), np.array([True]), np.array([spread])))
-        return float(said.y_hat[0]), float(said.spread[0])
+    def _set_known(self, known: Known) -> None:
+        """What is known now: one row. ``_now`` is the same but for the lags."""
+        self._known, self._now = known, known.last
 
     def _all_told(self, y: np.ndarray, blank: np.ndarray) -> Known:
         """What is known before each row, where all labels but the blanks (n,) are told."""
         taken = self._labels.take(y[~blank])
-        self._known = taken.at(slice(-1, None))
+        self._set_known(taken.at(slice(-1, None)))
         return taken.at(np.cumsum(~blank) - ~blank)
 
     def _with_lags(self, X: np.ndarray, known: Known) -> np.ndarray:
@@ -140,7 +145,7 @@ class TargetUnits:
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Go on where ``arrays`` were taken; the learner comes back by itself."""
         self._labels.restore(kept)
-        self._known = self._labels.take(np.empty(0))
+        self._set_known(self._labels.take(np.empty(0)))
 
 
 def _put(trace: Trace, rows: np.ndarray, part: Trace) -> None:

@@ -16,12 +16,13 @@ import numpy as np
 
 from omkl.core import cache, snapshot
 from omkl.core.learner import Trace
-from omkl.datasets.scaling import Moments, standardised
+from omkl.datasets.scaling import Moments, standardised, standardised_row
 from omkl.datasets.tables import class_codes
 from omkl.disk import write_atomically
 from omkl.experiment.metrics import one_against_rest
 from omkl.experiment.target_units import TargetUnits
 from omkl.online import model_file
+from omkl.online.intervals import OwnIntervals
 from omkl.online.rows import Rows
 from omkl.online.settings import LearnerSettings
 
@@ -35,6 +36,20 @@ class _Labels(NamedTuple):
     moving_units: bool
     n_lags: int
     labelled: bool = True
+
+
+class Said(NamedTuple):
+    """What was said of n rows, before each label; all (n,).
+
+    y_hat numbers or classes; asked, whether for the label; spread; low and high, the ends of the
+    interval. NaN where there is none.
+    """
+
+    y_hat: np.ndarray
+    asked: np.ndarray
+    spread: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
 
 
 class OnlineLearner:
@@ -53,25 +68,40 @@ class OnlineLearner:
     asks        whether it asks for the label of the open round; one of active learning may not
     spread      of the last ``predict_one``: the deviation of the label from the prediction that
                 it expects, NaN where it has none
+    interval    of the last ``predict_one``: its ends, NaN without ``interval=`` and before the
+                first label
     """
 
-    def __init__(self, settings: LearnerSettings, first_rows: Any = None) -> None:
+    def __init__(
+        self,
+        settings: LearnerSettings,
+        first_rows: Any = None,
+        before: np.ndarray | None = None,
+    ) -> None:
+        """``before`` are first rows as a learner takes them, which are not scaled again."""
         self.settings = settings
         self.inputs, self.classes = settings.inputs, settings.classes
         self.specification = settings.specification()
         self.algorithm = self.specification.algorithm
-        self.asks, self.spread = False, math.nan
+        self.asks, self.spread, self.interval = False, math.nan, (math.nan, math.nan)
+        self._intervals: OwnIntervals | None = None
+        if wanted := settings.intervals:
+            moving = int(settings.scaling == "columns")
+            self._intervals = OwnIntervals(wanted, self.algorithm.has_spread, late=moving)
+        self._y_hat = math.nan  # of the open round
         self._columns = Moments(len(self.inputs)) if settings.scaling == "columns" else None
         self._table = Rows(self.inputs, settings.named)
-        self._first = None if first_rows is None else self._read(first_rows)
-        before = self._before()
+        self._parts: list[TargetUnits] = []
+        self._before = self._look_ahead(first_rows) if before is None else before
         d = len(self.inputs) + settings.lags
         labels = _Labels(
             settings.scaling, settings.scaling == "columns" and not self.classes, settings.lags
         )
         self._parts = [
             TargetUnits(
-                self.specification.learner(d, settings.seed, before=before), labels, self.algorithm
+                self.specification.learner(d, settings.seed, before=self._before),
+                labels,
+                self.algorithm,
             )
             for _ in range(settings.n_learners)
         ]
@@ -85,7 +115,7 @@ class OnlineLearner:
 
     @property
     def n_rows(self) -> int:
-        return self._parts[0].learner.t
+        return self._parts[0].learner.t if self._parts else 0
 
     def predict_one(self, x: Any) -> Any:
         """Open a round with the row x: the prediction, a number or a class.
@@ -93,13 +123,23 @@ class OnlineLearner:
         ``asks`` and ``spread`` are then those of this round; ``learn_one`` closes it. RuntimeError
         while a round is open.
         """
-        self._parts[0].learner.require_no_open_round()
-        X = self._standardised(self._checked(self._table.one(x)), learns=True)
-        said = [part.predict_one(X[0]) for part in self._parts]
-        self.asks, self.spread = any(asked for _, asked in said), self._parts[0].spread
-        y_hat = np.array([[f for f, _ in said]])
-        self._require_finite(y_hat)
-        return self._answers(y_hat)[0] if self.classes else float(y_hat[0, 0])
+        first = self._parts[0]
+        first.learner.require_no_open_round()
+        row = self._standardised_row(self._table.one(x))
+        if not self.classes:
+            y_hat, self.asks = first.predict_one(row)
+            self.spread = first.spread
+            if not math.isfinite(y_hat):
+                self._require_finite(np.array([y_hat]))
+            if self._intervals:
+                (half,) = self._intervals.half_widths(np.array([self.spread]))
+                self._y_hat, self.interval = y_hat, (float(y_hat - half), float(y_hat + half))
+            return y_hat
+        said = [part.predict_one(row) for part in self._parts]
+        self.asks = any(asked for _, asked in said)
+        several = np.array([[f for f, _ in said]])
+        self._require_finite(several)
+        return self.classes[self._codes_said(several)[0]]
 
     def learn_one(self, y: Any = None) -> None:
         """Close the open round with the label y of its row.
@@ -107,17 +147,21 @@ class OnlineLearner:
         Where ``asks`` is False, y may be left out, and one that is given is not looked at. Raises
         RuntimeError where no round is open, ValueError for a label that is asked for and is none.
         """
-        label = math.nan if y is None else float(self._labels([y])[0])
+        label = self._label(y)
         for k, part in enumerate(self._parts):
-            part.learn_one(float(self._told(np.array([label]), k)[0]))
+            told = label if len(self._parts) == 1 else float(self._told(np.array([label]), k)[0])
+            part.learn_one(told)
+        if self._intervals:
+            said = Trace(*(np.array([v]) for v in (self._y_hat, self.asks, self.spread)))
+            self._intervals.follow(said, np.array([label]))
         self.asks = False
 
-    def partial_fit(self, X: Any, y: Any) -> Trace:
+    def partial_fit(self, X: Any, y: Any) -> Said:
         """Predict and learn, row by row: rows X and labels y (n,). Any split gives the same bits.
 
         A label may be NaN or None: its row is predicted, and nothing is learned from it.
-        Returns y_hat (n,), what was said before each label; asked (n,); spread (n,). ValueError
-        names a row that is none, and nothing is learned then.
+        Returns what was said before each label. ValueError names a row that is none, and nothing
+        is learned then.
         """
         self._parts[0].learner.require_no_open_round()
         X, labels = self._read(X), self._labels(y)
@@ -127,9 +171,13 @@ class OnlineLearner:
         said = [part.partial_fit(X, self._told(labels, k)) for k, part in enumerate(self._parts)]
         y_hat = np.stack([trace.y_hat for trace in said], axis=1)
         self._require_finite(y_hat)
-        if not self.classes:
-            return said[0]
-        return said[0]._replace(y_hat=self._answers(y_hat))
+        if self.classes:
+            said[0] = said[0]._replace(y_hat=self._answers(y_hat))
+        half = np.full(len(labels), np.nan)
+        if self._intervals:
+            half = self._intervals.follow(said[0], labels)
+        ends = (half, half) if self.classes else (said[0].y_hat - half, said[0].y_hat + half)
+        return Said(*said[0], *ends)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """What ``predict_one`` would say of each row of X as the next, (n,).
@@ -145,6 +193,17 @@ class OnlineLearner:
         y_hat, spread = self._predicted(X)
         answers = self._answers(y_hat) if self.classes else y_hat[:, 0]
         return (answers, spread[:, 0]) if return_std else answers
+
+    def predict_interval(self, X: Any) -> np.ndarray:
+        """The ends (n, 2) of the interval of each row of X as the next; changes nothing.
+
+        ValueError of a learner that was made without ``interval=``.
+        """
+        if self._intervals is None:
+            raise ValueError("there are no intervals: make the learner with interval=0.9, say")
+        y_hat, spread = self._predicted(X)[..., 0]
+        half = self._intervals.half_widths(spread)
+        return np.stack([y_hat - half, y_hat + half], axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, K) of the classes, in their order; changes nothing.
@@ -182,8 +241,10 @@ class OnlineLearner:
             found |= {f"labels.{k}.{name}": array for name, array in part.arrays().items()}
         if self._columns:
             found |= {f"columns.{n}": array for n, array in self._columns.arrays().items()}
-        if self._first is not None:
-            found["first_rows"] = self._first
+        if self._intervals:
+            found |= {f"interval.{n}": array for n, array in self._intervals.arrays().items()}
+        if self._before is not None:
+            found["before"] = self._before
         return found
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
@@ -200,10 +261,12 @@ class OnlineLearner:
             if not (same or name.startswith("learner.")):
                 raise snapshot.Mismatch(f"{name} is {kept[name].dtype} {kept[name].shape}")
         for k, part in enumerate(self._parts):
-            snapshot.restore(part.learner, _below(f"learner.{k}.", kept))
-            part.restore(_below(f"labels.{k}.", kept))
+            snapshot.restore(part.learner, model_file.below(f"learner.{k}.", kept))
+            part.restore(model_file.below(f"labels.{k}.", kept))
         if self._columns:
-            self._columns.restore(_below("columns.", kept))
+            self._columns.restore(model_file.below("columns.", kept))
+        if self._intervals:
+            self._intervals.restore(model_file.below("interval.", kept))
 
     def _predicted(self, X: Any) -> np.ndarray:
         """y_hat and spread (2, n, learners) of each row as the next."""
@@ -230,6 +293,16 @@ class OnlineLearner:
             )
         return X
 
+    def _standardised_row(self, x: np.ndarray) -> np.ndarray:
+        """``_standardised`` of one row (d,) that is checked and learned, to the bit."""
+        whole = bool(abs(x).max() <= LARGEST)  # not so where a number is NaN
+        if not whole:
+            self._checked(x[None, :])
+        if self._columns:
+            x = standardised_row(x, self._columns, whole)
+        lags = self.settings.lags
+        return np.concatenate([x, np.zeros(lags)]) if lags else x
+
     def _standardised(self, X: np.ndarray, learns: bool) -> np.ndarray:
         """Rows as a learner takes them, with room for lags."""
         if self._columns:
@@ -241,21 +314,29 @@ class OnlineLearner:
         lags = self.settings.lags
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
 
-    def _before(self) -> np.ndarray | None:
+    def _look_ahead(self, first_rows: Any) -> np.ndarray | None:
         """The first rows as the learner will get them, for one that looks at some in advance."""
         wanted = self.algorithm.rows_before
         n = wanted(self.specification.params) if wanted else 0
-        if self._first is None and n:
+        if n and first_rows is None:
             raise ValueError(
                 f"{self.settings.algorithm} with these settings looks at {n} rows before the first "
                 "round: give them as first_rows=X"
             )
-        if self._first is None or not n:
+        if not n:
             return None
-        before = self._standardised(self._first[:n], learns=True)
+        before = self._standardised(self._read(first_rows)[:n], learns=True)
         if self._columns:
             self._columns = Moments(len(self.inputs))
         return before
+
+    def _label(self, y: Any) -> float:
+        """A label as a learner takes it; NaN for none."""
+        if y is None:
+            return math.nan
+        if not self.classes and isinstance(y, int | float) and abs(y) < math.inf:
+            return float(y)
+        return float(self._labels([y])[0])
 
     def _labels(self, y: Any) -> np.ndarray:
         """Labels (n,), in a classification codes; NaN where there is none."""
@@ -281,9 +362,12 @@ class OnlineLearner:
         return np.where(np.isnan(labels), np.nan, one_against_rest(labels, k, len(self._parts)))
 
     def _answers(self, y_hat: np.ndarray) -> np.ndarray:
-        """The classes (n,) that are said by y_hat (n, learners); of a tie the first."""
-        codes = y_hat.argmax(axis=1) if y_hat.shape[1] > 1 else (y_hat[:, 0] > 0.0).astype(int)
-        return np.array(self.classes)[codes]
+        """The classes (n,) that are said by y_hat (n, learners)."""
+        return np.array(self.classes)[self._codes_said(y_hat)]
+
+    def _codes_said(self, y_hat: np.ndarray) -> np.ndarray:
+        """Places (n,) of the classes that are said; of a tie the first."""
+        return y_hat.argmax(axis=1) if y_hat.shape[1] > 1 else (y_hat[:, 0] > 0.0).astype(int)
 
     def _require_finite(self, y_hat: np.ndarray) -> None:
         if not np.isfinite(y_hat).all():
@@ -291,11 +375,6 @@ class OnlineLearner:
                 f"by round {self.n_rows + 1} the predictions of {self.settings.algorithm} are no "
                 "longer finite: the steps are too large for this stream. Reduce the step size"
             )
-
-
-def _below(head: str, kept: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What is named after ``head``, by the rest of its name."""
-    return {n.removeprefix(head): array for n, array in kept.items() if n.startswith(head)}
 
 
 def load(path: str | Path) -> OnlineLearner:
@@ -306,7 +385,7 @@ def load(path: str | Path) -> OnlineLearner:
     """
     model = model_file.read(path)
     try:
-        learner = OnlineLearner(model.settings, model.arrays.get("first_rows"))
+        learner = OnlineLearner(model.settings, before=model.arrays.get("before"))
         learner.restore(model.arrays)
     except (ValueError, TypeError, MemoryError) as error:
         raise model_file.ModelError(f"{path}: no model, or a damaged one: {error}") from None

@@ -5,7 +5,7 @@ among those that there are, and all shapes are those that the settings imply. Da
 the checksums of the archive; a forged file can hold wrong numbers, as any model can.
 
     settings   JSON: format, omkl, code (the fingerprint of the sources), learner (the settings)
-    learner.K.NAME, labels.K.NAME, columns.NAME, first_rows   see ``OnlineLearner``
+    learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``
 """
 
 from __future__ import annotations
@@ -113,3 +113,8 @@ def _require_size(settings: LearnerSettings, arrays: Mapping[str, np.ndarray]) -
     drawn = len(made.dictionary) * n_inputs * made.D
     if made.algorithm.representation.draws_features and drawn > numbers:
         raise ValueError("the settings are of a larger learner than the arrays")
+
+
+def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with ``head``, by the rest of their names."""
+    return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}

@@ -15,13 +15,13 @@ class Rows:
         self.inputs, self.named = tuple(inputs), named
 
     def one(self, x: Any) -> np.ndarray:
-        """A row (1, d), NaN where it is not known; ValueError says what was given."""
+        """A row (d,), NaN where it is not known; ValueError says what was given."""
         if isinstance(x, Mapping):
             x = self._by_name(x)
         row = _numbers(x)
         if row.shape != (len(self.inputs),):
             raise self._misshapen(row)
-        return row[None, :]
+        return row
 
     def many(self, X: Any) -> np.ndarray:
         """Rows (n, d), of an array, a list of rows, or a data frame by its columns' names."""

@@ -12,6 +12,7 @@ from typing import Any
 from omkl import algorithms, conf, federated
 from omkl.core import hyperparameters
 from omkl.core.kernels import dictionary
+from omkl.experiment.settings import IntervalSettings, interval_of
 from omkl.online.specification import Specification, specify
 
 SCALINGS = ("columns", "none")
@@ -30,6 +31,8 @@ class LearnerSettings:
     scaling             "columns" or "none", see ``omkl.datasets.stream``
     lags                how many past labels are inputs besides
     horizon             T, for parameters that name it
+    interval, interval_rate   a level, None for no intervals; the rate at which they adapt, None
+                        for several, mixed
     """
 
     algorithm: str
@@ -44,6 +47,14 @@ class LearnerSettings:
     scaling: str
     lags: int
     horizon: int | None
+    interval: float | None
+    interval_rate: float | None
+
+    @property
+    def intervals(self) -> IntervalSettings | None:
+        """ValueError says what an interval may be."""
+        given = {"interval": self.interval, "interval_rate": self.interval_rate}
+        return interval_of(given, "classification" if self.classes else "regression")
 
     @property
     def n_learners(self) -> int:

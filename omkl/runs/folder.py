@@ -9,6 +9,7 @@ MLflow view are all made from it.
     results.parquet  one tidy row a seed
     predictions.parquet   one row a row and seed (``omkl.runs.predictions``); with one seed, or
                      where predictions=true asks for it
+    model.npz        the learner after the last row (``omkl.online.model_file``), with model=true
     labels.csv       row and label, as they came, where labels come from outside
     curves.npz       arrays (see below)
     *.png, *.pdf     plots: mse, regret, weights, usage; labels where some were not asked for
@@ -139,7 +140,7 @@ from omkl.runs.seal import Broken
 # Settings that say how to run and where to put things, never what comes out.
 NEUTRAL = (
     "threads", "tracking", "force", "progress", "outputs", "block", "figures", "predictions",
-    "fail_fast",
+    "model", "fail_fast",
 )  # fmt: skip
 
 

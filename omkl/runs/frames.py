@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from omkl.runs.folder import Run
-from omkl.runs.writing import PREDICTIONS
+from omkl.runs.writing import MODEL, PREDICTIONS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SEEDS, MODEL = "results.parquet", "model.npz"
+SEEDS = "results.parquet"
 # Curves of shape (R, P), see ``omkl.runs.folder``.
 OF_EACH_SEED = ("mse", "error_rate", "labels", "regret_", "coverage_")
 

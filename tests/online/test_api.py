@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import omkl
+from omkl import algorithms
 from omkl.datasets import DataError
 
 QUICK = {"dataset": "file", "kernels": "gaussian17", "D": 4}
@@ -73,3 +76,9 @@ def test_what_omkl_has_is_listed_and_nothing_else_is_there():
     assert set(omkl.__all__) <= set(dir(omkl))
     with pytest.raises(AttributeError, match="has no attribute 'learners'"):
         omkl.learners  # noqa: B018
+
+
+def test_no_parameter_of_an_algorithm_is_called_as_a_setting_of_every_learner():
+    settings = set(inspect.signature(omkl.learner).parameters)
+    for name in algorithms.names():
+        assert not settings & set(algorithms.load(name).Params._fields), name

@@ -68,6 +68,23 @@ def test_the_numbers_are_those_of_a_run(tmp_path, name, lags):
     np.testing.assert_array_equal(in_two_ways(fresh, X, y), kept["y_hat"])
 
 
+def test_intervals_are_those_of_a_run(tmp_path):
+    X, y = stream()
+    for name in ("gf", "auto"):  # auto has a spread of its own
+        run = run_on(tmp_path, X, y, f"algorithm={name}", "interval=0.9", "interval_rate=0.02")
+        kept = pd.read_parquet(run.folder / "predictions.parquet")[["low", "high"]].to_numpy()
+        learner = omkl.learner(name, inputs=2, interval=0.9, interval_rate=0.02, **SMALL)
+        said = learner.partial_fit(X[:200], y[:200])
+        np.testing.assert_array_equal(np.stack([said.low, said.high], axis=1), kept[:200])
+        for s in range(200, 299):
+            pure = learner.predict_interval(X[s : s + 1])
+            learner.predict_one(X[s])
+            np.testing.assert_array_equal([learner.interval, *pure], kept[[s, s]])
+            learner.learn_one(y[s])
+    with pytest.raises(ValueError, match=r"make the learner with interval=0\.9"):
+        omkl.learner("gf", inputs=2).predict_interval(X)
+
+
 def test_a_run_without_scaling_is_the_same_too(tmp_path):
     X, y = np.nan_to_num(stream()[0]) / 1000, np.nan_to_num(stream()[1], nan=5000.0) / 5000
     run = run_on(tmp_path, X, y, "algorithm=gf", "stream.scaling=none")
@@ -153,6 +170,8 @@ def test_rows_by_name_are_rows_by_position():
         ({"D": 0}, "D=0 is not a whole number of at least 1"),
         ({"seed": -1}, "seed=-1 is not a whole number of at least 0"),
         ({"scaling": "whole"}, "scaling='whole' is none of columns, none: it looks ahead"),
+        ({"interval": 90}, "interval=90 is not a number between 0 and 1"),
+        ({"algorithm": "auto", "classes": "ab", "interval": 0.9}, "and this is a classification"),
         ({"precision": "half"}, "precision='half' is none of float64, float32"),
         ({"task": "classification"}, "gf is an algorithm for regression, not for classification"),
         ({"classes": "ab"}, "gf is for regression: there are no classes"),

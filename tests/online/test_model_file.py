@@ -26,7 +26,7 @@ Y = 5000 + 200 * np.sin(np.nan_to_num(X[:, 0])) + RNG.normal(size=300)
     ("name", "given"),
     [
         ("auto", {"inputs": ["a", "b"]}),
-        ("gf", {"inputs": 2, "lags": 2, **SMALL}),
+        ("gf", {"inputs": 2, "lags": 2, "interval": 0.9, **SMALL}),
         ("amkl_random", {"inputs": 2, "horizon": 300, **SMALL}),
         ("omkr", {"inputs": 2, "kernels": "gaussian17"}),
         ("auto", {"inputs": 2, "classes": ("low", "middle", "high")}),
@@ -51,6 +51,7 @@ def test_a_loaded_learner_goes_on_with_the_same_bits(tmp_path, name, given):
     expected, found = (one.partial_fit(X[180:], y[180:]) for one in (learner, other))
     np.testing.assert_array_equal(found.y_hat, expected.y_hat)
     np.testing.assert_array_equal(found.spread, expected.spread)
+    np.testing.assert_array_equal(found.low, expected.low)
 
 
 def test_another_process_goes_on_with_the_same_bits(tmp_path):
