@@ -1,0 +1,362 @@
+"""Estimators of scikit-learn over ``omkl.learner`` (``pip install 'omkl[sklearn]'``).
+
+>>> from sklearn.datasets import load_diabetes
+>>> from omkl.sklearn import OnlineMKLRegressor
+>>> X, y = load_diabetes(return_X_y=True)
+>>> model = OnlineMKLRegressor().fit(X[:300], y[:300])
+>>> model.predict_interval(X[300:]).shape
+(142, 2)
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
+    from sklearn.utils import check_array, check_random_state, gen_batches
+    from sklearn.utils.metaestimators import available_if
+    from sklearn.utils.multiclass import check_classification_targets, unique_labels
+    from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError(
+        f"omkl.sklearn needs scikit-learn 1.8 or later: pip install 'omkl[sklearn]' ({error})"
+    ) from None
+
+from omkl import algorithms, api
+from omkl.online.specification import FEATURES
+
+if TYPE_CHECKING:
+    from omkl.online.learner import OnlineLearner
+
+ROWS = 1000  # that are learned or predicted at once; their number changes no bit
+
+
+class _Online(BaseEstimator):
+    """What both have: settings, rows, weights, and an ``OnlineLearner`` that learns them."""
+
+    learner_: OnlineLearner
+    n_features_in_: int
+    weight_: float
+
+    def __init__(
+        self,
+        algorithm: str = "auto",
+        *,
+        kernels: str | Mapping[str, Any] = "rbf51_lap25",
+        D: int = FEATURES,
+        params: Mapping[str, Any] | None = None,
+        scaling: str = "columns",
+        lags: int = 0,
+        horizon: int | None = None,
+        precision: str = "float64",
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.algorithm = algorithm
+        self.kernels = kernels
+        self.D = D
+        self.params = params
+        self.scaling = scaling
+        self.lags = lags
+        self.horizon = horizon
+        self.precision = precision
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.scaling == "columns"
+        return tags
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # Arrays that joblib maps from a file are read only, and learning writes.
+        if hasattr(self, "learner_"):
+            self.learner_ = copy.deepcopy(self.learner_)
+
+    def _rows(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
+        """Rows (n, d), and labels (n,) where they are given, as scikit-learn checks them."""
+        return validate_data(
+            self,
+            X,
+            y,
+            reset=reset,
+            dtype=np.float64,
+            force_writeable=True,
+            ensure_all_finite="allow-nan" if self.scaling == "columns" else True,
+            **({"y_numeric": True} if is_regressor(self) and not isinstance(y, str) else {}),
+        )
+
+    def _made(self, X: np.ndarray, task: str, **further: Any) -> OnlineLearner:
+        """A fresh learner for rows like X (n, d), which some algorithms look at in advance."""
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31)
+        looks_ahead = algorithms.load(self.algorithm).rows_before
+        return api.learner(
+            self.algorithm,
+            inputs=X.shape[1],
+            kernels=self.kernels,
+            D=self.D,
+            seed=int(seed),
+            task=task,
+            scaling=self.scaling,
+            lags=self.lags,
+            horizon=self.horizon,
+            precision=self.precision,
+            first_rows=X if looks_ahead else None,
+            **further,
+            **(self.params or {}),
+        )
+
+    def _go_through(self, X: np.ndarray, y: np.ndarray, rounds: np.ndarray) -> None:
+        """Learn rows in this order."""
+        for part in gen_batches(len(rounds), ROWS):
+            self.learner_.partial_fit(X[rounds[part]], y[rounds[part]])
+
+    def _predicted(self, X: Any) -> Iterator[np.ndarray]:
+        """Rows to predict, block by block."""
+        check_is_fitted(self)
+        X = self._rows(X)
+        return (X[part] for part in gen_batches(len(X), ROWS))
+
+    def _rounds(self, X: np.ndarray, sample_weight: Any, fresh: bool) -> np.ndarray:
+        """The rows that are learned, in their order, each as often as its weight says."""
+        before = 0.0 if fresh else self.weight_
+        if sample_weight is None:
+            self.weight_ = before + len(X)
+            return np.arange(len(X))
+        w = check_array(
+            sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+        )
+        if w.ndim != 1:
+            raise ValueError(f"sample_weight is one number a row (n,); got {w.shape}")
+        check_consistent_length(X, w)
+        if (w < 0.0).any():
+            raise ValueError(f"sample_weight is not negative; got {w.min()}")
+        if fresh and not w.any():
+            raise ValueError("sample_weight: all weights are zero, so there is nothing to learn")
+        total = np.cumsum(np.concatenate([[before], w]))
+        self.weight_ = float(total[-1])
+        return np.repeat(np.arange(len(X)), np.diff(np.floor(total)).astype(np.int64))
+
+
+class OnlineMKLRegressor(RegressorMixin, _Online):
+    """Regression that learns row by row, with many kernels, a spread and intervals that adapt.
+
+    ``fit`` forgets what was learned and goes once over the rows in their order, ``partial_fit``
+    goes on. Inputs and labels need no scaling; an input may be NaN and counts as its mean then.
+    All predictions are for the next row: of a learner that looks at past labels (``auto``, or
+    ``lags``) those that follow the last label that was learned.
+
+    Parameters
+    ----------
+    algorithm
+        Its name, as ``omkl-run algorithm=`` has it; "auto" has nothing to choose.
+    kernels
+        A dictionary of ``conf/kernels``, or a mapping as such a file holds.
+    D
+        Random features a kernel.
+    params
+        Those of the algorithm by name, ``{"eta": 0.1}``; the others have their defaults.
+    scaling
+        "columns": inputs and labels are standardised by what was seen. "none": they are not.
+    lags
+        How many past labels are inputs besides.
+    horizon
+        T, where a parameter names it.
+    precision
+        "float64" or "float32".
+    interval
+        The share of labels that ``predict_interval`` is to hold, in (0, 1); None: no intervals.
+    interval_rate
+        How fast intervals adapt, in (0, 1]; None: several rates, mixed.
+    random_state
+        The seed, that of ``omkl-run seed=`` if it is a number.
+
+    Attributes
+    ----------
+    learner_
+        The ``OnlineLearner`` that has learned.
+    weight_
+        The sum of all weights so far.
+    n_features_in_, feature_names_in_
+        As in all of scikit-learn.
+    """
+
+    def __init__(
+        self,
+        algorithm: str = "auto",
+        *,
+        kernels: str | Mapping[str, Any] = "rbf51_lap25",
+        D: int = FEATURES,
+        params: Mapping[str, Any] | None = None,
+        scaling: str = "columns",
+        lags: int = 0,
+        horizon: int | None = None,
+        precision: str = "float64",
+        interval: float | None = 0.9,
+        interval_rate: float | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        super().__init__(
+            algorithm,
+            kernels=kernels,
+            D=D,
+            params=params,
+            scaling=scaling,
+            lags=lags,
+            horizon=horizon,
+            precision=precision,
+            random_state=random_state,
+        )
+        self.interval = interval
+        self.interval_rate = interval_rate
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn rows X (n, d) and labels y (n,) in their order, and nothing of those before.
+
+        A row of weight w is learned floor(W + w) - floor(W) times, W being the sum of the weights
+        before it: weights that are whole numbers are numbers of copies, and 0 is left out.
+        ValueError names what is wrong.
+        """
+        return self._learn(X, y, sample_weight, fresh=True)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Go on with further rows, as ``fit``; any split into calls gives the same bits."""
+        return self._learn(X, y, sample_weight, fresh=not hasattr(self, "learner_"))
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> Self:
+        X, y = self._rows(X, y, reset=fresh)
+        rounds = self._rounds(X, sample_weight, fresh)
+        if fresh:
+            widths = {"interval": self.interval, "interval_rate": self.interval_rate}
+            self.learner_ = self._made(X[rounds], "regression", **widths)
+        self._go_through(X, y, rounds)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The prediction of each row of X (n, d) as the next, (n,); nothing is learned.
+
+        With ``return_std`` also the deviation of its label that the learner expects (n,), NaN
+        before it is known; ValueError of a learner that says none.
+        """
+        if not return_std:
+            return np.concatenate([self.learner_.predict(rows) for rows in self._predicted(X)])
+        said = [self.learner_.predict(rows, return_std=True) for rows in self._predicted(X)]
+        return tuple(np.concatenate(arrays) for arrays in zip(*said, strict=True))
+
+    def predict_interval(self, X: Any) -> np.ndarray:
+        """Low and high (n, 2) for each row of X (n, d) as the next; nothing is learned.
+
+        They follow from how large the errors before each label were during ``fit`` and
+        ``partial_fit``, and adapt so that the share ``interval`` of labels lies inside. NaN before
+        there was an error, and where the learner says a spread and does not know it yet.
+        """
+        return np.concatenate([self.learner_.predict_interval(r) for r in self._predicted(X)])
+
+
+def _says_probabilities(model: _Online) -> bool:
+    """Whether the algorithm of a classifier does; AttributeError says that it does not."""
+    name = "auto_classifier" if model.algorithm == "auto" else model.algorithm
+    if not algorithms.load(name).probabilities:
+        raise AttributeError(f"{name} says no probabilities; auto does")
+    return True
+
+
+class OnlineMKLClassifier(ClassifierMixin, _Online):
+    """Classification that learns row by row, with many kernels.
+
+    ``fit`` forgets what was learned and goes once over the rows in their order, ``partial_fit``
+    goes on. Inputs need no scaling; an input may be NaN and counts as its mean then. Of more than
+    two classes each is learned against the rest.
+
+    Parameters
+    ----------
+    algorithm
+        Its name, as ``omkl-run algorithm=`` has it; "auto" has nothing to choose.
+    kernels
+        A dictionary of ``conf/kernels``, or a mapping as such a file holds.
+    D
+        Random features a kernel.
+    params
+        Those of the algorithm by name, ``{"R": 1.0}``; the others have their defaults.
+    scaling
+        "columns": inputs are standardised by what was seen. "none": they are not.
+    lags
+        How many past labels are inputs besides, of two classes.
+    horizon
+        T, where a parameter names it.
+    precision
+        "float64" or "float32".
+    random_state
+        The seed, that of ``omkl-run seed=`` if it is a number.
+
+    Attributes
+    ----------
+    classes_
+        (K,) in their order; of two the second is +1 to the learner.
+    learner_
+        The ``OnlineLearner`` that has learned; its classes are places in ``classes_``.
+    weight_
+        The sum of all weights so far.
+    n_features_in_, feature_names_in_
+        As in all of scikit-learn.
+    """
+
+    classes_: np.ndarray
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn rows X (n, d) and classes y (n,) in their order, and nothing of those before.
+
+        A row of weight w is learned floor(W + w) - floor(W) times, W being the sum of the weights
+        before it: weights that are whole numbers are numbers of copies, and 0 is left out.
+        ValueError names what is wrong.
+        """
+        return self._learn(X, y, None, sample_weight, fresh=True)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Go on with further rows, as ``fit``; any split into calls gives the same bits.
+
+        The first call has to name all ``classes``, as rows with some of them may come later.
+        """
+        fresh = not hasattr(self, "learner_")
+        if fresh and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit: all of them")
+        given = self.classes_ if classes is None else unique_labels(classes)
+        if not fresh and not np.array_equal(given, self.classes_):
+            raise ValueError(f"classes={given} are not those of the first call: {self.classes_}")
+        return self._learn(X, y, given, sample_weight, fresh)
+
+    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, fresh: bool) -> Self:
+        X, y = self._rows(X, y, reset=fresh)
+        check_classification_targets(y)
+        rounds = self._rounds(X, sample_weight, fresh)
+        known = unique_labels(y) if classes is None else classes
+        if len(known) < 2:
+            raise ValueError(f"there is one class alone, {known}: two classes are the fewest")
+        if not np.isin(y, known).all():
+            raise ValueError(f"y has the classes {np.setdiff1d(y, known)}; there are: {known}")
+        if fresh:
+            self.classes_ = known
+            self.learner_ = self._made(X[rounds], "classification", classes=range(len(known)))
+        self._go_through(X, np.searchsorted(known, y), rounds)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row of X (n, d) as the next, (n,); nothing is learned."""
+        codes = [self.learner_.predict(rows) for rows in self._predicted(X)]
+        return self.classes_[np.concatenate(codes)]
+
+    @available_if(_says_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n, K) of the classes, in their order, for each row of X as the next.
+
+        Of more than two classes they are those of each against the rest, scaled to sum 1. There
+        is no such method where the algorithm says classes alone.
+        """
+        said = [self.learner_.predict_proba(rows) for rows in self._predicted(X)]
+        return np.concatenate(said)
