@@ -59,6 +59,7 @@ NOT_COMPILED = {
     "theory/": "judges runs, with NumPy and SciPy",
     "online/": "a learner in the units of its user, in Python",
     "registry.py": "finds modules",
+    "river.py": "estimators, which call learners from Python",
     "sklearn.py": "estimators, which call learners from Python",
     "reproduction/": "starts jobs and fills published tables from their runs",
     "report/": "tables and figures",

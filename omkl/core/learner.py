@@ -31,6 +31,13 @@ class Trace(NamedTuple):
     spread: np.ndarray
 
 
+class Before(NamedTuple):
+    """What ``predict_one`` writes to, before it does: see ``Learner.before_round``."""
+
+    state: Any
+    copies: list[tuple[np.ndarray, np.ndarray]]
+
+
 def empty_trace(n: int) -> Trace:
     return Trace(np.empty(n), np.empty(n, dtype=np.bool_), np.empty(n))
 
@@ -190,6 +197,20 @@ class Learner:
         trace.asked[0], self._asked = self._asked, None
         self._run(CLOSE, np.empty((1, self.d)), np.array([label]), trace)
         self.t += 1
+
+    def before_round(self) -> Before:
+        """Copies of what the next ``predict_one`` writes to, with which ``cancel`` undoes it."""
+        self.require_no_open_round()
+        written = [self.rng.state, *(a for a in self.state if isinstance(a, np.ndarray))]
+        written += [getattr(self.state.model, name) for name in self.representation.written]
+        return Before(self.state, [(array, array.copy()) for array in written])
+
+    def cancel(self, before: Before) -> None:
+        """Let the round that was opened after ``before_round`` never have been, to the bit."""
+        for array, copied in before.copies:
+            array[...] = copied
+        self.state, self._asked = before.state, None
+        self.selection.f[:] = np.nan
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """What ``predict_one`` would say of each row X (n, d) as the next one, (n,).

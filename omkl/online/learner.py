@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.core import cache, snapshot
-from omkl.core.learner import Trace
+from omkl.core.learner import Before, Trace
 from omkl.datasets.scaling import Moments, standardised, standardised_row
 from omkl.datasets.tables import class_codes
 from omkl.disk import write_atomically
@@ -70,6 +70,8 @@ class OnlineLearner:
                 it expects, NaN where it has none
     interval    of the last ``predict_one``: its ends, NaN without ``interval=`` and before the
                 first label
+    probabilities   of the last ``predict_one``, of the classes in their order; () where the
+                algorithm says none
     """
 
     def __init__(
@@ -88,7 +90,9 @@ class OnlineLearner:
         if wanted := settings.intervals:
             moving = int(settings.scaling == "columns")
             self._intervals = OwnIntervals(wanted, self.algorithm.has_spread, late=moving)
+        self.probabilities: tuple[float, ...] = ()
         self._y_hat = math.nan  # of the open round
+        self._before_round: tuple[Any, list[Before]] | None = None  # of one that can be revoked
         self._columns = Moments(len(self.inputs)) if settings.scaling == "columns" else None
         self._table = Rows(self.inputs, settings.named)
         self._parts: list[TargetUnits] = []
@@ -117,14 +121,18 @@ class OnlineLearner:
     def n_rows(self) -> int:
         return self._parts[0].learner.t if self._parts else 0
 
-    def predict_one(self, x: Any) -> Any:
+    def predict_one(self, x: Any, revocable: bool = False) -> Any:
         """Open a round with the row x: the prediction, a number or a class.
 
-        ``asks`` and ``spread`` are then those of this round; ``learn_one`` closes it. RuntimeError
-        while a round is open.
+        ``asks`` and ``spread`` are then those of this round; ``learn_one`` closes it, and
+        ``revoke_one`` undoes it if it is ``revocable``. RuntimeError while a round is open.
         """
         first = self._parts[0]
         first.learner.require_no_open_round()
+        self._before_round = None
+        if revocable:
+            columns = self._columns.arrays() if self._columns else None
+            self._before_round = columns, [part.learner.before_round() for part in self._parts]
         row = self._standardised_row(self._table.one(x))
         if not self.classes:
             y_hat, self.asks = first.predict_one(row)
@@ -139,7 +147,20 @@ class OnlineLearner:
         self.asks = any(asked for _, asked in said)
         several = np.array([[f for f, _ in said]])
         self._require_finite(several)
+        if self.algorithm.probabilities:
+            self.probabilities = tuple(_probabilities(several)[0].tolist())
         return self.classes[self._codes_said(several)[0]]
+
+    def revoke_one(self) -> None:
+        """Let the open round never have been, to the bit; RuntimeError unless it is revocable."""
+        if self._before_round is None:
+            raise RuntimeError("no round is open that predict_one(x, revocable=True) opened")
+        columns, rounds = self._before_round
+        for part, before in zip(self._parts, rounds, strict=True):
+            part.learner.cancel(before)
+        if self._columns:
+            self._columns.restore(columns)
+        self._before_round, self.asks = None, False
 
     def learn_one(self, y: Any = None) -> None:
         """Close the open round with the label y of its row.
@@ -151,6 +172,7 @@ class OnlineLearner:
         for k, part in enumerate(self._parts):
             told = label if len(self._parts) == 1 else float(self._told(np.array([label]), k)[0])
             part.learn_one(told)
+        self._before_round = None
         if self._intervals:
             said = Trace(*(np.array([v]) for v in (self._y_hat, self.asks, self.spread)))
             self._intervals.follow(said, np.array([label]))
@@ -215,11 +237,7 @@ class OnlineLearner:
             raise ValueError(
                 f"{self.settings.algorithm} says no probabilities; auto does, for classes"
             )
-        p = 0.5 * (1.0 + self._predicted(X)[0])
-        if len(self.classes) == 2:
-            return np.concatenate([1.0 - p, p], axis=1)
-        total = p.sum(axis=1, keepdims=True)
-        return np.divide(p, total, out=np.full(p.shape, 1.0 / p.shape[1]), where=total > 0.0)
+        return _probabilities(self._predicted(X)[0])
 
     def save(self, path: str | Path) -> None:
         """Write all that it is and has learned to a file; ``omkl.load_learner`` goes on with it.
@@ -375,6 +393,15 @@ class OnlineLearner:
                 f"by round {self.n_rows + 1} the predictions of {self.settings.algorithm} are no "
                 "longer finite: the steps are too large for this stream. Reduce the step size"
             )
+
+
+def _probabilities(y_hat: np.ndarray) -> np.ndarray:
+    """Probabilities (n, K) of what is said, y_hat (n, learners)."""
+    p = 0.5 * (1.0 + y_hat)
+    if p.shape[1] == 1:
+        return np.concatenate([1.0 - p, p], axis=1)
+    total = p.sum(axis=1, keepdims=True)
+    return np.divide(p, total, out=np.full(p.shape, 1.0 / p.shape[1]), where=total > 0.0)
 
 
 def load(path: str | Path) -> OnlineLearner:

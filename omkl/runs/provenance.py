@@ -66,6 +66,7 @@ CHANGE_NO_NUMBER = {
     "federated/flower/": "deploys a federation; its results are no run folders",
     "federated/parties.py": "as flower",
     "registry.py": "finds modules, whose text counts",
+    "river.py": "estimators; no run has one",
     "sklearn.py": "estimators; no run has one",
     "reproduction/": "starts jobs and fills published tables from their runs",
     "report/": "tables and figures of finished runs",

@@ -142,6 +142,28 @@ def test_a_round_is_open_until_its_label_comes():
     assert not learner.asks and learner.n_rows == 1
 
 
+@pytest.mark.parametrize("name", ["gf", "auto", "omkr", "amkl_random", "auto_classifier"])
+def test_a_round_that_is_revoked_has_never_been(name):
+    X, y = (part[:120] for part in stream())
+    y = np.nan_to_num(y, nan=5000.0)
+    classes = ["a", "b", "c"] if name == "auto_classifier" else None
+    if classes:
+        y = np.array(classes)[np.digitize(y, [4900, 5100])]
+    given = {"inputs": 2, "classes": classes, "horizon": 120, **SMALL}
+    learner, expected = (omkl.learner(name, **given) for _ in range(2))
+    for x, label in zip(X, y, strict=True):
+        first = learner.predict_one(x, revocable=True)
+        learner.revoke_one()
+        learner.predict_one(x + 1.0, revocable=True)
+        learner.revoke_one()
+        assert learner.predict_one(x) == first == expected.predict_one(x)
+        assert learner.probabilities == expected.probabilities
+        for one in (learner, expected):
+            one.learn_one(label)
+    with pytest.raises(RuntimeError, match="no round is open that"):
+        learner.revoke_one()
+
+
 def test_rows_by_name_are_rows_by_position():
     X, y = stream()
     by_place, by_name = omkl.learner("gf", inputs=2), omkl.learner("gf", inputs=["a", "b"])

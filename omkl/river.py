@@ -1,0 +1,444 @@
+"""Estimators of River over ``omkl.learner`` (``pip install 'omkl[river]'``).
+
+>>> from river import datasets, evaluate, metrics
+>>> from omkl.river import OnlineMKLRegressor
+>>> evaluate.progressive_val_score(datasets.ChickWeights(), OnlineMKLRegressor(), metrics.MAE())
+MAE: 17.860609
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections import deque
+from collections.abc import Hashable, Mapping, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+try:
+    from river import base, conf
+except ImportError as error:
+    raise ImportError(
+        f"omkl.river needs River 0.26 or later: pip install 'omkl[river]' ({error})"
+    ) from None
+
+from omkl import api
+from omkl.online.specification import FEATURES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from omkl.online.learner import OnlineLearner
+
+REPLAYED = 1000  # rows that are kept
+
+Row = tuple[Any, ...]
+
+
+class _Online(base.Estimator):
+    """What all have: settings, inputs by name, and an ``OnlineLearner`` that is made anew.
+
+    The round of the row that was predicted last stays open, so that to learn this row next needs
+    no second prediction; before anything else it is revoked, as though it had never been.
+    """
+
+    _learner: OnlineLearner | None
+
+    def __init__(
+        self,
+        algorithm: str,
+        kernels: str | Mapping[str, Any],
+        D: int,
+        params: Mapping[str, Any] | None,
+        scaling: str,
+        lags: int,
+        horizon: int | None,
+        precision: str,
+        seed: int,
+    ) -> None:
+        self.algorithm = algorithm
+        self.kernels = kernels
+        self.D = D
+        self.params = params
+        self.scaling = scaling
+        self.lags = lags
+        self.horizon = horizon
+        self.precision = precision
+        self.seed = seed
+        self._names: tuple[Hashable, ...] = ()  # of the inputs, in their order
+        self._known: frozenset[Hashable] = frozenset()  # the same
+        self._learner = None
+        self._rows: deque[tuple[Row, Any]] = deque(maxlen=REPLAYED)
+        self._open: Row | None = None  # the row of the open round
+        self._said: Any = None  # of it
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        """Bytes of its pickle: River's walk would count the compiler."""
+        return len(pickle.dumps(self))
+
+    def _further(self) -> dict[str, Any]:
+        """Settings of the learner besides those that all estimators have."""
+        raise NotImplementedError
+
+    def _make(self) -> None:
+        """A learner of the inputs that are known, if any, which learns the rows that are kept."""
+        if not self._names:
+            return
+        words = all(isinstance(name, str) for name in self._names)
+        self._learner = api.learner(
+            self.algorithm,
+            inputs=[str(name) if words else repr(name) for name in self._names],
+            kernels=self.kernels,
+            D=self.D,
+            seed=self.seed,
+            scaling=self.scaling,
+            lags=self.lags,
+            horizon=self.horizon,
+            precision=self.precision,
+            **self._further(),
+            **(self.params or {}),
+        )
+        if self._rows:
+            rows, labels = zip(*self._rows, strict=True)
+            self._learner.partial_fit(list(rows), list(labels))
+
+    def _meet(self, x: Mapping[Any, Any]) -> bool:
+        """Whether x has inputs that come for the first time; they are then among those known."""
+        if x.keys() == self._known:
+            return False
+        new = [name for name in x if name not in self._known and _is_number(name, x[name])]
+        if new:
+            places = {name: k for k, name in enumerate(self._names)}
+            self._known |= set(new)
+            self._names = tuple(sorted(self._known, key=lambda name: (str(type(name)), str(name))))
+            order = [places.get(name) for name in self._names]
+            rows = [(tuple(None if k is None else row[k] for k in order), y)
+                    for row, y in self._rows]  # fmt: skip
+            self._rows.clear()
+            self._rows.extend(rows)
+        return bool(new)
+
+    def _row(self, x: Mapping[Any, Any]) -> Row:
+        """The inputs that are known, in their order; None for one that is not in x."""
+        if len(self._names) > 1:
+            try:
+                return itemgetter(*self._names)(x)
+            except KeyError:
+                pass
+        return tuple(map(x.get, self._names))
+
+    def _predicted(self, learner: OnlineLearner, row: Row) -> Any:
+        """Open a round with the row, unless it is open, and return what is said of it."""
+        if self._open is not None:
+            if row == self._open:
+                return self._said
+            self._settle(learner)
+        try:
+            self._said = learner.predict_one(row, revocable=True)
+        except FloatingPointError:
+            learner.revoke_one()
+            raise
+        self._open = row
+        return self._said
+
+    def _settle(self, learner: OnlineLearner) -> None:
+        """End the open round, if there is one, without a label."""
+        if self._open is not None:
+            learner.revoke_one()
+            self._open = None
+
+    def _learn(self, x: Mapping[Any, Any], label: Any, new_class: bool = False) -> None:
+        """Learn a row, in the open round if it is that of the row."""
+        if self._meet(x) or new_class:
+            self._open = None
+            self._make()
+        row = self._row(x)
+        if self._learner is not None:
+            self._predicted(self._learner, row)
+            self._learner.learn_one(label)
+            self._open = None
+        self._rows.append((row, label))
+
+
+def _is_number(name: Hashable, value: Any) -> bool:
+    """Whether a value is known; ValueError names what is neither a number nor missing."""
+    try:
+        return value is not None and not math.isnan(float(value))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"input {name!r} is {value!r}, which is no number: "
+            "river.preprocessing.OneHotEncoder() before it makes numbers of words"
+        ) from None
+
+
+class _Regressor(_Online):
+    """A regressor, with intervals."""
+
+    def __init__(
+        self,
+        algorithm: str = "auto",
+        kernels: str | Mapping[str, Any] = "rbf51_lap25",
+        D: int = FEATURES,
+        params: Mapping[str, Any] | None = None,
+        scaling: str = "columns",
+        lags: int = 0,
+        horizon: int | None = None,
+        precision: str = "float64",
+        interval: float | None = 0.9,
+        interval_rate: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            algorithm, kernels, D, params, scaling, lags, horizon, precision, seed
+        )  # fmt: skip
+        self.interval = interval
+        self.interval_rate = interval_rate
+
+    def _further(self) -> dict[str, Any]:
+        widths = {"interval": self.interval, "interval_rate": self.interval_rate}
+        return {"task": "regression", **widths}
+
+    def _answer(self, x: Mapping[Any, Any], with_interval: bool) -> float | conf.interval.Interval:
+        """What is said of x, 0.0 before anything is known; or its interval."""
+        learner, y_hat = self._learner, 0.0
+        low = high = math.nan
+        if learner is not None:
+            y_hat = self._predicted(learner, self._row(x))
+            low, high = learner.interval
+        if not with_interval:
+            return y_hat
+        if self.interval is None:
+            raise ValueError("there are no intervals: make it with interval=0.9, say")
+        unknown = math.isnan(low)
+        return (
+            conf.interval.Interval(y_hat, y_hat) if unknown else conf.interval.Interval(low, high)
+        )
+
+
+class OnlineMKLRegressor(_Regressor, base.MiniBatchRegressor):
+    """Regression with many kernels, nothing to scale or choose, and intervals that adapt.
+
+    Inputs are told by their names, so their order plays no part. One that is missing, None or NaN
+    counts as its mean so far. With one that comes for the first time the learner is made anew, of
+    all inputs known by then, and learns the last 1,000 rows again, which are kept for it: what it
+    learned before them is forgotten. Memory grows with the number of inputs, not of rows.
+
+    Before the first row is learned the prediction is 0.0, and River's metrics count it.
+
+    Parameters
+    ----------
+    algorithm
+        Its name, as ``omkl-run algorithm=`` has it; "auto" has nothing to choose. One of active
+        learning learns the labels that it asks for, here without asking.
+    kernels
+        A dictionary of ``conf/kernels``, or a mapping as such a file holds.
+    D
+        Random features a kernel.
+    params
+        Those of the algorithm by name, ``{"eta": 0.1}``; the others have their defaults.
+    scaling
+        "columns": inputs and labels are standardised by what was seen. "none": they are not, and
+        no input may be missing.
+    lags
+        How many past labels are inputs besides.
+    horizon
+        T, where a parameter names it.
+    precision
+        "float64" or "float32".
+    interval
+        The share of labels that intervals are to hold, in (0, 1); None: no intervals.
+    interval_rate
+        How fast they adapt, in (0, 1]; None: several rates, mixed.
+    seed
+        Random features and choices are drawn from it.
+    """
+
+    def predict_one(self, x: dict, with_interval: bool = False) -> Any:
+        """The prediction for x, or its interval, a ``river.conf.Interval``; nothing is learned.
+
+        Both ends of an interval are the prediction until there was an error to learn from.
+        """
+        return self._answer(x, with_interval)
+
+    def learn_one(self, x: dict, y: Any) -> None:
+        """Learn the label y of x; ValueError for one that is no number."""
+        self._learn(x, y)
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        """Learn rows one by one, in their order."""
+        for x, label in zip(X.to_dict("records"), y.tolist(), strict=True):
+            self.learn_one(x, label)
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """The prediction of each row as the next."""
+        return _series([self.predict_one(x) for x in X.to_dict("records")], X)
+
+
+class ActiveMKLRegressor(_Regressor, base.Regressor):
+    """Regression that asks for some of the labels: the algorithms amkl, amkl_aks, amkl_random.
+
+    As ``OnlineMKLRegressor``, but that ``predict_one`` says besides whether it asks for the label,
+    as River's active learners do. Each call is a round: one that does not ask is over by itself,
+    one that asks waits for ``learn_one``.
+
+    Parameters
+    ----------
+    horizon
+        T, about how many rows there will be: the step sizes of AMKL follow from it.
+    algorithm, kernels, D, params, scaling, lags, precision, interval, interval_rate, seed
+        As of ``OnlineMKLRegressor``.
+    """
+
+    def __init__(
+        self,
+        algorithm: str = "amkl",
+        kernels: str | Mapping[str, Any] = "rbf51_lap25",
+        D: int = FEATURES,
+        params: Mapping[str, Any] | None = None,
+        scaling: str = "columns",
+        lags: int = 0,
+        horizon: int | None = 1000,
+        precision: str = "float64",
+        interval: float | None = 0.9,
+        interval_rate: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            algorithm, kernels, D, params, scaling, lags, horizon, precision, interval,
+            interval_rate, seed,
+        )  # fmt: skip
+
+    def predict_one(self, x: dict, with_interval: bool = False) -> Any:
+        """The prediction for x, or its interval, and whether its label is asked for.
+
+        Before the first row is learned all are asked for.
+        """
+        learner = self._learner
+        if learner is not None and not learner.asks:
+            self._settle(learner)
+        said = self._answer(x, with_interval)
+        return said, learner is None or learner.asks
+
+    def learn_one(self, x: dict, y: Any) -> None:
+        """Learn the label y of x; one that was not asked for is not looked at."""
+        self._learn(x, y)
+
+    def _settle(self, learner: OnlineLearner) -> None:
+        if self._open is not None and not learner.asks:
+            learner.learn_one()
+            self._open = None
+        super()._settle(learner)
+
+
+class OnlineMKLClassifier(_Online, base.MiniBatchClassifier):
+    """Classification with many kernels, and nothing to scale or choose.
+
+    Inputs are told by their names, so their order plays no part. One that is missing, None or NaN
+    counts as its mean so far. With an input or a class that comes for the first time the learner
+    is made anew, of all that are known by then, and learns the last 1,000 rows again, which are
+    kept for it: what it learned before them is forgotten. Of more than two classes each is learned
+    against the rest.
+
+    Before the first row is learned the prediction is None, and River's metrics do not count it
+    (``omkl-run`` counts a mistake). While there is one class alone, it is that class.
+
+    Parameters
+    ----------
+    algorithm
+        Its name, as ``omkl-run algorithm=`` has it; "auto" has nothing to choose.
+    kernels
+        A dictionary of ``conf/kernels``, or a mapping as such a file holds.
+    D
+        Random features a kernel.
+    params
+        Those of the algorithm by name, ``{"R": 1.0}``; the others have their defaults.
+    scaling
+        "columns": inputs are standardised by what was seen. "none": they are not, and no input
+        may be missing.
+    lags
+        How many past labels are inputs besides, of two classes.
+    horizon
+        T, where a parameter names it.
+    precision
+        "float64" or "float32".
+    seed
+        Random features and choices are drawn from it.
+    """
+
+    def __init__(
+        self,
+        algorithm: str = "auto",
+        kernels: str | Mapping[str, Any] = "rbf51_lap25",
+        D: int = FEATURES,
+        params: Mapping[str, Any] | None = None,
+        scaling: str = "columns",
+        lags: int = 0,
+        horizon: int | None = None,
+        precision: str = "float64",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            algorithm, kernels, D, params, scaling, lags, horizon, precision, seed
+        )  # fmt: skip
+        self._codes: dict[Any, int] = {}  # of the classes, in the order in which they came
+        self._classes: list[Any] = []  # the same
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def _further(self) -> dict[str, Any]:
+        return {"task": "classification", "classes": range(len(self._classes))}
+
+    def _make(self) -> None:
+        if len(self._classes) > 1:
+            super()._make()
+
+    def predict_one(self, x: dict) -> Any:  # type: ignore[override]
+        """The class of x, None before the first was learned; nothing is learned."""
+        if self._learner is None:
+            return self._classes[0] if self._classes else None
+        return self._classes[self._predicted(self._learner, self._row(x))]
+
+    def predict_proba_one(self, x: dict) -> dict[Any, float]:  # type: ignore[override]
+        """The probability of each class, {} before the first was learned.
+
+        NotImplementedError, as River has it, of an algorithm that says classes alone.
+        """
+        if self._learner is None:
+            return dict.fromkeys(self._classes, 1.0)
+        self._predicted(self._learner, self._row(x))
+        if not self._learner.algorithm.probabilities:
+            raise NotImplementedError(f"{self.algorithm} says no probabilities; auto does")
+        return dict(zip(self._classes, self._learner.probabilities, strict=True))
+
+    def learn_one(self, x: dict, y: Any) -> None:
+        """Learn the class y of x."""
+        new = y not in self._codes
+        if new:
+            self._codes[y] = len(self._classes)
+            self._classes.append(y)
+        self._learn(x, self._codes[y], new)
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        """Learn rows one by one, in their order."""
+        for x, label in zip(X.to_dict("records"), y.tolist(), strict=True):
+            self.learn_one(x, label)
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """The class of each row as the next."""
+        return _series([self.predict_one(x) for x in X.to_dict("records")], X)
+
+    def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
+        """The probabilities of the classes, a column each, of each row as the next."""
+        import pandas as pd  # where somebody has data frames
+
+        said = [self.predict_proba_one(x) for x in X.to_dict("records")]
+        return pd.DataFrame(said, index=X.index, columns=self._classes)
+
+
+def _series(said: Sequence[Any], X: pd.DataFrame) -> pd.Series:
+    import pandas as pd  # where somebody has data frames
+
+    return pd.Series(said, index=X.index)

@@ -1,0 +1,178 @@
+"""Estimators of River: its own checks, and the numbers of ``omkl-run``."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+from river import (
+    checks,
+    compose,
+    conf,
+    datasets,
+    evaluate,
+    linear_model,
+    metrics,
+    preprocessing,
+    stats,
+    stream,
+)  # fmt: skip
+
+import omkl
+from omkl.river import REPLAYED, ActiveMKLRegressor, OnlineMKLClassifier, OnlineMKLRegressor
+from tests.online import test_learner
+
+SMALL = {"kernels": "gaussian17", "D": 4}
+MODELS = [OnlineMKLRegressor(), OnlineMKLClassifier(), ActiveMKLRegressor(**SMALL)]
+CHECKS = [(model, check) for model in MODELS for check in checks.yield_checks(model)]
+
+
+@pytest.mark.parametrize(
+    ("model", "check"), CHECKS, ids=[f"{type(m).__name__}-{c.__name__}" for m, c in CHECKS]
+)
+def test_the_checks_of_river(model, check):
+    assert check.__name__ not in model._unit_test_skips()
+    check(model.clone())
+
+
+def rows(n=300):
+    """Two inputs, of which some are missing, by name in any order; a label near 5,000."""
+    X, y = test_learner.stream(n)
+    X[0] = 0.5, 100.0  # the first row has both
+    shuffled = random.Random(0)
+    found = []
+    for a, b in X.tolist():
+        x = {"a": a, "b": b} if shuffled.random() < 0.5 else {"b": b, "a": a}
+        found.append({k: v for k, v in x.items() if not math.isnan(v)} | {"c": None})
+    return X, np.nan_to_num(y, nan=5000.0), found
+
+
+def one_by_one(model, xs, y, **how):
+    said = []
+    for x, label in zip(xs, y, strict=True):
+        said.append(model.predict_one(x, **how))
+        model.learn_one(x, label)
+    return said
+
+
+def test_the_numbers_are_those_of_a_run(tmp_path):
+    X, y, xs = rows()
+    run = test_learner.run_on(tmp_path, X, y, "algorithm=gf", "seed=3", "interval=0.8")
+    kept = pd.read_parquet(run.folder / "predictions.parquet")
+    model = OnlineMKLRegressor("gf", seed=3, interval=0.8, **SMALL)
+    np.testing.assert_array_equal(one_by_one(model, xs, y), kept["y_hat"])
+    found = one_by_one(model.clone(), xs, y.tolist(), with_interval=True)
+    ends = [[interval.lower, interval.upper] for interval in found]
+    np.testing.assert_array_equal(ends[2:], kept[["low", "high"]][2:])
+    assert ends[0] == [0.0, 0.0] and isinstance(found[0], conf.interval.Interval)
+
+
+def test_predicting_other_rows_changes_nothing():
+    _, y, xs = rows()
+    plain, looked = (OnlineMKLRegressor("amkl_random", horizon=300, **SMALL) for _ in range(2))
+    for s, (x, label) in enumerate(zip(xs, y, strict=True)):
+        for other in xs[s : s + s % 3]:
+            looked.predict_one(other)
+        plain.learn_one(x, label)
+        looked.learn_one(x, label)
+    assert looked.predict_one(xs[0]) == plain.predict_one(xs[0])
+    again = pickle.loads(pickle.dumps(looked))  # its round is open
+    for model in (plain, again):
+        model.learn_one(xs[1], 4900.0)
+    assert again.predict_one(xs[2]) == plain.predict_one(xs[2])
+
+
+def test_with_a_new_input_the_last_rows_are_learned_again():
+    _, y, xs = rows(REPLAYED + 60)
+    model = OnlineMKLRegressor("gf", **SMALL)
+    for x, label in zip(xs[:-10], y[:-10], strict=True):
+        model.learn_one({"b": x.get("b"), "z": 1.0}, label)
+    for x, label in zip(xs[-10:], y[-10:], strict=True):
+        model.learn_one(x | {"z": None}, label)
+    fresh = omkl.learner("gf", inputs=["a", "b", "z"], interval=0.9, **SMALL)
+    n = len(xs) - 10
+    kept = np.column_stack([np.full(n, np.nan), [x.get("b", np.nan) for x in xs[:n]], np.ones(n)])
+    late = [[x.get("a", np.nan), x.get("b", np.nan), np.nan] for x in xs[n:]]
+    fresh.partial_fit(np.vstack([kept[-REPLAYED:], late]), y[n - REPLAYED :])
+    x = {"a": 0.3, "b": 50.0, "z": 1.0}
+    assert model.predict_one(x) == fresh.predict_one(x)
+
+
+def test_classes_come_as_they_come():
+    _, y, xs = rows()
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [4900, 5100])]
+    model = OnlineMKLClassifier()
+    assert model.predict_one(xs[0]) is None and model.predict_proba_one(xs[0]) == {}
+    model.learn_one(xs[0], labels[0])
+    assert model.predict_one(xs[1]) == labels[0]
+    for x, label in zip(xs[1:], labels[1:], strict=True):
+        model.learn_one(x, label)
+    known = list(dict.fromkeys(labels))
+    fresh = omkl.learner("auto", inputs=["a", "b"], classes=known)
+    fresh.partial_fit([[x.get("a"), x.get("b")] for x in xs], labels)
+    told = fresh.predict_proba([[0.1, 20.0]])[0]
+    assert model.predict_proba_one({"a": 0.1, "b": 20.0}) == dict(zip(known, told, strict=True))
+    with pytest.raises(NotImplementedError, match="omkc_da_p1 says no probabilities"):
+        says = OnlineMKLClassifier("omkc_da_p1", **SMALL)
+        for label in (True, False):
+            says.learn_one(xs[0], label)
+        says.predict_proba_one(xs[0])
+
+
+def test_an_active_learner_asks():
+    X, y, xs = rows()
+    model = ActiveMKLRegressor("amkl_random", horizon=300, **SMALL)
+    learner = omkl.learner("amkl_random", inputs=["a", "b"], horizon=300, **SMALL)
+    expected = learner.partial_fit(X, y)
+    for s, x in enumerate(xs):
+        assert model.predict_one(x) == (expected.y_hat[s], expected.asked[s]), s
+        if expected.asked[s]:
+            model.learn_one(x, y[s])
+    assert 100 < expected.asked.sum() < 250
+
+
+def test_it_works_where_models_work():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = np.where(np.arange(600) < 300, np.sin(2 * X[:, 0]), -3.0 * np.sin(2 * X[:, 0]))
+    y += 0.1 * rng.normal(size=600)
+    scores = []
+    for last in (OnlineMKLRegressor(), linear_model.LinearRegression()):
+        pipeline = compose.Select("a") | preprocessing.StandardScaler() | last
+        rows = stream.iter_array(X, y, feature_names=["a", "b"])
+        scores.append(evaluate.progressive_val_score(rows, pipeline, metrics.MAE()).get())
+    assert scores[0] < 0.8 * scores[1]
+    model, held = OnlineMKLRegressor(), stats.Mean()
+    for x, label in stream.iter_array(X, y, feature_names=["a", "b"]):
+        held.update(label in model.predict_one(x, with_interval=True))
+        model.learn_one(x, label)
+    assert 0.85 < held.get() < 0.95
+    phishing = evaluate.progressive_val_score(
+        datasets.Phishing().take(300), OnlineMKLClassifier(), metrics.Accuracy()
+    )
+    assert phishing.get() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("settings", "x", "y", "message"),
+    [
+        ({"algorithm": "gff"}, {"a": 1.0}, 1.0, "no algorithm 'gff'. Did you mean gf?"),
+        ({"params": {"lamb": 1}}, {"a": 1.0}, 1.0, "there is no algorithm.lamb"),
+        ({}, {"a": "red"}, 1.0, "input 'a' is 'red', which is no number: river.preprocessing"),
+        ({}, {"a": math.inf}, 1.0, "input a of row 1 is inf: no number"),
+        ({}, {"a": 1.0}, None, "asked for the label of row 1"),
+        ({"scaling": "none", **SMALL, "algorithm": "gf"}, {"a": 1.0}, math.inf, "finite numbers"),
+    ],
+)
+def test_what_is_wrong_is_named_and_not_learned(settings, x, y, message):
+    model = OnlineMKLRegressor(**settings)
+    with pytest.raises(ValueError) as error:
+        model.learn_one(x, y)
+    assert message in str(error.value)
+    if "algorithm" not in settings and "params" not in settings:
+        model.learn_one({"a": 1.0}, 2.0)
+        assert model.predict_one({"a": 1.0}) == pytest.approx(2.0)
