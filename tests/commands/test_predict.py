@@ -81,6 +81,9 @@ def test_what_cannot_be_predicted_is_told(table, capsys):
     for words, name in cases.items():
         assert predict.main([str(run.folder), str(table / name)]) == 1
         assert words in capsys.readouterr().err
+    far = str(table / "nowhere" / "out.csv")
+    assert predict.main([str(run.folder), str(table / "rest.csv"), "-o", far]) == 1
+    assert f"cannot use {far}: No such file or directory" in capsys.readouterr().err
     assert predict.main([str(table), str(table / "rest.csv")]) == 1
     assert "has no model.npz: a run keeps its learner with model=true" in capsys.readouterr().err
     assert predict.main([str(table / "first.csv"), str(table / "rest.csv")]) == 1
