@@ -240,9 +240,8 @@ def test_a_run_goes_on_from_the_prompt(tmp_path):
     assert done.returncode == 0 and "goes on from a model of 120 rounds" in done.stdout
     assert "raker" in done.stdout
     refused = omkl_run(tmp_path, *given, "algorithm=gf")
-    assert refused.returncode == 2 and refused.stderr == (
-        "omkl-run: resume= goes on with the settings of its run: leave algorithm out, or start anew\n"
-    )
+    told = "resume= goes on with the settings of its run: leave algorithm out, or start anew"
+    assert refused.returncode == 2 and refused.stderr == f"omkl-run: {told}\n"
 
 
 def test_imports_are_those_that_are_needed(tmp_path):
