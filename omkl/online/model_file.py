@@ -2,7 +2,8 @@
 
 Nothing of it is executed: arrays are read without pickle, the algorithm is looked up by its name
 among those that there are, and all shapes are those that the settings imply. Damage is noticed, by
-the checksums of the archive; a forged file can hold wrong numbers, as any model can.
+the checksums of the archive. They are no signature: compiled code believes the places and counts
+that arrays hold, so a model of somebody whom one does not trust is not to be loaded.
 
     settings   JSON: format, omkl, code (the fingerprint of the sources), learner (the settings)
     learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``
