@@ -230,8 +230,7 @@ def test_imports_are_those_that_are_needed(tmp_path):
     heavy = {"mlflow", "matplotlib", "sklearn", "pandas", "pyarrow", "numba", "scipy", "numpy"}
     assert not heavy & modules(tmp_path, "--help")
     single = [*TINY, "dataset.rows=60", "algorithm.M=3"]
-    # pyarrow imports pandas whatever it writes.
-    assert not {"mlflow", "matplotlib", "sklearn"} & modules(tmp_path, *single)
+    assert not {"mlflow", "matplotlib", "sklearn", "pandas"} & modules(tmp_path, *single)
     found = modules(tmp_path, *single, "figures=true")
     assert "matplotlib" in found
     assert not {"matplotlib.pyplot", "mlflow", "sklearn", "pandas", "pyarrow"} & found
