@@ -23,7 +23,7 @@ from omkl.core.schedule import Schedule
 
 # Enough to see that the switch works: of all rounds, the steps as plain Python are held to compiled
 # ones by the conformance suite.
-ROUNDS = 100
+ROUNDS = 50
 
 SCRIPT = """
 import json, sys
