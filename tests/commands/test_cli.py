@@ -203,7 +203,7 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
 
     # What is finished can be drawn and tracked later.
     done = omkl_run(tmp_path, *typed, *TINY, "figures=true", "tracking=mlflow")
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert "Found finished: nothing was computed" in done.stdout
     assert "plots    mse.png, predictions.png, regret.png, usage.png" in done.stdout
     assert "tracked  outputs/mlflow.db  (look: omkl-report ui)\n" in done.stdout

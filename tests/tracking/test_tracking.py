@@ -252,7 +252,7 @@ def log_at_once(barrier, folders, outputs, said):
         view.log_run(folder, outputs)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 def test_four_processes_on_a_fresh_folder(tmp_path, run_folder_maker):
     outputs, said = tmp_path / "outputs", tmp_path / "said"
     folders = [
