@@ -119,14 +119,14 @@ def read(path: Path) -> dict[str, Any]:
 
     try:
         with open(path, encoding="utf-8") as file:
-            content = yaml.load(file, Loader=yaml_loader())
+            content = yaml.load(file, Loader=_loader())
     except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
         raise UnreadableFile(f"cannot read {path}: {error}") from None
     return {str(k): v for k, v in content.items()} if isinstance(content, dict) else {}
 
 
 @functools.cache
-def yaml_loader() -> Any:
+def _loader() -> Any:
     """OmegaConf's loader of YAML, by libyaml where it is there: ten times as fast."""
     import yaml
     from omegaconf._utils import get_yaml_loader
