@@ -7,7 +7,18 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from omkl.api import (
+        OnlineLearner,
+        Results,
+        learner,
+        load,
+        load_learner,
+        open_stream,
+        run,
+    )
 
 __version__ = "0.1.0"
 __all__ = ["OnlineLearner", "Results", "learner", "load", "load_learner", "open_stream", "run"]

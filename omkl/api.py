@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl import conf, datasets
-from omkl.experiment import kept_model
+from omkl import conf, datasets, startup
 from omkl.experiment.settings import default_order, default_scaling
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
@@ -72,6 +71,7 @@ def learner(
 
     Raises ValueError that names the setting and what it may be.
     """
+    startup.load_numba()
     made = settings.read(
         algorithm, inputs=inputs, kernels=kernels, task=task, classes=classes, params=params, D=D,
         precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,
@@ -131,6 +131,7 @@ def run(*overrides: str, **settings: Any) -> Results:
     # Hydra, and with it what draws and tracks, where somebody runs something.
     from omkl.commands import viewers
     from omkl.commands.command_line import CommandLine
+    from omkl.experiment import kept_model
 
     given = [*overrides, *(f"{key}={_as_typed(value)}" for key, value in settings.items())]
     typed = {text.partition("=")[0] for text in given}

@@ -109,7 +109,10 @@ class CommandLine:
             typed = self._read()
             groups = self.groups()
             chosen, optional = self._choices(typed, groups)
-            added = self._launched(typed, self._sweeping(typed))
+            sweeping = self._sweeping(typed)
+            if sweeping and any(one.key == "resume" for one in typed):
+                raise UsageError("resume= goes on with one run: leave -m out")
+            added = self._launched(typed, sweeping)
             self._look_up(chosen, optional, groups)
             # Where another group may choose the algorithm, Hydra and the runner judge its fields.
             free = any(t.key in groups.keys() - chosen.keys() - optional.keys() for t in typed)

@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"omkl-predict: {error}", file=sys.stderr)
         return terminal.EXIT_FAILED
     except OSError as error:
-        print(f"omkl-predict: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
+        place = given.output or error.filename
+        print(f"omkl-predict: cannot use {place}: {error.strerror}", file=sys.stderr)
         return terminal.EXIT_FAILED
     return 0
 

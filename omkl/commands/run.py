@@ -114,15 +114,6 @@ def _run(arguments: Sequence[str]) -> int:
     return EXIT_FAILED if Sweep.failed else _exit_code
 
 
-def _continued(config: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    from omkl.experiment import kept_model
-
-    try:
-        return kept_model.continued(config, [text.partition("=")[0] for text in overrides])
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
 _exit_code = 0
 
 
@@ -135,10 +126,17 @@ def job(cfg: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     config = conf.resolve(cfg, hydra_config.overrides.task)
     from omkl.commands import viewers
-    from omkl.experiment import settings
+    from omkl.experiment import kept_model, settings
 
     if config["resume"] is not None:
-        config = _continued(config, hydra_config.overrides.task)
+        try:
+            config = kept_model.continued(
+                config, [text.partition("=")[0] for text in hydra_config.overrides.task]
+            )
+        except ValueError as error:
+            print(f"omkl-run: {error}", file=sys.stderr)
+            _exit_code = EXIT_USAGE
+            return
     from omkl.report import console
 
     prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions

@@ -150,7 +150,8 @@ class Resumed(NamedTuple):
 
     def note(self) -> str:
         n = int(self.model.arrays["learner.0.t"][0])
-        return f"goes on from a model of {n} rounds; updates of classifiers count these as well"
+        more = "; updates and support count these as well" if self.model.settings.classes else ""
+        return f"goes on from a model of {n} rounds{more}"
 
 
 def path_of(given: Any) -> Path:

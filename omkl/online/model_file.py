@@ -2,7 +2,8 @@
 
 Nothing of it is executed: arrays are read without pickle, the algorithm is looked up by its name
 among those that there are, and all shapes are those that the settings imply. Damage is noticed, by
-the checksums of the archive; a forged file can hold wrong numbers, as any model can.
+the checksums of the archive. They are no signature: compiled code believes the places and counts
+that arrays hold, so a model of somebody whom one does not trust is not to be loaded.
 
     settings   JSON: format, omkl, code (the fingerprint of the sources), learner (the settings)
     learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``
@@ -110,7 +111,7 @@ def _require_size(settings: LearnerSettings, arrays: Mapping[str, np.ndarray]) -
     made = settings.specification()
     numbers = sum(array.size for array in arrays.values())
     n_inputs = len(settings.inputs) + settings.lags
-    drawn = len(made.dictionary) * n_inputs * made.D
+    drawn = len(made.algorithm.kernels(made.params, made.dictionary)) * n_inputs * made.D
     if made.algorithm.representation.draws_features and drawn > numbers:
         raise ValueError("the settings are of a larger learner than the arrays")
 

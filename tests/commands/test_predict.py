@@ -36,9 +36,10 @@ def said(capsys, *argv):
 
 def test_a_file_is_predicted_and_nothing_is_learned(table, capsys):
     given = {**SMALL, "dataset.path": table / "first.csv", "outputs": table / "out"}
+    given["interval"] = 0.9
     run = omkl.run(algorithm="auto", **given)
     found = said(capsys, run.folder, table / "rest.csv")
-    assert found["row"].tolist() == list(range(1, 21)) and list(found)[1:] == ["y_hat", "spread"]
+    assert found["row"].tolist() == list(range(1, 21)) and list(found)[1:3] == ["y_hat", "spread"]
     learner = omkl.load_learner(run.model)
     rest = pd.read_csv(table / "rest.csv")
     X = np.column_stack([rest["a"], *(rest["town"].map({town: 1.0, other: 0.0})
@@ -48,9 +49,11 @@ def test_a_file_is_predicted_and_nothing_is_learned(table, capsys):
     y_hat, spread = learner.predict(X, return_std=True)
     np.testing.assert_array_equal(found["y_hat"], y_hat)
     np.testing.assert_array_equal(found["spread"], spread)
+    np.testing.assert_array_equal(found[["low", "high"]], learner.predict_interval(X))
     # The first of them is what a run over all rows says of it.
     whole = omkl.run(algorithm="auto", **{**given, "dataset.path": table / "all.csv"})
-    assert whole.predictions["y_hat"][100] == found["y_hat"][0]
+    said_first = whole.predictions.loc[100, ["y_hat", "spread", "low", "high"]]
+    assert said_first.tolist() == found.iloc[0, 1:].tolist()
     assert predict.main([str(run.model), str(table / "rest.csv"), "-o", str(table / "o.csv")]) == 0
     assert not capsys.readouterr().out
     pd.testing.assert_frame_equal(pd.read_csv(table / "o.csv"), found)
@@ -81,6 +84,9 @@ def test_what_cannot_be_predicted_is_told(table, capsys):
     for words, name in cases.items():
         assert predict.main([str(run.folder), str(table / name)]) == 1
         assert words in capsys.readouterr().err
+    far = str(table / "nowhere" / "out.csv")
+    assert predict.main([str(run.folder), str(table / "rest.csv"), "-o", far]) == 1
+    assert f"cannot use {far}: No such file or directory" in capsys.readouterr().err
     assert predict.main([str(table), str(table / "rest.csv")]) == 1
     assert "has no model.npz: a run keeps its learner with model=true" in capsys.readouterr().err
     assert predict.main([str(table / "first.csv"), str(table / "rest.csv")]) == 1

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import omkl
+from omkl import algorithms
 from omkl.online import model_file
 from omkl.online.model_file import ModelError
 
@@ -52,6 +53,18 @@ def test_a_loaded_learner_goes_on_with_the_same_bits(tmp_path, name, given):
     np.testing.assert_array_equal(found.y_hat, expected.y_hat)
     np.testing.assert_array_equal(found.spread, expected.spread)
     np.testing.assert_array_equal(found.low, expected.low)
+
+
+@pytest.mark.parametrize("name", algorithms.names())
+def test_every_algorithm_is_called_saved_and_pickled(tmp_path, name):
+    """Before its first round: rounds compile, and conformance plays them."""
+    classes = "ab" if algorithms.load(name).task == "classification" else None
+    learner = omkl.learner(name, inputs=2, horizon=100, classes=classes, **SMALL)
+    learner.save(tmp_path / "model.npz")
+    for other in (omkl.load_learner(tmp_path / "model.npz"), pickle.loads(pickle.dumps(learner))):
+        assert other.settings == learner.settings
+        for key, array in learner.arrays().items():
+            np.testing.assert_array_equal(other.arrays()[key], array)
 
 
 def test_another_process_goes_on_with_the_same_bits(tmp_path):
