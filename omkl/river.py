@@ -67,6 +67,7 @@ class _Online(base.Estimator):
         self.seed = seed
         self._names: tuple[Hashable, ...] = ()  # of the inputs, in their order
         self._known: frozenset[Hashable] = frozenset()  # the same
+        self._all: itemgetter[Any] | None = None  # of two names or more: a row that has them all
         self._learner = None
         self._rows: deque[tuple[Row, Any]] = deque(maxlen=REPLAYED)
         self._open: Row | None = None  # the row of the open round
@@ -112,6 +113,7 @@ class _Online(base.Estimator):
             places = {name: k for k, name in enumerate(self._names)}
             self._known |= set(new)
             self._names = tuple(sorted(self._known, key=lambda name: (str(type(name)), str(name))))
+            self._all = itemgetter(*self._names) if len(self._names) > 1 else None
             order = [places.get(name) for name in self._names]
             rows = [(tuple(None if k is None else row[k] for k in order), y)
                     for row, y in self._rows]  # fmt: skip
@@ -121,9 +123,9 @@ class _Online(base.Estimator):
 
     def _row(self, x: Mapping[Any, Any]) -> Row:
         """The inputs that are known, in their order; None for one that is not in x."""
-        if len(self._names) > 1:
+        if self._all is not None:
             try:
-                return itemgetter(*self._names)(x)
+                return self._all(x)
             except KeyError:
                 pass
         return tuple(map(x.get, self._names))

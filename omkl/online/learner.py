@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.core import cache, snapshot
-from omkl.core.learner import Before, Trace
+from omkl.core.learner import Before
 from omkl.datasets.scaling import Moments, standardised, standardised_row
 from omkl.datasets.tables import class_codes
 from omkl.disk import write_atomically
@@ -85,13 +85,14 @@ class OnlineLearner:
         self.inputs, self.classes = settings.inputs, settings.classes
         self.specification = settings.specification()
         self.algorithm = self.specification.algorithm
-        self.asks, self.spread, self.interval = False, math.nan, (math.nan, math.nan)
+        self.asks, self.spread = False, math.nan
         self._intervals: OwnIntervals | None = None
         if wanted := settings.intervals:
             moving = int(settings.scaling == "columns")
             self._intervals = OwnIntervals(wanted, self.algorithm.has_spread, late=moving)
         self.probabilities: tuple[float, ...] = ()
-        self._y_hat = math.nan  # of the open round
+        self._y_hat = math.nan  # of the last predict_one
+        self._half: float | None = math.nan  # half its interval's width; None: not asked for yet
         self._before_round: tuple[Any, list[Before]] | None = None  # of one that can be revoked
         self._columns = Moments(len(self.inputs)) if settings.scaling == "columns" else None
         self._table = Rows(self.inputs, settings.named)
@@ -118,6 +119,14 @@ class OnlineLearner:
         )
 
     @property
+    def interval(self) -> tuple[float, float]:
+        if self._intervals is None:
+            return math.nan, math.nan
+        if self._half is None:
+            self._half = self._intervals.half_widths(np.array([self.spread])).item()
+        return self._y_hat - self._half, self._y_hat + self._half
+
+    @property
     def n_rows(self) -> int:
         return self._parts[0].learner.t if self._parts else 0
 
@@ -139,9 +148,7 @@ class OnlineLearner:
             self.spread = first.spread
             if not math.isfinite(y_hat):
                 self._require_finite(np.array([y_hat]))
-            if self._intervals:
-                (half,) = self._intervals.half_widths(np.array([self.spread]))
-                self._y_hat, self.interval = y_hat, (float(y_hat - half), float(y_hat + half))
+            self._y_hat, self._half = y_hat, None
             return y_hat
         said = [part.predict_one(row) for part in self._parts]
         self.asks = any(asked for _, asked in said)
@@ -160,7 +167,7 @@ class OnlineLearner:
             part.learner.cancel(before)
         if self._columns:
             self._columns.restore(columns)
-        self._before_round, self.asks = None, False
+        self._before_round, self.asks, self._half = None, False, math.nan
 
     def learn_one(self, y: Any = None) -> None:
         """Close the open round with the label y of its row.
@@ -174,8 +181,7 @@ class OnlineLearner:
             part.learn_one(told)
         self._before_round = None
         if self._intervals:
-            said = Trace(*(np.array([v]) for v in (self._y_hat, self.asks, self.spread)))
-            self._intervals.follow(said, np.array([label]))
+            self._half = self._intervals.follow_one(self._y_hat, self.asks, self.spread, label)
         self.asks = False
 
     def partial_fit(self, X: Any, y: Any) -> Said:
