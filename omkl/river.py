@@ -204,18 +204,16 @@ class _Regressor(_Online):
     def _answer(self, x: Mapping[Any, Any], with_interval: bool) -> float | conf.interval.Interval:
         """What is said of x, 0.0 before anything is known; or its interval."""
         learner, y_hat = self._learner, 0.0
-        low = high = math.nan
         if learner is not None:
             y_hat = self._predicted(learner, self._row(x))
-            low, high = learner.interval
         if not with_interval:
             return y_hat
         if self.interval is None:
             raise ValueError("there are no intervals: make it with interval=0.9, say")
-        unknown = math.isnan(low)
-        return (
-            conf.interval.Interval(y_hat, y_hat) if unknown else conf.interval.Interval(low, high)
-        )
+        low, high = (math.nan, math.nan) if learner is None else learner.interval
+        if math.isnan(low):
+            low = high = y_hat
+        return conf.interval.Interval(low, high)
 
 
 class OnlineMKLRegressor(_Regressor, base.MiniBatchRegressor):

@@ -118,6 +118,7 @@ class Learner:
             self.state = algorithm.init(params, kernels, model, before)
         self.rng = selection_generator(seed)
         self._run_block = run_block_of(type(params))
+        self._written: tuple[Any, list[np.ndarray]] = None, []  # by predict_one, in that state
         self._asked: bool | None = None  # whether the open round asks; None where none is open
         self.spread = math.nan  # of the last prediction of predict_one
         self.t = 0
@@ -201,9 +202,13 @@ class Learner:
     def before_round(self) -> Before:
         """Copies of what the next ``predict_one`` writes to, with which ``cancel`` undoes it."""
         self.require_no_open_round()
-        written = [self.rng.state, *(a for a in self.state if isinstance(a, np.ndarray))]
-        written += [getattr(self.state.model, name) for name in self.representation.written]
-        return Before(self.state, [(array, array.copy()) for array in written])
+        state, written = self._written
+        if state is not self.state:
+            state = self.state
+            written = [self.rng.state, *(a for a in state if isinstance(a, np.ndarray))]
+            written += [getattr(state.model, name) for name in self.representation.written]
+            self._written = state, written
+        return Before(state, [(array, array.copy()) for array in written])
 
     def cancel(self, before: Before) -> None:
         """Let the round that was opened after ``before_round`` never have been, to the bit."""

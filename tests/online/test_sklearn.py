@@ -31,9 +31,12 @@ CHECKS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("model", "check"), CHECKS, ids=lambda given: getattr(given, "func", given)
-)
+def name_of(given):
+    """Of an estimator its class, of a check its function."""
+    return getattr(given, "func", type(given)).__name__
+
+
+@pytest.mark.parametrize(("model", "check"), CHECKS, ids=name_of)
 def test_the_checks_of_scikit_learn(model, check):
     check(model)
 
