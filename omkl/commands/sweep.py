@@ -12,6 +12,7 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from omkl import outside, registry
 from omkl.commands.command_line import EXTRAS, parse_override, values_of
 from omkl.disk import remove_leftovers, write_atomically
 
@@ -71,7 +72,12 @@ class Sweep:
             for place in (Sweep.folder, Sweep.folder / "jobs"):
                 remove_leftovers(place)
             _drop_claims(Sweep.folder)
-            facts = {"n_jobs": Sweep.n_jobs, "swept": Sweep.swept, "start": Sweep.start}
+            facts = {
+                "n_jobs": Sweep.n_jobs,
+                "swept": Sweep.swept,
+                "start": Sweep.start,
+                "modules": outside.declared(),
+            }
             write_atomically(Sweep.folder / "sweep.json", json.dumps(facts), sync=False)
         if config.hydra.runtime.choices.get("hydra/launcher") in EXTRAS:
             Sweep.lines = Lines(Sweep.folder)
@@ -83,6 +89,8 @@ class Sweep:
             facts = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
             cls.n_jobs, cls.swept = facts["n_jobs"], tuple(facts["swept"])
             cls.start = facts["start"]
+            for name, module in facts["modules"].items():
+                registry.declare(name, module)
 
     def __getattr__(self, name: str) -> Any:
         """Hydra's other occasions pass without notice."""

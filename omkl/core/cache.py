@@ -55,6 +55,7 @@ NOT_COMPILED = {
     "federated/simulation.py": "holds what the compiled rounds work on",
     "federated/split.py": "deals rows, in Python",
     "theory/": "judges runs, with NumPy and SciPy",
+    "outside.py": "finds modules of others, whose machine code is not kept",
     "registry.py": "finds modules",
     "reproduction/": "starts jobs and fills published tables from their runs",
     "report/": "tables and figures",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl import algorithms
+from omkl import algorithms, outside
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner, check_precision
@@ -86,6 +86,19 @@ class Timing(NamedTuple):
     elapsed: float
     per_seed: Sequence[float]
     n_threads: int
+
+
+def own_modules(job: Job) -> dict[str, str]:
+    """The digests of the modules outside the package that a job's numbers come from, by name."""
+    module = job.settings.algorithm.module
+    algorithm = {} if module is None else outside.digests([module])
+    return modules_of_families(job.dictionary) | algorithm
+
+
+def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:
+    """The same of the kernel families of a dictionary."""
+    families = {kernel.family for kernel in dictionary}
+    return outside.digests(type(kernels.FAMILIES[family]).__module__ for family in families)
 
 
 def reported(

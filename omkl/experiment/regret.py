@@ -12,7 +12,7 @@ from omkl.core import kernels
 from omkl.core.kernels import FAMILIES
 from omkl.core.representations.random_features import draw_features
 from omkl.experiment import comparators
-from omkl.experiment.job import Job, Progress
+from omkl.experiment.job import Job, Progress, modules_of_families
 from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.runs import folder as run_folder
 from omkl.runs.provenance import sources_digest, without_prose
@@ -179,6 +179,7 @@ def _comparator_identity(job: Job, what: str) -> str:
         "settings": settings.stream.options,
         "shuffle": settings.seed if settings.stream.order == "shuffled" else None,
         "kernels": job.dictionary,
+        "modules": modules_of_families(job.dictionary),
         "D": job.D,
         "lam": settings.regret.lam,
         "sources": sources_digest(),

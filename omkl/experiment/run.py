@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from omkl.datasets import DataError, label_sources
 from omkl.disk import write_atomically
 from omkl.experiment import classification, federation, regression, settings
-from omkl.experiment.job import Computed, Job, Progress
+from omkl.experiment.job import Computed, Job, Progress, own_modules
 from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
 from omkl.runs import config_file, earlier
@@ -98,21 +98,21 @@ def run(
         source = _label_source(checked.stream.label_source, label)
         job = prepare(checked)
         _require_same(source, job.settings)
+        modules = own_modules(job)
     except Exception as error:
         explained = isinstance(error, ValueError | OSError | MemoryError)
         return Outcome(_failed(config, started, error, explained), "failed", [])
     config = job.settings.config
     folder = folder_of(config)
     try:
-        numbers = numbers_stamp(job.stream.provenance)
-        notes = job.notes()
+        numbers = numbers_stamp(job.stream.provenance, modules)
         found, told = earlier.find(config)
-        notes += told
+        notes = job.notes() + told
         wanting = job.settings.predictions is True and not (folder / PREDICTIONS).exists()
         if found is not None and not (job.settings.force or wanting):
             if found.result.get("numbers") == numbers:
                 return Outcome(found, "reused", notes, job.settings)
-            if same_numbers(found.result, job.stream.provenance):
+            if same_numbers(found.result, job.stream.provenance, modules):
                 run_folder.write_result(folder, found.result | {"numbers": numbers})
                 return Outcome(Run(folder), "reused", notes, job.settings)
             notes.append(f"{folder.name} was computed by other code or data: computed anew")
@@ -122,7 +122,7 @@ def run(
             if not job.stream.labelled and isinstance(job, Regression):
                 job = job.asking(source, folder)
             computed = _computed(job, progress)
-            stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
+            stamp = _stamp(config, started, numbers, modules)
             _write(folder, config, computed._replace(result=stamp | computed.result))
         return Outcome(Run(folder), "complete", notes, job.settings)
     except Exception as error:
@@ -178,6 +178,13 @@ def _require_same(source: label_sources.Label | None, found: Settings) -> None:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _stamp(
+    config: Mapping[str, Any], started: str, numbers: str, modules: Mapping[str, str]
+) -> dict[str, Any]:
+    own = {"modules": modules} if modules else {}
+    return {"status": "complete", **_identity(config, started), "numbers": numbers, **own}
 
 
 def _identity(config: Mapping[str, Any], started: str) -> dict[str, Any]:

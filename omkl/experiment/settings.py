@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl import algorithms, conf, federated
+from omkl import algorithms, conf, federated, outside, registry
 from omkl.core import hyperparameters
 from omkl.datasets import Stream, label_sources
 from omkl.datasets.content import FileContent
@@ -23,10 +23,14 @@ MOST_LAM = 1e100  # times the rounds it stays far from where numbers end
 
 
 class AlgorithmSettings(NamedTuple):
-    """An algorithm's name, and its parameters as typed, by the names of its ``Params``."""
+    """An algorithm's name, its parameters as typed, by the names of its ``Params``, and its module.
+
+    The module is None where it is the package's own.
+    """
 
     name: str
     given: dict[str, Any]
+    module: str | None = None
 
 
 class StreamSettings(NamedTuple):
@@ -114,8 +118,9 @@ class Settings:
         stream = {k: v for k, v in known["stream"].items() if k not in ("lags", "follow")}
         stream |= self.stream.options
         found = {"dataset": self.dataset, "stream": stream, "D": self.D, "clients": self.n_clients}
-        algorithm = {"algorithm": known["algorithm"] | self.algorithm.given}
-        return known | found | algorithm
+        name, given, module = self.algorithm
+        own = {} if module is None else {"module": module}
+        return known | found | {"algorithm": {**known["algorithm"], "name": name, **own, **given}}
 
     def notes(self) -> list[str]:
         """What of the configuration was changed to fit the dictionary."""
@@ -131,11 +136,13 @@ class Settings:
 def read(config: Mapping[str, Any]) -> Settings:
     """The settings of a composed configuration.
 
+    The modules that it names, outside the package, are imported: it is the user's.
     Raises ValueError that names the setting and what it may be. The task is the data set's unless
     it is given, or may be either; rows have an order even where none is given. ``auto`` is, in a
     classification, ``auto_classifier``.
     """
     checked_name("dataset.name", config["dataset"].get("name"))
+    _declare_modules(config)
     _check(config)
     if config["algorithm"]["name"] == "auto" and task_in(config) == "classification":
         config = {**config, "algorithm": {**config["algorithm"], "name": "auto_classifier"}}
@@ -161,7 +168,9 @@ def read(config: Mapping[str, Any]) -> Settings:
     return Settings(
         task=task,
         algorithm=AlgorithmSettings(
-            name, {key: value for key, value in config["algorithm"].items() if key != "name"}
+            name,
+            {k: v for k, v in config["algorithm"].items() if k not in NO_PARAMETERS},
+            registry.names_outside().get(name),
         ),
         dataset={**dataset, "task": task},
         kernels=config["kernels"],
@@ -197,19 +206,33 @@ _PLAIN = (
 )
 
 
+NO_PARAMETERS = ("name", "module")  # of an algorithm's YAML
+
+
+def _declare_modules(config: Mapping[str, Any]) -> None:
+    """Make known what the configuration names outside the package."""
+    module = config["algorithm"].get("module")
+    if module is not None:
+        registry.declare(config["algorithm"]["name"], module)
+    if (families := config["kernels"].get("module")) is not None:
+        outside.load(families)
+
+
 def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]) -> Settings:
     """The settings with defaults of the algorithm's YAML that are too large for a dictionary cut.
 
     What differs from the YAML was typed, and is left to be refused.
     """
-    name, given = settings.algorithm
+    name, given, module = settings.algorithm
     try:
         defaults = conf.entry("algorithm", name)
     except conf.MissingEntry:  # of a folder beside
         return settings
     cut = hyperparameters.cut_to_sizes(Params, given, sizes)
     cut = {key: value for key, value in cut.items() if given[key] == defaults.get(key)}
-    return settings.resolved(algorithm=AlgorithmSettings(name, given | cut)) if cut else settings
+    if not cut:
+        return settings
+    return settings.resolved(algorithm=AlgorithmSettings(name, given | cut, module))
 
 
 def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:
@@ -232,6 +255,7 @@ def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:
 
 def task_in(config: Mapping[str, Any]) -> str:
     """The task that is meant: what may be either is classified where the algorithm does that."""
+    _declare_modules(config)
     dataset = config["dataset"]
     given: str = config.get("task") or dataset["task"]
     if config.get("task") or not _may_be_either(dataset):
@@ -332,10 +356,11 @@ def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
 
     In a sweep ``algorithm.M=5,10`` meets learners that have no M; they run without it.
     """
+    _declare_modules(config)
     given = dict(config["algorithm"])
-    own = _parameters(given["name"])
-    known = _parameters_of_all()
-    kept = {k: v for k, v in given.items() if k == "name" or k in own or k not in known}
+    own = {*NO_PARAMETERS, *_parameters(given["name"])}
+    known = _parameters_of_ours().union(*map(_parameters, outside.declared()))
+    kept = {k: v for k, v in given.items() if k in own or k not in known}
     return {**config, "algorithm": kept}
 
 
@@ -345,7 +370,6 @@ def _parameters(name: str) -> tuple[str, ...]:
 
 
 @functools.cache
-def _parameters_of_all() -> frozenset[str]:
-    return frozenset(
-        field for name in (*algorithms.names(), *federated.names()) for field in _parameters(name)
-    )
+def _parameters_of_ours() -> frozenset[str]:
+    names = (name for package in registry.PACKAGES for name in registry.names(package))
+    return frozenset(field for name in names for field in _parameters(name))

@@ -65,6 +65,8 @@ MLflow view are all made from it.
     params            the algorithm's parameters
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
                       sources that can change a number
+    modules           {module: sha256 of its sources} of what is outside the package, where
+                      algorithm or kernel families are; else absent
     started           ISO time, UTC
     In classification there are, in place of mse and regret,
     labels_of_classes what stands in the data for -1 and +1, or for each class

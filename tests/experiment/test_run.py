@@ -240,6 +240,7 @@ def test_result_of_other_code_is_computed_anew(start):
         ({"versions": {"numba": "0.1"}}, "complete"),
         ({"machine": {"processor": "another"}}, "complete"),
         ({"stream": {"sha256": "other data"}}, "complete"),
+        ({"modules": {"mypkg.fixed_share": "of other text"}}, "complete"),
     ],
 )
 def test_a_result_of_code_with_the_same_numbers_gets_a_new_stamp(
