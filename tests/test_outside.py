@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from omkl import algorithms, conf, outside, registry
-from omkl.commands import report
+from omkl.checks import learners
+from omkl.commands import check, report
 from omkl.commands.command_line import CommandLine, UsageError
 from omkl.core.kernels import FAMILIES
 from omkl.experiment import settings
@@ -56,13 +58,13 @@ def install(package: Path, name: str = "mypkg", entry: str = "fixed_share = mypk
     outside.entry_points.cache_clear()
 
 
-def own_yaml(package: Path, text: str = "", name: str = "mine") -> Path:
+def own_yaml(package: Path, name: str = "mine") -> Path:
     """A folder for --config-dir whose algorithm ``mine`` is the template's."""
     given = (package / "conf" / "algorithm" / "fixed_share.yaml").read_text()
     folder = package.parent / "own" / "algorithm"
     folder.mkdir(parents=True, exist_ok=True)
-    text = text or "module: mypkg.fixed_share\n"
-    (folder / f"{name}.yaml").write_text(given.replace("fixed_share", name, 2) + text)
+    given = given.replace("fixed_share", name) + "module: mypkg.fixed_share\n"
+    (folder / f"{name}.yaml").write_text(given)
     shutil.rmtree(package / "conf", ignore_errors=True)
     return folder.parent
 
@@ -196,6 +198,82 @@ def test_a_kernel_family_of_ones_own_is_named_by_the_dictionary(package, tmp_pat
         assert config["kernels"]["module"] == "mypkg.ricker" and list(modules) == ["mypkg.ricker"]
     finally:
         FAMILIES.pop("ricker", None)
+
+
+# --- a data set of one's own ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["--config-dir", "beside the module"])
+def test_a_data_set_of_ones_own_is_one_yaml(package, tmp_path, place):
+    """Like the package's own: chosen by its name, which the run has too."""
+    rows = [f"{a / 50},{a % 7},{a / 50 - a % 7}" for a in range(50)]
+    (tmp_path / "prices.csv").write_text("\n".join(["size,age,price", *rows]))
+    own = package / "conf" if place == "beside the module" else tmp_path / "own"
+    (own / "dataset").mkdir(parents=True)
+    (own / "dataset" / "prices.yaml").write_text(
+        f"defaults: [file, _self_]\nname: prices\npath: {tmp_path}/prices.csv\ntarget: price\n"
+    )
+    besides = [] if place == "beside the module" else [f"hydra.searchpath=[file://{own}]"]
+    if place == "beside the module":
+        install(package)
+    line = CommandLine([*besides, "dataset=prices", "algorithm=raker", "dataset.inputs=[size]"])
+    job = prepare(conf.compose(line.checked()))
+    assert job.settings.config["dataset"]["name"] == "prices" and job.stream.n_inputs == 1
+    with pytest.raises(UsageError, match=r"no dataset.targe with prices. Did you mean dataset.tar"):
+        CommandLine([*besides, "dataset=prices", "dataset.targe=age"]).checked()
+
+
+# --- checked --------------------------------------------------------------------------------------
+
+CHEAP = "interface,state,draws"  # nothing is compiled for these
+
+
+def test_the_template_passes_its_checks(package, capsys):
+    install(package)
+    assert check.main(["fixed_share", "--only", CHEAP]) == 0
+    assert capsys.readouterr().out == (
+        "Fixed share (mypkg.fixed_share)\n  passed  interface\n  passed  state\n"
+        "  skipped draws: draws nobody\n2 passed, 1 skipped\n\n"
+    )
+    path = TEMPLATE / "tests" / "test_fixed_share.py"
+    spec = importlib.util.spec_from_file_location("template_test", path)
+    tests = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tests)
+    tests.test_a_kernel_that_was_wrong_keeps_its_share(learners.Case("fixed_share"))
+
+
+def test_the_checks_say_what_fails_and_how_it_is_declared(package, capsys):
+    folder, path = own_yaml(package), package / "fixed_share.py"
+    text = path.read_text().replace("\nCost ", "\nPrice ")
+    path.write_text(text.replace("FAILURES = {", 'FAILURES = {"state": "it has none",'))
+    asked = ["mine", f"--config-dir={folder}", "--only", "interface,state"]
+    assert check.main(asked) == 1
+    told = capsys.readouterr().out
+    assert "FAILED  interface\n          What is to hold: Docstring sections, every param" in told
+    assert "What came: AssertionError: the docstring lacks ['Cost']" in told
+    assert f'say so in {path}:\n              EXPECTED_FAILURES = {{"interface": "' in told
+    assert "FAILED  state: it passes, and is declared to fail. Take it out of EXPECTED" in told
+    assert told.endswith("2 failed\n\n") and "Traceback" not in told
+    check.main([*asked, "--traceback"])
+    assert "Traceback" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["rakr"], "there is no algorithm rakr. Did you mean raker? There are: "),
+        (["mypkg.nothing"], "there is no module mypkg.nothing: install"),
+        (["mypkg.gf"], "needs another name: omkl has one of that name"),
+        (["mypkg.bare"], "there is no algorithm/bare.yaml with the parameters of mypkg.bare"),
+        (["raker", "--only=honest"], "there is no check honest. Did you mean honesty?"),
+        (["raker", "--config-dir=nowhere"], "there is no folder nowhere (--config-dir)"),
+    ],
+)
+def test_what_cannot_be_checked_is_told(package, capsys, asked, told):
+    for name in ("gf", "bare"):
+        (package / f"{name}.py").write_text("")
+    assert check.main(asked) == 2
+    assert told in capsys.readouterr().err
 
 
 # --- trusted is what the user names, and nothing else ---------------------------------------------

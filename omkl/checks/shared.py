@@ -301,7 +301,7 @@ def outcome(case: Case, check: Check) -> Outcome:
     except Skip as why:
         return Outcome("skipped", str(why))
     except Exception as error:
-        if check.expected_failure is not None:
+        if check.expected_failure is not None and isinstance(error, AssertionError):
             return Outcome("declared", check.expected_failure, error)
         return Outcome("failed", str(error) or type(error).__name__, error)
     if check.expected_failure is not None:
