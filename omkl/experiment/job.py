@@ -201,10 +201,11 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     settings = with_defaults_cut(settings.resolved(D=D), algorithm.Params, sizes)
     given = settings.algorithm.given
     # Once before the data are opened: a wrong number should not wait for a large file.
-    hyperparameters.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
+    early = hyperparameters.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
     check_precision(algorithm, settings.precision)
     classify = algorithm.task == "classification"
     algorithm.representation.require(dictionary)
+    algorithm.representation.check_kernels(algorithm.kernels(early, dictionary))
     own_order = classify and settings.stream.order == "shuffled"
     # Of a learner that draws nothing, as with exact kernels, one repetition says all.
     n_seeds = 1 if algorithm.deterministic and not own_order else settings.n_seeds

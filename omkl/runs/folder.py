@@ -104,7 +104,7 @@ MLflow view are all made from it.
                       its error rate, the mean over the seeds
     weights           (R, N) expert weights after the last round, rows sum to 1
     usage             (R, N) rounds in which the kernel was evaluated
-    kernel_family     (N,) "gaussian" | "laplacian" | "cauchy"
+    kernel_family     (N,) "gaussian", "laplacian" or another of ``omkl.core.kernels``
     kernel_bandwidth  (N,) bandwidths in the family's convention
     change_rounds     (C,) rounds at which the stream is known to change
     In classification error_rate (R, P), mistakes of rounds 1..t divided by t, in place of

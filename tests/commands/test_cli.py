@@ -62,7 +62,10 @@ def results_of(outputs: Path) -> dict[str, bytes]:
             "there is no algorithm=rakr. Did you mean raker? There are: adaraker, amkl, amkl_aks",
         ),
         ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
-        ("kernels=rbf42", "Did you mean rbf41? There are: gauss13, gaussian17, omkc16, rbf41"),
+        (
+            "kernels=rbf42",
+            "Did you mean rbf41? There are: gauss13, gauss13_matern26, g",
+        ),
         ("algorithm=null", "there is no algorithm=null."),
         ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
         (
