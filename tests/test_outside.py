@@ -9,12 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hydra
 import pytest
 
 from omkl import algorithms, conf, outside, registry
 from omkl.checks import learners
 from omkl.commands import check, report
 from omkl.commands.command_line import CommandLine, UsageError
+from omkl.commands.sweep import Sweep
 from omkl.core.kernels import FAMILIES
 from omkl.experiment import settings
 from omkl.experiment.job import own_modules
@@ -85,6 +87,22 @@ def test_an_installed_package_is_found_without_being_imported(package):
     assert line.checked()[-1] == "++algorithm.share=0.1,0.2"
     config = conf.compose(["algorithm=raker", "++algorithm.share=0.1"])
     assert set(settings.fit_to_algorithm(config)["algorithm"]) == {"name", "eta", "lam"}
+
+
+def test_jobs_in_other_processes_learn_of_the_modules_of_their_sweep(package, monkeypatch):
+    """One that runs Raker, say, leaves out what was typed for the other."""
+    for name in ("folder", "start", "n_jobs", "swept", "outputs", "figures"):
+        monkeypatch.setattr(Sweep, name, getattr(Sweep, name))
+    place = package.parent
+    CommandLine(["algorithm.module=mypkg.fixed_share"]).checked()
+    typed = ["algorithm=raker", "++algorithm.share=0.1"]
+    with hydra.initialize_config_dir(str(conf.folder()), version_base="1.3"):
+        given = [*typed, f"hydra.sweep.dir={place}"]
+        Sweep().on_multirun_start(hydra.compose("config", given, return_hydra_config=True))
+    forget()
+    assert "share" in settings.fit_to_algorithm(conf.compose(typed))["algorithm"], "nobody's"
+    Sweep.recall(place)
+    assert "share" not in settings.fit_to_algorithm(conf.compose(typed))["algorithm"]
 
 
 def test_a_module_is_named_on_the_command_line(package):
