@@ -56,9 +56,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not hasattr(config, "workerinput"):
         return
     groups = {item.nodeid: group_of(item.nodeid) for item in items}
-    n_slow = collections.Counter(
-        groups[item.nodeid] for item in items if item.get_closest_marker("slow")
-    )
+    n_slow: collections.Counter[str] = collections.Counter()
+    for item in items:
+        if slow := item.get_closest_marker("slow"):
+            n_slow[groups[item.nodeid]] += slow.args[0] if slow.args else 1
     first = {group: n for n, group in reversed(list(enumerate(groups.values())))}
 
     def place(item: pytest.Item) -> tuple[bool, int, int]:

@@ -25,7 +25,7 @@ def blocks() -> list[tuple[str, str]]:
     return FENCE.findall(section[1])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(12)
 def test_the_six_steps(tmp_path: Path):
     copy = tmp_path / "checkout"
     ignored = shutil.ignore_patterns(".*", "outputs", "data", "__pycache__", "*.egg-info")

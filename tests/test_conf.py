@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
 from omkl import conf
@@ -37,6 +38,16 @@ def test_an_entry_is_what_hydra_composes(name: str, besides: list[Path]):
     search = f"hydra.searchpath=[file://{besides[0]}]"
     composed = conf.compose([search, f"algorithm={name}"])["algorithm"]
     assert conf.entry("algorithm", name, besides) == composed
+
+
+def test_files_are_read_as_omegaconf_reads_them(tmp_path: Path):
+    for path in conf.folder().rglob("*.yaml"):
+        expected = OmegaConf.to_container(OmegaConf.load(path))
+        assert conf.read(path) == (expected if isinstance(expected, dict) else {}), path
+    twice = tmp_path / "twice.yaml"
+    twice.write_text("eta: 1\nlam: 2\neta: 3\n")
+    with pytest.raises(conf.UnreadableFile, match=r"twice\.yaml: [^$]*found duplicate key eta"):
+        conf.read(twice)
 
 
 def test_further_folders_add_names(besides: list[Path]):

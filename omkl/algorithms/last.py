@@ -26,10 +26,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.mean import Params, kernels, predict, select
+from omkl.algorithms.mean import kernels, predict, select
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register
 from omkl.core.representations.constant import CONSTANT, Constant
+
+
+class Params(NamedTuple):
+    pass
 
 
 class State(NamedTuple):

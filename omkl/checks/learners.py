@@ -42,6 +42,9 @@ WIDE = tuple(
     for b in (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 )
 ROUNDS = 400
+# What begins late, as graphs that are kept from round 300 on, is named by a parameter: a learner
+# without any does the same in all rounds, once its memory of the last labels is full.
+ROUNDS_WITHOUT_PARAMETERS = 150
 # With these every kernel is evaluated and predicts, and every label is asked for.
 FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0, "rate": 1.0}
 
@@ -56,8 +59,6 @@ class Played(NamedTuple):
 
 class Case:
     """A ``shared.Case``: an algorithm with the settings of its YAML and a small dictionary."""
-
-    rounds_to_play = ROUNDS
 
     def __init__(self, name: str, settings: dict[str, Any] | None = None) -> None:
         self.name = name
@@ -125,6 +126,10 @@ class Case:
 
     def weights(self, learner: Learner) -> list[np.ndarray]:
         return [learner.state.log_w]
+
+    @property
+    def rounds_to_play(self) -> int:
+        return ROUNDS if self.settings else ROUNDS_WITHOUT_PARAMETERS
 
     @functools.cached_property
     def played(self) -> Played:
@@ -273,7 +278,7 @@ def check_honesty(case: Case) -> None:
     """
     if not case.representation.draws_features:
         raise Skip("evaluates all kernels: there are no others")
-    X, y = case.stream()
+    X, y = case.stream(case.rounds_to_play)
     learner = case.learner()
 
     def poison(selection: protocol.Selection) -> Callable[[], None]:

@@ -50,10 +50,12 @@ class Case(Protocol):
     algorithm: Any
     module: ModuleType
     loop: Any
-    rounds_to_play: int
 
     @property
     def many_rounds(self) -> int: ...
+
+    @property
+    def rounds_to_play(self) -> int: ...
 
     def stream(self, T: int = ...) -> tuple[np.ndarray, np.ndarray]:
         """X in the unit ball, T rounds of INPUTS inputs in the last axis, and labels y."""

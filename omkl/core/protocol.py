@@ -236,14 +236,16 @@ def register(
     """Make the three steps of a module those that the engine takes for its Params.
 
     Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
-    ``predict`` and ``update``; AttributeError names what it lacks. A fourth step, ``variance``,
-    may be there: what was said has a spread then. ``deterministic=False``
-    says that ``select`` draws.
+    ``predict`` and ``update``; AttributeError names what it lacks. The steps are found by the class
+    ``Params``: ValueError where it is that of another algorithm. A fourth step, ``variance``, may
+    be there: what was said has a spread then. ``deterministic=False`` says that ``select`` draws.
     """
     names = vars(sys.modules[module])
     missing = [name for name in DEFINED if name not in names]
     if missing:
         raise AttributeError(f"{module} registers an algorithm without {', '.join(missing)}")
+    if names["Params"] in select.registry:
+        raise ValueError(f"{module} has the Params of another algorithm: it needs a class for them")
     for name, step in STEPS.items():
         dispatch(step, names["Params"], names[name])
     dispatch(variance, names["Params"], names.get("variance", no_variance))

@@ -61,21 +61,21 @@ class Recorder:
 
 
 class Recent:
-    """The last rounds of one seed: (round, y, y_hat, spread), at most ``LAST``."""
+    """The last rounds of one seed, at most ``LAST``: the round, y, and what was said of it."""
 
     def __init__(self) -> None:
-        self._held = np.empty((4, 0))
+        self._held: dict[str, np.ndarray] = {}
 
-    def add(self, first: int, y: np.ndarray, y_hat: np.ndarray, spread: np.ndarray) -> None:
-        """A block of rounds from ``first`` on, (n,) each; what is not known is NaN."""
-        block = np.stack([np.arange(first, first + len(y)), y, y_hat, spread])
-        self._held = np.concatenate([self._held, block], axis=1)[:, -LAST:]
+    def add(self, first: int, **block: np.ndarray) -> None:
+        """A block of rounds from ``first`` on, (n,) each by name; what is not known is NaN."""
+        n = len(block["y"])
+        for name, values in {"t": np.arange(first, first + n), **block}.items():
+            held = self._held.get(name, values[:0])
+            self._held[name] = np.concatenate([held, values])[-LAST:]
 
     def curves(self) -> dict[str, np.ndarray]:
-        """recent_t, recent_y, recent_y_hat, recent_spread, as curves.npz names them."""
-        t, *values = self._held
-        named = zip(("y", "y_hat", "spread"), values, strict=True)
-        return {"recent_t": t.astype(np.int64)} | {f"recent_{name}": v for name, v in named}
+        """recent_t, recent_y, .., as curves.npz names them."""
+        return {f"recent_{name}": values for name, values in self._held.items()}
 
 
 class Accuracy:

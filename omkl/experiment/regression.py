@@ -31,7 +31,7 @@ from omkl.experiment.job import (
 from omkl.experiment.metrics import Accuracy, Recent, Recorder, label_cost, largest_norm
 from omkl.experiment.regret import against_comparators
 from omkl.experiment.settings import Settings
-from omkl.experiment.spread import Spreads
+from omkl.experiment.spread import Intervals, Spreads
 from omkl.experiment.target_units import TargetUnits
 from omkl.runs.folder import MSE
 from omkl.runs.predictions import Predictions
@@ -131,6 +131,10 @@ class _Pass:
         self.squared, self.asked = Recorder(len(learners)), Recorder(len(learners))
         self.recent = Recent()
         self.spreads = Spreads(len(learners))
+        self.intervals: Intervals | None = None
+        if job.settings.interval:
+            has_spread = job.algorithm.has_spread
+            self.intervals = Intervals(len(learners), job.settings.interval, has_spread)
         self.accuracy = Accuracy(len(learners), job.stream.target_unit)
         self.baselines = Baselines(job.stream)
         self.seconds = np.zeros(len(learners))
@@ -139,7 +143,8 @@ class _Pass:
         self.n_unscored, self.n_known = int(job.stream.moving_units), 0
         self.predictions: Predictions | None = None
         if job.settings.keeps_predictions:
-            self.predictions = Predictions(job.seeds, job.algorithm.has_spread)
+            has_interval = self.intervals is not None
+            self.predictions = Predictions(job.seeds, job.algorithm.has_spread, has_interval)
 
     def stream(self, block: Chunk, pool: Any, clock: float) -> None:
         """Stream a block and sum it up. Rows without a target are predicted and counted, no more.
@@ -154,15 +159,19 @@ class _Pass:
             trace, y = label_sources.learn(self.streamed[0], block.x, self.job.label, n_before)
             said = Trace(*(array[None, :] for array in trace))
             self.seconds[0] = time.perf_counter() - clock - self.baselines.seconds
+        known = ~np.isnan(y)
+        # Of a stream in moving units nothing is known of the first label.
+        told = np.where(self.n_known + np.cumsum(known) > self.n_unscored, y, np.nan)
+        half = self.intervals.follow(said, told) if self.intervals else None
         if self.predictions:
-            self.predictions.add(block.rows, y, *said)
+            self.predictions.add(block.rows, y, *said, half)
         if self.job.label is None:
-            scored = ~np.isnan(y)
-            self.n_blank += int(np.sum(~scored))
-            said, y = Trace(*(array[:, scored] for array in said)), y[scored]
-            self._add(block.x[scored], said, y)
+            self.n_blank += int(np.sum(~known))
+            said = Trace(*(array[:, known] for array in said))
+            half = None if half is None else half[:, known]
+            self._add(block.x[known], said, y[known], half)
         else:
-            self._add(block.x, said, y)
+            self._add(block.x, said, y, half)
 
     def _one(self, r: int, block: Chunk) -> Trace:
         before = time.perf_counter()
@@ -170,8 +179,10 @@ class _Pass:
         self.seconds[r] += time.perf_counter() - before
         return trace
 
-    def _add(self, X: np.ndarray, said: Trace, y: np.ndarray) -> None:
+    def _add(self, X: np.ndarray, said: Trace, y: np.ndarray, half: np.ndarray | None) -> None:
         """Rounds X (n, d) with what was said of them, (R, n) each, and labels y (n,) or NaN.
+
+        half (R, n) are half the widths of their intervals, None where none were asked for.
 
         FloatingPointError where predictions are no longer finite.
         """
@@ -179,7 +190,9 @@ class _Pass:
         scored = known & (self.n_known + np.cumsum(known) > self.n_unscored)
         self.n_known += int(known.sum())
         known_y = y[known]
-        self.recent.add(self.squared.n_rounds + 1, y, said.y_hat[0], said.spread[0])
+        said_of_one = {"y_hat": said.y_hat[0], "spread": said.spread[0]}
+        said_of_one |= {} if half is None else {"half": half[0]}
+        self.recent.add(self.squared.n_rounds + 1, y=y, **said_of_one)
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
             errors = said.y_hat - y
             squared = np.where(scored, np.square(errors), 0.0)
@@ -187,6 +200,8 @@ class _Pass:
             self.accuracy.add(errors[:, scored], y[scored])
             if self.job.algorithm.has_spread:
                 self.spreads.add(squared, np.where(scored, said.spread, np.nan))
+            if self.intervals and half is not None:
+                self.intervals.add(errors, half, scored)
         self.asked.add(said.asked)
         _require_finite(self.job, self.squared)
         self.baselines.add(X, y, known, scored)
@@ -244,6 +259,7 @@ def _computed(
         **_in_units_of_the_target(job, passed),
         regret=regret,
         **passed.spreads.result(),
+        **(passed.intervals.result() if passed.intervals else {}),
     )
     curves = {
         "t": rounds,
@@ -257,6 +273,7 @@ def _computed(
     }
     curves |= passed.recent.curves()
     covered = passed.spreads.curves()
+    covered |= passed.intervals.curves() if passed.intervals else {}
     curves |= {name: share[:, n_unscored:] for name, share in covered.items()} | regret_curves
     kept = passed.predictions
     return Computed(result, curves, kept.file() if kept else None)

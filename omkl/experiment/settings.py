@@ -19,6 +19,7 @@ from omkl.datasets.content import FileContent
 from omkl.datasets.naming import checked_name, name_of_file
 from omkl.threads import default_threads
 
+INTERVAL = ("interval", "interval_rate")
 MOST_LAM = 1e100  # times the rounds it stays far from where numbers end
 
 
@@ -63,6 +64,13 @@ class RegretSettings(NamedTuple):
     mistake_bound: bool
 
 
+class IntervalSettings(NamedTuple):
+    """Intervals of a level around predictions; rate None: several, mixed (``core.conformal``)."""
+
+    level: float
+    rate: float | None
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """A checked configuration; fields are named after the keys of conf/config.yaml.
@@ -80,6 +88,7 @@ class Settings:
     max_upload: int | None
     stream: StreamSettings
     regret: RegretSettings
+    interval: IntervalSettings | None
     D: int | None
     precision: str
     n_seeds: int
@@ -114,7 +123,9 @@ class Settings:
     def config(self) -> dict[str, Any]:
         """The configuration with what has been found out: its key names the run."""
         known = {key: value for key, value in self.given.items() if key != "task"}
-        # Without what is off: runs from before there were lags and follow keep their keys.
+        # Without what is off: runs from before there were intervals, lags and follow keep their
+        # keys.
+        known = {k: v for k, v in known.items() if k not in INTERVAL or v is not None}
         stream = {k: v for k, v in known["stream"].items() if k not in ("lags", "follow")}
         stream |= self.stream.options
         found = {"dataset": self.dataset, "stream": stream, "D": self.D, "clients": self.n_clients}
@@ -186,11 +197,27 @@ def read(config: Mapping[str, Any]) -> Settings:
             stream.get("follow", False),
         ),
         regret=RegretSettings(**{key: config["regret"][key] for key in RegretSettings._fields}),
+        interval=_interval(config, task, scheme),
         outputs=Path(config["outputs"]),
         n_seeds=config["seeds"],
         given=config,
         **{key: config[key] for key in _PLAIN},
     )
+
+
+def _interval(config: Mapping[str, Any], task: str, scheme: str | None) -> IntervalSettings | None:
+    level, rate = (config.get(key) for key in INTERVAL)
+    if level is None:
+        if rate is not None:
+            raise ValueError(f"interval_rate={rate!r} is of an interval: add interval=0.9")
+        return None
+    if task != "regression" or scheme is not None:
+        where = "a federation" if scheme else "a classification"
+        raise ValueError(f"interval={level!r} is of predicted numbers, and this is {where}")
+    for key, value in (("interval", level), ("interval_rate", rate)):
+        if value is not None and not (isinstance(value, float) and 0.0 < value < 1.0):
+            raise ValueError(f"{key}={value!r} is not a number between 0 and 1")
+    return IntervalSettings(level, rate)
 
 
 _PLAIN = (

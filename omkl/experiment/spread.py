@@ -1,15 +1,21 @@
-"""How well the spreads of predictions fit the labels, for learners that have a spread.
+"""How well spreads and intervals of predictions fit the labels.
 
-A prediction y_hat with a spread s is scored as the normal distribution N(y_hat, s^2).
+A prediction y_hat with a spread s is scored as the normal distribution N(y_hat, s^2). Intervals
+that were asked for are scored as they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from omkl.core import conformal
+from omkl.core.conformal import Conformal
+from omkl.core.learner import Trace
 from omkl.experiment.metrics import Recorder
+from omkl.experiment.settings import IntervalSettings
 
 N_WINDOWS = 10
 # Half the width of a central interval of the normal distribution, in deviations.
@@ -35,18 +41,20 @@ def scores(squared_errors: np.ndarray, spread: np.ndarray) -> dict[str, np.ndarr
     }
 
 
-class Spreads:
-    """The sums of these scores over the rounds of R seeds whose spread is known."""
+class Covered:
+    """Sums of scores over the rounds of R seeds in which there was an interval.
 
-    def __init__(self, n_seeds: int) -> None:
+    Scores whose names begin with "coverage" are told window by window, and as curves.
+    """
+
+    def __init__(self, n_seeds: int, names: Iterable[str], n_windows: int = N_WINDOWS) -> None:
         self.n_known = Recorder(n_seeds)
-        self.sums = {name: Recorder(n_seeds) for name in scores(np.empty(0), np.empty(0))}
+        self.sums = {name: Recorder(n_seeds) for name in names}
+        self._n_windows = n_windows
 
-    def add(self, squared_errors: np.ndarray, spread: np.ndarray) -> None:
-        """A block of rounds, (R, n) each; a spread is NaN where it is not known."""
-        known = ~np.isnan(spread)
+    def add(self, known: np.ndarray, found: Mapping[str, np.ndarray]) -> None:
+        """A block of rounds, (R, n) each: whether there was an interval, and what it scored."""
         self.n_known.add(known.astype(float))
-        found = scores(np.where(known, squared_errors, 0.0), np.where(known, spread, 1.0))
         for name, score in found.items():
             self.sums[name].add(np.where(known, score, 0.0))
 
@@ -54,36 +62,100 @@ class Spreads:
     def known(self) -> bool:
         return bool((self.n_known.total > 0.0).all())
 
-    def result(self) -> dict[str, Any]:
-        """{"spread": {score: its mean over rounds and seeds, "windows": ..}}, or nothing."""
-        if not self.known:
-            return {}
+    def means(self) -> dict[str, Any]:
+        """{score: its mean over rounds and seeds, "windows": ..}."""
         n = self.n_known.total
         means = {name: float((r.total / n).mean()) for name, r in self.sums.items()}
-        return {"spread": means | {"windows": self._windows()}}
+        return means | {"windows": self._windows()}
+
+    def _coverages(self) -> dict[str, Recorder]:
+        return {name: sums for name, sums in self.sums.items() if name.startswith("coverage")}
 
     def _windows(self) -> dict[str, list[Any]]:
-        """Coverage in up to ten windows, means over the seeds, and the last round of each."""
+        """Coverage in some windows, means over the seeds, and the last round of each."""
         rounds, n = self.n_known.curve()
-        ends = np.unique(np.searchsorted(rounds, np.linspace(0, rounds[-1], N_WINDOWS + 1)[1:]))
+        wanted = np.linspace(0, rounds[-1], self._n_windows + 1)[1:]
+        ends = np.unique(np.searchsorted(rounds, wanted))
         found: dict[str, list[Any]] = {"until": rounds[ends].tolist()}
         in_window = np.diff(n[:, ends], prepend=0.0)
-        for name in ("coverage_50", "coverage_90"):
-            hits = np.diff(self.sums[name].curve()[1][:, ends], prepend=0.0)
+        for name, sums in self._coverages().items():
+            hits = np.diff(sums.curve()[1][:, ends], prepend=0.0)
             share = np.divide(hits, in_window, out=np.full(hits.shape, np.nan), where=in_window > 0)
             found[name] = [None if np.isnan(x) else float(x) for x in share.mean(axis=0)]
         return found
 
     def curves(self) -> dict[str, np.ndarray]:
-        """coverage_50 and coverage_90 (R, P): the share of rounds 1..t whose label was covered.
+        """Of each coverage (R, P): the share of rounds 1..t whose label was covered.
 
-        It is of the rounds whose spread is known, and NaN before the first.
+        It is of the rounds that had an interval, and NaN before the first.
         """
-        if not self.known:
-            return {}
         n = self.n_known.curve()[1]
         none = np.full(n.shape, np.nan)
         return {
-            name: np.divide(self.sums[name].curve()[1], n, out=none.copy(), where=n > 0.0)
-            for name in ("coverage_50", "coverage_90")
+            name: np.divide(sums.curve()[1], n, out=none.copy(), where=n > 0.0)
+            for name, sums in self._coverages().items()
         }
+
+
+class Spreads:
+    """What the spreads of R seeds score."""
+
+    def __init__(self, n_seeds: int) -> None:
+        self._covered = Covered(n_seeds, scores(np.empty(0), np.empty(0)))
+
+    def add(self, squared_errors: np.ndarray, spread: np.ndarray) -> None:
+        """A block of rounds, (R, n) each; a spread is NaN where it is not known."""
+        known = ~np.isnan(spread)
+        found = scores(np.where(known, squared_errors, 0.0), np.where(known, spread, 1.0))
+        self._covered.add(known, found)
+
+    def result(self) -> dict[str, Any]:
+        """{"spread": {score: .., "windows": ..}}, or nothing."""
+        return {"spread": self._covered.means()} if self._covered.known else {}
+
+    def curves(self) -> dict[str, np.ndarray]:
+        """coverage_50 and coverage_90 (R, P), or nothing."""
+        return self._covered.curves() if self._covered.known else {}
+
+
+class Intervals:
+    """Intervals of a level around what R learners predict (``omkl.core.conformal``), scored."""
+
+    def __init__(self, n_seeds: int, settings: IntervalSettings, has_spread: bool) -> None:
+        rates = conformal.RATES if settings.rate is None else (settings.rate,)
+        self.level, self.rates, self._has_spread = settings.level, rates, has_spread
+        self._followed = [Conformal(settings.level, rates) for _ in range(n_seeds)]
+        self._covered = Covered(n_seeds, ("coverage", "width", "interval_score"), 4 * N_WINDOWS)
+
+    def follow(self, said: Trace, y: np.ndarray) -> np.ndarray:
+        """Half widths (R, n) around what was said, (R, n) each, of labels y (n,), NaN for none.
+
+        A label that was not asked for teaches nothing.
+        """
+        return np.stack(
+            [
+                one.follow(y_hat, np.where(asked, y, np.nan), spread if self._has_spread else None)
+                for one, y_hat, asked, spread in zip(self._followed, *said, strict=True)
+            ]
+        )
+
+    def add(self, errors: np.ndarray, half: np.ndarray, scored: np.ndarray) -> None:
+        """A block of errors and half widths (R, n) of rounds of which ``scored`` (n,) count."""
+        known = scored & ~np.isnan(half)
+        error, half = np.where(known, np.abs(errors), 0.0), np.where(known, half, 0.0)
+        outside = np.maximum(error - half, 0.0) * 2.0 / (1.0 - self.level)
+        covered = (error <= half).astype(float)
+        found = {"coverage": covered, "width": 2.0 * half, "interval_score": 2.0 * half + outside}
+        self._covered.add(known, found)
+
+    def result(self) -> dict[str, Any]:
+        """{"interval": {"level": .., "rates": .., score: .., "windows": ..}}, or nothing."""
+        if not self._covered.known:
+            return {}
+        own = {"level": self.level, "rates": list(self.rates)}
+        return {"interval": own | self._covered.means()}
+
+    def curves(self) -> dict[str, np.ndarray]:
+        """interval_coverage (R, P), or nothing."""
+        found = self._covered.curves() if self._covered.known else {}
+        return {f"interval_{name}": share for name, share in found.items()}

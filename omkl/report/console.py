@@ -56,6 +56,13 @@ def _spread_text(spread: Mapping[str, Any]) -> str:
     return f"{held}; mean width of the first {readable(number_of(spread['width_90']))}"
 
 
+def _interval_text(interval: Mapping[str, Any]) -> str:
+    """How often those that adapt held, how wide they were, and what they score."""
+    held = f"of {100 * interval['level']:g} % held {100 * interval['coverage']:.1f} %"
+    width, score = (readable(number_of(interval[key])) for key in ("width", "interval_score"))
+    return f"{held}; mean width {width}, interval score {score}"
+
+
 def cost_text(result: Mapping[str, Any]) -> str:
     """How many labels were asked for, and what one of them bought."""
     text = f"{result['labels']:,.0f} asked for, AL_eff {result['al_efficiency']:.4g}"
@@ -100,6 +107,8 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "errors", target_text(result)
     if spread := result.get("spread"):
         yield "intervals", _spread_text(spread)
+    if interval := result.get("interval"):
+        yield "adaptive", _interval_text(interval)
     for name, entry in baselines.computed(result).items():
         yield "  baseline", f"{baselines.accuracy_text(entry)}   {baselines.NAMES[name]}"
     yield "stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs"

@@ -123,14 +123,16 @@ def panel_grid(n_panels: int) -> tuple[int, int]:
 
 
 def figure_legend(figure: Figure, panels: Sequence[Axes]) -> None:
-    """One legend below the panels with every entry once."""
+    """One legend below the panels with every entry once, in as many columns as fit."""
     entries: dict[str, Artist] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    figure.legend(
-        list(entries.values()), list(entries), loc="outside lower center", ncols=len(entries)
-    )
+    inches = [0.07 * len(label) + 0.55 for label in entries]
+    fitting = len(entries)
+    if entries and sum(inches) > figure.get_figwidth():
+        fitting = max(1, int(figure.get_figwidth() / max(inches)))
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=fitting)
 
 
 def axis_name(kind: Measure) -> str:

@@ -24,7 +24,10 @@ def has_kernels(run: Run) -> bool:
 
 
 def predictions(run: Run, folder: Path | None = None) -> list[Path]:
-    """Predictions of the last rounds beside the labels, with the intervals of 90 %."""
+    """Predictions of the last rounds beside the labels, with their intervals.
+
+    Those that were asked for, or of 90 % by the learner's spread.
+    """
     curves = run.curves
     if "recent_t" not in curves:
         return []
@@ -33,10 +36,13 @@ def predictions(run: Run, folder: Path | None = None) -> list[Path]:
         figure = Figure(figsize=(drawing.WIDTH, 3.8))
         axes = figure.add_subplot()
         looks = style.look(0)
-        if np.isfinite(spread).any():
-            wide = NormalDist().inv_cdf(0.95) * spread
+        percent, half = 90.0, NormalDist().inv_cdf(0.95) * spread
+        if "recent_half" in curves:
+            percent, half = 100.0 * run.result["interval"]["level"], curves["recent_half"]
+        if np.isfinite(half).any():
             band = {"color": looks["color"], "alpha": 0.2, "linewidth": 0}
-            axes.fill_between(t, y_hat - wide, y_hat + wide, label="interval of 90 %", **band)
+            label = f"interval of {percent:g} %"
+            axes.fill_between(t, y_hat - half, y_hat + half, label=label, **band)
         axes.plot(t, y_hat, color=looks["color"], linewidth=1.2, label="prediction")
         axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="label")
         axes.set_xlim(t[0] - 0.5, t[-1] + 0.5)
@@ -49,21 +55,29 @@ def predictions(run: Run, folder: Path | None = None) -> list[Path]:
 
 
 def coverage(run: Run, folder: Path | None = None) -> list[Path]:
-    """How many labels lay in the intervals of 50 and 90 %, window by window; means over seeds."""
-    if "spread" not in run.result:
+    """How many labels lay in their intervals, window by window; means over the seeds."""
+    drawn = []
+    if spread := run.result.get("spread"):
+        windows = spread["windows"]
+        drawn += [(p, "", windows, windows[f"coverage_{p}"]) for p in (90, 50)]
+    if interval := run.result.get("interval"):
+        windows = interval["windows"]
+        drawn.append((100.0 * interval["level"], "adaptive ", windows, windows["coverage"]))
+    if not drawn:
         return []
-    windows = run.result["spread"]["windows"]
     with style.applied():
         figure = Figure(figsize=(drawing.WIDTH, 3.4))
         axes = figure.add_subplot()
-        for index, percent in enumerate((90, 50)):
+        for index, (percent, kind, windows, coverage) in enumerate(drawn):
             looks = style.look(index)
             axes.axhline(percent, color=style.GREY, linewidth=0.8)
-            shares = 100.0 * np.array(windows[f"coverage_{percent}"], dtype=float)
-            label = f"in the interval of {percent} %"
+            shares = 100.0 * np.array(coverage, dtype=float)
+            label = f"in the {kind}interval of {percent:g} %"
             axes.plot(windows["until"], shares, label=label, **looks)
+        until = drawn[0][2]["until"]
         axes.set_ylim(0, 104)
-        axes.set_xlim(0, 1.02 * windows["until"][-1])
+        axes.set_xlim(0, 1.02 * until[-1])
+        drawing.mark_changes(axes, run.curves["change_rounds"], np.array(until))
         axes.set(xlabel="last round of the window", ylabel="labels, % of a window")
         axes.set_title(title(run, "how often intervals held"))
         drawing.figure_legend(figure, [axes])

@@ -121,6 +121,7 @@ def _missing_file(dataset: str) -> str | None:
     return None if here or download.downloadable(entry) else file
 
 
+@functools.cache
 def _exists(module: str) -> bool:
     from omkl import algorithms, federated  # import the compiler, which most reports do without
 

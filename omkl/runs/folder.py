@@ -62,6 +62,9 @@ MLflow view are all made from it.
                       known, in the unit of mse; else absent (``omkl.experiment.spread``);
                       and "windows": {"until": last rounds, "coverage_50", "coverage_90"}, of
                       up to ten windows, null where no spread is known
+    interval          of intervals that were asked for (``omkl.core.conformal``): {"level",
+                      "rates", "coverage", "width", "interval_score", "windows": {"until",
+                      "coverage"}}, as for ``spread``; up to forty windows
     params            the algorithm's parameters
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
                       sources that can change a number
@@ -97,8 +100,10 @@ MLflow view are all made from it.
     labels            (R, P) labels asked for in rounds 1..t
     coverage_50, coverage_90   (R, P) share of rounds 1..t whose label was in the interval of
                       50 and 90 %, of those whose spread is known; NaN before the first
+    interval_coverage  (R, P) the same of the intervals of ``interval``
     recent_t, recent_y, recent_y_hat, recent_spread   (up to 120,) the last rounds of the first
-                      seed: label, prediction and its spread, NaN where it is not known
+                      seed: label, prediction and its spread, NaN where it is not known; and
+                      recent_half, half the width of the interval that was asked for
     regret_<name>     (R, P) cumulative squared error minus the comparator's
     baseline_<name>   (P,) mean squared error of a baseline in rounds 1..t, in classification
                       its error rate, the mean over the seeds

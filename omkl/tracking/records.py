@@ -100,6 +100,9 @@ def _final_metrics(result: Mapping[str, Any]) -> dict[str, float]:
     }
     spread = result.get("spread", {})
     values |= {name: score for name, score in spread.items() if name != "windows"}
+    interval = result.get("interval", {})
+    numbers = {k: v for k, v in interval.items() if isinstance(v, float)}
+    values |= {f"interval_{k.removeprefix('interval_')}": v for k, v in numbers.items()}
     for name, entry in result.get("baselines", {}).items():
         for what, value in entry.items():
             if what != "skipped":

@@ -229,7 +229,7 @@ def test_stated_cost_is_that_of_the_docstring():
     assert scale.stated_cost("raker") == "O(N D d) time a round; O(N D d) memory."
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 def test_streams_seeds_and_jobs_are_processes_of_omkl_run():
     generated, parquet = scale.streams(generated=20_000, from_parquet=10_000)
     assert (generated["rounds"], parquet["rounds"]) == (20_000, 10_000)

@@ -39,7 +39,7 @@ def found():
             pytest.skip(f"{name} is not in any data folder; runs where the data are found")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(6)
 def test_a_small_table(tmp_path, capsys):
     found()
     assert comparison.command(SPEC, tmp_path) == 0

@@ -256,7 +256,7 @@ def same_as_basic(basic: Path, folder: Path, out: str) -> None:
 @pytest.mark.slow
 def test_batch_is_the_same_as_one_after_another(by_one_after_another, tmp_path):
     typed = [*SWEEP, *my(by_one_after_another), "launcher=batch", "launcher.workers=2"]
-    done = omkl_run(tmp_path, *typed)
+    done = omkl_run(tmp_path, *typed, start=True)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert done.stdout.count("the same as an earlier job") == 2
     same_as_basic(by_one_after_another, tmp_path, done.stdout)

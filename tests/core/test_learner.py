@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from omkl import algorithms
 from omkl.checks.learners import Case, stream
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES
@@ -124,3 +125,11 @@ def test_a_module_that_lacks_a_step_is_told_which(monkeypatch):
     monkeypatch.setitem(sys.modules, "incomplete", module)
     with pytest.raises(AttributeError, match=r"incomplete registers .* without select, update"):
         register("incomplete", representation=RANDOM_FEATURES)
+
+
+def test_an_algorithm_does_not_take_the_params_of_another(monkeypatch):
+    """Its steps would be those of both."""
+    raker = algorithms.load("raker").module
+    monkeypatch.setitem(sys.modules, "second", sys.modules[raker])
+    with pytest.raises(ValueError, match=r"second has the Params of another algorithm"):
+        register("second", representation=RANDOM_FEATURES)

@@ -23,7 +23,7 @@ from omkl.core.schedule import Schedule
 
 # Enough to see that the switch works: of all rounds, the steps as plain Python are held to compiled
 # ones by the conformance suite.
-ROUNDS = 100
+ROUNDS = 50
 
 SCRIPT = """
 import json, sys
@@ -46,7 +46,7 @@ print(json.dumps(out))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(5)
 @pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled in this session")
 def test_plain_python_gives_the_compiled_numbers():
     done = subprocess.run(

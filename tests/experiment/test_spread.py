@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
 from omkl.conf import compose
+from omkl.core.conformal import RATES, Conformal
 from omkl.experiment import run as runner
+from omkl.experiment.settings import read
 from omkl.experiment.spread import HALF, Spreads, scores
+from omkl.runs.provenance import identity_of
 
 
 def test_scores_are_those_of_the_normal_distribution():
@@ -84,3 +88,70 @@ def test_a_run_keeps_them(name, has, tmp_path):
     if has:
         assert 0.5 < outcome.run.result["spread"]["coverage_90"] <= 1.0
         assert outcome.run.curves["coverage_90"].shape == (2, 300)
+
+
+LEVEL = 0.8
+TINY = ("kernels=gaussian17", "D=4", "tracking=none", "figures=false", f"interval={LEVEL}")
+
+
+def run_on(tmp_path, *overrides):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=200), "y": 50 + rng.normal(size=200)})
+    frame.loc[[3, 90], "y"] = np.nan
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    own = ["dataset=file", f"dataset.path={tmp_path / 'own.csv'}", "dataset.target=y", "seeds=1"]
+    outcome = runner.run(compose([*TINY, *own, f"outputs={tmp_path}", *overrides]))
+    assert outcome.status == "complete", outcome.run.result
+    return outcome.run
+
+
+@pytest.mark.parametrize("name", ["ie_gp", "gf", "amkl_aks"])
+def test_intervals_of_a_run_follow_from_its_predictions(name, tmp_path):
+    """Those of the labels that it asked for; the first one, of which nothing was known, left out.
+
+    They are beside the predictions, and scored on the same rounds as the errors.
+    """
+    run = run_on(tmp_path, f"algorithm={name}", "block=64")
+    kept = pd.read_parquet(run.folder / "predictions.parquet")
+    y, y_hat = kept["y"].to_numpy(copy=True), kept["y_hat"].to_numpy()
+    told = np.where(kept["asked"], y, np.nan)
+    told[0] = np.nan
+    spread = kept["spread"].to_numpy() if "spread" in kept else None
+    half = Conformal(LEVEL).follow(y_hat, told, spread)
+    np.testing.assert_array_equal(kept["high"], y_hat + half)
+    np.testing.assert_array_equal(kept["low"], y_hat - half)
+    found = run.result["interval"]
+    inside = (np.abs(y - y_hat) <= half)[~np.isnan(y) & ~np.isnan(half)]
+    assert found["coverage"] == pytest.approx(inside.mean(), abs=1e-12)
+    assert 0.6 < found["coverage"] < 0.95 and found["width"] < found["interval_score"]
+    assert run.curves["recent_half"].tolist() == half[~np.isnan(y)][-120:].tolist()
+    assert run.curves["interval_coverage"][0, -1] == found["coverage"]
+
+
+def test_one_rate_or_several(tmp_path):
+    assert run_on(tmp_path, "interval_rate=0.05").result["interval"]["rates"] == [0.05]
+    assert run_on(tmp_path).result["interval"]["rates"] == list(RATES)
+
+
+def test_runs_without_intervals_keep_their_keys():
+    def key(*overrides):
+        return identity_of(read(compose([*overrides])).config).key
+
+    assert key() == key("interval=null")
+    assert len({key(), key("interval=0.9"), key("interval=0.9", "interval_rate=0.1")}) == 3
+
+
+@pytest.mark.parametrize(
+    ("overrides", "match"),
+    [
+        (["interval=90"], r"interval=90 is not a number between 0 and 1"),
+        (["interval=a"], r"interval='a' is not a number"),
+        (["interval=0.9", "interval_rate=2"], r"interval_rate=2 is not a number between 0 and 1"),
+        (["interval_rate=0.1"], r"interval_rate=0.1 is of an interval: add interval=0.9"),
+        (["interval=0.9", "dataset=mushrooms", "algorithm=omkc_da_o"], "this is a classification"),
+        (["interval=0.9", "federation=iid", "algorithm=pof_mkl"], "this is a federation"),
+    ],
+)
+def test_intervals_that_cannot_be(overrides, match):
+    with pytest.raises(ValueError, match=match):
+        read(compose(overrides))

@@ -741,4 +741,8 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     check_drawn(prediction_figures.predictions(run), ["predictions"])
     check_drawn(prediction_figures.coverage(run), ["coverage"])
     check_drawn(prediction_figures.experts(run), ["experts"])
+    adaptive = {"level": 0.8, "windows": {"until": [100, 400], "coverage": [0.7, 0.8]}}
+    run = change(folder, {"recent_half": np.full(len(t), 0.5)}, interval=adaptive)
+    check_drawn(prediction_figures.predictions(run), ["predictions"])
+    check_drawn(prediction_figures.coverage(run), ["coverage"])
     assert run_figures.weights(run) == []

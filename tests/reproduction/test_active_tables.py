@@ -13,7 +13,7 @@ from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.report import run_figures, sweep_figures
+from omkl.report import drawing, run_figures, sweep_figures
 from omkl.reproduction import matching, paper_figures, tables
 from omkl.reproduction.formats import markdown, rendering
 from omkl.runs.folder import Run
@@ -123,7 +123,7 @@ def test_a_run_is_drawn_against_its_labels_where_some_were_saved(
 def test_the_axis_of_a_comparison_ends_with_the_labels_bought(queried, tmp_path, monkeypatch):
     ends = []
     monkeypatch.setattr(
-        sweep_figures,
+        drawing,
         "band_line",
         lambda axes, t, *a, **k: ends.append(t[-1]) or axes.plot(t, t)[0],
     )

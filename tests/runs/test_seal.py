@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,7 +20,7 @@ from omkl.experiment import run as runner
 from omkl.runs import config_file, provenance, seal
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run, find
-from omkl.runs.writing import files_of_run
+from omkl.runs.writing import arrow_column, files_of_run
 from omkl.tracking import view
 from omkl.tracking.database import TrackingError
 from tests.runs.conftest import TINY
@@ -280,3 +281,14 @@ def test_parameters_of_any_kind_are_in_the_table(folder):
     data = files_of_run({**Run(folder).config, "outputs": folder.parents[2]}, result, {}, None)
     table = pq.read_table(io.BytesIO(data["results.parquet"])).to_pylist()
     assert table[0]["algorithm.J"] == str(2**80) and table[0]["algorithm.grid"] == '[1, "a"]'
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["gf", "ä", ""], [1, -(2**62)], [0.5, float("nan")], [True, False] * 5, [None] * 2, [None, 1]],
+    ids=repr,
+)
+def test_a_column_is_what_pyarrow_makes_of_it(values):
+    ours, expected = arrow_column(values), pa.array(values)
+    assert ours.type == expected.type
+    assert repr(ours.to_pylist()) == repr(expected.to_pylist())  # NaN is not equal to itself

@@ -252,14 +252,15 @@ def log_at_once(barrier, folders, outputs, said):
         view.log_run(folder, outputs)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 def test_four_processes_on_a_fresh_folder(tmp_path, run_folder_maker):
     outputs, said = tmp_path / "outputs", tmp_path / "said"
     folders = [
         [run_folder_maker(outputs, "raker", key=f"{n:04}{k:04}") for k in range(2)]
         for n in range(4)
     ]
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["omkl.tracking.view", "mlflow.store.tracking.sqlalchemy_store"])
     barrier = context.Barrier(4)
     workers = [
         # Each process also logs a run that another one logs.

@@ -1,0 +1,183 @@
+"""Intervals that go on holding when a stream changes, around the predictions of any learner.
+
+Paper    I. Gibbs, E. J. Candes, "Adaptive conformal inference under distribution shift", NeurIPS
+         2021: one rate. The same, "Conformal inference for online prediction with arbitrary
+         distribution shifts", JMLR 25 (2024): several rates, mixed (DtACI); its weights, their
+         rate and share, and the rates themselves are those of its section 3 for a window of 500.
+Round    1. s_t = |y_t - y_hat_t|, over the spread of y_hat_t where the learner has one. Of the
+            last W scores, q(a) is the ceil((1 - a)(n + 1))-th smallest.
+         2. The interval is y_hat +- q(sum p_k a_k) (times the spread), p_k proportional to w_k.
+         3. With the label: b is 1 - r / (n + 1), r scores are less than s_t; every a_k moves by
+            rate_k (alpha - [a_k > b]), w_k by exp(-eta loss(b, a_k)), where loss(b, a) is
+            alpha (b - a) - min(0, b - a); then each takes a share 1 / (2 * 500) of all weights.
+Differs  q is at most the largest score kept, where the paper's interval is the whole line; it is 0
+         for a >= 1. A round whose label is not known teaches nothing.
+
+>>> import numpy as np
+>>> from omkl.core.conformal import Conformal
+>>> intervals = Conformal(0.9)
+>>> error = np.random.default_rng(0).standard_normal(5000)
+>>> error[2500:] *= 5.0
+>>> half = intervals.follow(np.zeros(5000), error)
+>>> round(float(np.mean(np.abs(error[3000:]) <= half[3000:])), 2)
+0.9
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from omkl.core.jit import compiled, inlined
+
+RATES = tuple(0.001 * 2.0**k for k in range(8))
+WINDOW = 1000  # scores kept
+TIE = 1e-9  # levels and places that are no farther apart are the same: rounding decides nothing
+HORIZON = 500  # rounds over which the mixture is as good as the best rate
+
+
+class State(NamedTuple):
+    """K rates and W scores.
+
+    rates, levels, weights   (K,) rate_k, a_k and w_k
+    scores    (W,) the last ones; the next place is ``n`` modulo W; ordered (W,) the same sorted
+    n         (1,) scores so far
+    """
+
+    rates: np.ndarray
+    levels: np.ndarray
+    weights: np.ndarray
+    scores: np.ndarray
+    ordered: np.ndarray
+    n: np.ndarray
+
+
+class Conformal:
+    """Half the width of an interval for every prediction, which is told its label afterwards.
+
+    Parameters
+    ----------
+    level
+        Of all labels this share is to lie in their intervals; in (0, 1).
+    rates
+        How fast the level moves: the larger, the sooner it follows a change, and the more it
+        scatters. One is the method of 2021, several are mixed. In (0, 1].
+    """
+
+    def __init__(self, level: float, rates: Sequence[float] = RATES) -> None:
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"an interval's level is between 0 and 1; got {level!r}")
+        if not rates or not all(0.0 < rate <= 1.0 for rate in rates):
+            raise ValueError(f"rates of intervals are in (0, 1]; got {list(rates)!r}")
+        self.level = level
+        K, alpha = len(rates), 1.0 - level
+        self.state = State(
+            rates=np.array(rates, dtype=float),
+            levels=np.full(K, alpha),
+            weights=np.full(K, 1.0 / K),
+            scores=np.zeros(WINDOW),
+            ordered=np.full(WINDOW, np.inf),
+            n=np.zeros(1, dtype=np.int64),
+        )
+        varies = level**2 * alpha**3 + alpha**2 * level**3
+        self._eta = math.sqrt(3.0 / HORIZON * (math.log(K * HORIZON) + 2.0) / varies)
+
+    def half_width(self, spread: float = 1.0) -> float:
+        """Of the interval of the next prediction, with its spread; NaN before the first label."""
+        row, unknown = np.zeros(1), np.full(1, np.nan)
+        return float(self.follow(row, unknown, np.array([float(spread)]))[0])
+
+    def learn(self, y_hat: float, y: float, spread: float = 1.0) -> None:
+        """The label y of a prediction with its spread; NaN is none, and teaches nothing."""
+        self.follow(*(np.array([float(number)]) for number in (y_hat, y, spread)))
+
+    def follow(
+        self, y_hat: np.ndarray, y: np.ndarray, spread: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Half widths (n,) for predictions (n,), each made before its label y (n,) is learned.
+
+        A label is NaN where it is not known. Of a learner without spreads there are none; where
+        one is NaN, there is no interval, and nothing is learned.
+        """
+        half = np.empty(len(y_hat))
+        spread = np.ones(len(y_hat)) if spread is None else spread
+        y_hat, y, spread = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y, spread))
+        _follow(self.state, y_hat, y, spread, half, 1.0 - self.level, self._eta)
+        return half
+
+
+@inlined
+def _quantile(state, level):
+    """The score that a share 1 - level of the kept ones is not above."""
+    n = min(state.n[0], state.scores.shape[0])
+    place = math.ceil((1.0 - min(1.0, level)) * (n + 1.0) - TIE)
+    return state.ordered[min(place, n) - 1] if place > 0 else 0.0
+
+
+@inlined
+def _place(ordered, n, score):
+    """How many of the first n are less than the score."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if ordered[middle] < score:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def _keep(state, score):
+    """Put a score in the place of the oldest."""
+    W = state.scores.shape[0]
+    ordered, at = state.ordered, state.n[0] % W
+    n = min(state.n[0], W)
+    if n == W:
+        n -= 1
+        for k in range(_place(ordered, W, state.scores[at]), n):
+            ordered[k] = ordered[k + 1]
+    place = _place(ordered, n, score)
+    for k in range(n, place, -1):
+        ordered[k] = ordered[k - 1]
+    ordered[place] = score
+    state.scores[at] = score
+    state.n[0] += 1
+
+
+@inlined
+def _learn(state, score, alpha, eta):
+    n = min(state.n[0], state.scores.shape[0])
+    b = 1.0 - _place(state.ordered, n, score) / (n + 1.0)
+    K = state.rates.shape[0]
+    total = 0.0
+    for k in range(K):
+        off = b - state.levels[k]
+        state.weights[k] *= math.exp(-eta * (alpha * off - min(0.0, off)))
+        total += state.weights[k]
+        state.levels[k] += state.rates[k] * (alpha - (1.0 if off < -TIE else 0.0))
+    share = 1.0 / (2.0 * HORIZON)
+    for k in range(K):
+        state.weights[k] = (1.0 - share) * state.weights[k] / total + share / K
+    _keep(state, score)
+
+
+@compiled
+def _follow(state, y_hat, y, spread, half, alpha, eta):
+    """Write half (n,), and learn each label after its interval was said."""
+    for s in range(y_hat.shape[0]):
+        half[s] = math.nan
+        if state.n[0] > 0:
+            level = 0.0
+            for k in range(state.rates.shape[0]):
+                level += state.weights[k] * state.levels[k]
+            half[s] = spread[s] * _quantile(state, level)
+        score = abs(y[s] - y_hat[s]) / spread[s]
+        if math.isfinite(score):
+            if state.n[0] > 0:
+                _learn(state, score, alpha, eta)
+            else:
+                _keep(state, score)

@@ -1,0 +1,152 @@
+"""Intervals that adapt: by hand, against the letter of the papers, and on streams that change."""
+
+from __future__ import annotations
+
+import doctest
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omkl.core import conformal
+from omkl.core.conformal import RATES, WINDOW, Conformal
+
+NONE = math.nan
+
+
+def widths(error, level=0.9, rates=RATES):
+    """Half widths before each label, of predictions 0 without a spread."""
+    return Conformal(level, rates).follow(np.zeros(len(error)), np.asarray(error, float))
+
+
+def by_the_letter(error, level, rates, window=WINDOW, horizon=500):
+    """The same, by sorting all scores in every round; with fractions where nothing is irrational.
+
+    One rate moves its level by whole multiples of alpha x rate: whether a place is a whole number
+    is then no matter of rounding.
+    """
+    number = (lambda x: Fraction(str(x))) if len(rates) == 1 else float
+    alpha, K = 1 - number(level), len(rates)
+    rates = [number(rate) for rate in rates]
+    a, w, halves = [alpha] * K, np.full(K, 1 / K), []
+    of_losses = float((1 - alpha) ** 2 * alpha**3 + alpha**2 * (1 - alpha) ** 3)
+    eta = math.sqrt(3 / horizon) * math.sqrt((math.log(K * horizon) + 2) / of_losses)
+    for t, s in enumerate(error):
+        kept = np.sort(error[max(0, t - window) : t])
+        n = len(kept)
+        if n == 0:
+            halves.append(NONE)
+            continue
+        mixed = a[0] if K == 1 else sum(p * level for p, level in zip(w, a, strict=True))
+        place = math.ceil((1 - min(1, mixed)) * (n + 1))
+        halves.append(0.0 if place <= 0 else kept[min(place, n) - 1])
+        b = 1 - number(int(np.sum(kept < s))) / (n + 1)
+        loss = np.array([float(alpha * (b - one) - min(0, b - one)) for one in a])
+        w = w * np.exp(-eta * loss)
+        w = (1 - 1 / (2 * horizon)) * w / w.sum() + 1 / (2 * horizon * K)
+        a = [one + rate * (alpha - (one > b)) for one, rate in zip(a, rates, strict=True)]
+    return np.array(halves)
+
+
+def test_first_rounds_by_hand():
+    """One rate of 0.1, level 0.5: scores 1, 3, 2, and the levels 0.5, 0.45 and 0.5 on the way.
+
+    Before label 2 the only score is 1, and ceil(0.5 x 2) = 1: it is the interval. 3 is outside
+    (b = 1/2 is not below 0.5: it counts as inside), and so on as the letter has it.
+    """
+    half = widths([1.0, 3.0, 2.0, 0.0], level=0.5, rates=(0.1,))
+    assert math.isnan(half[0])
+    # b = 1 - 1/2 = 0.5, a = 0.5 is not above it: a rises by 0.1 x 0.5 to 0.55
+    # 2 scores: ceil(0.45 x 3) = 2, the second smallest
+    assert half[1:3].tolist() == [1.0, 3.0]
+    # 2 lies above one of two: b = 2/3, a rises to 0.6; ceil(0.4 x 4) = 2 of (1, 2, 3)
+    assert half[3] == 2.0
+
+
+@pytest.mark.parametrize("rates", [(0.02,), RATES])
+def test_equals_the_letter(rates):
+    """Also with ties, with scores beyond the window, and where levels leave [0, 1]."""
+    rng = np.random.default_rng(1)
+    error = np.abs(np.round(rng.standard_normal(1500), 1)) * np.where(np.arange(1500) < 700, 1, 6)
+    np.testing.assert_allclose(
+        widths(error, 0.8, rates), by_the_letter(error, 0.8, rates), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("scale", [8.0, 1 / 8])
+def test_holds_again_after_a_change(scale):
+    """A change of the noise by 8: back within 2 points of 90 % after 500 rounds, where fixed
+    quantiles of all errors so far hold 40 or 100 %."""
+    rng = np.random.default_rng(2)
+    error = np.abs(rng.standard_normal(8000)) * np.where(np.arange(8000) < 4000, 1.0, scale)
+    covered = error <= widths(error)
+    assert abs(covered[4500:6000].mean() - 0.9) < 0.02
+    assert abs(covered[1:].mean() - 0.9) < 0.005
+
+
+def test_a_spread_is_the_unit():
+    """Where the spread says the truth, the interval follows it at once."""
+    rng = np.random.default_rng(3)
+    spread = np.where(np.arange(3000) % 50 < 25, 1.0, 20.0)
+    y = spread * rng.standard_normal(3000)
+    half = Conformal(0.9).follow(np.zeros(3000), y, spread)
+    assert 1.4 < np.median(half[500:] / spread[500:]) < 1.9
+    for wide in (1.0, 20.0):
+        assert abs(np.mean((np.abs(y) <= half)[500:][spread[500:] == wide]) - 0.9) < 0.03
+
+
+def test_labels_that_are_not_known_teach_nothing():
+    rng = np.random.default_rng(4)
+    error = rng.standard_normal(400)
+    known = rng.random(400) < 0.5
+    half = widths(np.where(known, error, NONE))
+    np.testing.assert_array_equal(half[known], widths(error[known]))
+
+
+def test_where_there_is_no_spread_yet_there_is_no_interval():
+    error = np.random.default_rng(6).standard_normal(300)
+    spread = np.where(np.arange(300) < 20, NONE, 2.0)
+    half = Conformal(0.9).follow(np.zeros(300), error, spread)
+    assert np.isnan(half[:21]).all()
+    np.testing.assert_allclose(half[21:], widths(error[20:])[1:], rtol=1e-12)
+
+
+def test_any_split_and_row_by_row_give_the_same():
+    error = np.random.default_rng(5).standard_normal(60)
+    whole = widths(error)
+    one = Conformal(0.9)
+    for y, expected in zip(error, whole, strict=True):
+        np.testing.assert_equal(one.half_width(), expected)
+        np.testing.assert_equal(one.half_width(), expected)  # asked twice, nothing changes
+        one.learn(0.0, y)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -3, math.nan])
+def test_levels_that_are_none(level):
+    with pytest.raises(ValueError, match="level is between 0 and 1"):
+        Conformal(level)
+
+
+@pytest.mark.parametrize("rates", [(), (0.0,), (0.1, 2.0)])
+def test_rates_that_are_none(rates):
+    with pytest.raises(ValueError, match=r"rates of intervals are in \(0, 1\]"):
+        Conformal(0.9, rates)
+
+
+def test_arrays_do_not_grow():
+    intervals = Conformal(0.9)
+    sizes = [array.shape for array in intervals.state]
+    intervals.follow(np.zeros(5000), np.arange(5000.0))
+    assert [array.shape for array in intervals.state] == sizes
+    assert conformal.WINDOW == sizes[3][0]
+
+
+def test_examples():
+    page = Path(__file__).parents[2] / "docs" / "intervals.md"
+    for failed, tried in (
+        doctest.testmod(conformal),
+        doctest.testfile(str(page), module_relative=False),
+    ):
+        assert tried > 3 and not failed
