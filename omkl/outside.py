@@ -123,6 +123,14 @@ def require(module: str) -> None:
         )
 
 
+def without_yaml(name: str, module: str) -> str:
+    """The message that an algorithm outside the package has no parameters."""
+    return (
+        f"there is no algorithm/{name}.yaml with the parameters of {module}, neither in the folder "
+        f"conf beside {source_of(module)} nor in --config-dir"
+    )
+
+
 def conf_folders() -> list[Path]:
     """The folders ``conf`` beside the modules of algorithms, in the order of their names."""
     files = [source_of(module) for _, module in sorted(modules().items())]

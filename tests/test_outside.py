@@ -128,7 +128,7 @@ def test_a_yaml_beside_names_its_module(package):
     [
         ("mypkg.nothing", "there is no module mypkg.nothing: install its package, or put the fol"),
         ("nopkg.x", "the folder that holds nopkg into PYTHONPATH"),
-        ("mypkg", r"there is no algorithm/mypkg.yaml with its parameters, neither in the folder"),
+        ("mypkg", r"there is no algorithm/mypkg.yaml with the parameters of mypkg, neither in the"),
         ("omkl.algorithms.gf", "is in omkl itself: leave module out"),
         ("a/b", "module='a/b' is no name of a module, such as mypkg.fixed_share"),
         ("a,b", "one module is typed; others are named in their YAML files"),
@@ -159,6 +159,16 @@ def test_a_module_that_lacks_something_is_named(package, before, after, told):
     with pytest.raises(UsageError, match=told):
         CommandLine(["algorithm=fixed_share"]).checked()
     assert CommandLine(["algorithm=raker"]).checked(), "the others do as ever"
+
+
+def test_an_installed_package_without_a_yaml_is_told(package, capsys):
+    shutil.rmtree(package / "conf")
+    install(package)
+    told = "there is no algorithm/fixed_share.yaml with the parameters of mypkg.fixed_share, nei"
+    with pytest.raises(UsageError, match=told):
+        CommandLine(["algorithm=fixed_share"]).checked()
+    assert check.main(["fixed_share"]) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_names_that_two_claim_are_left_out_aloud(package, capsys):

@@ -77,12 +77,10 @@ def _found(asked: str, arguments: argparse.Namespace) -> Found:
     besides = [] if folder is None else [folder]
     known = conf.names("algorithm", besides)
     if name not in known:
+        module = registry.names_outside().get(name)
         if module is None:
             raise ValueError(unknown_name(f"algorithm {name}", name, known))
-        raise ValueError(
-            f"there is no algorithm/{name}.yaml with the parameters of {module}, neither in the "
-            f"folder conf beside {outside.source_of(module)} nor in --config-dir"
-        )
+        raise ValueError(outside.without_yaml(name, module))
     given = conf.entry("algorithm", name, besides)
     if "name" not in given:
         raise ValueError(f"algorithm/{name}.yaml has no key 'name'")

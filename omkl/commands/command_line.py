@@ -160,10 +160,7 @@ class CommandLine:
         typed[places[-1]] = given._replace(text=f"++{key}={value}")
         if all(one.key != "algorithm" for one in typed):
             if name not in self.groups()["algorithm"]:
-                raise UsageError(
-                    f"{text}: there is no algorithm/{name}.yaml with its parameters, neither in "
-                    f"the folder conf beside {outside.source_of(self.module)} nor in --config-dir"
-                )
+                raise UsageError(outside.without_yaml(name, self.module))
             typed.insert(0, Typed(place, *parse_override(f"algorithm={name}")))
         return typed
 
@@ -232,6 +229,9 @@ class CommandLine:
         for group, names in {**chosen, **optional}.items():
             for name in names:
                 if name not in groups[group]:
+                    module = registry.names_outside().get(name)
+                    if group == "algorithm" and module is not None:
+                        raise UsageError(outside.without_yaml(name, module))
                     raise UsageError(unknown_name(f"{group}={name}", name, groups[group]))
                 if group in chosen and "name" not in self._fields(group, name):
                     raise UsageError(f"{group}/{name}.yaml has no key 'name'")

@@ -14,7 +14,7 @@ def case():
     return learners.Case("fixed_share")
 
 
-@pytest.mark.parametrize("check", learners.cases("fixed_share"), ids=lambda check: check.name)
+@pytest.mark.parametrize("check", [*learners.cases("fixed_share")], ids=lambda check: check.name)
 def test_conformance(case, check):
     outcome = shared.outcome(case, check)
     if outcome.status == "skipped":
