@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import hydra
@@ -257,7 +258,9 @@ CHEAP = "interface,state,draws"  # nothing is compiled for these
 
 
 def test_the_template_passes_its_checks(package, capsys):
-    install(package)
+    project = tomllib.loads((TEMPLATE / "pyproject.toml").read_text())["project"]
+    ((name, module),) = project["entry-points"]["omkl.algorithms"].items()
+    install(package, project["name"], f"{name} = {module}")
     assert check.main(["fixed_share", "--only", CHEAP]) == 0
     assert capsys.readouterr().out == (
         "Fixed share (mypkg.fixed_share)\n  passed  interface\n  passed  state\n"
