@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 STAGING = ".new-"  # a folder of files that are to take the place of others
@@ -31,12 +32,23 @@ def _place() -> str:
     return f"{machine}.{namespace}"
 
 
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError of an open file that fills its disk names no file: it shall name this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 def write_atomically(path: Path, data: bytes | str, sync: bool = True) -> None:
     """Write a file that is either there whole or not at all, with ``sync`` on the disk as well."""
     raw = data.encode() if isinstance(data, str) else data
     temporary = path.with_name(f".{path.name[:120]}.{owner()}{TEMPORARY}")
     try:
-        with open(temporary, "wb") as file:
+        with naming(path), open(temporary, "wb") as file:
             file.write(raw)
             file.flush()
             if sync:
