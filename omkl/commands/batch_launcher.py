@@ -303,7 +303,7 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     at_end = contextlib.ExitStack()
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
         from omkl.commands.sweep import Sweep
-        from omkl.runs.folder import Syncing
+        from omkl.disk import Syncing
         from omkl.threads import one_thread_each
 
         Syncing.in_background()
