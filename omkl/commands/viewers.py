@@ -77,13 +77,14 @@ class Viewers:
 
         try:
             run = outcome.run.held()
+        except FileNotFoundError:  # removed meanwhile
+            drawn = False
+        else:
             with staging_folder(run.folder) as staging:
                 run_figures.all_figures(run, staging)
-                if add_figures(run, staging):
-                    return
-        except FileNotFoundError:
-            pass
-        outcome.notes.append("another process has replaced the run: no figures were drawn of it")
+                drawn = add_figures(run, staging)
+        if not drawn:
+            outcome.notes.append("another process has replaced the run: it has no figures of ours")
 
     def _track(self, outcome: Outcome, settings: Settings) -> bool:
         """Whether the run is in the MLflow view now; if it should be and is not, notes say why."""

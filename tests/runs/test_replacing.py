@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from omkl import disk
-from omkl.commands import sweep
+from omkl.commands import report, sweep
 from omkl.runs import config_file, earlier, seal, writing
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Replaced, Run, find
@@ -195,6 +195,25 @@ def test_of_two_that_rename_an_old_folder_one_does(outputs, folder, monkeypatch)
     monkeypatch.setattr(disk, "alone", late)
     found = earlier.find(config)
     assert found.notes == [] and found.run is not None and found.run.complete
+
+
+def test_figures_of_a_run_that_is_replaced_are_not_put_beside_the_new_one(
+    outputs, numbered, monkeypatch, capsys
+):
+    """``omkl-report figures``, for the moment between drawing and putting in place."""
+    from omkl.report import run_figures  # Matplotlib
+    from omkl.reproduction import regret_figures
+
+    def draw(run: Run, to: Path) -> None:
+        assert numbers_in(run) == {1}
+        (to / "mse.png").touch()
+        write_number(numbered, 2)
+
+    monkeypatch.setattr(run_figures, "all_figures", draw)
+    monkeypatch.setattr(regret_figures, "regret_bound", lambda run, to: [])
+    assert report.main(["figures", "--outputs", str(outputs)]) == 1
+    assert "another process has replaced it meanwhile: start again" in capsys.readouterr().err
+    assert not list(numbered.glob("*.png"))
 
 
 def test_files_in_the_view_are_of_one_result(outputs, numbered, monkeypatch):
