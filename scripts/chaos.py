@@ -238,7 +238,7 @@ def main() -> int:
                 left_out.append(
                     f"{name}, since {module} is not installed (pip install -e '.[{extra}]')"
                 )
-                print(left_out[-1], flush=True)
+                print(f"left out: {left_out[-1]}", flush=True)
                 continue
             began = time.monotonic()
             done, lost = chaos.disturb(name)
