@@ -65,7 +65,7 @@ ui: setup         ## Open MLflow on the runs in outputs/
 reproduce-tables: setup  ## Rerun the published tables and the searches, put each number beside ours
 	$(BIN)/python scripts/reproduce_tables.py
 
-chaos: setup      ## Kill, starve and damage sweeps at random, and count what is lost (10 minutes)
+chaos: setup      ## Kill, starve and damage sweeps at random, and count what is lost (half an hour)
 	$(BIN)/python scripts/chaos.py --docs docs
 
 endurance: setup  ## Ten million rounds of every representation (10 minutes)

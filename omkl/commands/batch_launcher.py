@@ -300,12 +300,14 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, give_up)
     os.environ.update(environment)
+    at_end = contextlib.ExitStack()
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
         from omkl.commands.sweep import Sweep
-        from omkl.runs import folder as run_folder
+        from omkl.disk import Syncing
         from omkl.threads import one_thread_each
 
-        run_folder.Syncing.in_background()
+        Syncing.in_background()
+        at_end.callback(Syncing.finish)
         connection.send(READY)
         with one_thread_each():
             while True:
@@ -315,5 +317,5 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
                 except Exception as error:  # of the sweep's own files: jobs answer for themselves
                     answer = error
                 connection.send(answer)
-    run_folder.Syncing.finish()
+    at_end.close()
     os._exit(0)  # threads that still compute are not waited for

@@ -90,7 +90,9 @@ def _run(arguments: Sequence[str]) -> int:
         try:
             with once:
                 main(job)()
-        except (Exception, SystemExit):
+        except (Exception, SystemExit) as error:
+            if isinstance(error, OSError) and error.filename is None and Sweep.folder is not None:
+                error.filename = str(Sweep.folder)  # a file of Hydra's
             Sweep.finish()
             raise
         Sweep.finish()
@@ -105,7 +107,7 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"omkl-run: {str(error).strip()}{more}", file=sys.stderr)
         return EXIT_USAGE
     except OSError as error:
-        if own_trace or error.filename is None:
+        if own_trace or error.filename is None or error.strerror is None:
             raise
         print(f"omkl-run: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
         return EXIT_FAILED

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl.datasets import DataError, label_sources
-from omkl.disk import write_atomically
 from omkl.experiment import classification, federation, regression, settings
 from omkl.experiment.job import Computed, Job, Progress, own_modules
 from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
-from omkl.runs import config_file, earlier
+from omkl.runs import earlier
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
 from omkl.runs.provenance import (
@@ -26,16 +25,18 @@ from omkl.runs.provenance import (
     same_numbers,
     versions,
 )
+from omkl.runs.seal import RESULT
 from omkl.runs.writing import (
     PREDICTIONS,
+    change_result,
     files_of_run,
     folder_of,
     held_in_memory,
-    is_complete,
     replace_files,
     staging_folder,
     without_places,
     writable,
+    write_failure,
 )
 from omkl.threads import thread_pool
 
@@ -110,12 +111,10 @@ def run(
         notes = job.notes() + told
         wanting = job.settings.predictions is True and not (folder / PREDICTIONS).exists()
         if found is not None and not (job.settings.force or wanting):
-            if found.result.get("numbers") == numbers:
-                return Outcome(found, "reused", notes, job.settings)
-            if same_numbers(found.result, job.stream.provenance, modules):
-                run_folder.write_result(folder, found.result | {"numbers": numbers})
-                return Outcome(Run(folder), "reused", notes, job.settings)
-            notes.append(f"{folder.name} was computed by other code or data: computed anew")
+            reused, why = _with_stamp(found, numbers, job, modules)
+            if reused is not None:
+                return Outcome(reused, "reused", notes, job.settings)
+            notes.append(f"{folder.name} was {why}: computed anew")
         with writable(folder):
             if begun:
                 begun(job.settings)
@@ -123,21 +122,35 @@ def run(
                 job = job.asking(source, folder)
             computed = _computed(job, progress)
             stamp = _stamp(config, started, numbers, modules)
-            _write(folder, config, computed._replace(result=stamp | computed.result))
-        return Outcome(Run(folder), "complete", notes, job.settings)
+            written = _write(folder, config, computed._replace(result=stamp | computed.result))
+        return Outcome(written, "complete", notes, job.settings)
     except Exception as error:
         explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
         failed = _failed(config, started, error, explained)
-        if not is_complete(Run(folder)):
-            _write_failure(failed)
+        with contextlib.suppress(OSError):  # without a disk to write on, it is still returned
+            write_failure(failed)
         return Outcome(failed, "failed", [])
 
 
-def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> None:
+def _with_stamp(
+    found: Run, numbers: str, job: Job, modules: Mapping[str, str]
+) -> tuple[Run | None, str]:
+    """A finished run whose numbers are those of this code and data; else None, and why."""
+    if found.result.get("numbers") == numbers:
+        return found, ""
+    if not same_numbers(found.result, job.stream.provenance, modules):
+        return None, "computed by other code or data"
+    return change_result(found, {"numbers": numbers}), "replaced by another process"
+
+
+def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> Run:
+    """Publish a result; the run says this one, even if another process replaces it at once."""
     files = files_of_run(config, computed.result, computed.curves, computed.predictions)
     with staging_folder(folder) as staging:
         run_folder.write_together(staging, files)
         replace_files(folder, staging)
+    text = str(files[RESULT])
+    return held_in_memory(folder, raw=text.encode(), config=without_places(config))
 
 
 def _computed(job: Job, progress: Progress | None) -> Computed:
@@ -211,15 +224,6 @@ def _failed(config: Mapping[str, Any], started: str, error: Exception, explained
     }
     result = {"status": "failed", **_identity(config, started), "error": failure}
     return held_in_memory(folder_of(config), result=result, config=without_places(config))
-
-
-def _write_failure(run: Run) -> None:
-    # Without a disk to write on, the failure is still returned.
-    with contextlib.suppress(OSError):
-        run.folder.mkdir(parents=True, exist_ok=True)
-        text = config_file.config_text(run.config)
-        write_atomically(run.folder / "config.yaml", text)
-        run_folder.write_result(run.folder, run.result)
 
 
 def lost(config: Mapping[str, Any], message: str) -> Outcome:

@@ -108,6 +108,16 @@ def test_a_full_disk_costs_the_cache_alone(tmp_path, capsys, full_disk):
     assert "No space left on device" in told and told.count("\n") == 1
 
 
+def test_a_file_that_outgrows_its_disk_is_named(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*result.json'"):
+        disk.write_atomically(tmp_path / "result.json", "{}")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_prepared_data_that_are_damaged_are_read_anew(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     entry, prepared = {"file": "x.csv"}, (ARRAYS["values"], ARRAYS["rows"], ("a", "b"))
