@@ -11,8 +11,8 @@ import numpy as np
 from omkl.datasets import cache, download
 from omkl.datasets.columns import choose_columns, place_of
 from omkl.datasets.content import FileContent
-from omkl.datasets.keys import check_keys
-from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
+from omkl.datasets.keys import check_keys, check_stream
+from omkl.datasets.stream import DataError, Source, Stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,6 @@ BLANKS = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
-TASKS = ("regression", "classification")
 
 
 class Options(NamedTuple):
@@ -101,13 +100,8 @@ def open_stream(
         return _open_own(dataset_cfg, name, options)
     if "n_centres" in dataset_cfg:
         return _open_synthetic(dataset_cfg, name, options)
-    if "file" in dataset_cfg:
-        read = _read_catalogued(dataset_cfg, name, in_memory=options.order == "shuffled")
-        return _open_catalogued(dataset_cfg, name, options, seed, read)
-    raise DataError(
-        f"{name}: a data set needs one of the keys 'file' (an entry of the catalogue), "
-        "'path' (an own table) or 'n_centres' (synthetic)."
-    )
+    read = _read_catalogued(dataset_cfg, name, in_memory=options.order == "shuffled")
+    return _open_catalogued(dataset_cfg, name, options, seed, read)
 
 
 def open_streams(
@@ -218,10 +212,7 @@ def _stream(
 
 def _classes(cfg: Mapping[str, Any], name: str, own: FileContent | None = None) -> tuple[Any, ...]:
     """What stands for the classes in the target's column; () of a regression."""
-    task = cfg.get("task", "regression")
-    if task not in TASKS:
-        raise DataError(f"{name}: dataset.task={task!r} is none of {', '.join(TASKS)}.")
-    if task == "regression" or "n_centres" in cfg:
+    if cfg.get("task", "regression") == "regression" or "n_centres" in cfg:
         return ()
     given = cfg.get("labels")
     if given is None and own is not None:
@@ -249,20 +240,15 @@ def _classes(cfg: Mapping[str, Any], name: str, own: FileContent | None = None) 
 
 
 def _options(cfg: Mapping[str, Any]) -> Options:
-    limit, scaling, order = cfg["limit"], cfg["scaling"], cfg["order"]
-    if scaling not in SCALINGS:
-        raise DataError(f"stream.scaling={scaling!r} is none of {', '.join(SCALINGS)}.")
-    if order not in ORDERS:
-        raise DataError(f"stream.order={order!r} is none of {', '.join(ORDERS)}.")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 2):
-        raise DataError(f"stream.limit={limit!r} must be null or a whole number >= 2.")
-    lags = cfg.get("lags", 0)
-    if isinstance(lags, bool) or not isinstance(lags, int) or lags < 0:
-        raise DataError(f"stream.lags={lags!r} must be a whole number >= 0.")
-    follow = cfg.get("follow", False)
-    if not isinstance(follow, bool):
-        raise DataError(f"stream.follow={follow!r} is not true or false.")
-    return Options(limit, scaling, order, cfg.get("labels", "data") == "data", lags, follow)
+    check_stream(cfg)
+    return Options(
+        cfg["limit"],
+        cfg["scaling"],
+        cfg["order"],
+        labelled=cfg.get("labels", "data") == "data",
+        lags=cfg.get("lags", 0),
+        follow=cfg.get("follow", False),
+    )
 
 
 def _open_own(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from omkl.datasets.columns import Columns
+from omkl.datasets.keys import MISSING
 from omkl.datasets.stream import Chunk, DataError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 65_536
 CHUNK_CELLS = 2**25  # 256 MB of numbers: tables of more than 512 columns come in fewer rows
-MISSING = ("error", "mean", "drop")
 
 
 def chunk_rows(n_columns: int) -> int:

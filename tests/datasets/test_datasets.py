@@ -332,7 +332,7 @@ def test_lags_of_the_papers_scaling_are_labels_as_they_are_streamed(small):
     assert stream.inputs == ("a", "y 1 before") and stream.provenance["lags"] == 1
     assert "lags" not in open_stream(small, WHOLE).provenance
     for lags in (-1, True, 1.5):
-        with pytest.raises(DataError, match=r"stream.lags=.* must be a whole number >= 0"):
+        with pytest.raises(DataError, match=r"stream.lags=.* must be a whole number of at least 0"):
             open_stream(small, WHOLE | {"lags": lags})
 
 
@@ -504,7 +504,7 @@ def test_errors_of_paths_and_damaged_archives(tmp_path):
     [
         (WHOLE | {"scaling": "half"}, "stream.scaling='half' is none of columns, whole, none"),
         (WHOLE | {"order": "random"}, "stream.order='random' is none of file, shuffled"),
-        (WHOLE | {"limit": 1}, "stream.limit=1 must be null or a whole number >= 2"),
+        (WHOLE | {"limit": 1}, "stream.limit=1 must be a whole number of at least 2, or null"),
         (WHOLE | {"order": "shuffled"}, "read in chunks. .* another dataset.seed"),
     ],
 )
@@ -586,7 +586,7 @@ def test_the_target_changes_at_the_round_that_is_announced(change_at):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"rows": 1}, "dataset.rows=1 must be a whole number >= 2"),
+        ({"rows": 1}, "dataset.rows=1 must be a whole number of at least 2"),
         ({"noise": -1}, "dataset.noise=-1"),
         ({"change_at": 5001}, "change_at=5001 must be a round from 2 to 5000"),
         ({"kernel": {"family": "box", "bandwidth": 1}}, "family='box' is none of gaussian"),
