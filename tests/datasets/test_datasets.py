@@ -30,6 +30,7 @@ from omkl.datasets import (
     tables,
     whole_files,
 )
+from omkl.experiment.job import column_notes
 
 WHOLE = {"limit": None, "scaling": "whole", "order": "file"}
 COLUMNS = WHOLE | {"scaling": "columns"}
@@ -206,6 +207,21 @@ def test_limit_comes_after_the_shuffle_and_before_the_scaling(small):
     np.testing.assert_array_equal(x[:, 0], order)
     np.testing.assert_array_equal(y, 10 * order)
     assert open_stream(small, RAW | {"limit": 100}).n_rounds == 8
+
+
+def test_columns_that_nobody_named_are_left_out_by_name(small):
+    path = download.project_root() / "data" / small["file"]
+    write(path, "a,colour,day,y\n1,red,2024-02-13,10\n2,blue,2024-02-14,20\n3,red,,30\n")
+    for order in ("file", "shuffled", "file"):  # read, and from the cache
+        stream = open_stream(small, RAW | {"order": order})
+        told = stream.provenance["columns"]
+        assert [(column["column"], column["as"]) for column in told] == [
+            ("colour", "left out"),
+            ("day", "left out"),
+        ]
+        assert stream.inputs == ("a",) and "own files" in column_notes(stream)[0]
+    named = open_stream(small | {"inputs": ["a"]}, RAW)
+    assert "columns" not in named.provenance, "what is named leaves out by name"
 
 
 def test_every_pass_starts_anew_and_no_size_changes_a_number(small, monkeypatch):
