@@ -146,6 +146,7 @@ def try_out(config: dict[str, Any], touched: list[tuple[Any, ...]]) -> None:
         # What a setting brings about is told by what the data show: that few rows are left, say.
         assert any(name in told for name in (*names, "'y'", "rows")), (touched, told)
         assert len(told) < 5000 and "Traceback" not in told and told.encode(), told
+        require_the_same_failure(config, told)
         return
     kept = job.settings.config
     assert read_config(config_text(writing.without_places(kept)))
@@ -155,3 +156,13 @@ def try_out(config: dict[str, Any], touched: list[tuple[Any, ...]]) -> None:
         job.warm_up()
         with contextlib.suppress(FloatingPointError, DataError):
             assert np.isfinite(job.compute().result["mse"]).all()
+
+
+def require_the_same_failure(config: dict[str, Any], told: str) -> None:
+    """A run returns what it is told, unless the configuration cannot even be named."""
+    try:
+        error = runner.run(config).run.result["error"]
+    except ValueError as unnamed:
+        assert str(unnamed) == told
+    else:
+        assert error["message"] == told and error["traceback"] is None

@@ -462,6 +462,13 @@ def test_long_streams_say_which_comparators_are_skipped(start):
     assert "regret_ridge_features" not in outcome.run.curves
 
 
+def test_comparators_that_fill_the_memory_are_skipped(start, monkeypatch):
+    monkeypatch.setattr(regrets, "MOST_MEBIBYTES", 0)
+    regret = start("seeds=1").run.result["regret"]
+    assert regret["kernel_ridge"]["skipped"] == "a kernel matrix of 400 rounds takes 1 MiB"
+    assert regret["ridge_features"]["mean"] > 0, "these take less than one"
+
+
 def test_a_comparator_that_cannot_be_solved_costs_no_round(start, monkeypatch):
     """Polynomials of large inputs have no Cholesky factor in float64; the rounds count."""
     X = 1e6 * np.random.default_rng(0).normal(size=(50, 2))
