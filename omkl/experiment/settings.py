@@ -268,13 +268,16 @@ def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:
     name, dataset = config["algorithm"]["name"], config["dataset"]
     own, task = task_of(name), task_in(config)
     if task != dataset["task"] and not _may_be_either(dataset):
-        raise ValueError(f"{dataset['name']} is a data set for {dataset['task']}, not for {task}")
+        raise ValueError(
+            f"{dataset['name']} is a data set for {dataset['task']}, not for {task}: leave task out"
+        )
     if own != task:
         registry = algorithms if scheme is None else federated
         fitting = [n for n in registry.names() if task_of(n) == task]
         raise ValueError(
-            f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task}; for "
-            f"that there are: {', '.join(fitting) or 'none in a federation'}"
+            f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task} "
+            "(task, or dataset.task); for that there are: "
+            f"{', '.join(fitting) or 'none in a federation'}"
         )
     return task
 

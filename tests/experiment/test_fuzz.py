@@ -10,6 +10,7 @@ import copy
 import functools
 import os
 import resource
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,32 @@ JUNK = (
     "a.csv", "callback", "none", [], [1, 2], ["a"], [None], [[]], {}, {"a": 1}, {1: 2}, {"name": 5},
     {"family": "gaussian"}, {"family": "gaussian", "bandwidth": 1e99}, object(), b"x",
 )  # fmt: skip
-values = st.one_of(st.sampled_from(JUNK), st.integers(), st.floats(), st.text(max_size=6))
+# What could be meant, by the type of what stands there.
+ALIKE: dict[type, tuple[Any, ...]] = {
+    bool: (True, False),
+    int: (0, 1, 2, 3, 5, 20, 50, 10**3, 10**6, 10**9),
+    float: (0.0, 1e-12, 0.01, 0.5, 1.0, 2.0, 1e6, 1e99),
+    str: (
+        "none", "columns", "whole", "file", "shuffled", "data", "regression", "classification",
+        "float32", "error", "mean", "drop", "0.5/sqrt(t)", "1/T", "gaussian", "cauchy", "laplacian",
+        "polynomial", "linear", "iid", "consecutive", "column", "y", "a", "1-2", "omkl_aks", "auto",
+    ),
+    type(None): (True, 1, 2, 7, 0.5, "b", "columns", "none", "shuffled", "classification", [1, 2]),
+}  # fmt: skip
 MISSING = object()  # takes the key away
+junk = st.one_of(
+    st.sampled_from(JUNK), st.integers(), st.floats(), st.text(max_size=6), st.just(MISSING)
+)
+
+
+def alike(n: int) -> Callable[[type], Any]:
+    return lambda kind: (some := ALIKE.get(kind, JUNK))[n % len(some)]
+
+
+change = st.tuples(
+    st.integers(0, 10**6),
+    st.integers(0, 4).flatmap(lambda n: st.integers(0, 10**6).map(alike) if n else junk),
+)
 
 
 @functools.cache
@@ -89,6 +114,10 @@ def put(config: dict[str, Any], place: tuple[Any, ...], value: Any) -> bool:
     try:
         for key in place[:-1]:
             section = section[key]
+        if callable(value):
+            value = value(type(section[place[-1]]))
+        if place[-1] == "rows" and type(value) is int and value <= 10**9:
+            value = min(value, QUICK_ROWS)
         if value is MISSING:
             del section[place[-1]]
         else:
@@ -115,26 +144,20 @@ def folder(tmp_path_factory):
 @fuzz
 @given(
     number=st.integers(0, len(BASES) - 1),
-    changes=st.lists(
-        st.tuples(st.integers(0, 10**6), st.one_of(values, values, st.just(MISSING))),
-        max_size=3,
-    ),
+    changes=st.one_of(change.map(lambda one: [one]), st.lists(change, max_size=3)),
 )
 def test_settings(folder, number, changes):
     config = copy.deepcopy(composed(number, folder))
     known = places(config)
-    touched = []
-    for n, value in changes:
-        place = known[n % len(known)]
-        if place[-1] == "rows" and isinstance(value, int) and value > QUICK_ROWS:
-            value = min(value, QUICK_ROWS) if value <= 10**9 else value
-        touched += [place] if put(config, place, value) else []
+    chosen = [(known[n % len(known)], value) for n, value in changes]
+    touched = [place for place, value in chosen if put(config, place, value)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "usable_bytes", lambda: MOST_BYTES)
-        try_out(config, touched)
+        try_out(config, known, touched)
 
 
-def try_out(config: dict[str, Any], touched: list[tuple[Any, ...]]) -> None:
+def try_out(config: dict[str, Any], known: list[Any], touched: list[Any]) -> None:
+    """Prepare a job; ``touched`` are those of its ``known`` settings that were changed."""
     try:
         job = runner.prepare(read(config))
     except ValueError as error:
@@ -143,8 +166,10 @@ def try_out(config: dict[str, Any], touched: list[tuple[Any, ...]]) -> None:
         assert isinstance(error, DataError) or type(error) is ValueError, "a library's own"
         told = str(error)
         names = {str(key) for place in touched for key in place}
-        # What a setting brings about is told by what the data show: that few rows are left, say.
-        assert any(name in told for name in (*names, "'y'", "rows")), (touched, told)
+        # Or the other of two that do not fit, or what the data show: that few rows are left, say.
+        names |= {".".join(map(str, place)) for place in known if len(place) > 1}
+        names |= {f"{key}=" for key, *below in known if not below} | {"'y'", "rows"}
+        assert any(name in told for name in names), (touched, told)
         assert len(told) < 5000 and "Traceback" not in told and told.encode(), told
         require_the_same_failure(config, told)
         return
