@@ -43,8 +43,8 @@ $(FLOWER)/.installed: pyproject.toml
 	@$(FLOWER)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[flower,dev]'
 	@touch $@
 
-fuzz: setup       ## Try 5,000 files and settings that nobody would write (3 minutes)
-	OMKL_FUZZ=5000 $(PYTEST) tests/datasets/test_fuzz.py
+fuzz: setup       ## Try 5,000 files and settings that nobody would write (4 minutes)
+	OMKL_FUZZ=5000 $(PYTEST) tests/datasets/test_fuzz.py tests/experiment/test_fuzz.py
 
 lint: setup       ## Check style and types
 	$(BIN)/ruff check .

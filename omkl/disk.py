@@ -53,10 +53,15 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
+def temporary_name(name: str) -> str:
+    """What a file is called while this process writes it."""
+    return f".{name[:120]}.{owner()}{TEMPORARY}"
+
+
 def write_atomically(path: Path, data: bytes | str, sync: bool = True) -> None:
     """Write a file that is either there whole or not at all, with ``sync`` on the disk as well."""
     raw = data.encode() if isinstance(data, str) else data
-    temporary = path.with_name(f".{path.name[:120]}.{owner()}{TEMPORARY}")
+    temporary = path.with_name(temporary_name(path.name))
     try:
         with naming(path), open(temporary, "wb") as file:
             file.write(raw)

@@ -11,7 +11,7 @@ import ast
 import functools
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,18 @@ def declare(name: str, module: str) -> None:
             f"the algorithm {name} of {module} needs another name: omkl has one of that name"
         )
     outside.declare(name, module)
+
+
+def declare_named(config: Mapping[str, Any]) -> None:
+    """Make known what a configuration of the user's names outside the package.
+
+    The module of its kernel families is imported, since a dictionary is read by their names.
+    """
+    algorithm, kernels = config["algorithm"], config["kernels"]
+    if algorithm.get("module") is not None:
+        declare(algorithm["name"], algorithm["module"])
+    if kernels.get("module") is not None:
+        outside.load(kernels["module"])
 
 
 def _is_ours(name: str) -> bool:

@@ -227,6 +227,10 @@ def test_a_kernel_family_of_ones_own_is_named_by_the_dictionary(package, tmp_pat
         assert config["kernels"]["module"] == "mypkg.ricker" and list(modules) == ["mypkg.ricker"]
     finally:
         FAMILIES.pop("ricker", None)
+    (package / "ricker.py").unlink()
+    forget()
+    with pytest.raises(UsageError, match=r"there is no module mypkg\.ricker: install"):
+        CommandLine(["kernels=ricker"]).checked()
 
 
 # --- a data set of one's own ----------------------------------------------------------------------

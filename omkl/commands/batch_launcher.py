@@ -32,6 +32,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import InterpolationResolutionError
 
 from omkl import conf
+from omkl.core.kinds import or_null, whole
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -101,6 +102,9 @@ def _parsed(text: str) -> Override:
     return OverridesParser.create().parse_override(text)
 
 
+WORKERS = or_null(whole(1, 1_024))  # processes
+
+
 # --- running --------------------------------------------------------------------------------------
 
 
@@ -116,10 +120,8 @@ class Batch:
         self.config = config
         threads = config.threads if isinstance(config.threads, int) else 1
         most = max(1, default_threads() // max(1, threads))
-        if isinstance(n_workers, bool) or not isinstance(n_workers, int | None):
-            n_workers = 0
-        if n_workers is not None and n_workers < 1:
-            raise HydraException("launcher.workers is null or a whole number of at least 1")
+        if told := WORKERS.refusal("launcher.workers", n_workers):
+            raise HydraException(told)
         environment = {str(k): str(v) for k, v in config.hydra.job.env_set.items()}
         environment["OMKL_THREADS"] = str(threads)
         self.workers = Workers(n_workers or most, environment)

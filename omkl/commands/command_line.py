@@ -110,7 +110,7 @@ class CommandLine:
             chosen, optional = self._choices(typed, groups)
             added = self._launched(typed, self._sweeping(typed))
             self._look_up(chosen, optional, groups)
-            self._load_modules(chosen["algorithm"])
+            self._load_modules(chosen)
             # Where another group may choose the algorithm, Hydra and the runner judge its fields.
             free = any(t.key in groups.keys() - chosen.keys() - optional.keys() for t in typed)
             texts = []
@@ -164,9 +164,12 @@ class CommandLine:
             typed.insert(0, Typed(place, *parse_override(f"algorithm={name}")))
         return typed
 
-    def _load_modules(self, names: Sequence[str]) -> None:
-        """Import the chosen algorithms that are outside the package: what they lack is told now."""
-        for name in names:
+    def _load_modules(self, chosen: Mapping[str, Sequence[str]]) -> None:
+        """Import what is chosen and outside the package: what it lacks is told now."""
+        for name in chosen["kernels"]:
+            if module := self._fields("kernels", name).get("module"):
+                outside.load(module)
+        for name in chosen["algorithm"]:
             fields = self._fields("algorithm", name)
             known = registry.names_outside()
             if module := self.module or fields.get("module") or known.get(fields["name"]):
@@ -371,7 +374,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     parser = OverridesParser.create()
     try:
         return text, parser.parse_override(text)
-    except HydraException as error:
+    except (HydraException, ValueError) as error:  # a number of thousands of digits
         reason = str(error).splitlines()[0].partition(" expecting")[0]
     key, _, value = text.partition("=")
     pieces = value.split(",")

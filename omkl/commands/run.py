@@ -132,7 +132,13 @@ def job(cfg: DictConfig) -> None:
     from omkl.report import console
 
     prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions
-    classify = settings.task_in(config) == "classification"
+    try:
+        settings.check_sections(config)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    classify = False
+    with contextlib.suppress(ValueError):  # the job tells what is wrong
+        classify = settings.task_in(config) == "classification"
     if hydra_config.mode != RunMode.MULTIRUN:
         label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
         with console.Bar(label, config["seeds"], not prompted, classify) as progress:

@@ -26,6 +26,7 @@ from omkl.datasets import (
     open_streams,
 )
 from omkl.datasets.content import FileContent
+from omkl.experiment import memory
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
 from omkl.runs import folder as run_folder
@@ -222,6 +223,11 @@ def prepare_learner(settings: Settings) -> LearnerJob:
             f"stream.labels={settings.stream.label_source} is asked by one learner of a "
             f"regression, and there are {n_seeds} seeds; set seeds=1"
         )
+    used, (d, R) = algorithm.kernels(built, dictionary), (stream.n_inputs, n_seeds)
+    each = memory.model_bytes(algorithm.representation, built, used, d, D)
+    # A regression streams all seeds together, a classification as many as there are threads.
+    n_models = min(R, settings.n_threads) * max(1, len(stream.classes)) if classify else R
+    memory.require_memory(settings, stream, len(used), D, each, n_models)
     portable = named_by_content(settings, stream)
     return LearnerJob(portable, D, streams, dictionary, algorithm, built, seeds)
 

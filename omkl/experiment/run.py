@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl.datasets import DataError, label_sources
+from omkl.datasets import DataError, keys, label_sources
 from omkl.experiment import classification, federation, regression, settings
 from omkl.experiment.job import Computed, Job, Progress, own_modules
 from omkl.experiment.regression import Regression
@@ -78,7 +78,8 @@ def run(
     label: label_sources.Label | None = None,
     begun: Callable[[Settings], None] | None = None,
 ) -> Outcome:
-    """Run one job, or find it finished. Failures are returned, not raised.
+    """Run one job, or find it finished. Failures are returned, not raised; what cannot even be
+    named is a ValueError (``settings.check_sections``).
 
     ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
     data; with it the job is always computed. ``begun`` is called where a job is to be computed,
@@ -89,9 +90,9 @@ def run(
     another finished one. KeyboardInterrupt passes through and changes nothing. Figures and
     tracking are their viewers' business: ``omkl.commands.viewers``.
     """
+    settings.check_sections(config)
     started = _now()
-    if label is not None:
-        config = settings.asking_a_function(config)
+    config = config if label is None else settings.asking_a_function(config)
     try:
         if progress:
             progress("reading the data", 0, None, None)
@@ -161,24 +162,15 @@ def _computed(job: Job, progress: Progress | None) -> Computed:
     return job.compute(progress)
 
 
-def _label_source(given: Any, label: label_sources.Label | None) -> label_sources.Label | None:
+def _label_source(given: str, label: label_sources.Label | None) -> label_sources.Label | None:
     """Who gives labels, as far as it is known before the data are open; None: data or prompt."""
-    if not isinstance(given, str):
-        raise ValueError(
-            f"stream.labels={given!r} is none of {', '.join(label_sources.SOURCES)}, FILE"
-        )
-    if given == label_sources.CALLBACK and label is None:
+    if given == keys.CALLBACK and label is None:
         raise ValueError(
             "stream.labels=callback is a function in Python: "
             "omkl.experiment.run.run(config, label=function)"
         )
-    if given in label_sources.SOURCES:
+    if given in keys.SOURCES:
         return label
-    if not given.endswith(".csv"):
-        raise ValueError(
-            f"stream.labels={given} is none of {', '.join(label_sources.SOURCES)}, and no CSV file "
-            "with the columns row and label"
-        )
     return label_sources.File(Path(given))
 
 
