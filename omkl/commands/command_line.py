@@ -338,7 +338,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     parser = OverridesParser.create()
     try:
         return text, parser.parse_override(text)
-    except HydraException as error:
+    except (HydraException, ValueError) as error:  # a number of thousands of digits
         reason = str(error).splitlines()[0].partition(" expecting")[0]
     key, _, value = text.partition("=")
     pieces = value.split(",")

@@ -186,14 +186,17 @@ class Sweep:
 
         from omkl.report import console, sweep_table
         from omkl.runs import folder as run_folder
+        from omkl.runs.seal import Broken
 
+        draws = cls.figures and not interrupted
         jobs = []
         for run, tracked in _jobs_of(folder):
-            if told := _damage(run):
+            try:
+                jobs.append((as_it_is(run, draws), tracked))
+            except (Broken, FileNotFoundError) as error:
                 cls.failed = True
-                run_folder.left_out(run, told)
-            else:
-                jobs.append((run, tracked))
+                gone = isinstance(error, FileNotFoundError)
+                run_folder.left_out(run, "it is no longer there" if gone else str(error))
         runs = [run for run, _ in jobs]
         finished = [run for run in runs if run.complete]
         if not runs:
@@ -206,7 +209,7 @@ class Sweep:
         sweep_table.write_sweep(rows, failures, folder)
         print(f"\ntable    {folder}/")
         print("         table.md, table.csv")
-        if cls.figures and not interrupted and len(finished) > 1:
+        if draws and len(finished) > 1:
             from omkl.report import sweep_figures
 
             drawn = sweep_figures.all_figures(finished, folder)
@@ -273,14 +276,9 @@ def facts_of_jobs(sweep: Path, but: Container[Path] = ()) -> list[tuple[dict[str
     return sorted(facts, key=lambda pair: pair[0]["number"])
 
 
-def _damage(run: Run) -> str | None:
-    """Why a run of a sweep cannot be shown, if so; what failed is held in memory."""
-    if "result" in run.__dict__:
-        return None
-    try:
-        return run.problem
-    except FileNotFoundError:
-        return "it is no longer there"
+def as_it_is(run: Run, with_curves: bool) -> Run:
+    """A run of a sweep to be shown; what failed is held in memory. Raises as ``Run.held``."""
+    return run if "result" in run.__dict__ else run.held(with_curves)
 
 
 def _jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:

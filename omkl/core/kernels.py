@@ -27,6 +27,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from omkl.core.kinds import is_number, is_whole, shown, whole
+
 LogOverlap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -99,15 +101,13 @@ class Family:
         """The bandwidths of a part of a dictionary; ValueError naming what is wrong."""
         unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
         if unknown:
-            raise ValueError(f"{where} has no key {sorted(map(str, unknown))[0]!r}")
+            raise ValueError(f"{where} has no key {shown(sorted(map(str, unknown))[0])}")
         factor = part.get("factor", 1.0)
         found = []
         for b in _bandwidths(where, part):
             for value in (b, factor):
-                if isinstance(value, bool) or not (
-                    isinstance(value, int | float) and 0.0 < value < math.inf
-                ):
-                    raise ValueError(f"{where}: bandwidth {value!r} is not a positive number")
+                if not (is_number(value) and value > 0.0):
+                    raise ValueError(f"{where}: bandwidth {shown(value)} is not a positive number")
             if not LEAST_BANDWIDTH <= factor * b <= MOST_BANDWIDTH:
                 raise ValueError(
                     f"{where}: bandwidth {factor * b:g} is not from {LEAST_BANDWIDTH:g} to "
@@ -268,10 +268,11 @@ class Polynomial(Family):
         given = part["degree"]
         degrees = list(given) if isinstance(given, list | tuple) else [given]
         for degree in degrees:
-            if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
-                raise ValueError(f"{where}: degree {degree!r} is not a whole number of at least 1")
-            if degree > MOST_DEGREE:
-                raise ValueError(f"{where}: degree {degree} is more than {MOST_DEGREE}")
+            if not (is_whole(degree) and 1 <= degree <= MOST_DEGREE):
+                raise ValueError(
+                    f"{where}: degree {shown(degree)} is not a whole number of at least 1, and at "
+                    f"most {MOST_DEGREE}"
+                )
         return [float(degree) for degree in degrees]
 
 
@@ -369,14 +370,14 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
     kernels: list[Kernel] = []
     parts = config.get("parts") or []
     if not isinstance(parts, list | tuple):
-        raise ValueError(f"kernels.parts={parts!r} is no list of families and bandwidths")
+        raise ValueError(f"kernels.parts={shown(parts)} is no list of families and bandwidths")
     for number, part in enumerate(parts):
         where = f"kernels.parts[{number}]"
         if not isinstance(part, Mapping):
-            raise ValueError(f"{where} is no mapping with family and bandwidth: {part!r}")
+            raise ValueError(f"{where} is no mapping with family and bandwidth: {shown(part)}")
         family = part.get("family")
         if not isinstance(family, str) or family not in FAMILIES:
-            raise ValueError(f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}")
+            raise ValueError(f"{where}.family={shown(family)}; there are: {', '.join(FAMILIES)}")
         kernels += [Kernel(family, b) for b in FAMILIES[family].numbers(where, part)]
         if len(kernels) > MOST_KERNELS:
             raise ValueError(f"{where}: a dictionary has at most {MOST_KERNELS:,} kernels")
@@ -394,13 +395,11 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
             list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
         )
     grid = part["log10_bandwidth"]
-    try:
-        low, high, n = float(grid["from"]), float(grid["to"]), grid["n"]
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{where}.log10_bandwidth needs from, to and n; got {grid!r}") from None
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"{where}.log10_bandwidth.n={n!r} is not a whole number of at least 1")
-    if n > MOST_KERNELS:
-        raise ValueError(f"{where}.log10_bandwidth.n={n} is more than {MOST_KERNELS:,}")
-    with np.errstate(over="ignore"):  # the infinity is refused with its place
-        return [float(10.0**e) for e in np.linspace(low, high, n)]
+    given = grid if isinstance(grid, Mapping) else {}
+    ends = [given[key] for key in ("from", "to") if is_number(given.get(key))]
+    if set(given) != {"from", "to", "n"} or len(ends) < 2:
+        raise ValueError(f"{where}.log10_bandwidth needs from, to and n; got {shown(grid)}")
+    if told := whole(1, MOST_KERNELS).refusal(f"{where}.log10_bandwidth.n", given["n"]):
+        raise ValueError(told)
+    with np.errstate(over="ignore", invalid="ignore"):  # the infinity is refused with its place
+        return [float(10.0**e) for e in np.linspace(float(ends[0]), float(ends[1]), given["n"])]

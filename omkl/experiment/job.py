@@ -26,7 +26,7 @@ from omkl.datasets import (
     open_streams,
 )
 from omkl.datasets.content import FileContent
-from omkl.experiment import kept_model
+from omkl.experiment import kept_model, memory
 from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
@@ -217,10 +217,24 @@ def prepare_learner(settings: Settings) -> LearnerJob:
             f"stream.labels={settings.stream.label_source} is asked by one learner of a "
             f"regression, and there are {n_seeds} seeds; set seeds=1"
         )
+    _require_memory(settings, stream, made, n_seeds)
     portable = named_by_content(settings, stream)
     if resumed:
         portable = portable.resolved(resume=f"sha256:{resumed.sha256}")
-    return LearnerJob(portable, streams, made, seeds, resumed=resumed)
+    job = LearnerJob(portable, streams, made, seeds, resumed=resumed)
+    if resumed:
+        resumed.require_same(kept_model.settings_of(job))
+    return job
+
+
+def _require_memory(settings: Settings, stream: Stream, made: Specification, R: int) -> None:
+    algorithm, params, dictionary, D, _ = made
+    used = algorithm.kernels(params, dictionary)
+    each = memory.model_bytes(algorithm.representation, params, used, stream.n_inputs, D)
+    # A regression streams all seeds together, a classification as many as there are threads.
+    classify = algorithm.task == "classification"
+    n_models = min(R, settings.n_threads) * max(1, len(stream.classes)) if classify else R
+    memory.require_memory(settings, stream, len(used), D, each, n_models)
 
 
 _streams: dict[str, Stream] = {}

@@ -18,6 +18,8 @@ from omkl.runs import folder as run_folder
 from omkl.runs.provenance import sources_digest, without_prose
 from omkl.threads import one_thread_each, thread_pool
 
+MOST_MEBIBYTES = 4096  # of the normal equations, or of a kernel matrix
+
 
 def against_comparators(
     job: Job,
@@ -78,8 +80,11 @@ def _why_not(job: Job, name: str, T: int) -> str | None:
         return f"{without[0]} kernels have no random features"
     N, D = len(job.dictionary), job.D
     megabytes = N * (2 * D) ** 2 * 8 // 2**20
-    if name == "ridge_features" and megabytes > 4096:
+    if name == "ridge_features" and megabytes > MOST_MEBIBYTES:
         return f"the normal equations of {N} kernels with D={D} take {megabytes} MiB"
+    megabytes = T**2 * 8 // 2**20
+    if name == "kernel_ridge" and megabytes > MOST_MEBIBYTES:
+        return f"a kernel matrix of {T} rounds takes {megabytes} MiB"
     return None
 
 

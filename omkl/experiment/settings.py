@@ -8,19 +8,75 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl import algorithms, conf, federated
 from omkl.core import hyperparameters
-from omkl.datasets import Stream, label_sources
+from omkl.core.kinds import (
+    MAPPING,
+    SWITCH,
+    Kind,
+    check_section,
+    is_writable,
+    number,
+    one_of,
+    or_null,
+    shown,
+    whole,
+    word_of,
+)
+from omkl.core.learner import PRECISIONS
+from omkl.datasets import Stream, keys
 from omkl.datasets.content import FileContent
+from omkl.datasets.keys import TASKS, check_keys
 from omkl.datasets.naming import checked_name, name_of_file
+from omkl.federated.split import SCHEMES
 from omkl.threads import default_threads
 
 INTERVAL = ("interval", "interval_rate")
 MOST_LAM = 1e100  # times the rounds it stays far from where numbers end
+DEEPEST, MOST_BITS = 20, 4096  # of a configuration: levels, and bits of a whole number in it
+
+SECTIONS = ("algorithm", "dataset", "kernels", "federation", "stream", "regret")
+NAME = Kind(lambda value: isinstance(value, str), "a name")
+
+# What the keys of conf/config.yaml may hold; omkl.datasets.keys says it of a data set's. Bounds
+# leave what can be meant: omkl.experiment.memory looks at what they take together.
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(SECTIONS, MAPPING),
+    "task": or_null(one_of(*TASKS)),
+    "D": or_null(whole(1, 10**6)),
+    "precision": one_of(*PRECISIONS),
+    "seeds": whole(1, 10_000),
+    "seed": whole(0, 2**63 - 1),
+    "clients": or_null(whole(1, 100_000)),
+    "max_upload": or_null(whole(1, 10**7)),
+    "threads": or_null(whole(1, 1_024)),
+    "block": whole(1, 10**6),
+    "outputs": word_of("the folder that results go to"),
+    "figures": SWITCH,
+    "predictions": or_null(SWITCH),
+    "model": SWITCH,
+    "resume": or_null(word_of("the folder of a run with model=true")),
+    "tracking": one_of("mlflow", "none"),
+    "force": SWITCH,
+    "fail_fast": SWITCH,
+}
+STREAM: dict[str, Kind] = keys.STREAM | {
+    "scaling": or_null(keys.STREAM["scaling"]),
+    "order": or_null(keys.STREAM["order"]),
+}
+REGRET: dict[str, Kind] = {
+    "ridge_features": SWITCH,
+    "kernel_ridge": SWITCH,
+    "lam": number(0, MOST_LAM),
+    "max_rounds": whole(0),
+    "kernel_ridge_rounds": whole(0),
+    "mistake_bound": SWITCH,
+}
+BY_SITE: dict[str, Kind] = {"home": whole(1), "away": whole(0)}
 
 
 class AlgorithmSettings(NamedTuple):
@@ -149,7 +205,6 @@ def read(config: Mapping[str, Any]) -> Settings:
     it is given, or may be either; rows have an order even where none is given. ``auto`` is, in a
     classification, ``auto_classifier``.
     """
-    checked_name("dataset.name", config["dataset"].get("name"))
     _check(config)
     if config["algorithm"]["name"] == "auto" and task_in(config) == "classification":
         config = {**config, "algorithm": {**config["algorithm"], "name": "auto_classifier"}}
@@ -162,16 +217,14 @@ def read(config: Mapping[str, Any]) -> Settings:
         order = default_order(dataset, task)
     if scaling is None:
         scaling = default_scaling(dataset, scheme)
-    if scheme is not None:
-        _check_federation(config)
-        if config["model"] or config["resume"]:
-            raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
-    elif name in federated.names():
+    if scheme is not None and (config["model"] or config["resume"]):
+        raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
+    if scheme is None and name in federated.names():
         raise ValueError(
             f"{name} learns in a federation: add federation=iid clients=K, "
             "federation=by_site or federation=column"
         )
-    elif config["clients"] is not None:
+    if scheme is None and config["clients"] is not None:
         raise ValueError(f"clients={config['clients']} is for a federation: add federation=iid")
     return Settings(
         task=task,
@@ -261,16 +314,17 @@ def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:
     """The task; ValueError where data set and algorithm are for different ones."""
     name, dataset = config["algorithm"]["name"], config["dataset"]
     own, task = task_of(name), task_in(config)
-    if task not in ("regression", "classification"):
-        raise ValueError(f"task={task!r}; there are: regression, classification")
     if task != dataset["task"] and not _may_be_either(dataset):
-        raise ValueError(f"{dataset['name']} is a data set for {dataset['task']}, not for {task}")
+        raise ValueError(
+            f"{dataset['name']} is a data set for {dataset['task']}, not for {task}: leave task out"
+        )
     if own != task:
         registry = algorithms if scheme is None else federated
         fitting = [n for n in registry.names() if task_of(n) == task]
         raise ValueError(
-            f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task}; for "
-            f"that there are: {', '.join(fitting) or 'none in a federation'}"
+            f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task} "
+            "(task, or dataset.task); for that there are: "
+            f"{', '.join(fitting) or 'none in a federation'}"
         )
     return task
 
@@ -295,62 +349,70 @@ def task_of(name: str) -> str:
     return "regression" if name in federated.names() else algorithms.load(name).task
 
 
+def check_sections(config: Mapping[str, Any]) -> None:
+    """ValueError for what is no configuration, so that not even a failed run of it has a name."""
+    check_section("", config, {key: KINDS[key] for key in (*SECTIONS, "outputs")})
+    for key, value in _leaves(config):
+        if not isinstance(value, bool | int | float | str | None):
+            raise ValueError(f"{key}={shown(value)} is no text, number, switch, list or mapping")
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:
+            raise ValueError(f"{key} is a whole number of more than {MOST_BITS:,} bits")
+    if told := NAME.refusal("algorithm.name", config["algorithm"].get("name")):
+        raise ValueError(told)
+    if "name" not in config["dataset"]:
+        raise ValueError("dataset.name is missing; it is a name")
+
+
+def _leaves(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """What is no mapping and no list, with its key; ValueError where a key is no text."""
+    if key.count(".") > DEEPEST:
+        raise ValueError(f"{key} is nested more than {DEEPEST} deep")
+    if not isinstance(config, Mapping | list | tuple):
+        yield key, config
+        return
+    pairs = config.items() if isinstance(config, Mapping) else enumerate(config)
+    for name, below in pairs:
+        if isinstance(config, Mapping) and not isinstance(name, str):
+            raise ValueError(f"{key} has the key {shown(name)}, and keys are words")
+        yield from _leaves(below, f"{key}.{name}" if key else str(name))
+
+
 def _check(config: Mapping[str, Any]) -> None:
-    """Types and ranges of what belongs to no algorithm and no data set."""
-    regret = config["regret"]
-    whole = [(key, config[key], low) for key, low in (("seeds", 1), ("seed", 0), ("block", 1))]
-    whole += [("D", config["D"], 1)] if config["D"] is not None else []
-    whole += [(f"regret.{key}", regret[key], 0) for key in ("max_rounds", "kernel_ridge_rounds")]
-    whole += [("threads", config["threads"], 1)] if config["threads"] is not None else []
-    for key, value, low in whole:
-        _check_whole(key, value, low)
+    """Kinds of what belongs to no algorithm."""
+    check_sections(config)
+    checked_name("dataset.name", config["dataset"]["name"])
+    for key, value in _leaves(config):
+        for text in (key, value):
+            if isinstance(text, str) and not is_writable(text):
+                raise ValueError(f"{shown(key)}={shown(value)} holds what no file can")
+    check_section("", config, KINDS, optional=("task",))
+    if told := or_null(NAME).refusal("kernels.name", config["kernels"].get("name")):
+        raise ValueError(told)
+    check_section("stream", config["stream"], STREAM, optional=("lags", "follow"))
+    check_section("regret", config["regret"], REGRET)
+    check_keys(config["dataset"])
+    if config["dataset"].get("task") is None:
+        raise ValueError(f"dataset.task is missing; it is {one_of(*TASKS).words}")
     if config["seed"] + config["seeds"] > 2**63:
         raise ValueError(f"seed={config['seed']} is too large: seeds are below 2^63")
-    switches = [(key, config[key]) for key in ("figures", "force", "fail_fast", "model")]
-    if config["predictions"] is not None:
-        switches.append(("predictions", config["predictions"]))
-    switches += [
-        (f"regret.{key}", regret[key])
-        for key in ("ridge_features", "kernel_ridge", "mistake_bound")
-    ]
-    for key, value in switches:
-        if not isinstance(value, bool):
-            raise ValueError(f"{key}={value!r} is not true or false")
-    if config["tracking"] not in ("mlflow", "none"):
-        raise ValueError(f"tracking={config['tracking']!r}; there are: mlflow, none")
-    lam = regret["lam"]
-    if isinstance(lam, bool) or not isinstance(lam, int | float) or not 0 <= lam <= MOST_LAM:
-        raise ValueError(
-            f"regret.lam={lam!r} is not a number of at least 0, and at most {MOST_LAM:g}"
-        )
-
-
-def _check_federation(config: Mapping[str, Any]) -> None:
-    """Types and ranges of what belongs to a federation."""
-    federation = config["federation"]
-    whole = [("clients", config["clients"], 1), ("max_upload", config["max_upload"], 1)]
-    whole += [
-        (f"federation.{key}", federation.get(key), low)
-        for key, low in (("rounds", 2), ("home", 1), ("away", 0))
-    ]
-    for key, value, low in whole:
-        if value is not None:
-            _check_whole(key, value, low)
-    if config["precision"] != "float64":
+    given = config["federation"]
+    scheme = one_of("none", *SCHEMES)
+    if told := scheme.refusal("federation.name", given.get("name")):
+        raise ValueError(told)
+    if given["name"] != "none":
+        kinds = {"name": scheme, "rounds": or_null(whole(2))}
+        kinds |= BY_SITE if given["name"] == "by_site" else {}
+        check_section("federation", given, kinds)
+    if given["name"] != "none" and config["precision"] != "float64":
         raise ValueError(
             f"precision={config['precision']!r}: a federation computes in float64, which is what "
             "is sent"
         )
 
 
-def _check_whole(key: str, value: Any, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
-
-
 def asking_a_function(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a job whose labels a function gives; such a job is always computed."""
-    stream = {**config["stream"], "labels": label_sources.CALLBACK}
+    stream = {**config["stream"], "labels": keys.CALLBACK}
     return {**config, "stream": stream, "force": True}
 
 
@@ -365,7 +427,7 @@ def named_by_content(settings: Settings, stream: Stream) -> Settings:
         dataset = dataset | {"path": file["name"], "sha256": file["sha256"]}
         if dataset["name"] == "file":  # as no other file and no entry of the catalogue
             dataset["name"] = f"{name_of_file(file['name'])}-{file['sha256'][:4]}"
-    if label_source not in label_sources.SOURCES:
+    if label_source not in keys.SOURCES:
         path = Path(label_source)
         label_source = f"{path.name} sha256:{FileContent(path).sha256}"
     renamed = settings.stream._replace(label_source=label_source)

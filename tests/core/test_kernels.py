@@ -149,10 +149,13 @@ GRID = {"from": 0, "to": 1, "n": 2}
             "bandwidth inf is not a positive number",
         ),
         ({"family": "gaussian", "bandwidth": 1e-320}, "is not from 1e-100 to 1e+100"),
-        ({"family": "polynomial", "degree": 10**9}, "degree 1000000000 is more than 100"),
+        (
+            {"family": "polynomial", "degree": 10**9},
+            "degree 1000000000 is not a whole number of at least 1, and at most 100",
+        ),
         (
             {"family": "gaussian", "log10_bandwidth": GRID | {"n": 10**9}},
-            "log10_bandwidth.n=1000000000 is more than 10,000",
+            "log10_bandwidth.n=1000000000 is not a whole number of at least 1, and at most 10,000",
         ),
     ],
 )
