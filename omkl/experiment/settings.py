@@ -19,6 +19,7 @@ from omkl.core.kinds import (
     SWITCH,
     Kind,
     check_section,
+    is_number,
     is_writable,
     number,
     one_of,
@@ -41,6 +42,7 @@ DEEPEST, MOST_BITS = 20, 4096  # of a configuration: levels, and bits of a whole
 
 SECTIONS = ("algorithm", "dataset", "kernels", "federation", "stream", "regret")
 NAME = Kind(lambda value: isinstance(value, str), "a name")
+SHARE = Kind(lambda value: is_number(value) and 0 < value < 1, "a number between 0 and 1")
 
 # What the keys of conf/config.yaml may hold; omkl.datasets.keys says it of a data set's. Bounds
 # leave what can be meant: omkl.experiment.memory looks at what they take together.
@@ -53,6 +55,8 @@ KINDS: dict[str, Kind] = {
     "seed": whole(0, 2**63 - 1),
     "clients": or_null(whole(1, 100_000)),
     "max_upload": or_null(whole(1, 10**7)),
+    "interval": or_null(SHARE),
+    "interval_rate": or_null(SHARE),
     "threads": or_null(whole(1, 1_024)),
     "block": whole(1, 10**6),
     "outputs": word_of("the folder that results go to"),
@@ -275,9 +279,6 @@ def interval_of(
     if task != "regression" or scheme is not None:
         where = "a federation" if scheme else "a classification"
         raise ValueError(f"interval={level!r} is of predicted numbers, and this is {where}")
-    for key, value in (("interval", level), ("interval_rate", rate)):
-        if value is not None and not (isinstance(value, float) and 0.0 < value < 1.0):
-            raise ValueError(f"{key}={value!r} is not a number between 0 and 1")
     return IntervalSettings(level, rate)
 
 
@@ -385,7 +386,7 @@ def _check(config: Mapping[str, Any]) -> None:
         for text in (key, value):
             if isinstance(text, str) and not is_writable(text):
                 raise ValueError(f"{shown(key)}={shown(value)} holds what no file can")
-    check_section("", config, KINDS, optional=("task",))
+    check_section("", config, KINDS, optional=("task", *INTERVAL))
     if told := or_null(NAME).refusal("kernels.name", config["kernels"].get("name")):
         raise ValueError(told)
     check_section("stream", config["stream"], STREAM, optional=("lags", "follow"))
