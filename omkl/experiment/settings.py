@@ -31,7 +31,7 @@ from omkl.core.kinds import (
 from omkl.core.learner import PRECISIONS
 from omkl.datasets import Stream, keys
 from omkl.datasets.content import FileContent
-from omkl.datasets.keys import TASKS, check_keys
+from omkl.datasets.keys import TASKS, check_keys, default_order, default_scaling
 from omkl.datasets.naming import checked_name, name_of_file
 from omkl.federated.split import SCHEMES
 from omkl.threads import default_threads
@@ -255,16 +255,6 @@ def read(config: Mapping[str, Any]) -> Settings:
         given=config,
         **{key: config[key] for key in _PLAIN},
     )
-
-
-def default_order(dataset: Mapping[str, Any], task: str) -> str:
-    """``stream.order`` where none is given."""
-    return "shuffled" if task == "classification" and "file" in dataset else "file"
-
-
-def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> str:
-    """``stream.scaling`` where none is given."""
-    return "columns" if "path" in dataset and scheme is None else "whole"
 
 
 def interval_of(
