@@ -1,3 +1,35 @@
-"""Online multi-kernel learning: run, reproduce and compare experiments."""
+"""Online multi-kernel learning: run, reproduce and compare experiments.
+
+>>> import omkl
+>>> learner = omkl.learner("auto", inputs=4)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from omkl.api import (
+        OnlineLearner,
+        Results,
+        learner,
+        load,
+        load_learner,
+        open_stream,
+        run,
+    )
 
 __version__ = "0.1.0"
+__all__ = ["OnlineLearner", "Results", "learner", "load", "load_learner", "open_stream", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # With it the compiler, where somebody asks for it; by its name, as it imports this module.
+    return getattr(importlib.import_module("omkl.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,6 +9,7 @@ the package (``omkl.outside``) in between; of two files of one name the first co
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -92,6 +93,16 @@ def entry(group: str, name: str, besides: Sequence[Path] = ()) -> dict[str, Any]
             content = {part: content}
         merged = _merged(merged, content)
     return merged
+
+
+def chosen(group: str, name: str) -> dict[str, Any]:
+    """As ``entry``; ValueError lists what there is, and what is like the name."""
+    known = names(group)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ValueError(f"there is no {group}={name}.{hint} There are: {', '.join(known)}.")
+    return entry(group, name)
 
 
 def choices_of(group: str, name: str, besides: Sequence[Path] = ()) -> dict[str, str]:

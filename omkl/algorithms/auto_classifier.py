@@ -114,4 +114,5 @@ algorithm = register(
     every_kernel=True,
     kernels=kernels,
     deterministic=False,
+    probabilities=True,
 )

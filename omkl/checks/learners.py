@@ -11,6 +11,7 @@ is a function of its own, and they share nothing but the case.
 from __future__ import annotations
 
 import functools
+import io
 import pickle
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ import numpy as np
 from omkl import algorithms
 from omkl.checks import shared
 from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, default_settings
-from omkl.core import hyperparameters, node_sampler, protocol, schedule
+from omkl.core import hyperparameters, node_sampler, protocol, schedule, snapshot
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
@@ -208,6 +209,21 @@ def check_predict_and_learn_apart(case: Case) -> None:
     np.testing.assert_array_equal(apart.state.log_w, whole.state.log_w)
     np.testing.assert_array_equal(apart.used, whole.used)
     assert (apart.t, apart.worst[0]) == (whole.t, whole.worst[0])
+
+
+def check_snapshot(case: Case) -> None:
+    """What was learned is arrays: in a fresh learner they go on with the same bits."""
+    X, y = case.stream()
+    learner, expected = case.learner(), case.learner().partial_fit(X, y)
+    traces = [learner.partial_fit(X[:277], y[:277])]
+    file = io.BytesIO()
+    np.savez(file, **snapshot.snapshot(learner))  # type: ignore[arg-type]
+    file.seek(0)
+    other = case.learner(seed=1)  # all that this seed has drawn is overwritten
+    snapshot.restore(other, dict(np.load(file, allow_pickle=False)))
+    shared.require_equal([*traces, other.partial_fit(X[277:], y[277:])], expected)
+    for name, array in snapshot.snapshot(case.learner()).items():
+        assert array.flags.c_contiguous, name
 
 
 def check_spread(case: Case) -> None:

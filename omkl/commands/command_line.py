@@ -90,6 +90,10 @@ class CommandLine:
             if flag in ("--config-dir", "-cd") and value:
                 self.besides.append(Path(value))
 
+        keys = {text.partition("=")[0] for _, text in self.overrides}
+        if "resume" in keys and "dataset" not in keys:
+            self.overrides.append((len(self.arguments), "dataset=file"))
+
     @property
     def plain(self) -> bool:
         """Whether nothing but the YAML files of ``conf`` and these arguments sets anything."""
@@ -108,7 +112,10 @@ class CommandLine:
             typed = self._read()
             groups = self.groups()
             chosen, optional = self._choices(typed, groups)
-            added = self._launched(typed, self._sweeping(typed))
+            sweeping = self._sweeping(typed)
+            if sweeping and any(one.key == "resume" for one in typed):
+                raise UsageError("resume= goes on with one run: leave -m out")
+            added = self._launched(typed, sweeping)
             self._look_up(chosen, optional, groups)
             self._load_modules(chosen)
             # Where another group may choose the algorithm, Hydra and the runner judge its fields.

@@ -128,12 +128,22 @@ def job(cfg: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     config = conf.resolve(cfg, hydra_config.overrides.task)
     from omkl.commands import viewers
-    from omkl.experiment import settings
+    from omkl.experiment import door, kept_model, settings
+
+    if config["resume"] is not None:
+        try:
+            config = kept_model.continued(
+                config, [text.partition("=")[0] for text in hydra_config.overrides.task]
+            )
+        except ValueError as error:
+            print(f"omkl-run: {error}", file=sys.stderr)
+            _exit_code = EXIT_USAGE
+            return
     from omkl.report import console
 
     prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions
     try:
-        settings.check_sections(config)
+        door.check_sections(config)
     except ValueError as error:
         raise UsageError(str(error)) from None
     classify = False

@@ -131,6 +131,14 @@ def cut_to_sizes(
     return cut
 
 
+def with_defaults_cut(
+    Params: type, given: Mapping[str, Any], defaults: Mapping[str, Any], sizes: Mapping[str, int]
+) -> dict[str, Any]:
+    """``given``, with what is as in ``defaults`` and too large for its size cut to it."""
+    cut = cut_to_sizes(Params, given, sizes)
+    return {**given, **{key: n for key, n in cut.items() if given[key] == defaults.get(key)}}
+
+
 def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mapping[str, int]) -> Any:
     bounds: Range | None = None
     if hasattr(hint, "__metadata__"):

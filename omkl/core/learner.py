@@ -125,7 +125,7 @@ class Learner:
         label that is none and that the learner asks for, when it is its turn: that round stays
         open.
         """
-        self._require_no_open_round()
+        self.require_no_open_round()
         X = np.ascontiguousarray(X, dtype=np.float64)
         y = np.ascontiguousarray(y, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
@@ -169,7 +169,7 @@ class Learner:
         The round is closed by ``learn_one``: the two are ``partial_fit`` of one row, to the bit.
         ``spread`` is then that of this prediction. RuntimeError while a round is open.
         """
-        self._require_no_open_round()
+        self.require_no_open_round()
         said = self._open(self._rows(np.reshape(x, (1, -1))))
         self._asked, self.spread = bool(said.asked[0]), float(said.spread[0])
         return float(said.y_hat[0]), self._asked
@@ -202,7 +202,7 @@ class Learner:
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``predict`` and the spread of every prediction, (n,) each; NaN where there is none."""
-        self._require_no_open_round()
+        self.require_no_open_round()
         X = self._rows(X)
         parts = [empty_trace(0)]
         while len(X):
@@ -250,7 +250,8 @@ class Learner:
             s, k = np.argwhere(refused)[0]
             raise ValueError(f"input {k + 1} of row {self.t + s + 1} is {X[s, k]}: no number")
 
-    def _require_no_open_round(self) -> None:
+    def require_no_open_round(self) -> None:
+        """RuntimeError while a round is open."""
         if self._asked is not None:
             raise RuntimeError("a round is open: learn_one(y) closes it")
 

@@ -191,6 +191,7 @@ class Algorithm(NamedTuple):
     theorem    what its paper calls the theorem about it, as ``omkl.theory`` knows it
     independent   whether its classifiers learn from their own mistakes alone: single kernel
                Perceptrons
+    probabilities   of a classifier: (1 + y_hat) / 2 is the probability of +1
     """
 
     name: str
@@ -208,6 +209,7 @@ class Algorithm(NamedTuple):
     has_spread: bool
     theorem: str | None
     independent: bool
+    probabilities: bool
 
 
 def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
@@ -232,6 +234,7 @@ def register(
     equivariant: bool = False,
     theorem: str | None = None,
     independent: bool = False,
+    probabilities: bool = False,
 ) -> Algorithm:
     """Make the three steps of a module those that the engine takes for its Params.
 
@@ -266,4 +269,5 @@ def register(
         has_spread="variance" in names,
         theorem=theorem,
         independent=independent,
+        probabilities=probabilities,
     )

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,18 +41,36 @@ CLOCK = r"\d{1,2}:\d{2}(:\d{2})?"
 class Column(NamedTuple):
     """What becomes of a column: ``kind`` as above, names of its inputs, why, and how.
 
-    ``encode(series, rows, where)`` are the cells as numbers (n, inputs), NaN where blank; rows (n,)
-    are numbers of the file's rows, for errors.
+    ``recipe`` says it in JSON, for ``of_recipe``; {} of one that cannot be an input.
     """
 
     name: str
     kind: str
     inputs: tuple[str, ...]
     why: str = ""
-    encode: Callable[[pd.Series, np.ndarray, str], np.ndarray] | None = None
+    recipe: Mapping[str, Any] = {}
+
+    @property
+    def encode(self) -> Callable[[pd.Series, np.ndarray, str], np.ndarray] | None:
+        """encode(series, rows, where) are the cells as numbers (n, inputs), NaN where blank.
+
+        rows (n,) are numbers of the file's rows, for errors.
+        """
+        how = self.recipe.get("how")
+        if how == "numbers":
+            return _numbers
+        if how == "words":
+            places = {word: k for k, word in enumerate(self.recipe["known"])}
+            return functools.partial(_one_hot, place=places.get, size=len(places))
+        if how == "hashed":
+            return functools.partial(_one_hot, place=_hash, size=HASHED)
+        return functools.partial(_parts, name=self.name, **self.recipe["date"]) if how else None
 
     def told(self) -> dict[str, Any]:
         return {"column": self.name, "as": self.kind, "inputs": list(self.inputs), "why": self.why}
+
+
+NUMBERS = {"how": "numbers"}
 
 
 def column_of(series: pd.Series, name: str) -> Column:
@@ -63,15 +81,15 @@ def column_of(series: pd.Series, name: str) -> Column:
         return _date(name, series, None)
     n, blank = len(series), _blank(series)
     if blank.all():
-        return Column(name, "left out", (name,), f"no value in the first {n} rows", _numbers)
+        return Column(name, "left out", (name,), f"no value in the first {n} rows", NUMBERS)
     values, text = numbers_of(series)
     if mostly_numbers(values, text):  # a lone word is an error once the column is read
         counts = n >= FEWEST_ROWS and bool(np.all(np.diff(values) == 1.0))
         if counts:
-            return Column(name, "left out", (name,), "an id: it counts the rows", _numbers)
+            return Column(name, "left out", (name,), "an id: it counts the rows", NUMBERS)
         constant = np.nanmin(values) == np.nanmax(values)
         why = f"constant in the first {n} rows" if constant else ""
-        return Column(name, "numbers", (name,), why, _numbers)
+        return Column(name, "numbers", (name,), why, NUMBERS)
     words = _words(series[~blank])
     for format in _formats(words):
         if pd.to_datetime(words, format=format, errors="coerce", utc=True).notna().all():
@@ -82,18 +100,15 @@ def column_of(series: pd.Series, name: str) -> Column:
 def _categories(name: str, known: list[str], n: int) -> Column:
     """``known`` words among n."""
     if len(known) <= MOST_CATEGORIES:
-        places = {word: k for k, word in enumerate(known)}
         inputs = tuple(f"{name}={word}" for word in known)
-        code = functools.partial(_one_hot, place=lambda word: places.get(word), size=len(known))
         why = f"{len(known)} words, a column each"
         if len(known) == 1:
             why = f"constant in the first {n} rows"
-        column = Column(name, "categories", inputs, why, code)
+        column = Column(name, "categories", inputs, why, {"how": "words", "known": known})
     else:
         inputs = tuple(f"{name}#{k + 1}" for k in range(HASHED))
-        code = functools.partial(_one_hot, place=_hash, size=HASHED)
         why = f"{len(known)} words in the first {n} rows, hashed into {HASHED} columns"
-        column = Column(name, "hashed", inputs, why, code)
+        column = Column(name, "hashed", inputs, why, {"how": "hashed"})
     if n >= FEWEST_ROWS and len(known) > MOSTLY * n:
         return column._replace(kind="left out", why=f"an id: {len(known)} words in {n} rows")
     return column
@@ -142,8 +157,9 @@ def _date(name: str, series: pd.Series, format: str | None) -> Column:
     if format is not None and format.startswith("%H"):
         parts = ("hour",)
     inputs = tuple(f"{name}.{part}" for part in parts)
-    code = functools.partial(_parts, name=name, format=format, parts=parts, start=first.iloc[0])
-    return Column(name, "date", inputs, ", ".join(parts).replace("_", " "), code)
+    date = {"format": format, "parts": list(parts), "start": first.iloc[0].isoformat()}
+    why = ", ".join(parts).replace("_", " ")
+    return Column(name, "date", inputs, why, {"how": "date", "date": date})
 
 
 def _parts(
@@ -152,9 +168,11 @@ def _parts(
     where: str,
     name: str,
     format: str | None,
-    parts: tuple[str, ...],
-    start: Any,
+    parts: Sequence[str],
+    start: str,
 ) -> np.ndarray:
+    import pandas as pd
+
     times = _times(series, format)
     unread = times.isna().to_numpy() & ~_blank(series)
     if unread.any():
@@ -169,7 +187,7 @@ def _parts(
         "hour": since_midnight.dt.total_seconds() / 3600,
         "weekday": times.dt.day_of_week,
         "day_of_year": times.dt.day_of_year,
-        "days_elapsed": (times - start).dt.total_seconds() / 86400,
+        "days_elapsed": (times - pd.Timestamp(start)).dt.total_seconds() / 86400,
     }
     columns = [found[part].to_numpy(dtype=np.float64, na_value=np.nan) for part in parts]
     return np.stack(columns, axis=1)

@@ -172,3 +172,13 @@ STREAM: dict[str, Kind] = {
     "lags": whole(0, MOST_LAGS),
     "follow": SWITCH,
 }
+
+
+def default_order(dataset: Mapping[str, Any], task: str) -> str:
+    """``stream.order`` where none is given."""
+    return "shuffled" if task == "classification" and "file" in dataset else "file"
+
+
+def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> str:
+    """``stream.scaling`` where none is given."""
+    return "columns" if "path" in dataset and scheme is None else "whole"

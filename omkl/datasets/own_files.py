@@ -50,10 +50,15 @@ class OwnTable:
             _noted(_described(first.iloc[:, k], name, where), read_as.get(name))
             for k, name in enumerate(names)
         ]
+        wanted = cfg.get("inputs")
+        if cfg.get("encoded"):  # as another file was
+            earlier = encoded_before(cfg["encoded"], names, where)
+            described = [earlier.get(column.name, column) for column in described]
+            wanted = list(earlier)
         chosen = choose_columns(
             names,
             [column.kind != "left out" and k != apart for k, column in enumerate(described)],
-            cfg.get("inputs"),
+            wanted,
             cfg.get("target"),
             where,
             cfg.get("labelled", True),
@@ -95,11 +100,7 @@ class OwnTable:
 
     def _values(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         where, rows = self._content.name, frame.index.to_numpy() + 1
-        parts = []
-        for k, column in self._inputs:
-            with reading(f"{where}: column {column.name!r}"):
-                if column.encode:
-                    parts.append(column.encode(frame.iloc[:, k], rows, where))
+        parts = [encoded(frame.iloc[:, k], column, rows, where) for k, column in self._inputs]
         if self._cfg.get("labelled", True):
             target = Columns((self._target,), self.names[-1:])
             parts.append(frame_values(frame, target, rows, where, self._cfg.get("labels")))
@@ -107,6 +108,55 @@ class OwnTable:
             parts.append(np.zeros((len(frame), 1)))
         values = np.concatenate(parts, axis=1)
         return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
+
+
+def encoded_before(
+    columns: Sequence[Mapping[str, Any]], names: Sequence[str], where: str
+) -> dict[str, encoding.Column]:
+    """Columns as they became inputs of another file; DataError where one is not in this file."""
+    earlier = [encoding.Column(**column) for column in columns]
+    if missing := [column.name for column in earlier if column.name not in names]:
+        raise DataError(
+            f"{where}: the model has the columns {', '.join(c.name for c in earlier)}; the file "
+            f"has {', '.join(names)}, and not {', '.join(missing)}."
+        )
+    return {c.name: c._replace(inputs=tuple(c.inputs)) for c in earlier}
+
+
+def inputs_in(
+    cfg: Mapping[str, Any], columns: Sequence[Mapping[str, Any]] | None, inputs: Sequence[str]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Row numbers (n,), from 1, and inputs X (n, d) of a table, chunk by chunk; no target is read.
+
+    ``columns`` say how those of another file became ``inputs``; None: inputs are columns of
+    numbers. Raises DataError for a file that cannot be read, or has others.
+    """
+    content = open_content(cfg)
+    where = content.name
+    if is_libsvm(content.path):
+        raise DataError(f"{where}: the columns of a model have names, which LIBSVM text has not.")
+    numbers = [{"name": n, "kind": "numbers", "inputs": (n,), "recipe": encoding.NUMBERS}
+               for n in inputs]  # fmt: skip
+    found: dict[str, encoding.Column] | None = None
+    for frame in file_frames.frames(content, cfg):
+        names, rows = [str(name) for name in frame.columns], frame.index.to_numpy() + 1
+        found = found or encoded_before(columns or numbers, names, where)
+        parts = [
+            encoded(frame.iloc[:, names.index(name)], column, rows, where)
+            for name, column in found.items()
+        ]
+        X = np.concatenate(parts, axis=1)
+        if np.isinf(X).any():
+            n, k = np.argwhere(np.isinf(X))[0]
+            raise DataError(f"{where}: row {rows[n]}, {inputs[k]!r} is infinite. Correct the file.")
+        yield rows, X
+
+
+def encoded(series: pd.Series, column: encoding.Column, rows: np.ndarray, where: str) -> np.ndarray:
+    """The cells of a column as numbers (n, inputs); DataError names what cannot be read."""
+    with reading(f"{where}: column {column.name!r}"):
+        encode = column.encode
+        return np.empty((len(series), 0)) if encode is None else encode(series, rows, where)
 
 
 def _described(series: pd.Series, name: str, where: str) -> encoding.Column:

@@ -6,6 +6,8 @@ that no split into blocks changes a bit and a column far from 0 loses no digits.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -19,22 +21,82 @@ class Moments:
     def __init__(self, n_columns: int) -> None:
         self._first = np.full(n_columns, np.nan)
         self._sums = np.zeros((3, n_columns))  # numbers, what they are above the first, squares
+        self._begun = False  # whether every column is known to have a first number
 
     def upto(self, values: np.ndarray) -> np.ndarray:
         """Number, mean and deviation (3, n + 1, C): before ``values`` (n, C) and after each row."""
         known = ~np.isnan(values)
         for k in np.flatnonzero(np.isnan(self._first) & known.any(axis=0)):
             self._first[k] = values[known[:, k].argmax(), k]
-        above = np.where(known, values - self._first, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):  # whoever reads a file tells
-            terms = np.stack([known, above, above * above])
+            terms = _terms(values, known, self._first)
             sums = np.cumsum(np.concatenate([self._sums[:, None], terms], axis=1), axis=1)
             self._sums = sums[:, -1].copy()
-            count, total, squares = sums
-            above_mean = total / np.maximum(count, 1.0)
-            variance = squares / np.maximum(count, 1.0) - above_mean * above_mean
-            mean = np.where(count > 0.0, self._first, 0.0) + above_mean
-            return np.stack([count, mean, np.sqrt(np.maximum(variance, 0.0))])
+            return _moments(sums, self._first)
+
+    def with_each(self, values: np.ndarray) -> np.ndarray:
+        """As ``upto`` after each row alone, as if it came next, (3, n, C); changes nothing."""
+        known = ~np.isnan(values)
+        first = np.where(np.isnan(self._first) & known, values, self._first)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _moments(self._sums[:, None] + _terms(values, known, first), first)
+
+    def take_row(self, x: np.ndarray, whole: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation (C,) after one more row x (C,), as ``upto`` gives them, to the bit.
+
+        ``whole``: no number of x is NaN.
+        """
+        if not (whole and self._begun):
+            _, mean, deviation = self.upto(x[None, :])[:, 1]
+            self._begun = not np.isnan(self._first).any()
+            return mean, deviation
+        count, total, squares = self._sums
+        above = x - self._first
+        count += 1.0
+        total += above
+        above *= above
+        squares += above
+        mean = total / count
+        variance = squares / count
+        variance -= mean * mean
+        mean += self._first
+        np.maximum(variance, 0.0, out=variance)
+        return mean, np.sqrt(variance, out=variance)
+
+    def take_number(self, y: float) -> tuple[float, float, float]:
+        """Of one column: number, mean and deviation after one more y, to the bit."""
+        first = self._first.item()
+        if math.isnan(first):
+            first = self._first[0] = y
+        count, total, squares = self._sums[:, 0].tolist()
+        above = y - first
+        count, total, squares = count + 1.0, total + above, squares + above * above
+        self._sums[:, 0] = count, total, squares
+        above_mean = total / count
+        variance = squares / count - above_mean * above_mean
+        return count, first + above_mean, math.sqrt(max(variance, 0.0))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of all that it knows, which ``restore`` takes."""
+        return {"first": self._first.copy(), "sums": self._sums.copy()}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Go on where ``arrays`` were taken, of as many columns."""
+        self._first, self._sums = kept["first"].copy(), kept["sums"].copy()
+        self._begun = False
+
+
+def _terms(values: np.ndarray, known: np.ndarray, first: np.ndarray) -> np.ndarray:
+    above = np.where(known, values - first, 0.0)
+    return np.stack([known, above, above * above])
+
+
+def _moments(sums: np.ndarray, first: np.ndarray) -> np.ndarray:
+    count, total, squares = sums
+    above_mean = total / np.maximum(count, 1.0)
+    variance = squares / np.maximum(count, 1.0) - above_mean * above_mean
+    mean = np.where(count > 0.0, first, 0.0) + above_mean
+    return np.stack([count, mean, np.sqrt(np.maximum(variance, 0.0))])
 
 
 def standardised(values: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
@@ -42,6 +104,35 @@ def standardised(values: np.ndarray, mean: np.ndarray, deviation: np.ndarray) ->
     there = (deviation > 0.0) & ~np.isnan(values)
     found = np.divide(values - mean, deviation, out=np.zeros(there.shape), where=there)
     return np.clip(found, -CLIP, CLIP)
+
+
+def standardised_row(x: np.ndarray, moments: Moments, whole: bool) -> np.ndarray:
+    """``standardised`` of one more row x (C,), which ``moments`` take, to the bit, in less time.
+
+    ``whole``: no number of x is NaN.
+    """
+    mean, deviation = moments.take_row(x, whole)
+    if not (whole and deviation.all()):
+        return standardised(x, mean, deviation)
+    found = x - mean
+    found /= deviation
+    np.maximum(found, -CLIP, out=found)
+    return np.minimum(found, CLIP, out=found)
+
+
+class Now(NamedTuple):
+    """What is known of the labels before the next one, as ``Known`` has it of n rows."""
+
+    n_known: float
+    centre: float
+    unit: float
+
+    def scaled(self, y: float) -> float:
+        """As ``Known.scaled``, to the bit."""
+        off, most = y - self.centre, math.sqrt(self.n_known)
+        if self.unit > 0.0:
+            return min(max(off / self.unit, -most), most)
+        return math.copysign(most, off) if off and not math.isnan(off) else off
 
 
 class Known(NamedTuple):
@@ -55,6 +146,10 @@ class Known(NamedTuple):
     centre: np.ndarray
     unit: np.ndarray
     lags: np.ndarray
+
+    @property
+    def last(self) -> Now:
+        return Now(float(self.n_known[-1]), float(self.centre[-1]), float(self.unit[-1]))
 
     def at(self, rows: np.ndarray | slice) -> Known:
         return Known(*(array[rows] for array in self))
@@ -102,6 +197,20 @@ class KnownLabels:
         if self.scaled:
             lags = standardised(lags, centre[:, None], unit[:, None])
         return Known(count, centre, unit, np.nan_to_num(lags))
+
+    def take_one(self, y: float) -> Now:
+        """What is known after one more label y, where there are no lags."""
+        count, centre, unit = self._moments.take_number(y)
+        return Now(count, centre, unit) if self.scaled else Now(count, 0.0, 1.0)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of all that is known, which ``restore`` takes."""
+        return {**self._moments.arrays(), "last": self._last.copy()}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Go on where ``arrays`` were taken, of as many lags."""
+        self._moments.restore(kept)
+        self._last = kept["last"].copy()
 
 
 def known_before(labels: KnownLabels, y: np.ndarray) -> Known:

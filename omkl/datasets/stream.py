@@ -33,13 +33,16 @@ In classification y is a label's code (-1 and +1, or 0 .. K - 1 of K > 2) and st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from omkl.datasets.scaling import KnownLabels, Moments, known_before, standardised
+
+if TYPE_CHECKING:
+    from omkl.datasets.encoding import Column
 
 SCALINGS = ("columns", "whole", "none")
 ORDERS = ("file", "shuffled")
@@ -118,6 +121,7 @@ class Stream:
     provenance      JSON-able: files with sha256, licence, citation, scaling and its constants
     change_rounds   1-based rounds that are the first after a known change
     labelled        False: labels come from outside, and y is NaN in every block
+    moments, labels what the latest pass has seen of the columns and of the labels so far
     """
 
     def __init__(
@@ -153,6 +157,8 @@ class Stream:
         self.n_inputs = len(self.inputs)
         self._source = source
         self.scaling = scaling
+        self._before: Mapping[str, Mapping[str, np.ndarray]] = {}
+        self.moments, self.labels = self._nothing_seen()
         self.moving_units = scaling == "columns" and not classes
         self._limit = limit
         self._provenance = provenance
@@ -170,6 +176,28 @@ class Stream:
         """Read to the end: ``n_rounds`` is known then. DataError where nothing can be learned."""
         self._extent = self._survey()
         self.n_rounds = self._extent.n_rounds
+
+    def go_on(self, moments: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray]) -> None:
+        """Let every pass start with what another stream had seen, as arrays of its attributes.
+
+        No effect on columns that are not scaled with what was seen, and on labels without lags.
+        """
+        self._before = {"moments": moments, "labels": labels}
+
+    def _nothing_seen(self) -> tuple[Moments, KnownLabels]:
+        """What a pass starts with."""
+        moments = Moments(len(self._source.inputs))
+        labels = KnownLabels(self.n_lags, self.scaling == "columns")
+        if self._before.get("moments"):
+            moments.restore(self._before["moments"])
+        if self._before.get("labels"):
+            labels.restore(self._before["labels"])
+        return moments, labels
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """What became of the columns of an own file; () of other data."""
+        return getattr(self._source, "columns", ())
 
     def __repr__(self) -> str:
         rounds = "?" if self.n_rounds is None else self.n_rounds
@@ -297,18 +325,18 @@ class Stream:
 
     def _streamed(self) -> Iterator[Chunk]:
         """All rows, scaled and with their lags."""
-        labels = KnownLabels(self.n_lags, self.scaling == "columns")
-        for chunk in self._scaled():
+        moments, labels = self._nothing_seen()  # passes may run side by side
+        self.moments, self.labels = moments, labels
+        for chunk in self._scaled(moments):
             if self.n_lags:
                 lags = known_before(labels, chunk.y).lags
                 chunk = chunk._replace(x=np.concatenate([chunk.x, lags], axis=1))
             yield chunk if self.labelled else chunk._replace(y=np.full(len(chunk.y), np.nan))
 
-    def _scaled(self) -> Iterator[Chunk]:
+    def _scaled(self, moments: Moments) -> Iterator[Chunk]:
         if self.scaling == "none":
             yield from self._limited()
         elif self.scaling == "columns":
-            moments = Moments(len(self._source.inputs))
             low, high = np.inf, -np.inf
             for chunk in self._limited():
                 _, mean, deviation = moments.upto(chunk.x)

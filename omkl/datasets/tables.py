@@ -90,6 +90,7 @@ class TableSource:
         self.inputs = table.names[:-1]
         self.target = table.names[-1]
         self.n_rows = table.n_rows if missing == "error" or fills_target else None
+        self.columns = table.columns
         self._table = table
         self._where = where
         self._missing = missing

@@ -18,7 +18,7 @@ import numpy as np
 from omkl.core.learner import Learner
 from omkl.core.weights import normalised
 from omkl.datasets import DataError
-from omkl.experiment import baselines, metrics
+from omkl.experiment import baselines, kept_model, metrics
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
@@ -32,6 +32,7 @@ from omkl.experiment.metrics import Recorder, mistaken, one_against_rest
 from omkl.experiment.regret import load_or_compute
 from omkl.experiment.settings import Settings
 from omkl.runs.folder import ERROR_RATE
+from omkl.runs.writing import MODEL
 from omkl.theory import mistake_bounds
 from omkl.threads import one_thread_each, thread_pool
 
@@ -51,6 +52,7 @@ class OneSeed(NamedTuple):
     seconds: float
     largest_norm: float
     n_classes_met: int
+    model: bytes | None
 
 
 class Classification(LearnerJob):
@@ -148,7 +150,8 @@ def _computed(
         **kernel_curves(kernels),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
     }
-    return Computed(result, curves | baseline_curves | bound_curves)
+    kept = {} if done[0].model is None else {MODEL: done[0].model}
+    return Computed(result, curves | baseline_curves | bound_curves, kept)
 
 
 def _baselines(job: Classification) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -266,7 +269,11 @@ def _stated(value: float) -> float | None:
 def _learners(job: Classification, seed: int, n_threads: int) -> list[Learner]:
     """One learner of two classes, else one a class."""
     K = len(job.stream.classes)
-    return [job.learner(seed, n_threads) for _ in range(1 if K == 2 else K)]
+    learners = [job.learner(seed, n_threads) for _ in range(1 if K == 2 else K)]
+    if job.resumed:
+        for k, learner in enumerate(learners):
+            job.resumed.restore(learner, k)
+    return learners
 
 
 def _one_seed(
@@ -292,7 +299,11 @@ def _one_seed(
         largest_norm = max(largest_norm, metrics.largest_norm(X))
         met = np.union1d(met, y)
         report(wrong)
-    kept = job.algorithm.representation
+    kept, model = job.algorithm.representation, None
+    if job.settings.model:
+        stream = job.streams[r]
+        known = [stream.labels.arrays()] * len(learners)
+        model = kept_model.content(job, learners, known, stream.moments.arrays())
     return OneSeed(
         recorder,
         weights=np.mean([normalised(x.state.log_w) for x in learners], axis=0),
@@ -303,6 +314,7 @@ def _one_seed(
         seconds=seconds,
         largest_norm=largest_norm,
         n_classes_met=len(met),
+        model=model,
     )
 
 

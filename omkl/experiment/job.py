@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from omkl import algorithms, outside
-from omkl.core import hyperparameters, kernels
+from omkl.core import kernels
 from omkl.core.kernels import Kernel
-from omkl.core.learner import Learner, check_precision
+from omkl.core.learner import Learner
 from omkl.core.protocol import Algorithm
 from omkl.datasets import (
     DataError,
@@ -26,25 +26,26 @@ from omkl.datasets import (
     open_streams,
 )
 from omkl.datasets.content import FileContent
-from omkl.experiment import memory
+from omkl.experiment import kept_model, memory
+from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
+from omkl.online.specification import FEATURES, Specification, specify
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Measure
 
 Progress = Callable[[str, int, int | None, float | None], None]
 """progress(stage, done, total, running MSE): called between blocks."""
 
-FEATURES = 50  # D of a learner without a federation
 UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open yet
 
 
 class Computed(NamedTuple):
-    """The numbers of result.json and of curves.npz, and predictions.parquet where it is kept."""
+    """The numbers of result.json and of curves.npz, and further files of the run by name."""
 
     result: dict[str, Any]
     curves: dict[str, np.ndarray]
-    predictions: bytes | None = None
+    kept: Mapping[str, bytes] = {}
 
 
 class Job(Protocol):
@@ -160,34 +161,39 @@ class LearnerJob(NamedTuple):
     """
 
     settings: Settings
-    D: int
     streams: list[Stream]
-    dictionary: tuple[Kernel, ...]
-    algorithm: Algorithm
-    params: Any
+    specification: Specification
     seeds: list[int]
     label: label_sources.Label | None = None  # who is asked; None: the data
+    resumed: Resumed | None = None  # what it goes on from
 
     def notes(self) -> list[str]:
-        return self.settings.notes() + column_notes(self.stream)
+        more = [self.resumed.note()] if self.resumed else []
+        return self.settings.notes() + column_notes(self.stream) + more
 
     @property
     def stream(self) -> Stream:
         """That of the first seed."""
         return self.streams[0]
 
+    @property
+    def D(self) -> int:
+        return self.specification.D
+
+    @property
+    def dictionary(self) -> tuple[Kernel, ...]:
+        return self.specification.dictionary
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.specification.algorithm
+
+    @property
+    def params(self) -> Any:
+        return self.specification.params
+
     def learner(self, seed: int, n_threads: int, before: np.ndarray | None = None) -> Learner:
-        return Learner(
-            self.algorithm,
-            self.params,
-            self.dictionary,
-            self.stream.n_inputs,
-            self.D,
-            seed,
-            threads=n_threads,
-            precision=self.settings.precision,
-            before=before,
-        )
+        return self.specification.learner(self.stream.n_inputs, seed, n_threads, before)
 
 
 def prepare_learner(settings: Settings) -> LearnerJob:
@@ -201,35 +207,47 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     sizes = {"N": len(dictionary), "D": D}
     settings = with_defaults_cut(settings.resolved(D=D), algorithm.Params, sizes)
     given = settings.algorithm.given
+    precision = settings.precision
     # Once before the data are opened: a wrong number should not wait for a large file.
-    early = hyperparameters.build(algorithm.Params, given, UNKNOWN_HORIZON, sizes)
-    check_precision(algorithm, settings.precision)
+    specify(settings.algorithm.name, given, dictionary, D, precision, UNKNOWN_HORIZON)
     classify = algorithm.task == "classification"
-    algorithm.representation.require(dictionary)
-    algorithm.representation.check_kernels(algorithm.kernels(early, dictionary))
     own_order = classify and settings.stream.order == "shuffled"
     # Of a learner that draws nothing, as with exact kernels, one repetition says all.
     n_seeds = 1 if algorithm.deterministic and not own_order else settings.n_seeds
     seeds = settings.seeds[:n_seeds]
-    streams = [_opened(settings)] * n_seeds
+    require_keepable(settings, n_seeds)
+    resumed = None if settings.resume is None else kept_model.read(settings.resume)
+    streams = [_opened(settings, resumed)] * n_seeds
     if own_order:
         streams = open_streams(settings.dataset, settings.stream.options, seeds)
     stream = streams[0]
     if stream.n_rounds is None and any(isinstance(v, str) and "T" in v for v in given.values()):
         stream.count_rounds()  # for a schedule in T
-    built = hyperparameters.build(algorithm.Params, given, stream.n_rounds, sizes)
+    horizon = resumed.model.settings.horizon if resumed else stream.n_rounds
+    made = specify(settings.algorithm.name, given, dictionary, D, precision, horizon)
     if not stream.labelled and (n_seeds > 1 or classify):
         raise ValueError(
             f"stream.labels={settings.stream.label_source} is asked by one learner of a "
             f"regression, and there are {n_seeds} seeds; set seeds=1"
         )
-    used, (d, R) = algorithm.kernels(built, dictionary), (stream.n_inputs, n_seeds)
-    each = memory.model_bytes(algorithm.representation, built, used, d, D)
+    _require_memory(settings, stream, made, n_seeds)
+    portable = named_by_content(settings, stream)
+    if resumed:
+        portable = portable.resolved(resume=f"sha256:{resumed.sha256}")
+    job = LearnerJob(portable, streams, made, seeds, resumed=resumed)
+    if resumed:
+        resumed.require_same(kept_model.settings_of(job))
+    return job
+
+
+def _require_memory(settings: Settings, stream: Stream, made: Specification, R: int) -> None:
+    algorithm, params, dictionary, D, _ = made
+    used = algorithm.kernels(params, dictionary)
+    each = memory.model_bytes(algorithm.representation, params, used, stream.n_inputs, D)
     # A regression streams all seeds together, a classification as many as there are threads.
+    classify = algorithm.task == "classification"
     n_models = min(R, settings.n_threads) * max(1, len(stream.classes)) if classify else R
     memory.require_memory(settings, stream, len(used), D, each, n_models)
-    portable = named_by_content(settings, stream)
-    return LearnerJob(portable, D, streams, dictionary, algorithm, built, seeds)
 
 
 _streams: dict[str, Stream] = {}
@@ -237,14 +255,18 @@ _streams: dict[str, Stream] = {}
 _STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one process
 
 
-def _opened(settings: Settings) -> Stream:
+def _opened(settings: Settings, resumed: Resumed | None = None) -> Stream:
     """The stream of a job; the jobs of one process read and prepare a file once."""
     dataset, options, seed = settings.dataset, settings.stream.options, settings.seed
+    if resumed:
+        dataset = dataset | resumed.dataset
     shuffle = seed if settings.stream.order == "shuffled" else None
     name = run_folder.settings_sha256({"dataset": dataset, "stream": options, "shuffle": shuffle})
     if name in _streams and _is_of_now(_streams[name], dataset):
         return _streams[name]
     stream = open_stream(dataset, options, seed=seed)
+    if resumed:
+        resumed.go_on(stream)
     _streams[name] = stream
     while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > _STREAM_BYTES:
         _streams.pop(next(iter(_streams)))

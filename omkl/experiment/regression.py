@@ -18,6 +18,7 @@ from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
 from omkl.datasets.stream import Chunk
+from omkl.experiment import kept_model
 from omkl.experiment.baselines import Baselines
 from omkl.experiment.job import (
     Computed,
@@ -33,8 +34,10 @@ from omkl.experiment.regret import against_comparators
 from omkl.experiment.settings import Settings
 from omkl.experiment.spread import Intervals, Spreads
 from omkl.experiment.target_units import TargetUnits
+from omkl.online import intervals
 from omkl.runs.folder import MSE
 from omkl.runs.predictions import Predictions
+from omkl.runs.writing import MODEL, PREDICTIONS
 from omkl.threads import thread_pool
 
 MOST_GIGABYTES = 8.0  # of coefficients that an exact-kernel learner may keep
@@ -78,6 +81,7 @@ class Regression(LearnerJob):
                     done = passed.squared.n_rounds
                     progress("rounds", done, self.stream.n_rounds, passed.running_mse())
         elapsed = time.perf_counter() - clock - passed.baselines.seconds
+        passed.moments = self.stream.moments.arrays()
         passed.require_enough()
         if self.algorithm.representation.lookahead:
             n_threads = self.settings.n_threads
@@ -111,11 +115,22 @@ def _learners(job: Regression, seeds: Sequence[int] | None = None) -> list[Learn
     """A learner a seed, of the job's seeds by default."""
     ahead = job.algorithm.representation.lookahead
     n_threads = job.settings.n_threads if ahead else 1
+    before = _rows_before(job)
+    learners = [job.learner(seed, n_threads, before) for seed in seeds or job.seeds]
+    if job.resumed:
+        job.resumed.restore(learners[0], 0)
+    return learners
+
+
+def _rows_before(job: Regression) -> np.ndarray | None:
+    """The rows that a learner sees before the first round, where it wants some."""
+    if job.resumed:
+        return job.resumed.before
     wanted = job.algorithm.rows_before(job.params) if job.algorithm.rows_before else 0
     before = next(job.stream.blocks(wanted))[0] if wanted else None
     if before is not None and job.stream.n_lags:
         before[:, -job.stream.n_lags :] = 0.0  # they are labels
-    return [job.learner(seed, n_threads, before) for seed in seeds or job.seeds]
+    return before
 
 
 class _Pass:
@@ -128,6 +143,9 @@ class _Pass:
     def __init__(self, job: Regression, learners: list[Learner]) -> None:
         self.job, self.learners = job, learners
         self.streamed = [TargetUnits(x, job.stream, job.algorithm) for x in learners]
+        if job.resumed:
+            self.streamed[0].restore(job.resumed.labels(0))
+        self.moments: dict[str, np.ndarray] = {}  # of the columns, after the last row
         self.squared, self.asked = Recorder(len(learners)), Recorder(len(learners))
         self.recent = Recent()
         self.spreads = Spreads(len(learners))
@@ -135,6 +153,8 @@ class _Pass:
         if job.settings.interval:
             has_spread = job.algorithm.has_spread
             self.intervals = Intervals(len(learners), job.settings.interval, has_spread)
+            if job.resumed:
+                intervals.restore(self.intervals.first, job.resumed.intervals)
         self.accuracy = Accuracy(len(learners), job.stream.target_unit)
         self.baselines = Baselines(job.stream)
         self.seconds = np.zeros(len(learners))
@@ -161,7 +181,8 @@ class _Pass:
             self.seconds[0] = time.perf_counter() - clock - self.baselines.seconds
         known = ~np.isnan(y)
         # Of a stream in moving units nothing is known of the first label.
-        told = np.where(self.n_known + np.cumsum(known) > self.n_unscored, y, np.nan)
+        n_untold = 0 if self.job.resumed else self.n_unscored
+        told = np.where(self.n_known + np.cumsum(known) > n_untold, y, np.nan)
         half = self.intervals.follow(said, told) if self.intervals else None
         if self.predictions:
             self.predictions.add(block.rows, y, *said, half)
@@ -275,8 +296,20 @@ def _computed(
     covered = passed.spreads.curves()
     covered |= passed.intervals.curves() if passed.intervals else {}
     curves |= {name: share[:, n_unscored:] for name, share in covered.items()} | regret_curves
-    kept = passed.predictions
-    return Computed(result, curves, kept.file() if kept else None)
+    return Computed(result, curves, _files(job, passed))
+
+
+def _files(job: Regression, passed: _Pass) -> dict[str, bytes]:
+    files = {PREDICTIONS: passed.predictions.file()} if passed.predictions else {}
+    if job.settings.model:
+        labels = [streamed.arrays() for streamed in passed.streamed]
+        before = _rows_before(job)
+        kept = passed.intervals
+        widths = intervals.arrays_of(kept.first, passed.n_known) if kept else None
+        files[MODEL] = kept_model.content(
+            job, passed.learners, labels, passed.moments, before, widths
+        )
+    return files
 
 
 def _in_units_of_the_target(job: Regression, passed: _Pass) -> dict[str, Any]:

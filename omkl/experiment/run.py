@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl.datasets import DataError, keys, label_sources
-from omkl.experiment import classification, federation, regression, settings
+from omkl.experiment import classification, door, federation, regression, settings
 from omkl.experiment.job import Computed, Job, Progress, own_modules
 from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
@@ -27,6 +27,7 @@ from omkl.runs.provenance import (
 )
 from omkl.runs.seal import RESULT
 from omkl.runs.writing import (
+    MODEL,
     PREDICTIONS,
     change_result,
     files_of_run,
@@ -79,7 +80,7 @@ def run(
     begun: Callable[[Settings], None] | None = None,
 ) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised; what cannot even be
-    named is a ValueError (``settings.check_sections``).
+    named is a ValueError (``door.check_sections``).
 
     ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
     data; with it the job is always computed. ``begun`` is called where a job is to be computed,
@@ -90,7 +91,7 @@ def run(
     another finished one. KeyboardInterrupt passes through and changes nothing. Figures and
     tracking are their viewers' business: ``omkl.commands.viewers``.
     """
-    settings.check_sections(config)
+    door.check_sections(config)
     started = _now()
     config = config if label is None else settings.asking_a_function(config)
     try:
@@ -110,8 +111,7 @@ def run(
         numbers = numbers_stamp(job.stream.provenance, modules)
         found, told = earlier.find(config)
         notes = job.notes() + told
-        wanting = job.settings.predictions is True and not (folder / PREDICTIONS).exists()
-        if found is not None and not (job.settings.force or wanting):
+        if found is not None and not (job.settings.force or _lacking(job.settings, folder)):
             reused, why = _with_stamp(found, numbers, job, modules)
             if reused is not None:
                 return Outcome(reused, "reused", notes, job.settings)
@@ -133,6 +133,12 @@ def run(
         return Outcome(failed, "failed", [])
 
 
+def _lacking(settings: Settings, folder: Path) -> bool:
+    """Whether a finished run did not keep what is asked for now."""
+    asked = {PREDICTIONS: settings.predictions is True, MODEL: settings.model}
+    return any(wanted and not (folder / name).exists() for name, wanted in asked.items())
+
+
 def _with_stamp(
     found: Run, numbers: str, job: Job, modules: Mapping[str, str]
 ) -> tuple[Run | None, str]:
@@ -146,7 +152,7 @@ def _with_stamp(
 
 def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> Run:
     """Publish a result; the run says this one, even if another process replaces it at once."""
-    files = files_of_run(config, computed.result, computed.curves, computed.predictions)
+    files = files_of_run(config, computed.result, computed.curves, computed.kept)
     with staging_folder(folder) as staging:
         run_folder.write_together(staging, files)
         replace_files(folder, staging)

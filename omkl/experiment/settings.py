@@ -8,77 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl import algorithms, conf, federated, outside, registry
 from omkl.core import hyperparameters
-from omkl.core.kinds import (
-    MAPPING,
-    SWITCH,
-    Kind,
-    check_section,
-    is_number,
-    is_writable,
-    number,
-    one_of,
-    or_null,
-    shown,
-    whole,
-    word_of,
-)
-from omkl.core.learner import PRECISIONS
 from omkl.datasets import Stream, keys
 from omkl.datasets.content import FileContent
-from omkl.datasets.keys import TASKS, check_keys
-from omkl.datasets.naming import checked_name, name_of_file
-from omkl.federated.split import SCHEMES
+from omkl.datasets.keys import default_order, default_scaling
+from omkl.datasets.naming import name_of_file
+from omkl.experiment.door import INTERVAL, check
 from omkl.threads import default_threads
-
-INTERVAL = ("interval", "interval_rate")
-MOST_LAM = 1e100  # times the rounds it stays far from where numbers end
-DEEPEST, MOST_BITS = 20, 4096  # of a configuration: levels, and bits of a whole number in it
-
-SECTIONS = ("algorithm", "dataset", "kernels", "federation", "stream", "regret")
-NAME = Kind(lambda value: isinstance(value, str), "a name")
-SHARE = Kind(lambda value: is_number(value) and 0 < value < 1, "a number between 0 and 1")
-
-# What the keys of conf/config.yaml may hold; omkl.datasets.keys says it of a data set's. Bounds
-# leave what can be meant: omkl.experiment.memory looks at what they take together.
-KINDS: dict[str, Kind] = {
-    **dict.fromkeys(SECTIONS, MAPPING),
-    "task": or_null(one_of(*TASKS)),
-    "D": or_null(whole(1, 10**6)),
-    "precision": one_of(*PRECISIONS),
-    "seeds": whole(1, 10_000),
-    "seed": whole(0, 2**63 - 1),
-    "clients": or_null(whole(1, 100_000)),
-    "max_upload": or_null(whole(1, 10**7)),
-    "interval": or_null(SHARE),
-    "interval_rate": or_null(SHARE),
-    "threads": or_null(whole(1, 1_024)),
-    "block": whole(1, 10**6),
-    "outputs": word_of("the folder that results go to"),
-    "figures": SWITCH,
-    "predictions": or_null(SWITCH),
-    "tracking": one_of("mlflow", "none"),
-    "force": SWITCH,
-    "fail_fast": SWITCH,
-}
-STREAM: dict[str, Kind] = keys.STREAM | {
-    "scaling": or_null(keys.STREAM["scaling"]),
-    "order": or_null(keys.STREAM["order"]),
-}
-REGRET: dict[str, Kind] = {
-    "ridge_features": SWITCH,
-    "kernel_ridge": SWITCH,
-    "lam": number(0, MOST_LAM),
-    "max_rounds": whole(0),
-    "kernel_ridge_rounds": whole(0),
-    "mistake_bound": SWITCH,
-}
-BY_SITE: dict[str, Kind] = {"home": whole(1), "away": whole(0)}
 
 
 class AlgorithmSettings(NamedTuple):
@@ -153,6 +94,8 @@ class Settings:
     outputs: Path
     figures: bool
     predictions: bool | None  # None: where there is one seed
+    model: bool
+    resume: str | None  # what the job goes on from: a folder, then its sha256
     tracking: str
     force: bool
     given: Mapping[str, Any] = dataclasses.field(repr=False)
@@ -177,7 +120,8 @@ class Settings:
     @property
     def config(self) -> dict[str, Any]:
         """The configuration with what has been found out: its key names the run."""
-        known = {key: value for key, value in self.given.items() if key != "task"}
+        known = {key: v for key, v in self.given.items() if key not in ("task", "resume")}
+        known |= {} if self.resume is None else {"resume": self.resume}
         # Without what is off: runs from before there were intervals, lags and follow keep their
         # keys.
         known = {k: v for k, v in known.items() if k not in INTERVAL or v is not None}
@@ -207,7 +151,7 @@ def read(config: Mapping[str, Any]) -> Settings:
     it is given, or may be either; rows have an order even where none is given. ``auto`` is, in a
     classification, ``auto_classifier``.
     """
-    _check(config)
+    check(config)
     registry.declare_named(config)
     if config["algorithm"]["name"] == "auto" and task_in(config) == "classification":
         config = {**config, "algorithm": {**config["algorithm"], "name": "auto_classifier"}}
@@ -215,12 +159,13 @@ def read(config: Mapping[str, Any]) -> Settings:
     federation = config["federation"]
     scheme = None if federation["name"] == "none" else str(federation["name"])
     task = _checked_task(config, scheme)
-    order = stream["order"]
+    order, scaling = stream["order"], stream["scaling"]
     if order is None:
-        order = "shuffled" if task == "classification" and "file" in dataset else "file"
-    scaling = stream["scaling"]
+        order = default_order(dataset, task)
     if scaling is None:
-        scaling = "columns" if "path" in dataset and scheme is None else "whole"
+        scaling = default_scaling(dataset, scheme)
+    if scheme is not None and (config["model"] or config["resume"]):
+        raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
     if scheme is None and name in federated.names():
         raise ValueError(
             f"{name} learns in a federation: add federation=iid clients=K, "
@@ -249,7 +194,7 @@ def read(config: Mapping[str, Any]) -> Settings:
             stream.get("follow", False),
         ),
         regret=RegretSettings(**{key: config["regret"][key] for key in RegretSettings._fields}),
-        interval=_interval(config, task, scheme),
+        interval=interval_of(config, task, scheme),
         outputs=Path(config["outputs"]),
         n_seeds=config["seeds"],
         given=config,
@@ -257,7 +202,10 @@ def read(config: Mapping[str, Any]) -> Settings:
     )
 
 
-def _interval(config: Mapping[str, Any], task: str, scheme: str | None) -> IntervalSettings | None:
+def interval_of(
+    config: Mapping[str, Any], task: str, scheme: str | None = None
+) -> IntervalSettings | None:
+    """What ``interval`` and ``interval_rate`` ask for; ValueError says what they may be."""
     level, rate = (config.get(key) for key in INTERVAL)
     if level is None:
         if rate is not None:
@@ -277,6 +225,8 @@ _PLAIN = (
     "threads",
     "figures",
     "predictions",
+    "model",
+    "resume",
     "tracking",
     "force",
 )
@@ -295,10 +245,8 @@ def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]
         defaults = conf.entry("algorithm", name)
     except conf.MissingEntry:  # of a folder beside
         return settings
-    cut = hyperparameters.cut_to_sizes(Params, given, sizes)
-    cut = {key: value for key, value in cut.items() if given[key] == defaults.get(key)}
-    fitted = AlgorithmSettings(name, given | cut, module)
-    return settings.resolved(algorithm=fitted) if cut else settings
+    cut = hyperparameters.with_defaults_cut(Params, given, defaults, sizes)
+    return settings.resolved(algorithm=AlgorithmSettings(name, cut, module))
 
 
 def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:
@@ -339,67 +287,6 @@ def _may_be_either(dataset: Mapping[str, Any]) -> bool:
 def task_of(name: str) -> str:
     """The task of an algorithm, in a federation or not."""
     return "regression" if name in federated.names() else algorithms.load(name).task
-
-
-def check_sections(config: Mapping[str, Any]) -> None:
-    """ValueError for what is no configuration, so that not even a failed run of it has a name."""
-    check_section("", config, {key: KINDS[key] for key in (*SECTIONS, "outputs")})
-    for key, value in _leaves(config):
-        if not isinstance(value, bool | int | float | str | None):
-            raise ValueError(f"{key}={shown(value)} is no text, number, switch, list or mapping")
-        if isinstance(value, int) and value.bit_length() > MOST_BITS:
-            raise ValueError(f"{key} is a whole number of more than {MOST_BITS:,} bits")
-    if told := NAME.refusal("algorithm.name", config["algorithm"].get("name")):
-        raise ValueError(told)
-    if "name" not in config["dataset"]:
-        raise ValueError("dataset.name is missing; it is a name")
-
-
-def _leaves(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """What is no mapping and no list, with its key; ValueError where a key is no text."""
-    if key.count(".") > DEEPEST:
-        raise ValueError(f"{key} is nested more than {DEEPEST} deep")
-    if not isinstance(config, Mapping | list | tuple):
-        yield key, config
-        return
-    pairs = config.items() if isinstance(config, Mapping) else enumerate(config)
-    for name, below in pairs:
-        if isinstance(config, Mapping) and not isinstance(name, str):
-            raise ValueError(f"{key} has the key {shown(name)}, and keys are words")
-        yield from _leaves(below, f"{key}.{name}" if key else str(name))
-
-
-def _check(config: Mapping[str, Any]) -> None:
-    """Kinds of what belongs to no algorithm."""
-    check_sections(config)
-    checked_name("dataset.name", config["dataset"]["name"])
-    for key, value in _leaves(config):
-        for text in (key, value):
-            if isinstance(text, str) and not is_writable(text):
-                raise ValueError(f"{shown(key)}={shown(value)} holds what no file can")
-    check_section("", config, KINDS, optional=("task", *INTERVAL))
-    if told := or_null(NAME).refusal("kernels.name", config["kernels"].get("name")):
-        raise ValueError(told)
-    check_section("stream", config["stream"], STREAM, optional=("lags", "follow"))
-    check_section("regret", config["regret"], REGRET)
-    check_keys(config["dataset"])
-    if config["dataset"].get("task") is None:
-        raise ValueError(f"dataset.task is missing; it is {one_of(*TASKS).words}")
-    if config["seed"] + config["seeds"] > 2**63:
-        raise ValueError(f"seed={config['seed']} is too large: seeds are below 2^63")
-    given = config["federation"]
-    scheme = one_of("none", *SCHEMES)
-    if told := scheme.refusal("federation.name", given.get("name")):
-        raise ValueError(told)
-    if given["name"] != "none":
-        kinds = {"name": scheme, "rounds": or_null(whole(2))}
-        kinds |= BY_SITE if given["name"] == "by_site" else {}
-        check_section("federation", given, kinds)
-    if given["name"] != "none" and config["precision"] != "float64":
-        raise ValueError(
-            f"precision={config['precision']!r}: a federation computes in float64, which is what "
-            "is sent"
-        )
 
 
 def asking_a_function(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -127,6 +127,11 @@ class Intervals:
         self._followed = [Conformal(settings.level, rates) for _ in range(n_seeds)]
         self._covered = Covered(n_seeds, ("coverage", "width", "interval_score"), 4 * N_WINDOWS)
 
+    @property
+    def first(self) -> Conformal:
+        """Those of the first seed."""
+        return self._followed[0]
+
     def follow(self, said: Trace, y: np.ndarray) -> np.ndarray:
         """Half widths (R, n) around what was said, (R, n) each, of labels y (n,), NaN for none.
 

@@ -7,13 +7,30 @@ of them where it does not ask, and what it says is mapped back with the same num
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 
 from omkl.core.learner import Learner, Trace, empty_trace
 from omkl.core.protocol import Algorithm
-from omkl.datasets import Stream
-from omkl.datasets.scaling import Known, KnownLabels, known_before
+from omkl.datasets.scaling import Known, KnownLabels
+
+
+class Labels(Protocol):
+    """What ``TargetUnits`` has to know of a stream, as ``Stream`` has it."""
+
+    @property
+    def scaling(self) -> str: ...
+
+    @property
+    def moving_units(self) -> bool: ...
+
+    @property
+    def n_lags(self) -> int: ...
+
+    @property
+    def labelled(self) -> bool: ...
 
 
 class TargetUnits:
@@ -24,7 +41,7 @@ class TargetUnits:
     ``spread`` is that of the last prediction of ``predict_one``.
     """
 
-    def __init__(self, learner: Learner, stream: Stream, algorithm: Algorithm) -> None:
+    def __init__(self, learner: Learner, stream: Labels, algorithm: Algorithm) -> None:
         self.learner = learner
         self.spread = math.nan
         self._moving = stream.moving_units and not algorithm.equivariant
@@ -34,6 +51,7 @@ class TargetUnits:
         )
         self._labels = KnownLabels(stream.n_lags, stream.scaling == "columns")
         self._known = self._labels.take(np.empty(0))
+        self._now = self._known.last
         self._asked = False
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
@@ -43,55 +61,91 @@ class TargetUnits:
         """
         if self._one_by_one:
             return self._row_by_row(X, y)
-        known = known_before(self._labels, y) if self._moving else None
-        given = known.scaled(y) if known else y
         trace, blank = empty_trace(len(y)), np.isnan(y)
+        known, given = None, y
+        if self._moving or self._n_lags:
+            known = self._all_told(y, blank)
+            X = self._with_lags(X, known)
+            given = known.scaled(y) if self._moving else y
         for part in np.split(np.arange(len(y)), np.flatnonzero(np.diff(blank)) + 1):
             if len(part) and blank[part[0]]:
                 f, spread = self.learner.predict_with_spread(X[part])
                 _put(trace, part, Trace(f, np.zeros(len(part), dtype=np.bool_), spread))
             elif len(part):
                 _put(trace, part, self.learner.partial_fit(X[part], given[part]))
-        return _unscaled(known, trace) if known else trace
+        return _unscaled(known, trace) if known and self._moving else trace
+
+    def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What ``predict_one`` would say of each row X (n, d) as the next, and its spread.
+
+        Changes nothing; RuntimeError while a round is open.
+        """
+        f, spread = self.learner.predict_with_spread(self._with_lags(X, self._known))
+        if not self._moving:
+            return f, spread
+        _, centre, unit = self._now
+        return centre + unit * f, (unit if unit > 0.0 else math.nan) * spread
 
     def predict_one(self, x: np.ndarray) -> tuple[float, bool]:
         """As ``Learner.predict_one``, with the lags that are known in place of those in x (d,)."""
-        f, self._asked = self.learner.predict_one(self._with_lags(x))
-        y_hat, self.spread = self._said(f, self.learner.spread)
-        return y_hat, self._asked
+        if self._n_lags:
+            x = self._with_lags(x[None, :], self._known)[0]
+        f, self._asked = self.learner.predict_one(x)
+        self.spread = self.learner.spread
+        if self._moving:
+            now = self._now
+            f = now.centre + now.unit * f
+            self.spread *= now.unit if now.unit > 0.0 else math.nan
+        return f, self._asked
 
     def learn_one(self, y: float) -> None:
         """As ``Learner.learn_one``; a label that was not asked for stays unknown."""
         if not self._asked:
             self.learner.learn_one()
             return
-        label = np.array([y])
-        self.learner.learn_one(float(self._known.scaled(label)[0]) if self._moving else y)
-        self._known = self._labels.take(label).at(slice(1, None))
+        self.learner.learn_one(self._now.scaled(y) if self._moving else y)
+        if self._n_lags:
+            self._set_known(self._labels.take(np.array([y])).at(slice(1, None)))
+        elif self._moving:
+            self._now = self._labels.take_one(y)
 
     def _row_by_row(self, X: np.ndarray, y: np.ndarray) -> Trace:
         trace = empty_trace(len(y))
         for s, (x, label) in enumerate(zip(X, y, strict=True)):
             if math.isnan(label):
-                f, spread = self.learner.predict_with_spread(self._with_lags(x)[None, :])
-                trace.y_hat[s], trace.spread[s] = self._said(f[0], spread[0])
-                trace.asked[s] = False
+                f, spread = self.predict_with_spread(x[None, :])
+                trace.y_hat[s], trace.asked[s], trace.spread[s] = f[0], False, spread[0]
             else:
                 trace.y_hat[s], trace.asked[s] = self.predict_one(x)
                 trace.spread[s] = self.spread
                 self.learn_one(label)
         return trace
 
-    def _said(self, f: float, spread: float) -> tuple[float, float]:
-        """A prediction and its spread in units of the target."""
-        if not self._moving:
-            return f, spread
-        said = _unscaled(self._known, Trace(np.array([f]), np.array([True]), np.array([spread])))
-        return float(said.y_hat[0]), float(said.spread[0])
+    def _set_known(self, known: Known) -> None:
+        """What is known now: one row. ``_now`` is the same but for the lags."""
+        self._known, self._now = known, known.last
 
-    def _with_lags(self, x: np.ndarray) -> np.ndarray:
-        d = len(x) - self._n_lags
-        return np.concatenate([x[:d], self._known.lags[0]])
+    def _all_told(self, y: np.ndarray, blank: np.ndarray) -> Known:
+        """What is known before each row, where all labels but the blanks (n,) are told."""
+        taken = self._labels.take(y[~blank])
+        self._set_known(taken.at(slice(-1, None)))
+        return taken.at(np.cumsum(~blank) - ~blank)
+
+    def _with_lags(self, X: np.ndarray, known: Known) -> np.ndarray:
+        """The rows with the lags that are known, of each or of all, in place of those in X."""
+        if not self._n_lags:
+            return X
+        lags = np.broadcast_to(known.lags, (len(X), self._n_lags))
+        return np.concatenate([X[:, : -self._n_lags], lags], axis=1)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of what is known of the labels, which ``restore`` takes."""
+        return self._labels.arrays()
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Go on where ``arrays`` were taken; the learner comes back by itself."""
+        self._labels.restore(kept)
+        self._set_known(self._labels.take(np.empty(0)))
 
 
 def _put(trace: Trace, rows: np.ndarray, part: Trace) -> None:

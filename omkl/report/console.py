@@ -223,8 +223,8 @@ def print_outcome(outcome: Outcome, outputs: Path) -> None:
         print("Found finished: nothing was computed (force=true computes it again).")
     # Paths stay whole: they are there to be copied.
     print(f"results  {folder}/")
-    answers = ", labels.csv" if (folder / "labels.csv").exists() else ""
-    print(f"         result.json, results.parquet, curves.npz, config.yaml{answers}")
+    kept = [f", {name}" for name in ("labels.csv", "model.npz") if (folder / name).exists()]
+    print(f"         result.json, results.parquet, curves.npz, config.yaml{''.join(kept)}")
     plots = sorted(p.name for p in folder.glob("*.png"))
     if plots:
         print(f"plots    {', '.join(plots)} (each as .pdf too)")

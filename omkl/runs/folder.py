@@ -1,14 +1,14 @@
 """Run folders: the truth about every experiment.
 
-A run folder belongs to one resolved configuration. It is self-contained and
-movable: nothing in it holds an absolute path, and tables, figures and the
-MLflow view are all made from it.
+A run folder belongs to one resolved configuration. It is self-contained and movable: nothing in
+it holds an absolute path. Tables, figures and the MLflow view are all made from it.
 
     config.yaml      the resolved configuration
     result.json      status and every summary number (see below); written last
     results.parquet  one tidy row a seed
     predictions.parquet   one row a row and seed (``omkl.runs.predictions``); with one seed, or
                      where predictions=true asks for it
+    model.npz        the learner after the last row (``omkl.online.model_file``), with model=true
     labels.csv       row and label, as they came, where labels come from outside
     curves.npz       arrays (see below)
     *.png, *.pdf     plots: mse, regret, weights, usage; labels where some were not asked for
@@ -140,7 +140,7 @@ from omkl.runs.seal import Broken
 # Settings that say how to run and where to put things, never what comes out.
 NEUTRAL = (
     "threads", "tracking", "force", "progress", "outputs", "block", "figures", "predictions",
-    "fail_fast",
+    "model", "fail_fast",
 )  # fmt: skip
 
 

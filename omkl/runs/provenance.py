@@ -57,6 +57,7 @@ def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
 # here. ``tests/test_sources.py`` looks which of them a job imports.
 CHANGE_NO_NUMBER = {
     "__init__.py": "the version",
+    "api.py": "what is called from Python: it starts jobs and learners",
     "benchmark/": "other libraries, kept under keys of their own",
     "checks/": "the conformance suite",
     "commands/": "compose configurations, which have keys",
@@ -72,6 +73,7 @@ CHANGE_NO_NUMBER = {
     "runs/config_file.py": "reads and writes configurations",
     "runs/earlier.py": "finds what was computed",
     "runs/folder.py": "reads and writes what was computed",
+    "runs/frames.py": "shows what was computed",
     "runs/seal.py": "digests of what was computed",
     "startup.py": "the order of imports",
     "threads.py": "how many threads, and no number depends on that",

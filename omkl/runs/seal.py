@@ -15,7 +15,9 @@ from typing import Any
 RESULT = "result.json"
 LABELS = "labels.csv"
 # What a run writes as numbers and configuration; figures are drawn from these.
-SEALED = ("config.yaml", "curves.npz", "results.parquet", "predictions.parquet", LABELS)
+SEALED = (
+    "config.yaml", "curves.npz", "results.parquet", "predictions.parquet", "model.npz", LABELS,
+)  # fmt: skip
 
 _BLANK = "0" * 64
 

@@ -24,7 +24,7 @@ from omkl.runs.seal import LABELS, RESULT, sha256_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PREDICTIONS = "predictions.parquet"
+PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 
 
 def folder_of(config: Mapping[str, Any]) -> Path:
@@ -84,7 +84,8 @@ def replace_files(folder: Path, staging: Path) -> None:
     """Put the new files in place of the old ones; without result.json they count for nothing."""
     with disk.alone(folder):
         (folder / RESULT).unlink(missing_ok=True)
-        for old in (*folder.glob("*.png"), *folder.glob("*.pdf"), *folder.glob(PREDICTIONS)):
+        besides = (folder / PREDICTIONS, folder / MODEL)
+        for old in (*folder.glob("*.png"), *folder.glob("*.pdf"), *filter(Path.exists, besides)):
             old.unlink()
         for new in sorted(staging.iterdir(), key=lambda path: path.name == RESULT):
             os.replace(new, folder / new.name)
@@ -150,16 +151,18 @@ def files_of_run(
     config: Mapping[str, Any],
     result: Mapping[str, Any],
     curves: Mapping[str, np.ndarray],
-    predictions: bytes | None,
+    kept: Mapping[str, bytes],
 ) -> dict[str, bytes | str]:
-    """The files of a finished run by name, ``result.json`` last, sealed with the others."""
+    """The files of a finished run by name, ``result.json`` last, sealed with the others.
+
+    ``kept``   what it keeps besides, by name.
+    """
     files: dict[str, bytes | str] = {
         "config.yaml": config_file.config_text(without_places(config)),
         "curves.npz": npz_bytes(curves),
         "results.parquet": _tidy(result),
     }
-    if predictions is not None:
-        files[PREDICTIONS] = predictions
+    files |= kept
     digests = {name: sha256_of(data) for name, data in files.items()}
     labels = folder_of(config) / LABELS
     if labels.exists():

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import omkl
 from omkl.commands.command_line import CommandLine, UsageError
 from tests.commands import forks
 
@@ -99,6 +100,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("debug=quik", "there is no debug=quik. Did you mean quick? There are: quick."),
         ("debug=quick debug.seeds=3", "there is no debug.seeds. Did you mean seeds?"),
         ("debug=quick algorithm.etta=1", "no algorithm.etta with sfg_r."),
+        ("-m resume=x dataset.path=a.csv,b.csv", "resume= goes on with one run: leave -m out"),
         ("outputs=null", "outputs is the folder that results go to"),
         ("outputs=[a]", "outputs is the folder that results go to"),
         ("outputs=5", "outputs is the folder that results go to"),
@@ -249,6 +251,22 @@ def modules(folder: Path, *arguments: str) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_a_run_goes_on_from_the_prompt(tmp_path):
+    for name in ("first", "second"):
+        write_table(tmp_path / f"{name}.csv")
+    first = omkl.run(*TINY[:2], "dataset=file", "algorithm=raker", seeds=1, model=True,
+                     outputs=tmp_path / "out", **{"dataset.path": tmp_path / "first.csv",
+                                                  "dataset.target": "price"})  # fmt: skip
+    given = (f"resume={first.folder}", "dataset.path=second.csv", "tracking=none", "figures=false")
+    done = omkl_run(tmp_path, *given)
+    assert done.returncode == 0 and "goes on from a model of 120 rounds" in done.stdout
+    assert "raker" in done.stdout
+    refused = omkl_run(tmp_path, *given, "algorithm=gf")
+    told = "resume= goes on with the settings of its run: leave algorithm out, or start anew"
+    assert refused.returncode == 2 and refused.stderr == f"omkl-run: {told}\n"
+
+
 def test_imports_are_those_that_are_needed(tmp_path):
     heavy = {"mlflow", "matplotlib", "sklearn", "pandas", "pyarrow", "numba", "scipy", "numpy"}
     assert not heavy & modules(tmp_path, "--help")

@@ -278,7 +278,7 @@ def test_seeds_that_no_table_holds_are_refused(start):
 
 def test_parameters_of_any_kind_are_in_the_table(folder):
     result = Run(folder).result | {"params": {"J": 2**80, "grid": [1, "a"], "name": None}}
-    data = files_of_run({**Run(folder).config, "outputs": folder.parents[2]}, result, {}, None)
+    data = files_of_run({**Run(folder).config, "outputs": folder.parents[2]}, result, {}, {})
     table = pq.read_table(io.BytesIO(data["results.parquet"])).to_pylist()
     assert table[0]["algorithm.J"] == str(2**80) and table[0]["algorithm.grid"] == '[1, "a"]'
 

@@ -1,0 +1,105 @@
+"""``omkl-predict``: what a learner that was kept says of other rows; it learns nothing."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omkl.commands import terminal
+from omkl.datasets import own_files
+from omkl.disk import write_atomically
+from omkl.experiment import kept_model
+from omkl.online import learner as online
+from omkl.online import model_file
+from omkl.online.learner import OnlineLearner
+
+EPILOG = """\
+Every row is predicted as if it came next. Columns are found by their names, and words and dates
+become the inputs that they were when the model learned; the target, if it is there, is not read.
+Written are row (its number, from 1), y_hat and, where the learner has them, spread, low and high;
+in a classification row, class and, where the learner has them, the probabilities of the classes.
+
+exit status: 0 all well, 1 the model or the file cannot be used, 2 wrong usage
+"""
+
+
+def predict() -> None:
+    """``omkl-predict MODEL FILE``."""
+    terminal.command("omkl-predict", lambda: main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``omkl-predict`` with ``argv`` (without the program's name); returns the exit status."""
+    given = _parser().parse_args(argv)
+    try:
+        path = kept_model.path_of(given.model)
+        model = model_file.read(path)
+        learner = online.load(path)
+        pieces = _predicted(learner, model.columns, given.file)
+        if given.output is None:
+            for text in pieces:
+                print(text, end="")
+        else:
+            write_atomically(given.output, "".join(pieces))
+    except ValueError as error:  # DataError and ModelError are some
+        print(f"omkl-predict: {error}", file=sys.stderr)
+        return terminal.EXIT_FAILED
+    except OSError as error:
+        place = given.output or error.filename
+        print(f"omkl-predict: cannot use {place}: {error.strerror}", file=sys.stderr)
+        return terminal.EXIT_FAILED
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="omkl-predict",
+        description="Predictions of a model that omkl-run kept with model=true, as CSV.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", help="model.npz, or the run folder that has one")
+    parser.add_argument("file", help="a table with the columns that the model learned from")
+    parser.add_argument("-o", "--output", type=Path, help="write here in place of the terminal")
+    return parser
+
+
+def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
+    """The lines of the output, in pieces, the header first."""
+    described = (columns or {}).get("columns")
+    cfg = {**(columns or {}).get("reading", {}), "path": file}
+    yield _csv([["row", *_names(learner)]])
+    for rows, X in own_files.inputs_in(cfg, described, learner.inputs):
+        yield _csv(np.column_stack([rows.astype(object), *_said(learner, X)]))
+
+
+def _names(learner: OnlineLearner) -> list[str]:
+    if learner.classes:
+        told = learner.classes if learner.algorithm.probabilities else ()
+        return ["class", *(f"p({name})" for name in told)]
+    ends = ["low", "high"] if learner.settings.interval else []
+    return ["y_hat", *(["spread"] if learner.algorithm.has_spread else []), *ends]
+
+
+def _said(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
+    """The columns that ``_names`` names, of Python's own numbers."""
+    if learner.classes:
+        told = learner.predict_proba(X).T if learner.algorithm.probabilities else ()
+        return [learner.predict(X).astype(object), *(p.astype(object) for p in told)]
+    spread = learner.algorithm.has_spread
+    found = list(learner.predict(X, return_std=True)) if spread else [learner.predict(X)]
+    found += list(learner.predict_interval(X).T) if learner.settings.interval else []
+    return [array.astype(object) for array in found]
+
+
+def _csv(lines: Any) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()

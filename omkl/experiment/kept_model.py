@@ -1,0 +1,220 @@
+"""The learner of a run in ``model.npz``, and runs that go on from there (``resume=FOLDER``)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from omkl.core import snapshot
+from omkl.core.kinds import shown
+from omkl.core.learner import Learner
+from omkl.datasets import DataError, Stream
+from omkl.datasets.content import FileContent
+from omkl.datasets.naming import name_of_file
+from omkl.online import model_file
+from omkl.online.model_file import Model
+from omkl.online.rows import listed
+from omkl.online.settings import SCALINGS, LearnerSettings
+from omkl.runs import folder as run_folder
+from omkl.runs.writing import MODEL
+
+if TYPE_CHECKING:
+    from omkl.experiment.job import LearnerJob
+    from omkl.experiment.settings import Settings
+
+# Keys of a data set that say how a text file is read.
+READING = ("na_values", "delimiter", "header", "columns", "decimal", "encoding")
+# What may be typed beside resume=FOLDER; all else is that of the folder's run.
+MAY_DIFFER = ("resume", "dataset", "dataset.path", "stream.limit", "stream.follow", "regret.",
+              "hydra", *run_folder.NEUTRAL)  # fmt: skip
+
+
+def require_keepable(settings: Settings, n_seeds: int) -> None:
+    """ValueError where model=true is asked of a job that has no one learner for other rows."""
+    if not settings.model:
+        return
+    if n_seeds > 1:
+        raise ValueError("model=true keeps the learner of one seed: set seeds=1")
+    if settings.stream.scaling not in SCALINGS:
+        raise ValueError(
+            f"model=true: with stream.scaling={settings.stream.scaling} rows are in units of this "
+            "file as a whole, which no later row has. Set stream.scaling=columns or none."
+        )
+    scales = {"scale_inputs", "scale_columns", "mirror_target"}
+    if steps := sorted(scales & set(settings.dataset.get("prepare") or {})):
+        raise ValueError(
+            f"model=true: dataset.prepare.{steps[0]} changes the numbers of this file, and rows "
+            "that come later have others. Scale the file itself, or leave the step out."
+        )
+
+
+def content(
+    job: LearnerJob,
+    learners: Sequence[Learner],
+    labels: Sequence[Mapping[str, np.ndarray]],
+    moments: Mapping[str, np.ndarray],
+    before: np.ndarray | None = None,
+    intervals: Mapping[str, np.ndarray] | None = None,
+) -> bytes:
+    """``model.npz`` of a job of one seed that has ended.
+
+    ``labels`` are the arrays of what each learner knows of them, ``moments`` those of the stream's
+    columns, ``before`` the rows that the learner saw in advance, ``intervals`` those of its
+    intervals.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    for k, (learner, known) in enumerate(zip(learners, labels, strict=True)):
+        learned = snapshot.snapshot(learner)
+        arrays |= {f"learner.{k}.{name}": array for name, array in learned.items()}
+        arrays |= {f"labels.{k}.{name}": array for name, array in known.items()}
+    if job.stream.scaling == "columns":
+        arrays |= {f"columns.{name}": array for name, array in moments.items()}
+    arrays |= {f"interval.{name}": array for name, array in (intervals or {}).items()}
+    if before is not None:
+        arrays["before"] = before
+    return model_file.content(settings_of(job), arrays, _columns(job))
+
+
+def settings_of(job: LearnerJob) -> LearnerSettings:
+    """The learner of a job of one seed, as one that is called from Python."""
+    stream, settings = job.stream, job.settings
+    given = settings.algorithm.given
+    names_T = any(isinstance(value, str) and "T" in value for value in given.values())
+    horizon = job.resumed.model.settings.horizon if job.resumed else stream.n_rounds
+    return LearnerSettings(
+        algorithm=settings.algorithm.name,
+        params=dict(given),
+        kernels=dict(settings.kernels),
+        D=job.D,
+        precision=settings.precision,
+        seed=job.seeds[0],
+        inputs=tuple(stream.inputs[: len(stream.inputs) - stream.n_lags]),
+        named=True,
+        classes=tuple(stream.classes),
+        scaling=stream.scaling,
+        lags=stream.n_lags,
+        horizon=horizon if names_T else None,
+        interval=settings.interval.level if settings.interval else None,
+        interval_rate=settings.interval.rate if settings.interval else None,
+    )
+
+
+def _columns(job: LearnerJob) -> dict[str, Any] | None:
+    """How the columns of an own file become inputs; None where they are inputs as they are."""
+    taken = [column for column in job.stream.columns if column.inputs]
+    if not taken:
+        return None
+    reading = {key: job.settings.dataset[key] for key in READING if key in job.settings.dataset}
+    return {"reading": reading, "target": job.stream.target,
+            "columns": [column._asdict() for column in taken]}  # fmt: skip
+
+
+class Resumed(NamedTuple):
+    """The model that a job goes on from, and the sha256 of its file."""
+
+    model: Model
+    sha256: str
+
+    def restore(self, learner: Learner, k: int) -> None:
+        """Bring the learner number k to where it was; what it counts begins anew."""
+        snapshot.restore(learner, model_file.below(f"learner.{k}.", self.model.arrays))
+        learner.used[:], learner.worst[:] = 0, 0.0
+
+    def labels(self, k: int) -> dict[str, np.ndarray]:
+        return model_file.below(f"labels.{k}.", self.model.arrays)
+
+    @property
+    def intervals(self) -> dict[str, np.ndarray]:
+        return model_file.below("interval.", self.model.arrays)
+
+    @property
+    def before(self) -> np.ndarray | None:
+        return self.model.arrays.get("before")
+
+    @property
+    def dataset(self) -> dict[str, Any]:
+        """What the file is opened with besides: its columns become the inputs that they were."""
+        return {"resumed": self.sha256, "encoded": (self.model.columns or {}).get("columns")}
+
+    def go_on(self, stream: Stream) -> None:
+        """Let a stream begin where that of the model ended; DataError where inputs differ."""
+        known = self.model.settings.inputs
+        inputs = stream.inputs[: len(stream.inputs) - stream.n_lags]
+        if tuple(inputs) != known:
+            raise DataError(
+                f"{stream.name} has the inputs {listed(inputs)}; the model that resume= goes on "
+                f"from has: {listed(known)}"
+            )
+        stream.go_on(model_file.below("columns.", self.model.arrays), self.labels(0))
+
+    def require_same(self, found: LearnerSettings) -> None:
+        """ValueError where a job makes another learner than that of the model."""
+        for field in dataclasses.fields(found):
+            known, now = (getattr(one, field.name) for one in (self.model.settings, found))
+            if known != now and field.name != "named":
+                raise ValueError(
+                    f"resume= goes on from a model with {field.name}={shown(known)}, and this run "
+                    f"has {shown(now)}: leave the setting out, or start anew"
+                )
+
+    def note(self) -> str:
+        n = int(self.model.arrays["learner.0.t"][0])
+        more = "; updates and support count these as well" if self.model.settings.classes else ""
+        return f"goes on from a model of {n} rounds{more}"
+
+
+def path_of(given: Any) -> Path:
+    """The file of a model, given itself or by the folder of its run; ValueError says what is not.
+
+    A run folder keeps it with model=true.
+    """
+    try:
+        path = Path(str(given)).expanduser()
+        folder = path.is_dir()
+    except (OSError, RuntimeError) as error:  # a name that is too long, a user that there is not
+        raise ValueError(f"{given} is no file and no folder: {error}") from None
+    if folder and not (path / MODEL).is_file():
+        raise ValueError(f"{given} has no {MODEL}: a run keeps its learner with model=true")
+    return path / MODEL if folder else path
+
+
+def read(given: Any) -> Resumed:
+    """The model of ``resume=FOLDER``; ValueError names what is missing or damaged."""
+    path = path_of(given)
+    try:
+        model = model_file.read(path)
+    except model_file.ModelError as error:
+        raise ValueError(f"resume={given}: {error}") from None
+    return Resumed(model, FileContent(path).sha256)
+
+
+def continued(config: Mapping[str, Any], typed: Iterable[str]) -> dict[str, Any]:
+    """The configuration of a run that goes on: that of ``resume=FOLDER``, with other rows.
+
+    ``typed`` are the keys of the command line. ValueError for one that would make another learner.
+    """
+    folder = Path(str(config["resume"])).expanduser()
+    for key in typed:
+        if not key.startswith(MAY_DIFFER):
+            raise ValueError(
+                f"resume= goes on with the settings of its run: leave {key} out, or start anew"
+            )
+    path = config["dataset"].get("path")
+    if path is None:
+        raise ValueError("resume= goes on with other rows: say which file, dataset.path=FILE")
+    learner = read(folder).model.settings
+    earlier = run_folder.Run(folder).config
+    own = {**earlier["dataset"]} if "path" in earlier["dataset"] else {**config["dataset"]}
+    sha256 = own.pop("sha256", "")
+    if own["name"] == f"{name_of_file(str(own['path']))}-{sha256[:4]}":
+        own["name"] = "file"
+    own |= {"path": path, "target": earlier["dataset"]["target"]}
+    own |= {"labels": list(learner.classes)} if learner.classes else {}
+    stream = earlier["stream"] | {key: config["stream"][key] for key in ("limit", "follow")}
+    kept = {"dataset": own, "stream": stream | {"order": "file", "labels": "data"}}
+    neutral = {key: config[key] for key in (*run_folder.NEUTRAL, "regret") if key in config}
+    return {**config, **earlier, **kept, **neutral, "resume": str(config["resume"])}

@@ -1,0 +1,58 @@
+"""Intervals around what a learner says (``omkl.core.conformal``), as those of a run, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from omkl.core import conformal
+from omkl.core.conformal import Conformal
+from omkl.core.learner import Trace
+from omkl.experiment.settings import IntervalSettings
+
+
+class OwnIntervals:
+    """The intervals of one learner.
+
+    ``has_spread``: they are in units of its spread. ``late``: how many known labels come before
+    they begin to learn: of a stream in moving units nothing is known of the first.
+    """
+
+    def __init__(self, settings: IntervalSettings, has_spread: bool, late: int) -> None:
+        rates = conformal.RATES if settings.rate is None else (settings.rate,)
+        self._followed = Conformal(settings.level, rates)
+        self._has_spread, self._late = has_spread, late
+        self._n_known = np.zeros(1, dtype=np.int64)
+
+    def follow(self, said: Trace, y: np.ndarray) -> np.ndarray:
+        """Half widths (n,) of what was said before each label y (n,), NaN where there is none."""
+        known = ~np.isnan(y)
+        counts = self._n_known[0] + np.cumsum(known) > self._late
+        self._n_known += known.sum()
+        told = np.where(counts & said.asked, y, np.nan)
+        return self._followed.follow(said.y_hat, told, said.spread if self._has_spread else None)
+
+    def half_widths(self, spread: np.ndarray) -> np.ndarray:
+        """Of the next prediction, for each spread (n,) that it may have; changes nothing."""
+        unit = spread if self._has_spread else np.ones(len(spread))
+        return unit * self._followed.half_width()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of all that they have learned, which ``restore`` takes."""
+        return arrays_of(self._followed, int(self._n_known[0]))
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        self._n_known[:] = kept["n_known"]
+        restore(self._followed, kept)
+
+
+def arrays_of(followed: Conformal, n_known: int) -> dict[str, np.ndarray]:
+    state = {name: array.copy() for name, array in followed.state._asdict().items()}
+    return state | {"n_known": np.array([n_known])}
+
+
+def restore(followed: Conformal, kept: Mapping[str, np.ndarray]) -> None:
+    """Let intervals of the same rates go on where ``arrays_of`` were taken."""
+    for name, array in followed.state._asdict().items():
+        array[:] = kept[name]

@@ -1,0 +1,398 @@
+"""A learner in the units of whoever calls it: columns, labels and classes as they come.
+
+What a run does with ``stream.scaling=columns`` is done here row by row, to the bit: an input is
+standardised with what its column held up to and in its row, a label with those known before.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.core import cache, snapshot
+from omkl.core.learner import Trace
+from omkl.datasets.scaling import Moments, standardised, standardised_row
+from omkl.datasets.tables import class_codes
+from omkl.disk import write_atomically
+from omkl.experiment.metrics import one_against_rest
+from omkl.experiment.target_units import TargetUnits
+from omkl.online import model_file
+from omkl.online.intervals import OwnIntervals
+from omkl.online.rows import Rows
+from omkl.online.settings import LearnerSettings
+
+LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
+
+
+class _Labels(NamedTuple):
+    """How the labels reach a learner, see ``TargetUnits``."""
+
+    scaling: str
+    moving_units: bool
+    n_lags: int
+    labelled: bool = True
+
+
+class Said(NamedTuple):
+    """What was said of n rows, before each label; all (n,).
+
+    y_hat numbers or classes; asked, whether for the label; spread; low and high, the ends of the
+    interval. NaN where there is none.
+    """
+
+    y_hat: np.ndarray
+    asked: np.ndarray
+    spread: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class OnlineLearner:
+    """A learner of d inputs that predicts a row, then learns its label; ``omkl.learner`` makes it.
+
+    A row x is an array or a list (d,), or a mapping by name where inputs have names; rows X are an
+    array (n, d), a list of rows, or a data frame with these columns. An input may be NaN or None
+    where it is not known: it counts as the mean of its column so far.
+
+    Attributes
+    ----------
+    settings    what it was made with
+    inputs      their names (d,)
+    classes     of a classification, () of a regression
+    n_rows      rows that it has learned from
+    asks        whether it asks for the label of the open round; one of active learning may not
+    spread      of the last ``predict_one``: the deviation of the label from the prediction that
+                it expects, NaN where it has none
+    interval    of the last ``predict_one``: its ends, NaN without ``interval=`` and before the
+                first label
+    """
+
+    def __init__(
+        self,
+        settings: LearnerSettings,
+        first_rows: Any = None,
+        before: np.ndarray | None = None,
+    ) -> None:
+        """``before`` are first rows as a learner takes them, which are not scaled again."""
+        self.settings = settings
+        self.inputs, self.classes = settings.inputs, settings.classes
+        self.specification = settings.specification()
+        self.algorithm = self.specification.algorithm
+        self.asks, self.spread, self.interval = False, math.nan, (math.nan, math.nan)
+        self._intervals: OwnIntervals | None = None
+        if wanted := settings.intervals:
+            moving = int(settings.scaling == "columns")
+            self._intervals = OwnIntervals(wanted, self.algorithm.has_spread, late=moving)
+        self._y_hat = math.nan  # of the open round
+        self._columns = Moments(len(self.inputs)) if settings.scaling == "columns" else None
+        self._table = Rows(self.inputs, settings.named)
+        self._parts: list[TargetUnits] = []
+        self._before = self._look_ahead(first_rows) if before is None else before
+        d = len(self.inputs) + settings.lags
+        labels = _Labels(
+            settings.scaling, settings.scaling == "columns" and not self.classes, settings.lags
+        )
+        self._parts = [
+            TargetUnits(
+                self.specification.learner(d, settings.seed, before=self._before),
+                labels,
+                self.algorithm,
+            )
+            for _ in range(settings.n_learners)
+        ]
+
+    def __repr__(self) -> str:
+        task = f"{len(self.classes)} classes" if self.classes else "regression"
+        return (
+            f"OnlineLearner({self.settings.algorithm!r}, {len(self.inputs)} inputs, {task}, "
+            f"{self.n_rows} rows)"
+        )
+
+    @property
+    def n_rows(self) -> int:
+        return self._parts[0].learner.t if self._parts else 0
+
+    def predict_one(self, x: Any) -> Any:
+        """Open a round with the row x: the prediction, a number or a class.
+
+        ``asks`` and ``spread`` are then those of this round; ``learn_one`` closes it. RuntimeError
+        while a round is open.
+        """
+        first = self._parts[0]
+        first.learner.require_no_open_round()
+        row = self._standardised_row(self._table.one(x))
+        if not self.classes:
+            y_hat, self.asks = first.predict_one(row)
+            self.spread = first.spread
+            if not math.isfinite(y_hat):
+                self._require_finite(np.array([y_hat]))
+            if self._intervals:
+                (half,) = self._intervals.half_widths(np.array([self.spread]))
+                self._y_hat, self.interval = y_hat, (float(y_hat - half), float(y_hat + half))
+            return y_hat
+        said = [part.predict_one(row) for part in self._parts]
+        self.asks = any(asked for _, asked in said)
+        several = np.array([[f for f, _ in said]])
+        self._require_finite(several)
+        return self.classes[self._codes_said(several)[0]]
+
+    def learn_one(self, y: Any = None) -> None:
+        """Close the open round with the label y of its row.
+
+        Where ``asks`` is False, y may be left out, and one that is given is not looked at. Raises
+        RuntimeError where no round is open, ValueError for a label that is asked for and is none.
+        """
+        label = self._label(y)
+        for k, part in enumerate(self._parts):
+            told = label if len(self._parts) == 1 else float(self._told(np.array([label]), k)[0])
+            part.learn_one(told)
+        if self._intervals:
+            said = Trace(*(np.array([v]) for v in (self._y_hat, self.asks, self.spread)))
+            self._intervals.follow(said, np.array([label]))
+        self.asks = False
+
+    def partial_fit(self, X: Any, y: Any) -> Said:
+        """Predict and learn, row by row: rows X and labels y (n,). Any split gives the same bits.
+
+        A label may be NaN or None: its row is predicted, and nothing is learned from it.
+        Returns what was said before each label. ValueError names a row that is none, and nothing
+        is learned then.
+        """
+        self._parts[0].learner.require_no_open_round()
+        X, labels = self._read(X), self._labels(y)
+        if len(labels) != len(X):
+            raise ValueError(f"{len(X)} rows X and {len(labels)} labels y")
+        X = self._standardised(X, learns=True)
+        said = [part.partial_fit(X, self._told(labels, k)) for k, part in enumerate(self._parts)]
+        y_hat = np.stack([trace.y_hat for trace in said], axis=1)
+        self._require_finite(y_hat)
+        if self.classes:
+            said[0] = said[0]._replace(y_hat=self._answers(y_hat))
+        half = np.full(len(labels), np.nan)
+        if self._intervals:
+            half = self._intervals.follow(said[0], labels)
+        ends = (half, half) if self.classes else (said[0].y_hat - half, said[0].y_hat + half)
+        return Said(*said[0], *ends)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """What ``predict_one`` would say of each row of X as the next, (n,).
+
+        Nothing is learned and nothing changes. With ``return_std`` also the spread (n,), NaN
+        before it is known; ValueError of a learner that has none. RuntimeError while a round is
+        open.
+        """
+        if return_std and not self.algorithm.has_spread:
+            raise ValueError(
+                f"{self.settings.algorithm} says no spread of its predictions; auto does"
+            )
+        y_hat, spread = self._predicted(X)
+        answers = self._answers(y_hat) if self.classes else y_hat[:, 0]
+        return (answers, spread[:, 0]) if return_std else answers
+
+    def predict_interval(self, X: Any) -> np.ndarray:
+        """The ends (n, 2) of the interval of each row of X as the next; changes nothing.
+
+        ValueError of a learner that was made without ``interval=``.
+        """
+        if self._intervals is None:
+            raise ValueError("there are no intervals: make the learner with interval=0.9, say")
+        y_hat, spread = self._predicted(X)[..., 0]
+        half = self._intervals.half_widths(spread)
+        return np.stack([y_hat - half, y_hat + half], axis=1)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n, K) of the classes, in their order; changes nothing.
+
+        ValueError of a learner that says classes and no probabilities. Of more than two classes
+        those of each against the rest, scaled to sum 1.
+        """
+        if not self.algorithm.probabilities:
+            raise ValueError(
+                f"{self.settings.algorithm} says no probabilities; auto does, for classes"
+            )
+        p = 0.5 * (1.0 + self._predicted(X)[0])
+        if len(self.classes) == 2:
+            return np.concatenate([1.0 - p, p], axis=1)
+        total = p.sum(axis=1, keepdims=True)
+        return np.divide(p, total, out=np.full(p.shape, 1.0 / p.shape[1]), where=total > 0.0)
+
+    def save(self, path: str | Path) -> None:
+        """Write all that it is and has learned to a file; ``omkl.load_learner`` goes on with it.
+
+        RuntimeError while a round is open.
+        """
+        write_atomically(Path(path).expanduser(), self.file())
+
+    def file(self, columns: Any = None) -> bytes:
+        """What ``save`` writes; ``columns`` as ``model_file.content``."""
+        return model_file.content(self.settings, self.arrays(), columns)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of all that it has learned, which ``restore`` takes."""
+        found: dict[str, np.ndarray] = {}
+        for k, part in enumerate(self._parts):
+            learned = snapshot.snapshot(part.learner)
+            found |= {f"learner.{k}.{name}": array for name, array in learned.items()}
+            found |= {f"labels.{k}.{name}": array for name, array in part.arrays().items()}
+        if self._columns:
+            found |= {f"columns.{n}": array for n, array in self._columns.arrays().items()}
+        if self._intervals:
+            found |= {f"interval.{n}": array for n, array in self._intervals.arrays().items()}
+        if self._before is not None:
+            found["before"] = self._before
+        return found
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Let a fresh learner go on where ``arrays`` were taken of one with the same settings.
+
+        Raises ``snapshot.Mismatch`` where they do not fit, and it is of no use then.
+        """
+        own = self.arrays()
+        if own.keys() != kept.keys():
+            differ = ", ".join(sorted(own.keys() ^ kept.keys()))
+            raise snapshot.Mismatch(f"one has, and the other has not: {differ}")
+        for name, array in own.items():
+            same = (array.shape, array.dtype) == (kept[name].shape, kept[name].dtype)
+            if not (same or name.startswith("learner.")):
+                raise snapshot.Mismatch(f"{name} is {kept[name].dtype} {kept[name].shape}")
+        for k, part in enumerate(self._parts):
+            snapshot.restore(part.learner, model_file.below(f"learner.{k}.", kept))
+            part.restore(model_file.below(f"labels.{k}.", kept))
+        if self._columns:
+            self._columns.restore(model_file.below("columns.", kept))
+        if self._intervals:
+            self._intervals.restore(model_file.below("interval.", kept))
+
+    def _predicted(self, X: Any) -> np.ndarray:
+        """y_hat and spread (2, n, learners) of each row as the next."""
+        rows = self._standardised(self._read(X), learns=False)
+        said = [part.predict_with_spread(rows) for part in self._parts]
+        return np.stack([np.stack(two) for two in said], axis=-1)
+
+    def _read(self, X: Any) -> np.ndarray:
+        return self._checked(self._table.many(X))
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        """ValueError for what is no number, of rows that may be the next."""
+        most = LARGEST if self._columns else np.finfo(float).max
+        with np.errstate(invalid="ignore"):
+            refused = np.abs(X) > most
+        if not (self._columns or self.algorithm.representation.accepts_blanks):
+            refused |= np.isnan(X)
+        if refused.any():
+            s, k = np.argwhere(refused)[0]
+            known = np.isfinite(X[s, k])
+            raise ValueError(
+                f"input {self.inputs[k]} of row {self.n_rows + s + 1} is {X[s, k]}: "
+                + (f"beyond {LARGEST:g}; rescale it" if known else "no number")
+            )
+        return X
+
+    def _standardised_row(self, x: np.ndarray) -> np.ndarray:
+        """``_standardised`` of one row (d,) that is checked and learned, to the bit."""
+        whole = bool(abs(x).max() <= LARGEST)  # not so where a number is NaN
+        if not whole:
+            self._checked(x[None, :])
+        if self._columns:
+            x = standardised_row(x, self._columns, whole)
+        lags = self.settings.lags
+        return np.concatenate([x, np.zeros(lags)]) if lags else x
+
+    def _standardised(self, X: np.ndarray, learns: bool) -> np.ndarray:
+        """Rows as a learner takes them, with room for lags."""
+        if self._columns:
+            if learns:
+                _, mean, deviation = self._columns.upto(X)[:, 1:]
+            else:
+                _, mean, deviation = self._columns.with_each(X)
+            X = standardised(X, mean, deviation)
+        lags = self.settings.lags
+        return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
+
+    def _look_ahead(self, first_rows: Any) -> np.ndarray | None:
+        """The first rows as the learner will get them, for one that looks at some in advance."""
+        wanted = self.algorithm.rows_before
+        n = wanted(self.specification.params) if wanted else 0
+        if n and first_rows is None:
+            raise ValueError(
+                f"{self.settings.algorithm} with these settings looks at {n} rows before the first "
+                "round: give them as first_rows=X"
+            )
+        if not n:
+            return None
+        before = self._standardised(self._read(first_rows)[:n], learns=True)
+        if self._columns:
+            self._columns = Moments(len(self.inputs))
+        return before
+
+    def _label(self, y: Any) -> float:
+        """A label as a learner takes it; NaN for none."""
+        if y is None:
+            return math.nan
+        if not self.classes and isinstance(y, int | float) and abs(y) < math.inf:
+            return float(y)
+        return float(self._labels([y])[0])
+
+    def _labels(self, y: Any) -> np.ndarray:
+        """Labels (n,), in a classification codes; NaN where there is none."""
+        if self.classes:
+            cells = np.array(["" if label is None else label for label in y], dtype=object)
+            rows = self.n_rows + 1 + np.arange(len(cells))
+            return class_codes(cells, self.classes, rows, "y")
+        try:
+            labels = np.array(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"labels are numbers, NaN or None where there is none: {error}"
+            ) from None
+        if labels.ndim != 1 or np.isinf(labels).any():
+            bad = labels.shape if labels.ndim != 1 else labels[np.isinf(labels)][0]
+            raise ValueError(f"labels are finite numbers y (n,); got {bad}")
+        return labels
+
+    def _told(self, labels: np.ndarray, k: int) -> np.ndarray:
+        """The labels of the learner number k."""
+        if len(self._parts) == 1:
+            return labels
+        return np.where(np.isnan(labels), np.nan, one_against_rest(labels, k, len(self._parts)))
+
+    def _answers(self, y_hat: np.ndarray) -> np.ndarray:
+        """The classes (n,) that are said by y_hat (n, learners)."""
+        return np.array(self.classes)[self._codes_said(y_hat)]
+
+    def _codes_said(self, y_hat: np.ndarray) -> np.ndarray:
+        """Places (n,) of the classes that are said; of a tie the first."""
+        return y_hat.argmax(axis=1) if y_hat.shape[1] > 1 else (y_hat[:, 0] > 0.0).astype(int)
+
+    def _require_finite(self, y_hat: np.ndarray) -> None:
+        if not np.isfinite(y_hat).all():
+            raise FloatingPointError(
+                f"by round {self.n_rows + 1} the predictions of {self.settings.algorithm} are no "
+                "longer finite: the steps are too large for this stream. Reduce the step size"
+            )
+
+
+def load(path: str | Path) -> OnlineLearner:
+    """The learner that ``OnlineLearner.save`` wrote to a file, where it was, to the bit.
+
+    Nothing in the file is executed. Raises ``model_file.ModelError`` for one that is missing,
+    damaged or of something else; warns where other sources wrote it, whose numbers may differ.
+    """
+    model = model_file.read(path)
+    try:
+        learner = OnlineLearner(model.settings, before=model.arrays.get("before"))
+        learner.restore(model.arrays)
+    except (ValueError, TypeError, MemoryError) as error:
+        raise model_file.ModelError(f"{path}: no model, or a damaged one: {error}") from None
+    if model.code != cache.fingerprint():
+        warnings.warn(
+            f"{path} was written by omkl {model.version} with other sources than these: it goes "
+            "on, and its numbers may differ from theirs",
+            stacklevel=2,
+        )
+    return learner

@@ -1,0 +1,121 @@
+"""``model.npz``: what a learner is and has learned, as arrays and JSON in one file.
+
+Nothing of it is executed: arrays are read without pickle, the algorithm is looked up by its name
+among those that there are, and all shapes are those that the settings imply. Damage is noticed, by
+the checksums of the archive. They are no signature: compiled code believes the places and counts
+that arrays hold, so a model of somebody whom one does not trust is not to be loaded.
+
+    settings   JSON: format, omkl, code (the fingerprint of the sources), learner (the settings)
+    learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import omkl
+from omkl.core import cache
+from omkl.online.settings import LearnerSettings, input_names
+
+FORMAT = 1
+SETTINGS = "settings"
+MOST_JSON, MOST_ARRAYS = 2**24, 10_000
+
+
+class ModelError(ValueError):
+    """A file holds no learner that can be gone on with; the text names it and says why."""
+
+
+class Model(NamedTuple):
+    """What a file holds; ``code`` is the fingerprint of the sources that wrote it."""
+
+    settings: LearnerSettings
+    arrays: dict[str, np.ndarray]
+    version: str
+    code: str
+    columns: dict[str, Any] | None
+
+
+def content(
+    settings: LearnerSettings, arrays: Mapping[str, np.ndarray], columns: Any = None
+) -> bytes:
+    """The file; ``columns`` say how the inputs come from those of a table, JSON-able."""
+    head = {
+        "format": FORMAT,
+        "omkl": omkl.__version__,
+        "code": cache.fingerprint(),
+        "learner": dataclasses.asdict(settings),
+        "columns": columns,
+    }
+    text = np.frombuffer(json.dumps(head, allow_nan=False).encode(), dtype=np.uint8)
+    file = io.BytesIO()
+    np.savez(file, **{SETTINGS: text}, **dict(arrays))  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def read(path: str | Path) -> Model:
+    """The model in a file; ModelError for one that is missing, damaged or another thing."""
+    path = Path(path).expanduser()
+    try:
+        arrays = _arrays(path)
+        head = json.loads(arrays.pop(SETTINGS).tobytes())
+        if head["format"] != FORMAT:
+            raise ModelError(
+                f"{path}: a model of format {head['format']!r}, by omkl {head['omkl']}; this is "
+                f"omkl {omkl.__version__}, which reads format {FORMAT}"
+            )
+        settings = _settings(head["learner"])
+        _require_size(settings, arrays)
+        return Model(settings, arrays, str(head["omkl"]), str(head["code"]), head["columns"])
+    except ModelError:
+        raise
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror or error}") from None
+    except Exception as error:  # of a damaged file, whatever it makes a reader stumble on
+        said = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+        raise ModelError(f"{path}: no model, or a damaged one: {said}") from None
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+        if len(entries) > MOST_ARRAYS or any(entry.compress_type for entry in entries):
+            raise ModelError(f"{path}: no model: omkl writes a few arrays, and does not compress")
+        sizes = {entry.filename: entry.file_size for entry in entries}
+        if sizes.get(f"{SETTINGS}.npy", MOST_JSON + 1) > MOST_JSON:
+            raise ModelError(f"{path}: no model of omkl: there are no settings in it")
+        if damaged := archive.testzip():
+            raise ModelError(f"{path}: {damaged} is damaged")
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _settings(given: Mapping[str, Any]) -> LearnerSettings:
+    fields = {field.name for field in dataclasses.fields(LearnerSettings)}
+    if given.keys() != fields:
+        raise ValueError(f"settings {sorted(given.keys() ^ fields)} are missing, or not known")
+    names, classes = input_names(list(given["inputs"])), tuple(given["classes"])
+    return LearnerSettings(**{**given, "inputs": names, "classes": classes})
+
+
+def _require_size(settings: LearnerSettings, arrays: Mapping[str, np.ndarray]) -> None:
+    """Before a learner is made: its random features must have room in what was read."""
+    made = settings.specification()
+    numbers = sum(array.size for array in arrays.values())
+    n_inputs = len(settings.inputs) + settings.lags
+    drawn = len(made.algorithm.kernels(made.params, made.dictionary)) * n_inputs * made.D
+    if made.algorithm.representation.draws_features and drawn > numbers:
+        raise ValueError("the settings are of a larger learner than the arrays")
+
+
+def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with ``head``, by the rest of their names."""
+    return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}

@@ -1,0 +1,189 @@
+"""The settings of a learner that is called from Python: what was chosen, checked, in plain words.
+
+They are all that a learner is made of but what it learns, so that a file can hold them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from omkl import algorithms, conf, federated
+from omkl.core import hyperparameters
+from omkl.core.kernels import dictionary
+from omkl.experiment.door import KINDS
+from omkl.experiment.settings import IntervalSettings, interval_of
+from omkl.online.specification import Specification, specify
+
+SCALINGS = ("columns", "none")
+MOST_CLASSES = 100
+MOST_LAGS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnerSettings:
+    """A learner in the units of its user, before the first row.
+
+    algorithm, params   name, and parameters as typed
+    kernels             the content of a YAML of ``conf/kernels``
+    inputs              names, in the order of columns; ``named``: whether the user gave them
+    classes             of a classification, the first of two being -1; () of a regression
+    scaling             "columns" or "none", see ``omkl.datasets.stream``
+    lags                how many past labels are inputs besides
+    horizon             T, for parameters that name it
+    interval, interval_rate   a level, None for no intervals; the rate at which they adapt, None
+                        for several, mixed
+    """
+
+    algorithm: str
+    params: dict[str, Any]
+    kernels: dict[str, Any]
+    D: int
+    precision: str
+    seed: int
+    inputs: tuple[str, ...]
+    named: bool
+    classes: tuple[Any, ...]
+    scaling: str
+    lags: int
+    horizon: int | None
+    interval: float | None
+    interval_rate: float | None
+
+    @property
+    def intervals(self) -> IntervalSettings | None:
+        """ValueError says what an interval may be."""
+        given = {"interval": self.interval, "interval_rate": self.interval_rate}
+        for key, value in given.items():
+            if told := KINDS[key].refusal(key, value):
+                raise ValueError(told)
+        return interval_of(given, "classification" if self.classes else "regression")
+
+    @property
+    def n_learners(self) -> int:
+        """One, or of more than two classes one a class against the rest."""
+        return len(self.classes) if len(self.classes) > 2 else 1
+
+    def specification(self) -> Specification:
+        """Check everything: ValueError names what is wrong and what it may be."""
+        for key, value, low in (("D", self.D, 1), ("seed", self.seed, 0), ("lags", self.lags, 0)):
+            _require_whole(key, value, low)
+        if self.seed >= 2**63:
+            raise ValueError(f"seed={self.seed} is too large: seeds are below 2^63")
+        if self.horizon is not None:
+            _require_whole("horizon", self.horizon, 1)
+        if self.scaling not in SCALINGS:
+            looks_ahead = ": it looks ahead, and no row is known yet" * (self.scaling == "whole")
+            there = ", ".join(SCALINGS)
+            raise ValueError(f"scaling={self.scaling!r} is none of {there}{looks_ahead}")
+        if self.lags > MOST_LAGS:
+            raise ValueError(f"lags={self.lags} are more than {MOST_LAGS:,}")
+        if self.lags and len(self.classes) > 2:
+            raise ValueError(
+                f"lags={self.lags} takes labels for numbers, and there are {len(self.classes)} "
+                "classes. Set lags=0."
+            )
+        self._require_horizon()
+        chosen = dictionary(self.kernels)
+        return specify(self.algorithm, self.params, chosen, self.D, self.precision, self.horizon)
+
+    def _require_horizon(self) -> None:
+        for key, value in self.params.items():
+            if self.horizon is None and isinstance(value, str) and "T" in value:
+                raise ValueError(
+                    f"algorithm.{key}={value} needs the number of rounds T: give horizon=T, or "
+                    f"{key}= as a number or a schedule in t"
+                )
+
+
+def read(
+    name: str,
+    *,
+    inputs: int | Sequence[str],
+    kernels: str | Mapping[str, Any],
+    task: str | None,
+    classes: Sequence[Any] | None,
+    params: Mapping[str, Any],
+    **further: Any,
+) -> LearnerSettings:
+    """The settings of ``omkl.learner``, with the defaults of the algorithm's YAML."""
+    name, task = _task(name, task, classes)
+    chosen = _kernels(kernels)
+    defaults = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
+    given = defaults | dict(params)
+    sizes = {"N": len(dictionary(chosen)), "D": further["D"]}
+    _require_whole("D", further["D"], 1)
+    Params = algorithms.load(name).Params
+    given = hyperparameters.with_defaults_cut(Params, given, defaults, sizes)
+    return LearnerSettings(
+        algorithm=name,
+        params=given,
+        kernels=chosen,
+        inputs=input_names(inputs),
+        named=not isinstance(inputs, int),
+        classes=_classes(classes) if task == "classification" else (),
+        **further,
+    )
+
+
+def _kernels(given: str | Mapping[str, Any]) -> dict[str, Any]:
+    """A dictionary of ``conf/kernels`` by its name, or as such a file describes it."""
+    return conf.chosen("kernels", given) if isinstance(given, str) else dict(given)
+
+
+def _task(name: str, task: str | None, classes: Sequence[Any] | None) -> tuple[str, str]:
+    """The algorithm and its task; ``auto`` is, in a classification, ``auto_classifier``."""
+    if task not in (None, "regression", "classification"):
+        raise ValueError(f"task={task!r}; there are: regression, classification")
+    if name in federated.names():
+        raise ValueError(
+            f"{name} learns in a federation, which is a run: "
+            f'omkl.run("algorithm={name}", "federation=iid", ...)'
+        )
+    if name == "auto" and (task == "classification" or (task is None and classes is not None)):
+        name = "auto_classifier"
+    own = algorithms.load(name).task
+    task = task or own
+    if own != task:
+        fitting = [n for n in algorithms.names() if algorithms.load(n).task == task]
+        raise ValueError(
+            f"{name} is an algorithm for {own}, not for {task}; for that there are: "
+            f"{', '.join(fitting)}"
+        )
+    if (classes is not None) != (task == "classification"):
+        raise ValueError(
+            f"{name} is for {task}"
+            + (": there are no classes" if classes is not None else ", so name the classes: "
+               'classes=["ham", "spam"], the first being -1 and the second +1')
+        )  # fmt: skip
+    return name, task
+
+
+def _classes(given: Sequence[Any] | None) -> tuple[Any, ...]:
+    found = tuple(item.item() if hasattr(item, "item") else item for item in given or ())
+    distinct = len({str(item).strip() for item in found}) == len(found)
+    if not (2 <= len(found) <= MOST_CLASSES and distinct):
+        raise ValueError(f"classes={list(found)!r}: from 2 to {MOST_CLASSES} different ones")
+    if not all(isinstance(item, str | int | float) for item in found):
+        raise ValueError(f"classes={list(found)!r}: a class is a word or a number")
+    return found
+
+
+def input_names(inputs: int | Sequence[str]) -> tuple[str, ...]:
+    """Names of so many inputs, or those given."""
+    if isinstance(inputs, int) and not isinstance(inputs, bool) and inputs >= 1:
+        return tuple(f"x{k}" for k in range(1, inputs + 1))
+    if isinstance(inputs, str | bool | int) or not all(isinstance(n, str) for n in inputs):
+        raise ValueError(
+            f"inputs={inputs!r}: say how many inputs there are, or name them in a list"
+        )
+    names = tuple(inputs)
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"inputs={list(names)[:40]!r}: at least one name, and no name twice")
+    return names
+
+
+def _require_whole(key: str, value: Any, low: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")

@@ -1,0 +1,93 @@
+"""``omkl-predict``: predictions of a kept learner as CSV."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import omkl
+from omkl.commands import predict
+
+SMALL = {"kernels": "gaussian17", "D": 4, "seeds": 1, "dataset": "file", "dataset.target": "y",
+         "regret.ridge_features": False, "regret.kernel_ridge": False, "model": True}  # fmt: skip
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A file of which the last 20 rows have no target; words and blanks are among the inputs."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=120), "town": rng.choice(["Ulm", "Kiel"], 120)})
+    frame["y"] = 50.0 + frame["a"] + (frame["town"] == "Ulm")
+    frame.loc[110, ["a", "town"]] = np.nan
+    frame.loc[100:, "y"] = np.nan
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    frame[:100].to_csv(tmp_path / "first.csv", index=False)
+    frame[100:].drop(columns="y").iloc[:, ::-1].to_csv(tmp_path / "rest.csv", index=False)
+    return tmp_path
+
+
+def said(capsys, *argv):
+    assert predict.main(list(map(str, argv))) == 0
+    return pd.read_csv(io.StringIO(capsys.readouterr().out))
+
+
+def test_a_file_is_predicted_and_nothing_is_learned(table, capsys):
+    given = {**SMALL, "dataset.path": table / "first.csv", "outputs": table / "out"}
+    given["interval"] = 0.9
+    run = omkl.run(algorithm="auto", **given)
+    found = said(capsys, run.folder, table / "rest.csv")
+    assert found["row"].tolist() == list(range(1, 21)) and list(found)[1:3] == ["y_hat", "spread"]
+    learner = omkl.load_learner(run.model)
+    rest = pd.read_csv(table / "rest.csv")
+    X = np.column_stack([rest["a"], *(rest["town"].map({town: 1.0, other: 0.0})
+        for town, other in (("Ulm", "Kiel"), ("Kiel", "Ulm")))])  # fmt: skip
+    if learner.inputs[1] == "town=Kiel":
+        X = X[:, [0, 2, 1]]
+    y_hat, spread = learner.predict(X, return_std=True)
+    np.testing.assert_array_equal(found["y_hat"], y_hat)
+    np.testing.assert_array_equal(found["spread"], spread)
+    np.testing.assert_array_equal(found[["low", "high"]], learner.predict_interval(X))
+    # The first of them is what a run over all rows says of it.
+    whole = omkl.run(algorithm="auto", **{**given, "dataset.path": table / "all.csv"})
+    said_first = whole.predictions.loc[100, ["y_hat", "spread", "low", "high"]]
+    assert said_first.tolist() == found.iloc[0, 1:].tolist()
+    assert predict.main([str(run.model), str(table / "rest.csv"), "-o", str(table / "o.csv")]) == 0
+    assert not capsys.readouterr().out
+    pd.testing.assert_frame_equal(pd.read_csv(table / "o.csv"), found)
+
+
+def test_classes_are_predicted_with_their_probabilities(table, capsys):
+    frame = pd.read_csv(table / "first.csv")
+    frame["y"] = np.where(frame["y"] > 50.5, "high", "low")
+    frame.to_csv(table / "first.csv", index=False)
+    run = omkl.run(**SMALL, **{"dataset.path": table / "first.csv", "outputs": table / "out",
+                               "task": "classification"})  # fmt: skip
+    found = said(capsys, run.model, table / "rest.csv")
+    assert list(found) == ["row", "class", "p(high)", "p(low)"]
+    np.testing.assert_allclose(found["p(high)"] + found["p(low)"], 1.0)
+    np.testing.assert_array_equal(found["class"] == "low", found["p(low)"] > 0.5)
+
+
+def test_what_cannot_be_predicted_is_told(table, capsys):
+    run = omkl.run(algorithm="raker", **SMALL,
+                   **{"dataset.path": table / "first.csv", "outputs": table / "out"})  # fmt: skip
+    pd.DataFrame({"a": [1.0], "city": ["Ulm"]}).to_csv(table / "other.csv", index=False)
+    pd.DataFrame({"a": [1.0, np.inf], "town": "Ulm"}).to_csv(table / "far.csv", index=False)
+    cases = {
+        "the model has the columns a, town; the file has a, city, and not town": "other.csv",
+        "far.csv: row 2, 'a' is infinite": "far.csv",
+        "no such file": "gone.csv",
+    }
+    for words, name in cases.items():
+        assert predict.main([str(run.folder), str(table / name)]) == 1
+        assert words in capsys.readouterr().err
+    far = str(table / "nowhere" / "out.csv")
+    assert predict.main([str(run.folder), str(table / "rest.csv"), "-o", far]) == 1
+    assert f"cannot use {far}: No such file or directory" in capsys.readouterr().err
+    assert predict.main([str(table), str(table / "rest.csv")]) == 1
+    assert "has no model.npz: a run keeps its learner with model=true" in capsys.readouterr().err
+    assert predict.main([str(table / "first.csv"), str(table / "rest.csv")]) == 1
+    assert "first.csv: no model, or a damaged one" in capsys.readouterr().err

@@ -1,0 +1,234 @@
+"""A learner called from Python: in the user's units, and bit for bit what a run says."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import omkl
+from omkl import conf
+from omkl.experiment import run as runner
+
+TINY = ("seeds=1", "tracking=none", "figures=false", "dataset=file", "regret.ridge_features=false",
+        "regret.kernel_ridge=false", "kernels=gaussian17", "D=4")  # fmt: skip
+SMALL = {"kernels": "gaussian17", "D": 4}
+
+
+def stream(T=300):
+    """Two inputs and a label near 5,000; some of either are blank."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(T, 2)) * [1.0, 300.0]
+    y = 5000 + 200 * np.sin(X[:, 0]) + rng.normal(size=T)
+    X[[0, 3, 200], [1, 0, 0]] = np.nan
+    y[[0, 7, 8, T - 1]] = np.nan
+    return X, y
+
+
+def run_on(tmp_path, X, y, *overrides):
+    """The predictions of ``omkl-run`` on a file with these rows."""
+    path = tmp_path / "mine.csv"
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv(path, index=False)
+    places = (f"dataset.path={path}", "dataset.target=y", f"outputs={tmp_path / 'out'}")
+    outcome = runner.run(conf.compose([*TINY, *places, *overrides]))
+    assert outcome.status == "complete", outcome.run.result
+    return outcome.run
+
+
+def in_two_ways(learner, X, y):
+    """Half of the stream in blocks of 7, the other half row by row, blanks as blocks of one."""
+    said = []
+    for s in range(0, len(y) // 2, 7):
+        rows = slice(s, min(s + 7, len(y) // 2))
+        said.append(learner.partial_fit(X[rows], y[rows]).y_hat)
+    for x, label in zip(X[len(y) // 2 :], y[len(y) // 2 :], strict=True):
+        pure = learner.predict(x[None, :])
+        if label is None or label != label:
+            said.append(learner.partial_fit(x[None, :], [label]).y_hat)
+        else:
+            said.append([learner.predict_one(x)])
+            learner.learn_one(label)
+        np.testing.assert_array_equal(pure, said[-1])
+    return np.concatenate(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "lags"), [("gf", 0), ("gf", 2), ("auto", 0), ("auto", 2), ("amkl_random", 2)]
+)
+def test_the_numbers_are_those_of_a_run(tmp_path, name, lags):
+    X, y = stream()
+    run = run_on(tmp_path, X, y, f"algorithm={name}", f"stream.lags={lags}", "seed=3")
+    kept = pd.read_parquet(run.folder / "predictions.parquet")
+    known = int(np.sum(~np.isnan(y)))
+    fresh = omkl.learner(name, inputs=2, lags=lags, seed=3, horizon=known, **SMALL)
+    np.testing.assert_array_equal(in_two_ways(fresh, X, y), kept["y_hat"])
+
+
+def test_intervals_are_those_of_a_run(tmp_path):
+    X, y = stream()
+    for name in ("gf", "auto"):  # auto has a spread of its own
+        run = run_on(tmp_path, X, y, f"algorithm={name}", "interval=0.9", "interval_rate=0.02")
+        kept = pd.read_parquet(run.folder / "predictions.parquet")[["low", "high"]].to_numpy()
+        learner = omkl.learner(name, inputs=2, interval=0.9, interval_rate=0.02, **SMALL)
+        said = learner.partial_fit(X[:200], y[:200])
+        np.testing.assert_array_equal(np.stack([said.low, said.high], axis=1), kept[:200])
+        for s in range(200, 299):
+            pure = learner.predict_interval(X[s : s + 1])
+            learner.predict_one(X[s])
+            np.testing.assert_array_equal([learner.interval, *pure], kept[[s, s]])
+            learner.learn_one(y[s])
+    with pytest.raises(ValueError, match=r"make the learner with interval=0\.9"):
+        omkl.learner("gf", inputs=2).predict_interval(X)
+
+
+def test_a_run_without_scaling_is_the_same_too(tmp_path):
+    X, y = np.nan_to_num(stream()[0]) / 1000, np.nan_to_num(stream()[1], nan=5000.0) / 5000
+    run = run_on(tmp_path, X, y, "algorithm=gf", "stream.scaling=none")
+    kept = pd.read_parquet(run.folder / "predictions.parquet")
+    fresh = omkl.learner("gf", inputs=2, scaling="none", **SMALL)
+    np.testing.assert_array_equal(in_two_ways(fresh, X, y), kept["y_hat"])
+
+
+@pytest.mark.parametrize("classes", [("ham", "spam"), (1, 2, 3)])
+def test_classes_are_named_as_they_come(tmp_path, classes):
+    X, y = stream()
+    cut = [4900, 5100] if len(classes) == 3 else [5000]
+    labels = np.array(classes, dtype=object)[np.digitize(np.nan_to_num(y), cut)]
+    labels[[5, 6]] = None
+    run = run_on(tmp_path, X, labels, "algorithm=auto", "task=classification",
+                 f"dataset.labels=[{','.join(map(str, classes))}]")  # fmt: skip
+    learner = omkl.learner("auto", inputs=2, classes=classes, **SMALL)
+    said = in_two_ways(learner, X, labels)
+    known = labels != None  # noqa: E711
+    wrong = said[known] != labels[known]
+    assert set(said) <= set(classes)
+    # A run counts the first round, in which nothing is said, as a mistake.
+    assert wrong[1:].sum() == run.result["mistakes"][0] - (len(classes) == 2 or wrong[0])
+    p = learner.predict_proba(X[:9])
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(np.array(classes)[p.argmax(axis=1)], learner.predict(X[:9]))
+
+
+def test_predicting_changes_nothing_and_says_its_spread():
+    X, y = stream()
+    learner, again = (omkl.learner("auto", inputs=2) for _ in range(2))
+    for one in (learner, again):
+        one.partial_fit(X[:100], y[:100])
+    y_hat, std = learner.predict(X[100:120], return_std=True)
+    assert np.all(std > 0.0) and np.all(np.abs(y_hat - 5000) < 500)
+    assert learner.predict_one(X[100]) == again.predict_one(X[100]) == y_hat[0]
+    assert learner.spread == std[0]
+    with pytest.raises(ValueError, match="raker says no spread"):
+        omkl.learner("raker", inputs=2).predict(X[:1], return_std=True)
+
+
+def test_a_round_is_open_until_its_label_comes():
+    learner = omkl.learner("gf", inputs=2, **SMALL)
+    with pytest.raises(RuntimeError, match="no round is open"):
+        learner.learn_one(1.0)
+    learner.predict_one([1.0, 2.0])
+    assert learner.asks
+    for other in (learner.predict_one, lambda x: learner.predict([x])):
+        with pytest.raises(RuntimeError, match="a round is open"):
+            other([1.0, 2.0])
+    for label in (None, math.nan):
+        with pytest.raises(ValueError, match="asked for the label of row 1"):
+            learner.learn_one(label)
+    learner.learn_one(3.0)
+    assert not learner.asks and learner.n_rows == 1
+
+
+def test_rows_by_name_are_rows_by_position():
+    X, y = stream()
+    by_place, by_name = omkl.learner("gf", inputs=2), omkl.learner("gf", inputs=["a", "b"])
+    expected = by_place.partial_fit(X, y).y_hat
+    frame = pd.DataFrame({"b": X[:, 1], "a": X[:, 0]})
+    found = [by_name.partial_fit(frame[:100], y[:100]).y_hat]
+    rows = [{"b": b, "a": None if math.isnan(a) else a} for a, b in X[100:]]
+    found.append(by_name.partial_fit(rows[:50], y[100:150]).y_hat)
+    found.append(by_name.partial_fit(X[150:], y[150:]).y_hat)
+    np.testing.assert_array_equal(np.concatenate(found), expected)
+    assert by_name.predict_one(rows[0]) == by_place.predict_one(X[100])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"algorithm": "gff"}, "there is no algorithm 'gff'. Did you mean gf?"),
+        ({"algorithm": "pof_mkl"}, 'learns in a federation, which is a run: omkl.run('),
+        ({"kernels": "rbf5"}, "there is no kernels=rbf5. Did you mean rbf51?"),
+        ({"kernels": {"parts": []}}, "kernels.parts is empty"),
+        ({"lamb": 1.0}, "there is no algorithm.lamb. Did you mean algorithm.lam?"),
+        ({"lam": -1.0}, "algorithm.lam=-1.0 lies outside"),
+        ({"eta": "1/sqrt(T)"}, "eta=1/sqrt(T) needs the number of rounds T: give horizon=T"),
+        ({"inputs": 0}, "inputs=0: say how many"),
+        ({"inputs": ["a", "a"]}, "no name twice"),
+        ({"D": 0}, "D=0 is not a whole number of at least 1"),
+        ({"seed": -1}, "seed=-1 is not a whole number of at least 0"),
+        ({"scaling": "whole"}, "scaling='whole' is none of columns, none: it looks ahead"),
+        ({"interval": 90}, "interval=90 is not a number between 0 and 1"),
+        ({"algorithm": "auto", "classes": "ab", "interval": 0.9}, "and this is a classification"),
+        ({"precision": "half"}, "precision='half' is none of float64, float32"),
+        ({"task": "classification"}, "gf is an algorithm for regression, not for classification"),
+        ({"classes": "ab"}, "gf is for regression: there are no classes"),
+        ({"algorithm": "auto_classifier"}, "so name the classes"),
+        ({"algorithm": "auto", "classes": ["a", "a "]}, "from 2 to 100 different ones"),
+        ({"algorithm": "sfg", "divergence": "sample"}, "give them as first_rows=X"),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_named(changes, message):
+    with pytest.raises(ValueError) as error:
+        omkl.learner(**{"algorithm": "gf", "inputs": 2, **changes})
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ([1.0], "a row is x (2,), rows are X (n, 2); got (1,"),
+        ([1.0, math.inf], "input b of row 1 is inf: no number"),
+        ([1.0, 1e200], "input b of row 1 is 1e+200: beyond 1e+150; rescale it"),
+        (["word", 1.0], "inputs are numbers, NaN or None where not known"),
+        ({"a": 1.0, "c": 2.0}, "these inputs came: a, c; the learner was made for: a, b"),
+    ],
+)
+def test_a_wrong_row_is_named_and_nothing_is_learned(x, message):
+    learner, expected = (omkl.learner("gf", inputs=["a", "b"], **SMALL) for _ in range(2))
+    for call in (learner.predict_one, lambda x: learner.partial_fit([x], [1.0])):
+        with pytest.raises(ValueError) as error:
+            call(x)
+        assert message in str(error.value)
+    X, y = stream()
+    for labels, words in (([1.0], "300 rows X and 1 labels y"), ([math.inf] * 300, "finite")):
+        with pytest.raises(ValueError, match=words):
+            learner.partial_fit(X, labels)
+    found = learner.partial_fit(X, y).y_hat
+    np.testing.assert_array_equal(found, expected.partial_fit(X, y).y_hat)
+
+
+def test_the_sample_of_a_graph_is_the_first_rows(tmp_path):
+    X, y = stream()
+    y[np.isnan(y)] = 5000.0
+    given = ("algorithm=sfg", "algorithm.M=5", "algorithm.divergence=sample")
+    kept = pd.read_parquet(run_on(tmp_path, X, y, *given).folder / "predictions.parquet")
+    learner = omkl.learner("sfg", inputs=2, M=5, divergence="sample", first_rows=X, **SMALL)
+    np.testing.assert_array_equal(learner.partial_fit(X, y).y_hat, kept["y_hat"])
+
+
+def test_a_learner_imports_the_compiler_and_the_yaml_reader_alone():
+    program = """
+import sys, omkl
+assert not {"numpy", "numba", "yaml"} & sys.modules.keys()
+omkl.learner("gf", inputs=2).predict_one([1.0, 2.0])
+print(*sorted({name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names))
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert {"numpy", "scipy", "numba", "omegaconf"} <= set(found)
+    heavy = "mlflow hydra pandas matplotlib pyarrow sklearn rich pooch sqlalchemy requests"
+    assert not set(found) & set(heavy.split())
