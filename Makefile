@@ -43,8 +43,8 @@ $(FLOWER)/.installed: pyproject.toml
 	@$(FLOWER)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[flower,dev]'
 	@touch $@
 
-fuzz: setup       ## Try 5,000 files and settings that nobody would write (3 minutes)
-	OMKL_FUZZ=5000 $(PYTEST) tests/datasets/test_fuzz.py
+fuzz: setup       ## Try 5,000 files and settings that nobody would write (4 minutes)
+	OMKL_FUZZ=5000 $(PYTEST) tests/datasets/test_fuzz.py tests/experiment/test_fuzz.py
 
 lint: setup       ## Check style and types
 	$(BIN)/ruff check .
@@ -65,7 +65,7 @@ ui: setup         ## Open MLflow on the runs in outputs/
 reproduce-tables: setup  ## Rerun the published tables and the searches, put each number beside ours
 	$(BIN)/python scripts/reproduce_tables.py
 
-chaos: setup      ## Kill, starve and damage sweeps at random, and count what is lost (10 minutes)
+chaos: setup      ## Kill, starve and damage sweeps at random, and count what is lost (half an hour)
 	$(BIN)/python scripts/chaos.py --docs docs
 
 endurance: setup  ## Ten million rounds of every representation (10 minutes)

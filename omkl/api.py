@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl import conf, datasets, startup
-from omkl.experiment.settings import default_order, default_scaling
+from omkl.datasets.keys import default_order, default_scaling
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
 from omkl.online.learner import load as load_learner

@@ -2,8 +2,8 @@
 
 A file stands in a group, ``conf/algorithm/rf/omkc_da_o.yaml`` in ``algorithm``, and is called
 by the rest of its path, ``rf/omkc_da_o``. Every function looks into ``folder()`` and then into
-the folders that it is given besides (those of ``--config-dir``); of two files of one name
-the first counts, as with Hydra.
+the folders that it is given besides (those of ``--config-dir``), with those of algorithms outside
+the package (``omkl.outside``) in between; of two files of one name the first counts, as with Hydra.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from omkl import outside
 
 # OmegaConf and Hydra take 0.1 s to import and are imported where a file is read.
 if TYPE_CHECKING:
@@ -46,28 +48,32 @@ def files(without: Sequence[str] = ()) -> list[Path]:
     return [path for path in found if path.relative_to(folder()).parts[0] not in without]
 
 
-def groups(besides: Iterable[Path] = ()) -> dict[str, list[str]]:
+def _places(besides: Iterable[Path]) -> list[Path]:
+    return [folder(), *outside.conf_folders(), *besides]
+
+
+def groups(besides: Sequence[Path] = ()) -> dict[str, list[str]]:
     """The names of all files, by group."""
-    places = (folder(), *besides)
+    places = _places(besides)
     folders = {path.name for place in places for path in place.iterdir() if path.is_dir()}
-    return {group: some for group in sorted(folders) if (some := names(group, places[1:]))}
+    return {group: some for group in sorted(folders) if (some := names(group, besides))}
 
 
-def names(group: str, besides: Iterable[Path] = ()) -> list[str]:
+def names(group: str, besides: Sequence[Path] = ()) -> list[str]:
     """What can be typed after ``group=``; what is in a sub-folder has a slash and comes last."""
     found = {
         path.relative_to(place / group).with_suffix("").as_posix()
-        for place in (folder(), *besides)
+        for place in _places(besides)
         for path in (place / group).rglob("*.yaml")
     }
     return sorted(found, key=lambda name: ("/" in name, name))
 
 
 def _path_of(group: str, name: str, besides: Sequence[Path]) -> Path:
-    places = [place / group / f"{name}.yaml" for place in (folder(), *besides)]
+    places = [place / group / f"{name}.yaml" for place in _places(besides)]
     path = next((place for place in places if place.is_file()), None)
     if path is None:
-        searched = ", ".join(map(str, (folder(), *besides)))
+        searched = ", ".join(map(str, _places(besides)))
         raise MissingEntry(f"there is no {group}/{name}.yaml in {searched}")
     return path
 

@@ -1,7 +1,7 @@
 """Files that are written whole or not at all, and what killed processes leave of them.
 
 What is being written is named after its owner. Only what belongs to a process of this machine
-that is gone is removed.
+that is gone is removed. A folder whose files belong together is locked while they are replaced.
 """
 
 from __future__ import annotations
@@ -11,7 +11,18 @@ import os
 import re
 import shutil
 import socket
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import IO, Any, ClassVar
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
 
 STAGING = ".new-"  # a folder of files that are to take the place of others
 TEMPORARY = ".tmp"  # the end of a file that is being written
@@ -31,12 +42,28 @@ def _place() -> str:
     return f"{machine}.{namespace}"
 
 
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError of an open file that fills its disk names no file: it shall name this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def temporary_name(name: str) -> str:
+    """What a file is called while this process writes it."""
+    return f".{name[:120]}.{owner()}{TEMPORARY}"
+
+
 def write_atomically(path: Path, data: bytes | str, sync: bool = True) -> None:
     """Write a file that is either there whole or not at all, with ``sync`` on the disk as well."""
     raw = data.encode() if isinstance(data, str) else data
-    temporary = path.with_name(f".{path.name[:120]}.{owner()}{TEMPORARY}")
+    temporary = path.with_name(temporary_name(path.name))
     try:
-        with open(temporary, "wb") as file:
+        with naming(path), open(temporary, "wb") as file:
             file.write(raw)
             file.flush()
             if sync:
@@ -70,3 +97,77 @@ def _is_gone(name: str) -> bool:
     except (OSError, OverflowError):  # somebody else's, or no number of a process
         return False
     return False
+
+
+# --- files that belong together -------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Of processes that replace the files of one folder, one does at a time, and nobody reads.
+
+    Where the file system has no locks this holds up nobody. A thread may ask again for what it has.
+    """
+    with _locked(folder, exclusive=True):
+        yield
+
+
+@contextlib.contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Nobody who says ``alone`` replaces files of the folder meanwhile; others may read as well."""
+    with _locked(folder, exclusive=False):
+        yield
+
+
+_mine = threading.local()
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, exclusive: bool) -> Iterator[None]:
+    with contextlib.ExitStack() as held:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # no folder, or no locks: the files themselves tell
+                descriptor = os.open(folder, os.O_RDONLY)
+                held.callback(os.close, descriptor)
+                status = os.fstat(descriptor)
+                folders: set[tuple[int, int]] = _mine.__dict__.setdefault("folders", set())
+                if (one := (status.st_dev, status.st_ino)) not in folders:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+                    folders.add(one)
+                    held.callback(folders.discard, one)
+        yield
+
+
+class Syncing:
+    """How new files get from the system's memory to the disk.
+
+    Only a power failure tells the difference, so the jobs of a batch go on meanwhile.
+    """
+
+    _pool: ThreadPoolExecutor | None = None
+    _under_way: ClassVar[deque[Future[None]]] = deque()
+    _MOST = 16  # folders
+
+    @classmethod
+    def in_background(cls) -> None:
+        cls._pool = ThreadPoolExecutor(1)
+
+    @classmethod
+    def do(cls, files: Sequence[IO[bytes]]) -> None:
+        if cls._pool is None:
+            _sync(files)
+            return
+        cls._under_way.append(cls._pool.submit(_sync, files))
+        if len(cls._under_way) > cls._MOST:
+            cls._under_way.popleft().result()
+
+    @classmethod
+    def finish(cls) -> None:
+        while cls._under_way:
+            cls._under_way.popleft().result()
+
+
+def _sync(files: Sequence[IO[bytes]]) -> None:
+    for file in files:
+        with file:
+            os.fsync(file.fileno())

@@ -2,7 +2,7 @@
 
 A name is what is typed after ``algorithm=``; modules of a sub-package have a slash in it,
 ``as_released/gf``. Names and titles are known without importing a module, and with it the
-compiler.
+compiler. What ``omkl.outside`` names is registered too, where the package has no such name.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import ast
 import functools
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from omkl import outside
 
 PACKAGES = ("omkl.algorithms", "omkl.federated.algorithms")
 
@@ -28,13 +30,63 @@ def load(package: str, name: str) -> Any:
     return importlib.import_module(f"{package}.{name.replace('/', '.')}").algorithm
 
 
-@functools.cache
+def names_outside() -> dict[str, str]:
+    """The modules of the algorithms outside the package, by name."""
+    found = outside.modules()
+    for name in [name for name in found if _is_ours(name)]:
+        outside.tell(
+            f"the algorithm {name} of {found.pop(name)} is left out: omkl has one of that name"
+        )
+    return found
+
+
+def declare(name: str, module: str) -> None:
+    """Make an algorithm of one's own known: ``name``, as typed, is that of ``module``.
+
+    Raises omkl.outside.ModuleProblem, a ValueError, that says which of the two cannot be.
+    """
+    if not re.fullmatch(r"[\w-][\w.-]{0,79}", str(name)):
+        raise outside.ModuleProblem(
+            f"algorithm.name={name!r} is no name: letters, digits, '-', '_' and '.', at most 80. "
+            "It becomes the name of a folder"
+        )
+    if _is_ours(name):
+        raise outside.ModuleProblem(
+            f"the algorithm {name} of {module} needs another name: omkl has one of that name"
+        )
+    outside.declare(name, module)
+
+
+def declare_named(config: Mapping[str, Any]) -> None:
+    """Make known what a configuration of the user's names outside the package.
+
+    The module of its kernel families is imported, since a dictionary is read by their names.
+    """
+    algorithm, kernels = config["algorithm"], config["kernels"]
+    if algorithm.get("module") is not None:
+        declare(algorithm["name"], algorithm["module"])
+    if kernels.get("module") is not None:
+        outside.load(kernels["module"])
+
+
+def _is_ours(name: str) -> bool:
+    return any(name in names(package) for package in PACKAGES)
+
+
 def title(name: str) -> str:
     """The name in print: the head of the docstring, up to its colon, as in "OMKL-GF: ...".
 
     A module of a sub-package is called after the one of the package above, with its folder:
     "OMKL-GF (as released)". What is no module, or has no such head, is called by its name.
     """
+    module = outside.modules().get(name)
+    if module is not None and not _is_ours(name):
+        return _head_of_file(outside.source_of(module)) or name
+    return _title_of_ours(name)
+
+
+@functools.cache
+def _title_of_ours(name: str) -> str:
     folder, _, last = name.rpartition("/")
     shown = next((text for package in PACKAGES if (text := _head(package, last))), last)
     return f"{shown} ({folder.replace('_', ' ')})" if folder else shown
@@ -42,9 +94,16 @@ def title(name: str) -> str:
 
 def _head(package: str, name: str) -> str:
     path = _folder(package) / f"{name}.py"
-    if not path.is_file():
+    return _head_of_file(path) if path.is_file() else ""
+
+
+def _head_of_file(path: Path | None) -> str:
+    try:
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path else ""
+    except SyntaxError:  # importing it tells
         return ""
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    if not text:
+        return ""
     head, colon, _ = text.partition("\n")[0].partition(": ")
     return head if colon else ""
 

@@ -5,30 +5,29 @@
 One sweep of six small jobs is run undisturbed, and its numbers are the truth. Then
 
 kills-LAUNCHER   the sweep is killed with its children, after a random time, --kills times in all;
-                 each time the same command goes on; basic, batch, and joblib where its extra is
-                 installed
-full-disk        no file may grow beyond a random size
+                 each time the same command goes on; basic, batch and joblib
+kills-flower     clients of a federation on Flower, processes of their own, are killed and started
+                 again (one for 25 of --kills: each costs a minute)
+ctrl-c           a run is interrupted while MLflow is told of it
+full-disk        no file may grow beyond a size, from no byte at all
 damage           a random byte of a random file of results or caches is flipped
 at-once          four processes run the same sweep at once
 
 After each disturbance the same command must end well, with each number as in the truth, each job
-once, and no staging folder left. Every moment and size follows from --seed. Exit status 1 where
-anything was lost; --docs writes the table into docs/reliability.md.
+once, and no staging folder left; after Ctrl-C it must end within 2 s, and the MLflow view must hold
+the one result whole. What an extra is missing for is left out, and said. Every moment and size
+follows from --seed. Exit status 1 where anything was lost; --docs writes the table into
+docs/reliability.md.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import functools
 import importlib.util
-import json
 import os
 import random
-import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -37,20 +36,29 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from endurance import write_docs
+from reliability import deployment, page
+from reliability.place import PATIENCE, Place, ended_within, lost_in
 
 from omkl.report.text import markdown_table
-from omkl.runs.folder import find
+from omkl.runs.folder import Run
 
-ROOT = Path(__file__).resolve().parents[1]
-SWEEP = (
-    "-m", "algorithm=raker,gf", "algorithm.lam=1e-3,1e-2,1e-1", "dataset.rows=1500", "seeds=2",
-    "kernels=gaussian17", "D=8", "regret.kernel_ridge=false", "tracking=none", "figures=false",
+SMALL = (
+    "dataset.rows=1500", "seeds=2", "kernels=gaussian17", "D=8", "regret.kernel_ridge=false",
+    "figures=false",
 )  # fmt: skip
+SWEEP = ("-m", "algorithm=raker,gf", "algorithm.lam=1e-3,1e-2,1e-1", "tracking=none", *SMALL)
 N_JOBS = 6
-LAUNCHERS = {"basic": None, "batch": None, "joblib": "hydra_joblib_launcher"}
-PATIENCE = 120.0
-MARKERS = ("<!-- chaos: begin -->\n", "<!-- chaos: end -->\n")
+ONE = ("algorithm=raker", "tracking=mlflow", *SMALL)
+SOON = 2.0  # seconds from Ctrl-C to the end
+LAUNCHERS = ("basic", "batch", "joblib")
+NEEDED = {  # module and extra
+    "kills-joblib": ("hydra_plugins.hydra_joblib_launcher", "sweep"),
+    "kills-flower": ("flwr", "flower"),
+}
+KINDS = (*(f"kills-{name}" for name in LAUNCHERS), "kills-flower", "ctrl-c", "full-disk", "damage",
+         "at-once")  # fmt: skip
+SIZES = (0, 1, 100, 1000, 4096, 20_000, 60_000)  # bytes that a file may have
+Losses = tuple[int, list[str]]  # how often it was disturbed, and what was lost
 
 
 class Tally(NamedTuple):
@@ -62,100 +70,34 @@ class Tally(NamedTuple):
     seconds: float
 
 
-class Place:
-    """A folder of outputs and one of caches, in which the sweep is started."""
-
-    def __init__(self, folder: Path, launcher: str = "basic") -> None:
-        self.folder = folder
-        self.outputs, self.cache = folder / "outputs", folder / "cache"
-        self.folder.mkdir(parents=True)
-        self.arguments = [*SWEEP, *([f"launcher={launcher}"] if launcher != "basic" else [])]
-
-    def start(self, most_bytes: int | None = None) -> subprocess.Popen[str]:
-        def limit() -> None:
-            if most_bytes is not None:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-
-        command = "from omkl.commands.run import run; run()"
-        return subprocess.Popen(
-            [sys.executable, "-c", command, *self.arguments],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(self.cache)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            preexec_fn=limit,
-        )
-
-    def finish(self) -> tuple[int, str]:
-        """Exit status and output of a start that nobody disturbs."""
-        with self.start() as process:
-            try:
-                out, _ = process.communicate(timeout=PATIENCE)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                out, _ = process.communicate()
-                out += f"\nnot at its end after {PATIENCE:.0f} s"
-        return process.returncode, out
-
-    def numbers(self) -> Counter[str]:
-        """What every complete run says, and how often."""
-        runs = [run for run in find(self.outputs) if run.complete] if self.outputs.is_dir() else []
-        keys = ("algorithm", "params", "mse")
-        return Counter(json.dumps({k: run.result[k] for k in keys}, sort_keys=True) for run in runs)
-
-    def litter(self) -> list[str]:
-        """What is left in the folders of runs beside runs."""
-        known = {run.folder.name for run in find(self.outputs)}
-        return [p.name for p in self.outputs.glob("runs/*/*") if p.name not in known]
-
-
-def lost_in(place: Place, truth: Counter[str], status: int, out: str) -> list[str]:
-    """What is wrong after a start that nobody disturbed, in words."""
-    found = []
-    if status:
-        found.append(f"exit status {status}: {out.strip().splitlines()[-1:]}")
-    if "Traceback" in out:
-        found.append("a traceback")
-    if missing := truth - place.numbers():
-        found.append(f"{missing.total()} results missing or wrong")
-    if more := place.numbers() - truth:
-        found.append(f"{more.total()} results twice or wrong")
-    if left := place.litter():
-        found.append(f"left behind: {', '.join(left)}")
-    return found
-
-
 class Chaos:
     """The disturbances, in folders below ``where``."""
 
     def __init__(self, where: Path, seed: int, kills: int) -> None:
-        self.where, self.kills = where, kills
+        self.where, self.kills, self.seed = where, kills, seed
         self.random = random.Random(seed)
-        self.kept = Place(where / "truth")
-        began = time.monotonic()
+        self.kept = Place(where / "truth", SWEEP)
         status, out = self.kept.finish()
-        self.seconds = time.monotonic() - began
         self.truth = self.kept.numbers()
         if status or self.truth.total() != N_JOBS:
             raise SystemExit(f"the undisturbed sweep failed:\n{out}")
-        began = time.monotonic()
         shutil.rmtree(self.kept.outputs)
+        began = time.monotonic()
         self.kept.finish()
         self.seconds = time.monotonic() - began  # with compiled code kept
 
-    def place(self, name: str, launcher: str = "basic") -> Place:
+    def place(self, name: str, arguments: Sequence[str] = SWEEP) -> Place:
         """A fresh place with the compiled code and the prepared data of the truth."""
-        place = Place(self.where / name, launcher)
+        place = Place(self.where / name, arguments)
         shutil.copytree(self.kept.cache, place.cache)
         return place
 
-    def killed(self, launcher: str) -> tuple[int, list[str]]:
+    def killed(self, launcher: str) -> Losses:
         lost: list[str] = []
         done = sweeps = 0
+        more = () if launcher == "basic" else (f"launcher={launcher}",)
         while done < self.kills:
-            place = self.place(f"{launcher}-{sweeps}", launcher)
+            place = self.place(f"{launcher}-{sweeps}", (*SWEEP, *more))
             sweeps += 1
             for _ in range(self.random.randint(1, 4)):
                 moment = self.random.uniform(0.0, 1.1 * self.seconds)
@@ -173,11 +115,40 @@ class Chaos:
             shutil.rmtree(place.folder)
         return done, lost
 
-    def full_disk(self) -> tuple[int, list[str]]:
-        lost, times = [], max(1, self.kills // 5)
-        for n in range(times):
+    def interrupted(self) -> Losses:
+        """Ctrl-C while a published result is tracked: it ends soon, and the view is right."""
+        place, lost = self.place("ctrl-c", ONE), []
+        place.finish()  # makes the database
+        (first,) = place.runs()
+        with place.start(more=("force=true",)) as process:
+            published = _wait_for_another_than(first)
+            ended_within(process, PATIENCE)
+            tracking = time.monotonic() - published
+        for _ in range(self.kills):
+            moment = self.random.uniform(0.0, tracking)
+            (before,) = place.runs()
+            with place.start(more=("force=true",)) as process:
+                _wait_for_another_than(before)
+                time.sleep(moment)
+                asked = time.monotonic()
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGINT)
+                out = ended_within(process, PATIENCE)
+                took = time.monotonic() - asked
+            found = [f"it ended after {took:.1f} s"] if took > SOON else []
+            if "Traceback" in out:
+                found.append("a traceback")
+            found += lost_in(place, Counter([*place.numbers()]), *place.finish())
+            if place.view() != [run.digest for run in place.runs()]:
+                found.append(f"the MLflow view holds {place.view()}")
+            lost += [f"Ctrl-C {moment:.2f} s after the result: {text}" for text in found]
+        shutil.rmtree(place.folder)
+        return self.kills, lost
+
+    def full_disk(self) -> Losses:
+        lost, times = [], min(len(SIZES), max(3, self.kills // 5))
+        for n, most in enumerate(self.random.sample(SIZES, times)):
             place = self.place(f"full-{n}")
-            most = self.random.choice([0, 100, 1000, 5000, 20_000, 60_000])
             with place.start(most) as process:
                 out, _ = process.communicate()
             if "Traceback" in out:
@@ -187,7 +158,7 @@ class Chaos:
             shutil.rmtree(place.folder)
         return times, lost
 
-    def damage(self) -> tuple[int, list[str]]:
+    def damage(self) -> Losses:
         place = self.place("damage")
         place.finish()
         lost = []
@@ -204,7 +175,7 @@ class Chaos:
             lost += [f"byte {at} of {name}: {text}" for text in found]
         return self.kills, lost
 
-    def at_once(self) -> tuple[int, list[str]]:
+    def at_once(self) -> Losses:
         lost, times = [], max(1, self.kills // 10)
         for n in range(times):
             place = self.place(f"once-{n}")
@@ -217,47 +188,72 @@ class Chaos:
             shutil.rmtree(place.folder)
         return times, lost
 
-    def kinds(self) -> dict[str, Callable[[], tuple[int, list[str]]]]:
-        kinds: dict[str, Callable[[], tuple[int, list[str]]]] = {}
-        for launcher, package in LAUNCHERS.items():
-            if package and importlib.util.find_spec(f"hydra_plugins.{package}") is None:
-                print(f"kills-{launcher}: {package} is not installed")
-                continue
-            kinds[f"kills-{launcher}"] = functools.partial(self.killed, launcher)
-        others = {"full-disk": self.full_disk, "damage": self.damage, "at-once": self.at_once}
-        return kinds | others
+    def deployed(self) -> Losses:
+        return deployment.kill_clients(self.where / "flower", self.random, max(1, self.kills // 25))
+
+    def disturb(self, kind: str) -> Losses:
+        """Do one of KINDS."""
+        launcher = kind.removeprefix("kills-")
+        if launcher in LAUNCHERS:
+            return self.killed(launcher)
+        others: dict[str, Callable[[], Losses]] = {
+            "kills-flower": self.deployed,
+            "ctrl-c": self.interrupted,
+            "full-disk": self.full_disk,
+            "damage": self.damage,
+            "at-once": self.at_once,
+        }
+        return others[kind]()
 
 
-def table(tallies: Sequence[Tally], seed: int) -> str:
+def _wait_for_another_than(run: Run) -> float:
+    """The time when another result has taken the place of this one, or when patience ends."""
+    end = time.monotonic() + PATIENCE
+    while Run(run.folder).digest == run.digest and time.monotonic() < end:
+        time.sleep(0.002)
+    return time.monotonic()
+
+
+def table(tallies: Sequence[Tally], left_out: Sequence[str], chaos: Chaos) -> str:
     rows = [[t.name, str(t.done), str(len(t.lost)), f"{t.seconds:.0f}"] for t in tallies]
     heads = ["disturbance", "times", "losses", "seconds"]
-    return f"Seed {seed}.\n\n{markdown_table(heads, rows, left=1)}\n"
+    text = f"`--kills {chaos.kills} --seed {chaos.seed}`\n\n{markdown_table(heads, rows, left=1)}\n"
+    lost = [f"- {t.name}: {sentence}\n" for t in tallies for sentence in t.lost]
+    without = [f"- left out: {sentence}\n" for sentence in left_out]
+    return text + ("\n" if lost or without else "") + "".join(lost + without)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = page.parser(__doc__, KINDS, KINDS)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="+", default=[])
-    parser.add_argument("--docs", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="omkl-chaos-") as folder:
         chaos = Chaos(Path(folder), given.seed, given.kills)
-        print(f"seed {given.seed}; the sweep takes {chaos.seconds:.1f} s undisturbed")
-        tallies = []
-        for name, disturb in chaos.kinds().items():
-            if given.only and name not in given.only:
+        print(f"seed {given.seed}; the sweep takes {chaos.seconds:.1f} s undisturbed", flush=True)
+        tallies, left_out = [], []
+        for name in given.only:
+            module, extra = NEEDED.get(name, ("omkl", ""))
+            if not _is_installed(module):
+                left_out.append(
+                    f"{name}, since {module} is not installed (pip install -e '.[{extra}]')"
+                )
+                print(f"left out: {left_out[-1]}", flush=True)
                 continue
             began = time.monotonic()
-            done, lost = disturb()
+            done, lost = chaos.disturb(name)
             tallies.append(Tally(name, done, lost, time.monotonic() - began))
             print(f"{name}: {done} times, {len(lost)} losses")
             print("".join(f"  {text}\n" for text in lost), end="", flush=True)
-    text = table(tallies, given.seed)
-    print(text)
-    if given.docs:
-        write_docs(given.docs / "reliability.md", text, MARKERS)
+        page.publish(table(tallies, left_out, chaos), "chaos", given.docs)
     return 1 if any(t.lost for t in tallies) else 0
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it is in
+        return False
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ table into docs/reliability.md.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from reliability import page
 
 from omkl import algorithms
 from omkl.checks.learners import Case
@@ -29,7 +29,6 @@ from omkl.report.text import markdown_table
 BLOCK = 10_000
 GROWTH = 2.0  # MB
 WITHIN = 0.1
-MARKERS = ("<!-- endurance: begin -->\n", "<!-- endurance: end -->\n")
 
 
 class Lasted(NamedTuple):
@@ -134,27 +133,16 @@ def table(lasted: list[Lasted]) -> str:
     return f"{markdown_table(heads, body, left=2)}\n"
 
 
-def write_docs(path: Path, text: str, markers: tuple[str, str]) -> None:
-    begin, end = markers
-    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
-    path.write_text(f"{before}{begin}{text}{end}{rest.partition(end)[2]}", encoding="utf-8")
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = page.parser(__doc__, algorithms.names(), [*one_a_representation().values()])
     parser.add_argument("--rounds", type=int, default=10_000_000)
     parser.add_argument("--minutes", type=float, default=3.0)
-    parser.add_argument("--only", nargs="+", default=[])
-    parser.add_argument("--docs", type=Path)
     given = parser.parse_args()
     lasted = []
-    for name in given.only or one_a_representation().values():
+    for name in given.only:
         lasted.append(last(name, given.rounds, 60.0 * given.minutes))
         print(lasted[-1], flush=True)
-    text = table(lasted)
-    print(text)
-    if given.docs:
-        write_docs(given.docs / "reliability.md", text, MARKERS)
+    page.publish(table(lasted), "endurance", given.docs)
     return 1 if any(one.wrong for one in lasted) else 0
 
 

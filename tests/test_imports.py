@@ -70,6 +70,7 @@ def test_what_reads_and_draws_runs_knows_no_learner(room):
     for name in members:  # names and titles of learners come from their text
         text = MODULES[name].read_text(encoding="utf-8")
         assert "registry.load" not in text and "import_module" not in text, name
+        assert "outside.load" not in text and "declare(" not in text, name
 
 
 def lengths(text):

@@ -91,7 +91,7 @@ def test_nothing_compiled_is_left_out():
     assert used["core/protocol.py"] and used["algorithms/raker.py"]  # it does find some
     # Compiled code may hold constants of any module that its own module imports.
     kept = modules_of(cache.sources())
-    names_alone = {"omkl", "omkl.federated", "omkl.registry"}
+    names_alone = {"omkl", "omkl.federated", "omkl.outside", "omkl.registry"}
     assert reached(kept, lazy=False) - kept <= names_alone
 
 
@@ -135,7 +135,7 @@ def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
     learners = {name for name in MODULES if ".algorithms" in name}
     used = reached({"omkl.experiment.run", *learners}, lazy=True)
     assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
-    names = {"conf", "disk", "federated", "registry", "startup", "threads"}
+    names = {"conf", "disk", "federated", "outside", "registry", "startup", "threads"}
     names |= {f"runs.{name}" for name in ("config_file", "earlier", "folder", "seal")}
     assert used - digest == {"omkl"} | {f"omkl.{name}" for name in names}
     assert set(cache.sources()) <= set(cache.files_without(provenance.CHANGE_NO_NUMBER))

@@ -32,11 +32,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, POSITIVE
+from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Range
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations import intervals
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 class Params(NamedTuple):
     eta0: POSITIVE
     lam: NON_NEGATIVE
-    levels: COUNT
+    levels: Annotated[int, Range(1, 62)]  # intervals of 2^levels rounds are counted in int64
 
 
 class State(NamedTuple):

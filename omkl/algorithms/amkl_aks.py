@@ -32,7 +32,7 @@ import numpy as np
 from omkl.algorithms import omkl_aks
 from omkl.algorithms.amkl import update, wants_label
 from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset
-from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, SIZE
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
@@ -47,7 +47,7 @@ class Params(NamedTuple):
     eta_g: Schedule
     lam: NON_NEGATIVE
     delta: BELOW_ONE
-    gamma: COUNT
+    gamma: SIZE
     eta_c: NON_NEGATIVE
     M: COUNT
 

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.hyperparameters import COUNT, NODES, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import inlined
 from omkl.core.node_sampler import clear
 from omkl.core.protocol import choose, register
@@ -66,7 +66,7 @@ class Params(NamedTuple):
     eta_e: RATE
     lam: NON_NEGATIVE
     M: UP_TO_N
-    J: COUNT
+    J: NODES
     freeze: COUNT
 
 

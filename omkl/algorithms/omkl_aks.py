@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
+from omkl.core.hyperparameters import NON_NEGATIVE, SIZE, Range
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
@@ -58,7 +58,7 @@ class Params(NamedTuple):
     eta_g: Schedule
     lam: NON_NEGATIVE
     delta: BELOW_ONE
-    gamma: COUNT
+    gamma: SIZE
 
 
 class State(NamedTuple):

@@ -30,7 +30,7 @@ import math
 from typing import NamedTuple
 
 from omkl.algorithms.omkr import State, init, predict, select
-from omkl.core.hyperparameters import COUNT, FRACTION, NON_NEGATIVE
+from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE, SIZE
 from omkl.core.protocol import register
 from omkl.core.representations.expansion import SLIDING, append
 from omkl.core.schedule import Schedule, rate
@@ -40,7 +40,7 @@ class Params(NamedTuple):
     eta: Schedule
     lam: NON_NEGATIVE
     beta: FRACTION
-    budget: COUNT
+    budget: SIZE
 
 
 def update(params, state, t, y, selection):

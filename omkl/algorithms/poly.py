@@ -16,12 +16,12 @@ Differs  none. The dictionary (kernels=...) is not used.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from omkl.algorithms import rbf
 from omkl.algorithms.rbf import State, init, predict, select, update
-from omkl.core.hyperparameters import COUNT
-from omkl.core.kernels import Kernel
+from omkl.core.hyperparameters import Range
+from omkl.core.kernels import MOST_DEGREE, Kernel
 from omkl.core.protocol import register
 from omkl.core.representations.expansion import GROWING
 from omkl.core.schedule import Schedule
@@ -29,7 +29,7 @@ from omkl.core.schedule import Schedule
 
 class Params(NamedTuple):
     eta: Schedule
-    degree: COUNT
+    degree: Annotated[int, Range(1, MOST_DEGREE)]
 
 
 def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:

@@ -12,7 +12,7 @@ import sys
 from types import ModuleType
 from typing import Any, NamedTuple, get_type_hints
 
-from omkl.core.hyperparameters import COUNT
+from omkl.core.hyperparameters import SIZE
 from omkl.core.protocol import DEFINED, Algorithm, register
 from omkl.core.representations import Representation
 from omkl.core.representations.budgeted import BUDGETED
@@ -48,7 +48,7 @@ Differs  from ``{name}``: kernels are approximated, so they must be shift-invari
 
 ON_BUDGET = Kind(
     BUDGETED,
-    {"budget": COUNT, "drop_smallest": bool},
+    {"budget": SIZE, "drop_smallest": bool},
     """
 Paper    none; the algorithm of ``{name}`` with the budgets of Crammer, Kandola and Singer,
          NIPS 2003 (smallest), and Dekel, Shalev-Shwartz and Singer, NIPS 2005 (oldest).

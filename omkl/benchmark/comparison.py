@@ -144,7 +144,7 @@ def _our_run(
         return None
     how = "reused" if outcome.status == "reused" else f"{result['seconds']:.1f} s"
     print(f"{typed} on {dataset}: {console.loss_text(result)} ({how})", flush=True)
-    return outcome.run
+    return outcome.run.held()  # another call may compute it anew meanwhile
 
 
 def _configuration(overrides: list[str], outputs: Path) -> dict[str, Any]:

@@ -61,13 +61,12 @@ class Played(NamedTuple):
 class Case:
     """A ``shared.Case``: an algorithm with the settings of its YAML and a small dictionary."""
 
-    loop = staticmethod(protocol.run_block)
-
     def __init__(self, name: str, settings: dict[str, Any] | None = None) -> None:
         self.name = name
         self.settings = default_settings(name) if settings is None else settings
         self.algorithm: Algorithm = algorithms.load(name)
         self.module = sys.modules[self.algorithm.module]
+        self.loop = protocol.run_block_of(self.algorithm.Params)
 
     def params(self, N: int = len(DICTIONARY), T: int = ROUNDS, **changes: Any) -> Any:
         """Params with every field that may not exceed N cut to half of it.

@@ -13,8 +13,9 @@ import inspect
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
@@ -100,9 +101,21 @@ class Skip(Exception):
     """The check does not apply; the text says why."""
 
 
-def default_settings(name: str) -> dict[str, Any]:
-    """The parameters in ``conf/algorithm/<name>.yaml``."""
-    return {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
+class Outcome(NamedTuple):
+    """How a check ended: "passed", "skipped", "declared" to fail and failing, or "failed".
+
+    ``reason`` is why, "" where it passed.
+    """
+
+    status: str
+    reason: str = ""
+    error: Exception | None = None
+
+
+def default_settings(name: str, besides: Sequence[Path] = ()) -> dict[str, Any]:
+    """The parameters in ``algorithm/<name>.yaml`` of ``conf``, or of the folders ``besides``."""
+    given = conf.entry("algorithm", name, besides)
+    return {key: value for key, value in given.items() if key not in ("name", "module")}
 
 
 # --- the checks ---------------------------------------------------------------------------------
@@ -283,16 +296,24 @@ def declared(module: str, checks: Mapping[str, Callable[[Any], None]]) -> Iterat
         yield Check(name, function, failures.get(name))
 
 
+def outcome(case: Case, check: Check) -> Outcome:
+    """Run one check."""
+    try:
+        check.function(case)
+    except Skip as why:
+        return Outcome("skipped", str(why))
+    except Exception as error:
+        if check.expected_failure is not None and isinstance(error, AssertionError):
+            return Outcome("declared", check.expected_failure, error)
+        return Outcome("failed", str(error) or type(error).__name__, error)
+    if check.expected_failure is not None:
+        return Outcome("failed", "it passes, and is declared to fail")
+    return Outcome("passed")
+
+
 def run(case: Case, checks: Iterable[Check]) -> None:
     """All checks of one algorithm; AssertionError names the first that fails."""
     for check in checks:
-        try:
-            check.function(case)
-        except Skip:
-            continue
-        except Exception as error:
-            if check.expected_failure is None:
-                raise AssertionError(f"{case.name} fails {check.name}: {error}") from error
-            continue
-        if check.expected_failure is not None:
-            raise AssertionError(f"{case.name} passes {check.name}, declared to fail")
+        found = outcome(case, check)
+        if found.status == "failed":
+            raise AssertionError(f"{case.name}, {check.name}: {found.reason}") from found.error

@@ -32,6 +32,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import InterpolationResolutionError
 
 from omkl import conf
+from omkl.core.kinds import or_null, whole
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -101,6 +102,9 @@ def _parsed(text: str) -> Override:
     return OverridesParser.create().parse_override(text)
 
 
+WORKERS = or_null(whole(1, 1_024))  # processes
+
+
 # --- running --------------------------------------------------------------------------------------
 
 
@@ -116,10 +120,8 @@ class Batch:
         self.config = config
         threads = config.threads if isinstance(config.threads, int) else 1
         most = max(1, default_threads() // max(1, threads))
-        if isinstance(n_workers, bool) or not isinstance(n_workers, int | None):
-            n_workers = 0
-        if n_workers is not None and n_workers < 1:
-            raise HydraException("launcher.workers is null or a whole number of at least 1")
+        if told := WORKERS.refusal("launcher.workers", n_workers):
+            raise HydraException(told)
         environment = {str(k): str(v) for k, v in config.hydra.job.env_set.items()}
         environment["OMKL_THREADS"] = str(threads)
         self.workers = Workers(n_workers or most, environment)
@@ -300,12 +302,14 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, give_up)
     os.environ.update(environment)
+    at_end = contextlib.ExitStack()
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
         from omkl.commands.sweep import Sweep
-        from omkl.runs import folder as run_folder
+        from omkl.disk import Syncing
         from omkl.threads import one_thread_each
 
-        run_folder.Syncing.in_background()
+        Syncing.in_background()
+        at_end.callback(Syncing.finish)
         connection.send(READY)
         with one_thread_each():
             while True:
@@ -315,5 +319,5 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
                 except Exception as error:  # of the sweep's own files: jobs answer for themselves
                     answer = error
                 connection.send(answer)
-    run_folder.Syncing.finish()
+    at_end.close()
     os._exit(0)  # threads that still compute are not waited for

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl import conf
+from omkl import conf, outside, registry
+
+MODULE = "algorithm.module"
 
 
 class UsageError(ValueError):
@@ -71,6 +73,7 @@ class CommandLine:
         self.flags = {argument.partition("=")[0] for argument in arguments}
         self.besides: list[Path] = []  # folders of YAML files that are searched after conf
         self.overrides: list[tuple[int, str]] = []
+        self.module = ""  # as typed
         before = ""
         for number, argument in enumerate(arguments):
             flag, equals, value = argument.partition("=")
@@ -114,19 +117,21 @@ class CommandLine:
                 raise UsageError("resume= goes on with one run: leave -m out")
             added = self._launched(typed, sweeping)
             self._look_up(chosen, optional, groups)
+            self._load_modules(chosen)
             # Where another group may choose the algorithm, Hydra and the runner judge its fields.
             free = any(t.key in groups.keys() - chosen.keys() - optional.keys() for t in typed)
             texts = []
             for one in typed:
                 group, dot, field = one.key.partition(".")
                 known = one.key in groups or one.key.startswith(("hydra.", "hydra/"))
+                known = known or one.key == MODULE
                 if known or one.override.package or (group in chosen and dot and free):
                     texts.append(one.text)
                 elif group in chosen and dot:
                     texts.append(self._parameter(one, group, field, chosen[group]))
                 else:
                     texts.append(self._setting(one, chosen, optional))
-        except (conf.MissingEntry, conf.UnreadableFile) as error:
+        except (conf.MissingEntry, conf.UnreadableFile, outside.ModuleProblem) as error:
             raise UsageError(str(error)) from None
         # Hydra wants its own options first.
         places = {one.place for one in typed}
@@ -144,7 +149,41 @@ class CommandLine:
                 paths = map(str, given if isinstance(given, list) else [given])
                 local = [path for path in paths if not path.startswith("pkg://")]
                 self.besides += [Path(path.removeprefix("file://")) for path in local]
+        return self._with_module(typed)
+
+    def _with_module(self, typed: list[Typed]) -> list[Typed]:
+        """``algorithm.module=mypkg.fixed_share`` also chooses ``algorithm=fixed_share``."""
+        places = [n for n, one in enumerate(typed) if one.key == MODULE]
+        if not places:
+            return typed
+        place, text, override = given = typed[places[-1]]
+        if override.is_sweep_override() or override.is_delete() or len(places) > 1:
+            raise UsageError(f"{text}: one module is typed; others are named in their YAML files")
+        self.module = str(override.value())
+        name = self.module.rpartition(".")[2]
+        outside.require(self.module)
+        registry.declare(name, self.module)  # the folder conf beside it is searched from here on
+        key, _, value = text.lstrip("+").partition("=")
+        typed[places[-1]] = given._replace(text=f"++{key}={value}")
+        if all(one.key != "algorithm" for one in typed):
+            if name not in self.groups()["algorithm"]:
+                raise UsageError(outside.without_yaml(name, self.module))
+            typed.insert(0, Typed(place, *parse_override(f"algorithm={name}")))
         return typed
+
+    def _load_modules(self, chosen: Mapping[str, Sequence[str]]) -> None:
+        """Import what is chosen and outside the package: what it lacks is told now."""
+        for name in chosen["kernels"]:
+            if module := self._fields("kernels", name).get("module"):
+                outside.load(module)
+        for name in chosen["algorithm"]:
+            fields = self._fields("algorithm", name)
+            known = registry.names_outside()
+            if module := self.module or fields.get("module") or known.get(fields["name"]):
+                registry.declare(fields["name"], module)
+                from omkl import algorithms  # the compiler
+
+                algorithms.load(fields["name"])
 
     def _choices(
         self, typed: Sequence[Typed], groups: Mapping[str, Sequence[str]]
@@ -200,6 +239,9 @@ class CommandLine:
         for group, names in {**chosen, **optional}.items():
             for name in names:
                 if name not in groups[group]:
+                    module = registry.names_outside().get(name)
+                    if group == "algorithm" and module is not None:
+                        raise UsageError(outside.without_yaml(name, module))
                     raise UsageError(unknown_name(f"{group}={name}", name, groups[group]))
                 if group in chosen and "name" not in self._fields(group, name):
                     raise UsageError(f"{group}/{name}.yaml has no key 'name'")
@@ -310,7 +352,8 @@ class CommandLine:
             lines += _hanging(group, ", ".join(names))
         lines += ["", "Parameters of each algorithm (algorithm.KEY=value) and their defaults"]
         for name in groups["algorithm"]:
-            fields = {k: v for k, v in self._fields("algorithm", name).items() if k != "name"}
+            fields = self._fields("algorithm", name)
+            fields = {k: v for k, v in fields.items() if k not in ("name", "module")}
             lines += _hanging(name, ", ".join(f"{k}={_plain(v)}" for k, v in fields.items()))
         lines += ["", "Settings (key=value) and their defaults"]
         text = conf.main_file().read_text(encoding="utf-8")
@@ -338,7 +381,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     parser = OverridesParser.create()
     try:
         return text, parser.parse_override(text)
-    except HydraException as error:
+    except (HydraException, ValueError) as error:  # a number of thousands of digits
         reason = str(error).splitlines()[0].partition(" expecting")[0]
     key, _, value = text.partition("=")
     pieces = value.split(",")

@@ -168,17 +168,29 @@ def _figures(arguments: argparse.Namespace) -> int:
     runs = _runs(arguments)
     from omkl.report import run_figures
     from omkl.reproduction import regret_figures
+    from omkl.runs.seal import Broken
+    from omkl.runs.writing import add_figures, staging_folder
 
     failed = False
-    for run in runs:
+    for found in runs:
+        if not found.complete:
+            continue
         try:
-            if run.complete:
-                run_figures.all_figures(run)
-                regret_figures.regret_bound(run)
+            run = found.held()
+        except (Broken, FileNotFoundError) as error:
+            failed = True
+            print(f"omkl-report: {found.folder} is no longer whole ({error})", file=sys.stderr)
+            continue
+        try:
+            with staging_folder(run.folder) as staging:
+                run_figures.all_figures(run, staging)
+                regret_figures.regret_bound(run, staging)
+                if not add_figures(run, staging):
+                    raise ValueError("another process has replaced it meanwhile: start again")
         except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
             failed = True
             why = f"{type(error).__name__}: {error}"
-            print(f"omkl-report: {run.folder} cannot be drawn ({why})", file=sys.stderr)
+            print(f"omkl-report: {found.folder} cannot be drawn ({why})", file=sys.stderr)
     return EXIT_FAILED if failed else 0
 
 

@@ -90,7 +90,9 @@ def _run(arguments: Sequence[str]) -> int:
         try:
             with once:
                 main(job)()
-        except (Exception, SystemExit):
+        except (Exception, SystemExit) as error:
+            if isinstance(error, OSError) and error.filename is None and Sweep.folder is not None:
+                error.filename = str(Sweep.folder)  # a file of Hydra's
             Sweep.finish()
             raise
         Sweep.finish()
@@ -105,7 +107,7 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"omkl-run: {str(error).strip()}{more}", file=sys.stderr)
         return EXIT_USAGE
     except OSError as error:
-        if own_trace or error.filename is None:
+        if own_trace or error.filename is None or error.strerror is None:
             raise
         print(f"omkl-run: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
         return EXIT_FAILED
@@ -126,7 +128,7 @@ def job(cfg: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     config = conf.resolve(cfg, hydra_config.overrides.task)
     from omkl.commands import viewers
-    from omkl.experiment import kept_model, settings
+    from omkl.experiment import door, kept_model, settings
 
     if config["resume"] is not None:
         try:
@@ -140,7 +142,13 @@ def job(cfg: DictConfig) -> None:
     from omkl.report import console
 
     prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions
-    classify = settings.task_in(config) == "classification"
+    try:
+        door.check_sections(config)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    classify = False
+    with contextlib.suppress(ValueError):  # the job tells what is wrong
+        classify = settings.task_in(config) == "classification"
     if hydra_config.mode != RunMode.MULTIRUN:
         label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
         with console.Bar(label, config["seeds"], not prompted, classify) as progress:

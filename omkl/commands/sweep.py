@@ -12,6 +12,7 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from omkl import outside, registry
 from omkl.commands.command_line import EXTRAS, parse_override, values_of
 from omkl.disk import remove_leftovers, write_atomically
 
@@ -71,7 +72,12 @@ class Sweep:
             for place in (Sweep.folder, Sweep.folder / "jobs"):
                 remove_leftovers(place)
             _drop_claims(Sweep.folder)
-            facts = {"n_jobs": Sweep.n_jobs, "swept": Sweep.swept, "start": Sweep.start}
+            facts = {
+                "n_jobs": Sweep.n_jobs,
+                "swept": Sweep.swept,
+                "start": Sweep.start,
+                "modules": outside.declared(),
+            }
             write_atomically(Sweep.folder / "sweep.json", json.dumps(facts), sync=False)
         if config.hydra.runtime.choices.get("hydra/launcher") in EXTRAS:
             Sweep.lines = Lines(Sweep.folder)
@@ -83,6 +89,8 @@ class Sweep:
             facts = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
             cls.n_jobs, cls.swept = facts["n_jobs"], tuple(facts["swept"])
             cls.start = facts["start"]
+            for name, module in facts["modules"].items():
+                registry.declare(name, module)
 
     def __getattr__(self, name: str) -> Any:
         """Hydra's other occasions pass without notice."""
@@ -186,14 +194,17 @@ class Sweep:
 
         from omkl.report import console, sweep_table
         from omkl.runs import folder as run_folder
+        from omkl.runs.seal import Broken
 
+        draws = cls.figures and not interrupted
         jobs = []
         for run, tracked in _jobs_of(folder):
-            if told := _damage(run):
+            try:
+                jobs.append((as_it_is(run, draws), tracked))
+            except (Broken, FileNotFoundError) as error:
                 cls.failed = True
-                run_folder.left_out(run, told)
-            else:
-                jobs.append((run, tracked))
+                gone = isinstance(error, FileNotFoundError)
+                run_folder.left_out(run, "it is no longer there" if gone else str(error))
         runs = [run for run, _ in jobs]
         finished = [run for run in runs if run.complete]
         if not runs:
@@ -206,7 +217,7 @@ class Sweep:
         sweep_table.write_sweep(rows, failures, folder)
         print(f"\ntable    {folder}/")
         print("         table.md, table.csv")
-        if cls.figures and not interrupted and len(finished) > 1:
+        if draws and len(finished) > 1:
             from omkl.report import sweep_figures
 
             drawn = sweep_figures.all_figures(finished, folder)
@@ -273,14 +284,9 @@ def facts_of_jobs(sweep: Path, but: Container[Path] = ()) -> list[tuple[dict[str
     return sorted(facts, key=lambda pair: pair[0]["number"])
 
 
-def _damage(run: Run) -> str | None:
-    """Why a run of a sweep cannot be shown, if so; what failed is held in memory."""
-    if "result" in run.__dict__:
-        return None
-    try:
-        return run.problem
-    except FileNotFoundError:
-        return "it is no longer there"
+def as_it_is(run: Run, with_curves: bool) -> Run:
+    """A run of a sweep to be shown; what failed is held in memory. Raises as ``Run.held``."""
+    return run if "result" in run.__dict__ else run.held(with_curves)
 
 
 def _jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:

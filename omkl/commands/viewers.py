@@ -15,8 +15,7 @@ from omkl.experiment import run as runner
 from omkl.experiment.job import Progress
 from omkl.experiment.run import Outcome
 from omkl.experiment.settings import Settings
-from omkl.runs.folder import Run
-from omkl.runs.writing import add_files, staging_folder
+from omkl.runs.writing import add_figures, staging_folder
 from omkl.tracking import database, view
 
 
@@ -62,23 +61,30 @@ class Viewers:
         folder, tracked = outcome.run.folder, False
         if outcome.status == "reused":
             # An earlier start may have had tracking=none, or ended before the viewers came.
-            tracked = view.holds(folder, settings.outputs)
+            tracked = view.holds(outcome.run, settings.outputs)
             if not tracked:
                 self.prepare(settings)
         if settings.figures and not (folder / "weights.png").exists():
-            self._draw(outcome.run)
+            self._draw(outcome)
         return outcome._replace(tracked=self._track(outcome, settings) or tracked)
 
-    def _draw(self, run: Run) -> None:
+    def _draw(self, outcome: Outcome) -> None:
         if self.progress:
             self.progress("figures", 0, None, None)
         if self.tracker:  # two threads should not import large packages at once
             self.tracker.join()
         from omkl.report import run_figures  # Matplotlib, where something is drawn
 
-        with staging_folder(run.folder) as staging:
-            run_figures.all_figures(run, staging)
-            add_files(run.folder, staging)
+        try:
+            run = outcome.run.held()
+        except FileNotFoundError:  # removed meanwhile
+            drawn = False
+        else:
+            with staging_folder(run.folder) as staging:
+                run_figures.all_figures(run, staging)
+                drawn = add_figures(run, staging)
+        if not drawn:
+            outcome.notes.append("another process has replaced the run: it has no figures of ours")
 
     def _track(self, outcome: Outcome, settings: Settings) -> bool:
         """Whether the run is in the MLflow view now; if it should be and is not, notes say why."""

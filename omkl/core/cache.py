@@ -58,6 +58,7 @@ NOT_COMPILED = {
     "federated/split.py": "deals rows, in Python",
     "theory/": "judges runs, with NumPy and SciPy",
     "online/": "a learner in the units of its user, in Python",
+    "outside.py": "finds modules of others, whose machine code is not kept",
     "registry.py": "finds modules",
     "river.py": "estimators, which call learners from Python",
     "sklearn.py": "estimators, which call learners from Python",

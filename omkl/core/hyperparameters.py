@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
+from omkl.core.kinds import is_number, is_whole, shown
 from omkl.core.schedule import Schedule
 
 
@@ -35,6 +36,8 @@ class Choice(tuple[str, ...]):
 POSITIVE = Annotated[float, Range(0.0, open_low=True)]
 NON_NEGATIVE = Annotated[float, Range(0.0)]
 COUNT = Annotated[int, Range(1)]
+SIZE = Annotated[int, Range(1, 100_000)]  # of what memory is taken for, or time a round
+NODES = Annotated[int, Range(1, 10_000)]  # each has numbers of all kernels
 COUNT_OR_ZERO = Annotated[int, Range(0)]
 UP_TO_N = Annotated[int, Range(1, "N")]
 FRACTION = Annotated[float, Range(0.0, 1.0, open_low=True, open_high=True)]
@@ -59,13 +62,13 @@ def parse_schedule(text: Any, horizon: int | None) -> Schedule:
     names T where the length of the stream is not known.
     """
     if isinstance(text, bool) or not isinstance(text, int | float | str):
-        raise ValueError(f"{text!r} is no schedule; write a number, 0.1/sqrt(t) or 1/sqrt(T)")
+        raise ValueError(f"{shown(text)} is no schedule; write a number, 0.1/sqrt(t) or 1/sqrt(T)")
     if not isinstance(text, str):
-        return Schedule(float(text), 0.0)
+        return Schedule(float(text) if is_number(text) else math.nan, 0.0)
     match = _SCHEDULE.match(text)
     if not match:
         raise ValueError(
-            f"{text!r} is no schedule; write a number, a/sqrt(t), a/sqrt(T), a/t or a/t^0.25"
+            f"{shown(text)} is no schedule; write a number, a/sqrt(t), a/sqrt(T), a/t or a/t^0.25"
         )
     scale = float(match["scale"])
     variable = match["v1"] or match["v2"]
@@ -76,8 +79,8 @@ def parse_schedule(text: Any, horizon: int | None) -> Schedule:
         return Schedule(scale, power)
     if horizon is None:
         raise ValueError(
-            f"{text!r} needs the number of rounds T, and the length of this stream is not known; "
-            "set stream.limit, or write the schedule in t"
+            f"{shown(text)} needs the number of rounds T, and the length of this stream is not "
+            "known; set stream.limit, or write the schedule in t"
         )
     return Schedule(scale * float(horizon) ** power, 0.0)
 
@@ -152,22 +155,25 @@ def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mappin
         except ValueError as error:
             raise ValueError(f"{key}: {error}") from None
         if not (schedule.scale > 0.0 and math.isfinite(schedule.scale)):
-            raise ValueError(f"{key}={value}: a step size or rate is positive and finite")
+            given = value if isinstance(value, str) else shown(value)
+            raise ValueError(f"{key}={given}: a step size or rate is positive and finite")
         _check_range(key, value, schedule.scale, bounds, sizes)
         return schedule
     if hint is bool:
         if not isinstance(value, bool):
-            raise ValueError(f"{key}={value!r} is not true or false")
+            raise ValueError(f"{key}={shown(value)} is not true or false")
         return value
     if hint is int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"{key}={value!r} is not a whole number")
+        if not is_whole(value):
+            raise ValueError(f"{key}={shown(value)} is not a whole number")
+        if abs(value) >= 2**63:  # compiled code counts in int64
+            raise ValueError(f"{key}={shown(value)} is too large: whole numbers are below 2^63")
     elif hint is float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"{key}={value!r} is not a number")
+            raise ValueError(f"{key}={shown(value)} is not a number")
+        if not is_number(value):
+            raise ValueError(f"{key}={shown(value)} is not finite")
         value = float(value)
-        if not math.isfinite(value):
-            raise ValueError(f"{key}={value} is not finite")
     else:
         raise TypeError(f"{key}: a field cannot be annotated {hint!r}")
     _check_range(key, value, value, bounds, sizes)
@@ -175,15 +181,15 @@ def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mappin
 
 
 def _chosen(key: str, value: Any, choice: Choice) -> int:
-    if value in choice:
+    if isinstance(value, str) and value in choice:
         return choice.index(value)
-    near = difflib.get_close_matches(str(value), choice, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(shown(value), choice, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else ""
-    raise ValueError(f"{key}={value!r} is none of {', '.join(choice)}.{hint}")
+    raise ValueError(f"{key}={shown(value)} is none of {', '.join(choice)}.{hint}")
 
 
 def _check_range(
-    key: str, shown: Any, value: float, bounds: Range | None, sizes: Mapping[str, int]
+    key: str, given: Any, value: float, bounds: Range | None, sizes: Mapping[str, int]
 ) -> None:
     if bounds is None:
         return
@@ -192,8 +198,14 @@ def _check_range(
     too_low = value <= low if bounds.open_low else value < low
     too_high = value >= high if bounds.open_high else value > high
     if too_low or too_high:
-        name_low = f"{bounds.low}={low}" if isinstance(bounds.low, str) else f"{low:g}"
-        name_high = f"{bounds.high}={high}" if isinstance(bounds.high, str) else f"{high:g}"
+        name_low, name_high = _bound(bounds.low, low), _bound(bounds.high, high)
         left = "(" if bounds.open_low else "["
         right = ")" if bounds.open_high or high == math.inf else "]"
-        raise ValueError(f"{key}={shown} lies outside {left}{name_low}, {name_high}{right}")
+        raise ValueError(f"{key}={given} lies outside {left}{name_low}, {name_high}{right}")
+
+
+def _bound(stated: float | str, value: float) -> str:
+    """A bound as an error shows it, a letter with what it stands for."""
+    if isinstance(stated, str):
+        return f"{stated}={value}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"

@@ -10,6 +10,11 @@ the measure is a probability distribution:
 | gaussian  | exp(-||r||_2^2 / (2 b))      | normal, mean 0, covariance I / b   | a variance  |
 | laplacian | exp(-||r||_1 / b)            | Cauchy, scale 1/b, in each input   | a length    |
 | cauchy    | prod_k 1 / (1 + r_k^2 / b^2) | Laplace, scale 1/b, in each input  | a length    |
+| matern32  | prod_k (1 + u_k) exp(-u_k),  | Student t of 3 degrees of freedom, | a length    |
+|           | u = sqrt(3) abs(r) / b       | scale 1/b, in each input           |             |
+| matern52  | prod_k (1 + u_k + u_k^2 / 3) | Student t of 5 degrees of freedom, | a length    |
+|           | exp(-u_k), u = sqrt(5)       | scale 1/b, in each input           |             |
+|           | abs(r) / b                   |                                    |             |
 
 Exact-kernel learners also know the polynomials kappa(x, x') = (x'x')^degree, which have
 no spectral measure; their "bandwidth" is the degree. Learners of second order also know the
@@ -26,6 +31,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+
+from omkl.core import closed_overlaps as closed
+from omkl.core.kinds import is_number, is_whole, shown, whole
 
 LogOverlap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -99,15 +107,13 @@ class Family:
         """The bandwidths of a part of a dictionary; ValueError naming what is wrong."""
         unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
         if unknown:
-            raise ValueError(f"{where} has no key {sorted(map(str, unknown))[0]!r}")
+            raise ValueError(f"{where} has no key {shown(sorted(map(str, unknown))[0])}")
         factor = part.get("factor", 1.0)
         found = []
         for b in _bandwidths(where, part):
             for value in (b, factor):
-                if isinstance(value, bool) or not (
-                    isinstance(value, int | float) and 0.0 < value < math.inf
-                ):
-                    raise ValueError(f"{where}: bandwidth {value!r} is not a positive number")
+                if not (is_number(value) and value > 0.0):
+                    raise ValueError(f"{where}: bandwidth {shown(value)} is not a positive number")
             if not LEAST_BANDWIDTH <= factor * b <= MOST_BANDWIDTH:
                 raise ValueError(
                     f"{where}: bandwidth {factor * b:g} is not from {LEAST_BANDWIDTH:g} to "
@@ -182,7 +188,7 @@ class Laplacian(Family):
     overlaps: ClassVar = {
         "laplacian": lambda p, q: math.log(2.0) + (np.log(p) + np.log(q)) - np.log(p + q),
         "gaussian": lambda q, p: (
-            0.5 * (math.log(2.0 * math.pi) + np.log(p)) + _log_erfcx(np.sqrt(0.5 * p) / q)
+            0.5 * (math.log(2.0 * math.pi) + np.log(p)) + closed.log_erfcx(np.sqrt(0.5 * p) / q)
         ),
     }
 
@@ -215,9 +221,11 @@ class Cauchy(Family):
     shares = False
     overlaps: ClassVar = {
         "cauchy": lambda p, q: math.log(math.pi) + (np.log(p) + np.log(q)) - np.log(p + q),
-        "gaussian": lambda p, q: math.log(math.pi) + np.log(p) + _log_erfcx(p / np.sqrt(2.0 * q)),
+        "gaussian": lambda p, q: (
+            math.log(math.pi) + np.log(p) + closed.log_erfcx(p / np.sqrt(2.0 * q))
+        ),
         "laplacian": lambda p, q: (
-            math.log(2.0) + np.log(p) + np.log(_exponential_over_cauchy(p / q))
+            math.log(2.0) + np.log(p) + np.log(closed.exponential_over_cauchy(p / q))
         ),
     }
 
@@ -241,6 +249,58 @@ class Cauchy(Family):
     @staticmethod
     def finish(exp, c, s):
         return 1.0 / s
+
+
+class _Matern(Family):
+    """In each input a polynomial in u times exp(-u), u = scale |r| / b; their product.
+
+    In one input that is what others call a Matern kernel of length b, and the Laplacian is that of
+    order 1/2. In several inputs theirs is another kernel, of the one distance ||r||.
+    """
+
+    spectrum = "Student t"
+    degrees: ClassVar[int]  # of freedom, twice the order
+
+    def log_polynomial(self, u: np.ndarray) -> np.ndarray:
+        """Of u >= 0 (..., d), input by input."""
+        raise NotImplementedError
+
+    def value(self, r: np.ndarray, b: float) -> np.ndarray:
+        u = math.sqrt(self.degrees) / b * np.abs(r)
+        return np.exp((self.log_polynomial(u) - u).sum(axis=-1))
+
+    def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
+        return rng.standard_t(self.degrees, size=(D, d)) / b
+
+    def second_moment(self, d: int, b: float) -> float:
+        return self.degrees / (self.degrees - 2) * d / b**2
+
+
+@register
+class Matern32(_Matern):
+    name = "matern32"
+    degrees = 3
+    overlaps: ClassVar = {
+        "matern32": closed.matern32_with_itself,
+        "laplacian": closed.matern32_with_laplacian,
+    }
+
+    def log_polynomial(self, u: np.ndarray) -> np.ndarray:
+        return np.log1p(u)
+
+
+@register
+class Matern52(_Matern):
+    name = "matern52"
+    degrees = 5
+    overlaps: ClassVar = {
+        "matern52": closed.matern52_with_itself,
+        "matern32": closed.matern52_with_matern32,
+        "laplacian": closed.matern52_with_laplacian,
+    }
+
+    def log_polynomial(self, u: np.ndarray) -> np.ndarray:
+        return np.log1p(u) + np.log1p(u / 3.0 * (u / (1.0 + u)))  # u u would overflow
 
 
 @register
@@ -268,10 +328,11 @@ class Polynomial(Family):
         given = part["degree"]
         degrees = list(given) if isinstance(given, list | tuple) else [given]
         for degree in degrees:
-            if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
-                raise ValueError(f"{where}: degree {degree!r} is not a whole number of at least 1")
-            if degree > MOST_DEGREE:
-                raise ValueError(f"{where}: degree {degree} is more than {MOST_DEGREE}")
+            if not (is_whole(degree) and 1 <= degree <= MOST_DEGREE):
+                raise ValueError(
+                    f"{where}: degree {shown(degree)} is not a whole number of at least 1, and at "
+                    f"most {MOST_DEGREE}"
+                )
         return [float(degree) for degree in degrees]
 
 
@@ -300,30 +361,6 @@ BUILT_IN = tuple(family for family in FAMILIES.values() if hasattr(family, "term
 def with_spectrum() -> list[str]:
     """Names of the families with a spectral measure."""
     return [name for name, family in FAMILIES.items() if family.spectrum]
-
-
-def _log_erfcx(z: np.ndarray) -> np.ndarray:
-    from scipy.special import erfcx  # SciPy is heavy, and few dictionaries need it
-
-    return np.log(erfcx(z))
-
-
-def _exponential_over_cauchy(z: np.ndarray) -> np.ndarray:
-    """The integral of exp(-z u) / (1 + u^2) over u > 0, for z > 0 (A&S 5.2.12)."""
-    from scipy.special import sici  # as above
-
-    z = np.asarray(z, dtype=float)
-    si, ci = sici(z)
-    result = np.asarray(ci * np.sin(z) + (0.5 * math.pi - si) * np.cos(z))
-    far = z > 40.0  # the closed form cancels; the asymptotic series is exact to rounding here
-    if far.any():
-        squares = z[far] ** 2
-        term, total = 1.0 / z[far], np.zeros(far.sum())
-        for k in range(1, 14):
-            total += term
-            term = term * -(2 * k - 1) * (2 * k) / squares
-        result[far] = total
-    return result
 
 
 # --- Kernels and dictionaries ---------------------------------------------------------------------
@@ -369,14 +406,14 @@ def dictionary(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
     kernels: list[Kernel] = []
     parts = config.get("parts") or []
     if not isinstance(parts, list | tuple):
-        raise ValueError(f"kernels.parts={parts!r} is no list of families and bandwidths")
+        raise ValueError(f"kernels.parts={shown(parts)} is no list of families and bandwidths")
     for number, part in enumerate(parts):
         where = f"kernels.parts[{number}]"
         if not isinstance(part, Mapping):
-            raise ValueError(f"{where} is no mapping with family and bandwidth: {part!r}")
+            raise ValueError(f"{where} is no mapping with family and bandwidth: {shown(part)}")
         family = part.get("family")
         if not isinstance(family, str) or family not in FAMILIES:
-            raise ValueError(f"{where}.family={family!r}; there are: {', '.join(FAMILIES)}")
+            raise ValueError(f"{where}.family={shown(family)}; there are: {', '.join(FAMILIES)}")
         kernels += [Kernel(family, b) for b in FAMILIES[family].numbers(where, part)]
         if len(kernels) > MOST_KERNELS:
             raise ValueError(f"{where}: a dictionary has at most {MOST_KERNELS:,} kernels")
@@ -394,13 +431,11 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
             list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
         )
     grid = part["log10_bandwidth"]
-    try:
-        low, high, n = float(grid["from"]), float(grid["to"]), grid["n"]
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{where}.log10_bandwidth needs from, to and n; got {grid!r}") from None
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"{where}.log10_bandwidth.n={n!r} is not a whole number of at least 1")
-    if n > MOST_KERNELS:
-        raise ValueError(f"{where}.log10_bandwidth.n={n} is more than {MOST_KERNELS:,}")
-    with np.errstate(over="ignore"):  # the infinity is refused with its place
-        return [float(10.0**e) for e in np.linspace(low, high, n)]
+    given = grid if isinstance(grid, Mapping) else {}
+    ends = [given[key] for key in ("from", "to") if is_number(given.get(key))]
+    if set(given) != {"from", "to", "n"} or len(ends) < 2:
+        raise ValueError(f"{where}.log10_bandwidth needs from, to and n; got {shown(grid)}")
+    if told := whole(1, MOST_KERNELS).refusal(f"{where}.log10_bandwidth.n", given["n"]):
+        raise ValueError(told)
+    with np.errstate(over="ignore", invalid="ignore"):  # the infinity is refused with its place
+        return [float(10.0**e) for e in np.linspace(float(ends[0]), float(ends[1]), given["n"])]

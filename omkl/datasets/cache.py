@@ -15,13 +15,24 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from omkl import cached_arrays
 
-Prepared = tuple[np.ndarray, np.ndarray, tuple[str, ...]]
+
+class Prepared(NamedTuple):
+    """Values (n, d + 1) with the target last, their rows in the file (n,), and names.
+
+    ``left_out`` are columns that nobody named and that hold no numbers.
+    """
+
+    values: np.ndarray
+    rows: np.ndarray
+    names: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
 
 MOST_BYTES = 2**26  # larger data are read anew: their reading is not what takes time
 MOST_FILES = 32
@@ -41,13 +52,14 @@ def prepared(sha256: str, entry: Mapping[str, Any], make: Callable[[], Prepared]
     if found is not None:
         with contextlib.suppress(OSError):
             os.utime(path)
-        return found["values"], found["rows"], tuple(map(str, found["names"]))
-    values, rows, names = make()
-    if values.nbytes <= MOST_BYTES:
-        arrays = {"values": values, "rows": rows, "names": np.array(names)}
+        names, left_out = (tuple(map(str, found[key])) for key in ("names", "left_out"))
+        return Prepared(found["values"], found["rows"], names, left_out)
+    made = make()
+    if made.values.nbytes <= MOST_BYTES:
+        arrays = {key: np.asarray(value) for key, value in made._asdict().items()}
         if cached_arrays.write(path, identity, arrays):
             _forget_old(path.parent)
-    return values, rows, names
+    return made
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from omkl import disk
 from omkl.datasets.content import FileContent
 from omkl.datasets.naming import is_relative_file
 from omkl.datasets.stream import DataError, MissingFile
@@ -131,7 +132,8 @@ def fetch(entry: Mapping[str, Any]) -> FileContent:
                 f"or take {entry['member']} out of {url} by hand.",
             )
         )
-    with tempfile.TemporaryDirectory(prefix="omkl-") as folder:
+    disk.remove_leftovers(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=f"{disk.STAGING}{disk.owner()}-") as folder:
         archive = Path(folder) / "archive.zip"
         log.info("%s: downloading %s", name, url)
         _download(entry, url, archive)
@@ -237,9 +239,10 @@ def _member(entry: Mapping[str, Any], url: str, inside: list[str]) -> str:
 
 def _move_into_place(member: Path, destination: Path) -> None:
     made = [p for p in (destination.parent, *destination.parent.parents) if not p.exists()]
-    half = destination.with_name(f".{destination.name}.{os.getpid()}.part")
+    half = destination.with_name(disk.temporary_name(destination.name))
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
+        disk.remove_leftovers(destination.parent)
         shutil.copyfile(member, half)
         os.replace(half, destination)
     except BaseException as error:

@@ -1,28 +1,53 @@
-"""The door of a data set's configuration: the type of every key, before a file is opened."""
+"""The door of a data set and its stream: the kind of every key, before a file is opened."""
 
 from __future__ import annotations
 
 import codecs
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from omkl.core.kinds import (
+    MAPPING,
+    SWITCH,
+    Kind,
+    is_number,
+    is_text,
+    is_whole,
+    is_writable,
+    one_of,
+    or_null,
+    shown,
+    whole,
+    word_of,
+)
 from omkl.datasets.columns import MOST_COLUMNS
 from omkl.datasets.naming import checked_name, is_relative_file
-from omkl.datasets.stream import DataError
+from omkl.datasets.stream import ORDERS, SCALINGS, DataError
 
 MOST_WORDS = 10_000  # of a list that is no list of columns
+MOST_LAGS = 1_000  # each is a column of all rows that are read at a time
+TASKS = ("regression", "classification")
+MISSING = ("error", "mean", "drop")
+CALLBACK = "callback"
+SOURCES = ("data", "prompt", CALLBACK)  # of labels, besides a file
 
 
 def check_keys(cfg: Mapping[str, Any]) -> None:
     """DataError naming the key, what it holds and what it may be."""
+    if not isinstance(cfg, Mapping):
+        raise DataError(f"dataset={shown(cfg)} must be {MAPPING.words}.")
     try:
         checked_name("dataset.name", cfg.get("name"))
     except ValueError as error:
         raise DataError(str(error)) from None
-    for key, (holds, words) in KEYS.items():
-        if cfg.get(key) is not None and not holds(cfg[key]):
-            raise DataError(f"dataset.{key}={_shown(cfg[key])} must be {words}.")
+    if not {"file", "path", "n_centres"} & set(cfg):
+        raise DataError(
+            f"dataset.name={cfg['name']}: a data set needs one of the keys 'file' (an entry of the "
+            "catalogue), 'path' (an own table) or 'n_centres' (synthetic)."
+        )
+    for key, kind in KEYS.items():
+        if cfg.get(key) is not None:
+            _require(f"dataset.{key}", cfg[key], kind)
     if cfg.get("delimiter") == cfg.get("decimal") != "auto" and cfg.get("decimal"):
         raise DataError(
             f"dataset.delimiter and dataset.decimal are both {cfg['decimal']!r}: one cannot be "
@@ -30,26 +55,24 @@ def check_keys(cfg: Mapping[str, Any]) -> None:
         )
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 200 else text[:200] + "..."
+def check_stream(cfg: Mapping[str, Any]) -> None:
+    """As ``check_keys``, for how the rows are streamed."""
+    for key, kind in STREAM.items():
+        if key in cfg:
+            _require(f"stream.{key}", cfg[key], kind)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _require(key: str, value: Any, kind: Kind) -> None:
+    if told := kind.refusal(key, value, "must be"):
+        raise DataError(f"{told}.")
 
 
 def _is_cell(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, str) or (number and math.isfinite(value))
+    return (isinstance(value, str) and is_writable(value)) or is_number(value)
 
 
 def _is_column(value: Any) -> bool:
-    return isinstance(value, str) or _is_whole(value)
+    return (isinstance(value, str) and is_writable(value)) or is_whole(value)
 
 
 def _list_of(holds: Callable[[Any], bool], most: int) -> Callable[[Any], bool]:
@@ -76,42 +99,86 @@ def _is_encoding(value: Any) -> bool:
         return False
 
 
-KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "path": (_is_text, "the path of a file"),
-    "file": (
+def _is_published(value: Any) -> bool:
+    """Whether it says how many clients and rounds a published federation has."""
+    return isinstance(value, Mapping) and all(
+        key in ("clients", "rounds") and is_whole(n) and n >= 1 for key, n in value.items()
+    )
+
+
+_COLUMN = Kind(_is_column, "a column, by its name or its position")
+
+KEYS: dict[str, Kind] = {
+    "task": one_of(*TASKS),
+    "path": Kind(
+        lambda value: isinstance(value, str) and bool(value.strip()), "the path of a file"
+    ),
+    "file": Kind(
         is_relative_file,
         "the path of a file below a data folder: names of letters, digits, '-', '_' and '.', at "
         "most 80, none of them beginning with a dot, with / between them",
     ),
-    "format": (_is_text, "a word: text, csv, zip, excel, mat or libsvm"),
-    "encoding": (_is_encoding, "an encoding of text that Python knows, such as utf-8 or latin-1"),
-    "delimiter": (_is_delimiter, "auto, null for any run of blanks, or one character"),
-    "decimal": (lambda value: value in ("auto", ".", ","), "auto, '.' or ','"),
-    "header": (lambda value: isinstance(value, bool), "true or false"),
-    "columns": (
+    "format": word_of("a word: text, csv, zip, excel, mat or libsvm"),
+    "encoding": Kind(
+        _is_encoding, "an encoding of text that Python knows, such as utf-8 or latin-1"
+    ),
+    "delimiter": Kind(_is_delimiter, "auto, null for any run of blanks, or one character"),
+    "decimal": Kind(
+        lambda value: isinstance(value, str) and value in ("auto", ".", ","), "auto, '.' or ','"
+    ),
+    "header": SWITCH,
+    "columns": Kind(
         _list_of(_is_column, MOST_COLUMNS),
         f"a list of names, at most {MOST_COLUMNS:,}: [a,b,c]",
     ),
-    "target": (_is_column, "a column, by its name or its position"),
-    "inputs": (
+    "target": _COLUMN,
+    "inputs": Kind(
         _or_list_of(_is_column, MOST_COLUMNS),
         f"columns by name or position, or a range '3-23', or a list of at most {MOST_COLUMNS:,}",
     ),
-    "labels": (
+    "labels": Kind(
         lambda value: isinstance(value, list | tuple) and len(value) <= MOST_WORDS,
         "a list of what stands in the target's column",
     ),
-    "na_values": (
+    "missing": one_of(*MISSING),
+    "na_values": Kind(
         _or_list_of(_is_cell, MOST_WORDS),
         f"a cell that stands for a blank, or a list of at most {MOST_WORDS:,}",
     ),
-    "client_column": (_is_column, "a column, by its name or its position"),
-    "sites": (_is_column, "a column, by its name or its position"),
-    "array": (_is_text, "the name of an array"),
-    "member_column": (_is_text, "a name"),
-    "members": (lambda value: isinstance(value, Mapping), "a mapping of names to digests"),
-    "prepare": (lambda value: isinstance(value, Mapping), "a mapping of steps"),
-    "sha256": (_is_text, "64 hex digits"),
-    "url": (_is_text, "an address"),
-    "member": (_is_text, "the name of a file in a zip"),
+    "client_column": _COLUMN,
+    "sites": _COLUMN,
+    "array": word_of("the name of an array"),
+    "member_column": word_of("a name"),
+    "members": Kind(MAPPING.holds, "a mapping of names to digests"),
+    "prepare": Kind(MAPPING.holds, "a mapping of steps"),
+    "rows": whole(1),
+    "federated": Kind(_is_published, "a mapping of clients and rounds, whole numbers from 1"),
+    "kernel": Kind(MAPPING.holds, "a mapping of family and bandwidth"),
+    "kernel_after": Kind(MAPPING.holds, "a mapping of family and bandwidth"),
+    "sha256": word_of("64 hex digits"),
+    "url": word_of("an address"),
+    "member": word_of("the name of a file in a zip"),
 }
+
+STREAM: dict[str, Kind] = {
+    "limit": or_null(whole(2)),
+    "scaling": one_of(*SCALINGS),
+    "order": one_of(*ORDERS),
+    "labels": Kind(
+        lambda value: is_text(value) and (value in SOURCES or value.endswith(".csv")),
+        f"one of {', '.join(SOURCES)} or the path of a CSV file",
+        f"is none of {', '.join(SOURCES)}, and no CSV file with the columns row and label",
+    ),
+    "lags": whole(0, MOST_LAGS),
+    "follow": SWITCH,
+}
+
+
+def default_order(dataset: Mapping[str, Any], task: str) -> str:
+    """``stream.order`` where none is given."""
+    return "shuffled" if task == "classification" and "file" in dataset else "file"
+
+
+def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> str:
+    """``stream.scaling`` where none is given."""
+    return "columns" if "path" in dataset and scheme is None else "whole"

@@ -27,8 +27,6 @@ from omkl.core.learner import Trace, empty_trace
 from omkl.datasets.content import FileContent
 from omkl.datasets.stream import DataError
 
-DATA, PROMPT, CALLBACK = "data", "prompt", "callback"
-SOURCES = (DATA, PROMPT, CALLBACK)
 COLUMNS = ("row", "label")
 
 Label = Callable[[int, np.ndarray, float], float]

@@ -11,12 +11,13 @@ import numpy as np
 from omkl.datasets import cache, download
 from omkl.datasets.columns import choose_columns, place_of
 from omkl.datasets.content import FileContent
-from omkl.datasets.keys import check_keys
-from omkl.datasets.stream import ORDERS, SCALINGS, DataError, Source, Stream
+from omkl.datasets.keys import check_keys, check_stream
+from omkl.datasets.stream import DataError, Source, Stream
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from omkl.datasets.encoding import Column
     from omkl.datasets.tables import Table
 
 # What pandas takes for a blank.
@@ -24,7 +25,6 @@ BLANKS = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
-TASKS = ("regression", "classification")
 
 
 class Options(NamedTuple):
@@ -101,13 +101,8 @@ def open_stream(
         return _open_own(dataset_cfg, name, options)
     if "n_centres" in dataset_cfg:
         return _open_synthetic(dataset_cfg, name, options)
-    if "file" in dataset_cfg:
-        read = _read_catalogued(dataset_cfg, name, in_memory=options.order == "shuffled")
-        return _open_catalogued(dataset_cfg, name, options, seed, read)
-    raise DataError(
-        f"{name}: a data set needs one of the keys 'file' (an entry of the catalogue), "
-        "'path' (an own table) or 'n_centres' (synthetic)."
-    )
+    read = _read_catalogued(dataset_cfg, name, in_memory=options.order == "shuffled")
+    return _open_catalogued(dataset_cfg, name, options, seed, read)
 
 
 def open_streams(
@@ -169,9 +164,10 @@ def _open_frame(
         classes = _classes(cfg, name)
         found = download.obtain(cfg)
         frame = _prepared_frame(cfg, name, found)
-        columns, rows, values = _columns_of(frame, cfg, name, classes or None, key)
-        where = name
-        provenance = functools.partial(_provenance, cfg, name, found, missing, "file")
+        taken = _columns_of(frame, cfg, name, classes or None, key)
+        values, rows, columns = taken[:3]
+        where, unused = name, _unused(taken.left_out)
+        provenance = functools.partial(_provenance, cfg, name, found, missing, "file", unused)
     said = None
     if key is not None:
         place = place_of(cfg[key], [str(known) for known in frame.columns], where, f"dataset.{key}")
@@ -218,10 +214,7 @@ def _stream(
 
 def _classes(cfg: Mapping[str, Any], name: str, own: FileContent | None = None) -> tuple[Any, ...]:
     """What stands for the classes in the target's column; () of a regression."""
-    task = cfg.get("task", "regression")
-    if task not in TASKS:
-        raise DataError(f"{name}: dataset.task={task!r} is none of {', '.join(TASKS)}.")
-    if task == "regression" or "n_centres" in cfg:
+    if cfg.get("task", "regression") == "regression" or "n_centres" in cfg:
         return ()
     given = cfg.get("labels")
     if given is None and own is not None:
@@ -249,20 +242,15 @@ def _classes(cfg: Mapping[str, Any], name: str, own: FileContent | None = None) 
 
 
 def _options(cfg: Mapping[str, Any]) -> Options:
-    limit, scaling, order = cfg["limit"], cfg["scaling"], cfg["order"]
-    if scaling not in SCALINGS:
-        raise DataError(f"stream.scaling={scaling!r} is none of {', '.join(SCALINGS)}.")
-    if order not in ORDERS:
-        raise DataError(f"stream.order={order!r} is none of {', '.join(ORDERS)}.")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 2):
-        raise DataError(f"stream.limit={limit!r} must be null or a whole number >= 2.")
-    lags = cfg.get("lags", 0)
-    if isinstance(lags, bool) or not isinstance(lags, int) or lags < 0:
-        raise DataError(f"stream.lags={lags!r} must be a whole number >= 0.")
-    follow = cfg.get("follow", False)
-    if not isinstance(follow, bool):
-        raise DataError(f"stream.follow={follow!r} is not true or false.")
-    return Options(limit, scaling, order, cfg.get("labels", "data") == "data", lags, follow)
+    check_stream(cfg)
+    return Options(
+        cfg["limit"],
+        cfg["scaling"],
+        cfg["order"],
+        labelled=cfg.get("labels", "data") == "data",
+        lags=cfg.get("lags", 0),
+        follow=cfg.get("follow", False),
+    )
 
 
 def _open_own(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
@@ -327,14 +315,22 @@ def _open_catalogued(
     missing = cfg.get("missing", "error")
     fills = not options.causal  # as the published experiments did
     source = tables.TableSource(table, name, missing, options.causal, fills_target=fills)
-    provenance = functools.partial(_provenance, cfg, name, found, missing, order)
+    provenance = functools.partial(_provenance, cfg, name, found, missing, order, table.columns)
     return _stream(source, cfg, name, options, provenance, _classes(cfg, name), survey=True)
 
 
 def _provenance(
-    cfg: Mapping[str, Any], name: str, found: FileContent, missing: str, order: Any
+    cfg: Mapping[str, Any],
+    name: str,
+    found: FileContent,
+    missing: str,
+    order: Any,
+    columns: Sequence[Column] = (),
 ) -> dict[str, Any]:
-    """Where the rows of a file come from; of an own file only which one it is."""
+    """Where the rows of a file come from; of an own file only which one it is.
+
+    ``columns`` are those of the catalogue that were left out.
+    """
     own = "path" in cfg
     file = {
         "name": found.path.name if own else cfg["file"],
@@ -345,6 +341,8 @@ def _provenance(
     if own:
         return stated
     known = ("title", "uci", "url", "licence", "citation")
+    if columns:
+        stated["columns"] = [column.told() for column in columns]
     return stated | {key: cfg.get(key) for key in known} | {"prepare": cfg.get("prepare") or {}}
 
 
@@ -358,13 +356,23 @@ def _read_catalogued(cfg: Mapping[str, Any], name: str, in_memory: bool) -> _Fil
     if cfg.get("format") == "libsvm" and not in_memory:
         return _FileTable(libsvm.LibsvmTable(found, {**cfg, "labels": classes}), found)
     prepared = cache.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found, classes))
-    return _FileTable(tables.ArrayTable(*prepared), found)
+    values, rows, names, left_out = prepared
+    return _FileTable(tables.ArrayTable(values, rows, names, columns=_unused(left_out)), found)
+
+
+def _unused(names: Sequence[str]) -> list[Column]:
+    """What becomes of columns of the catalogue that nobody named and that hold no numbers."""
+    if not names:
+        return []
+    from omkl.datasets.encoding import Column
+
+    why = "it holds words or dates, which are encoded in own files alone (dataset=file)"
+    return [Column(name, "left out", (), why) for name in names]
 
 
 def _prepared(
     cfg: Mapping[str, Any], name: str, found: FileContent, classes: tuple[Any, ...] | None
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Values (n, d + 1) with the target last, their rows in the file (n,), and names."""
+) -> cache.Prepared:
     from omkl.datasets import libsvm
 
     if cfg.get("format") == "libsvm":
@@ -372,9 +380,9 @@ def _prepared(
         pieces = list(sparse.raw())
         values = np.concatenate([piece[0] for piece in pieces])
         _require_rows(cfg, name, found, len(values))
-        return values, np.concatenate([piece[1] for piece in pieces]), sparse.names
-    names, rows, values = _columns_of(_prepared_frame(cfg, name, found), cfg, name, classes)
-    return values, rows, names
+        rows = np.concatenate([piece[1] for piece in pieces])
+        return cache.Prepared(values, rows, sparse.names)
+    return _columns_of(_prepared_frame(cfg, name, found), cfg, name, classes)
 
 
 def _prepared_frame(cfg: Mapping[str, Any], name: str, found: FileContent) -> pd.DataFrame:
@@ -396,21 +404,23 @@ def _columns_of(
     name: str,
     classes: Sequence[Any] | None,
     besides: str | None = None,
-) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Names of the chosen columns, the rows' numbers in the file, the values (n, d + 1).
-
-    Where no inputs are named, the column ``cfg[besides]`` is none of them.
-    """
+) -> cache.Prepared:
+    """The chosen columns. Where no inputs are named, ``cfg[besides]`` is none of them."""
     from omkl.datasets import prepare, tables
 
     names = [str(column) for column in frame.columns]
     numeric = tables.numeric_columns(frame)
+    words = [] if cfg.get("inputs") is not None else np.flatnonzero(~np.array(numeric)).tolist()
     if besides is not None:
-        numeric[place_of(cfg[besides], names, name, f"dataset.{besides}")] = False
+        apart = place_of(cfg[besides], names, name, f"dataset.{besides}")
+        numeric[apart] = False
+        words = [k for k in words if k != apart]
     columns = choose_columns(names, numeric, cfg.get("inputs"), cfg.get("target"), name)
     rows = frame.index.to_numpy() + 1
     values = tables.frame_values(frame, columns, rows, name, classes)
-    return columns.names, rows, prepare.scale_values(values, cfg.get("prepare") or {})
+    values = prepare.scale_values(values, cfg.get("prepare") or {})
+    left_out = tuple(names[k] for k in words if k not in columns.positions)
+    return cache.Prepared(values, rows, columns.names, left_out)
 
 
 def _require_rows(cfg: Mapping[str, Any], name: str, found: FileContent, n: int) -> None:

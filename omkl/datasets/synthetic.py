@@ -21,11 +21,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.kernels import Kernel, with_spectrum
+from omkl.core import kinds
+from omkl.core.kernels import LEAST_BANDWIDTH, MOST_BANDWIDTH, Kernel, with_spectrum
 from omkl.datasets.stream import Chunk, DataError
 
 CHUNK_ROWS = 4_096
 CALIBRATION_ROWS = 16_384
+MOST_COORDINATES = 20_000  # of all centres: the calibration takes seconds
+
+KINDS = {
+    "rows": kinds.whole(2, 10**9),
+    "inputs": kinds.whole(1, 1_000),
+    "n_centres": kinds.whole(1, MOST_COORDINATES),
+    "noise": kinds.number(0, 1e100),
+    "seed": kinds.whole(0, 2**63 - 1),
+    "kernel": kinds.MAPPING,
+}
+BANDWIDTH = kinds.number(LEAST_BANDWIDTH, MOST_BANDWIDTH)
 
 
 class Expansion(NamedTuple):
@@ -47,18 +59,22 @@ class SyntheticSource:
         classify = cfg.get("task") == "classification"
         self.classes: tuple[Any, ...] = (-1, 1) if classify else ()
         self.has_truth = not classify
-        self.n_rows: int | None = _whole_number(cfg, "rows", 2)
-        self._n_inputs = _whole_number(cfg, "inputs", 1)
-        self._seed = _whole_number(cfg, "seed", 0)
+        for key, kind in KINDS.items():
+            if told := kind.refusal(f"dataset.{key}", cfg.get(key), "must be"):
+                raise DataError(f"{told}.")
+        self.n_rows: int | None = cfg["rows"]
+        self._n_inputs: int = cfg["inputs"]
+        self._seed: int = cfg["seed"]
         self.inputs = tuple(f"x{k + 1}" for k in range(self._n_inputs))
         self.target = "y"
-        noise = cfg["noise"]
-        number = isinstance(noise, int | float) and not isinstance(noise, bool)
-        if not (number and math.isfinite(noise) and noise >= 0):
-            raise DataError(f"dataset.noise={noise!r} must be a number >= 0.")
-        self._noise = float(noise)
+        self._noise = float(cfg["noise"])
         self.change_at = _change_round(cfg.get("change_at"), self.n_rows)
-        n_centres = _whole_number(cfg, "n_centres", 1)
+        n_centres: int = cfg["n_centres"]
+        if n_centres * self._n_inputs > MOST_COORDINATES:
+            raise DataError(
+                f"dataset.n_centres={n_centres} x dataset.inputs={self._n_inputs} must be at most "
+                f"{MOST_COORDINATES:,}: every row is compared with all centres."
+            )
         self._before = self._draw(0, cfg["kernel"], "dataset.kernel", n_centres)
         self._after = self._before
         if self.change_at is not None:
@@ -100,11 +116,11 @@ class SyntheticSource:
         return rng.uniform(-1.0, 1.0, (n, self._n_inputs)) / math.sqrt(self._n_inputs)
 
     def _draw(self, number: int, kernel: Mapping[str, Any], key: str, n_centres: int) -> Expansion:
+        parts = {"family": kinds.one_of(*with_spectrum()), "bandwidth": BANDWIDTH}
+        for name, kind in parts.items():
+            if told := kind.refusal(f"{key}.{name}", kernel.get(name), "must be"):
+                raise DataError(f"{told}.")
         family, bandwidth = str(kernel["family"]), float(kernel["bandwidth"])
-        if family not in with_spectrum():
-            raise DataError(f"{key}.family={family!r} is none of {', '.join(with_spectrum())}.")
-        if not (math.isfinite(bandwidth) and bandwidth > 0):
-            raise DataError(f"{key}.bandwidth={kernel['bandwidth']} must be a number > 0.")
         rng = self._generator(number)
         f = Expansion(
             family,
@@ -131,13 +147,6 @@ def _normalised(f: Expansion, x: np.ndarray) -> np.ndarray:
     for centre, coefficient in zip(f.centres, f.coefficients, strict=True):
         total += coefficient * Kernel(f.family, f.bandwidth).value(x - centre)
     return (total - f.low) / (f.high - f.low)
-
-
-def _whole_number(cfg: Mapping[str, Any], key: str, least: int) -> int:
-    value = cfg[key]
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise DataError(f"dataset.{key}={value!r} must be a whole number >= {least}.")
-    return value
 
 
 def _change_round(change_at: Any, n_rows: int | None) -> int | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from omkl.datasets.columns import Columns
+from omkl.datasets.keys import MISSING
 from omkl.datasets.stream import Chunk, DataError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 65_536
 CHUNK_CELLS = 2**25  # 256 MB of numbers: tables of more than 512 columns come in fewer rows
-MISSING = ("error", "mean", "drop")
 
 
 def chunk_rows(n_columns: int) -> int:
@@ -33,7 +33,7 @@ class Table(Protocol):
 
     names: tuple[str, ...]  # the target's last
     n_rows: int | None
-    columns: Sequence[Column]  # what became of those of an own file
+    columns: Sequence[Column]  # what became of them, where it has to be told
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pieces (values (n, d + 1), NaN where blank; row numbers (n,))."""
@@ -43,15 +43,15 @@ class Table(Protocol):
 class ArrayTable:
     """A table in memory: ``values`` (T, d + 1), row numbers in the file (T,), ``order`` (T,)."""
 
-    columns: Sequence[Column] = ()
-
     def __init__(
         self,
         values: np.ndarray,
         rows: np.ndarray,
         names: tuple[str, ...],
         order: np.ndarray | None = None,
+        columns: Sequence[Column] = (),
     ) -> None:
+        self.columns = columns
         self.values = values
         self.rows = rows
         self.names = names
@@ -60,7 +60,7 @@ class ArrayTable:
 
     def in_order(self, order: np.ndarray) -> ArrayTable:
         """The same table, not copied, its rows in another order (T,)."""
-        return ArrayTable(self.values, self.rows, self.names, order)
+        return ArrayTable(self.values, self.rows, self.names, order, self.columns)
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start in range(0, len(self.values), CHUNK_ROWS):

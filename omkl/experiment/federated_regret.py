@@ -11,7 +11,7 @@ import numpy as np
 from omkl.core.representations.random_features import draw_features
 from omkl.experiment.job import Progress
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.experiment.regret import load_or_compute
+from omkl.experiment.regret import MOST_MEBIBYTES, load_or_compute
 from omkl.federated import hindsight
 from omkl.theory.federated import theorem_1, theorem_2
 from omkl.threads import one_thread_each, thread_pool
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 COMPARATOR = "each client's best online kernel (11), mean over the clients"
 CLIENTS_RIDGE = f"{hindsight.CLIENTS}, mean over the clients"
-MOST_MEBIBYTES = 4096  # of normal equations
 
 
 def against_comparators(

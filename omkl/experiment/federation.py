@@ -48,6 +48,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import Stream
+from omkl.experiment import memory
 from omkl.experiment.federated_regret import against_comparators
 from omkl.experiment.job import (
     Computed,
@@ -154,8 +155,15 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
         budget.check_budget(algorithm, early, (len(used), 2 * D), max_upload)
     clients = split(settings.config) if clients is None else clients
     built = hyperparameters.build(algorithm.Params, given, len(clients.y), sizes)
-    if not used:  # a network, whose size depends on the data
-        algorithm.model(built, used, clients.X.shape[2], D, settings.seed, max_upload)
+    d, n_clients = clients.X.shape[2], len(clients.clients)
+
+    def party_bytes(features: int) -> int:
+        model = algorithm.model(built, used, d, features, settings.seed, max_upload)
+        one = memory.bytes_of(algorithm.client_state(built, used, model, 1))
+        return memory.bytes_of(model) + n_clients * one
+
+    each = memory.extrapolated(party_bytes, D)
+    memory.require_memory(settings, clients.stream, len(used), D, each, settings.n_seeds)
     found = settings.resolved(D=D, n_clients=len(clients.clients))
     portable = named_by_content(found, clients.stream)
     return FederatedJob(portable, D, clients, dictionary, algorithm, built, settings.seeds)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl import algorithms
+from omkl import algorithms, outside
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
@@ -26,7 +26,7 @@ from omkl.datasets import (
     open_streams,
 )
 from omkl.datasets.content import FileContent
-from omkl.experiment import kept_model
+from omkl.experiment import kept_model, memory
 from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
@@ -88,6 +88,19 @@ class Timing(NamedTuple):
     elapsed: float
     per_seed: Sequence[float]
     n_threads: int
+
+
+def own_modules(job: Job) -> dict[str, str]:
+    """The digests of the modules outside the package that a job's numbers come from, by name."""
+    module = job.settings.algorithm.module
+    algorithm = {} if module is None else outside.digests([module])
+    return modules_of_families(job.dictionary) | algorithm
+
+
+def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:
+    """The same of the kernel families of a dictionary."""
+    families = {kernel.family for kernel in dictionary}
+    return outside.digests(type(kernels.FAMILIES[family]).__module__ for family in families)
 
 
 def reported(
@@ -217,10 +230,24 @@ def prepare_learner(settings: Settings) -> LearnerJob:
             f"stream.labels={settings.stream.label_source} is asked by one learner of a "
             f"regression, and there are {n_seeds} seeds; set seeds=1"
         )
+    _require_memory(settings, stream, made, n_seeds)
     portable = named_by_content(settings, stream)
     if resumed:
         portable = portable.resolved(resume=f"sha256:{resumed.sha256}")
-    return LearnerJob(portable, streams, made, seeds, resumed=resumed)
+    job = LearnerJob(portable, streams, made, seeds, resumed=resumed)
+    if resumed:
+        resumed.require_same(kept_model.settings_of(job))
+    return job
+
+
+def _require_memory(settings: Settings, stream: Stream, made: Specification, R: int) -> None:
+    algorithm, params, dictionary, D, _ = made
+    used = algorithm.kernels(params, dictionary)
+    each = memory.model_bytes(algorithm.representation, params, used, stream.n_inputs, D)
+    # A regression streams all seeds together, a classification as many as there are threads.
+    classify = algorithm.task == "classification"
+    n_models = min(R, settings.n_threads) * max(1, len(stream.classes)) if classify else R
+    memory.require_memory(settings, stream, len(used), D, each, n_models)
 
 
 _streams: dict[str, Stream] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core import snapshot
+from omkl.core.kinds import shown
 from omkl.core.learner import Learner
 from omkl.datasets import DataError, Stream
 from omkl.datasets.content import FileContent
@@ -74,10 +76,11 @@ def content(
     arrays |= {f"interval.{name}": array for name, array in (intervals or {}).items()}
     if before is not None:
         arrays["before"] = before
-    return model_file.content(_settings(job), arrays, _columns(job))
+    return model_file.content(settings_of(job), arrays, _columns(job))
 
 
-def _settings(job: LearnerJob) -> LearnerSettings:
+def settings_of(job: LearnerJob) -> LearnerSettings:
+    """The learner of a job of one seed, as one that is called from Python."""
     stream, settings = job.stream, job.settings
     given = settings.algorithm.given
     names_T = any(isinstance(value, str) and "T" in value for value in given.values())
@@ -148,6 +151,16 @@ class Resumed(NamedTuple):
             )
         stream.go_on(model_file.below("columns.", self.model.arrays), self.labels(0))
 
+    def require_same(self, found: LearnerSettings) -> None:
+        """ValueError where a job makes another learner than that of the model."""
+        for field in dataclasses.fields(found):
+            known, now = (getattr(one, field.name) for one in (self.model.settings, found))
+            if known != now and field.name != "named":
+                raise ValueError(
+                    f"resume= goes on from a model with {field.name}={shown(known)}, and this run "
+                    f"has {shown(now)}: leave the setting out, or start anew"
+                )
+
     def note(self) -> str:
         n = int(self.model.arrays["learner.0.t"][0])
         more = "; updates and support count these as well" if self.model.settings.classes else ""
@@ -159,18 +172,23 @@ def path_of(given: Any) -> Path:
 
     A run folder keeps it with model=true.
     """
-    path = Path(str(given)).expanduser()
-    if path.is_dir():
-        path /= MODEL
-        if not path.is_file():
-            raise ValueError(f"{given} has no {MODEL}: a run keeps its learner with model=true")
-    return path
+    try:
+        path = Path(str(given)).expanduser()
+        folder = path.is_dir()
+    except (OSError, RuntimeError) as error:  # a name that is too long, a user that there is not
+        raise ValueError(f"{given} is no file and no folder: {error}") from None
+    if folder and not (path / MODEL).is_file():
+        raise ValueError(f"{given} has no {MODEL}: a run keeps its learner with model=true")
+    return path / MODEL if folder else path
 
 
 def read(given: Any) -> Resumed:
     """The model of ``resume=FOLDER``; ValueError names what is missing or damaged."""
     path = path_of(given)
-    model = model_file.read(path)
+    try:
+        model = model_file.read(path)
+    except model_file.ModelError as error:
+        raise ValueError(f"resume={given}: {error}") from None
     return Resumed(model, FileContent(path).sha256)
 
 

@@ -329,7 +329,7 @@ def _require_finite(job: Regression, squared: Recorder) -> None:
     bad = [s for s, total in zip(job.seeds, squared.total, strict=True) if not total < np.inf]
     if not bad:
         return
-    name, given = job.settings.algorithm
+    name, given, _ = job.settings.algorithm
     steps = [
         f"algorithm.{field}={given[field]}"
         for field, value in zip(job.params._fields, job.params, strict=True)

@@ -12,11 +12,13 @@ from omkl.core import kernels
 from omkl.core.kernels import FAMILIES
 from omkl.core.representations.random_features import draw_features
 from omkl.experiment import comparators
-from omkl.experiment.job import Job, Progress
+from omkl.experiment.job import Job, Progress, modules_of_families
 from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.runs import folder as run_folder
 from omkl.runs.provenance import sources_digest, without_prose
 from omkl.threads import one_thread_each, thread_pool
+
+MOST_MEBIBYTES = 4096  # of the normal equations, or of a kernel matrix
 
 
 def against_comparators(
@@ -78,8 +80,11 @@ def _why_not(job: Job, name: str, T: int) -> str | None:
         return f"{without[0]} kernels have no random features"
     N, D = len(job.dictionary), job.D
     megabytes = N * (2 * D) ** 2 * 8 // 2**20
-    if name == "ridge_features" and megabytes > 4096:
+    if name == "ridge_features" and megabytes > MOST_MEBIBYTES:
         return f"the normal equations of {N} kernels with D={D} take {megabytes} MiB"
+    megabytes = T**2 * 8 // 2**20
+    if name == "kernel_ridge" and megabytes > MOST_MEBIBYTES:
+        return f"a kernel matrix of {T} rounds takes {megabytes} MiB"
     return None
 
 
@@ -179,6 +184,7 @@ def _comparator_identity(job: Job, what: str) -> str:
         "settings": settings.stream.options,
         "shuffle": settings.seed if settings.stream.order == "shuffled" else None,
         "kernels": job.dictionary,
+        "modules": modules_of_families(job.dictionary),
         "D": job.D,
         "lam": settings.regret.lam,
         "sources": sources_digest(),

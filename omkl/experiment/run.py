@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl.datasets import DataError, label_sources
-from omkl.disk import write_atomically
-from omkl.experiment import classification, federation, regression, settings
-from omkl.experiment.job import Computed, Job, Progress
+from omkl.datasets import DataError, keys, label_sources
+from omkl.experiment import classification, door, federation, regression, settings
+from omkl.experiment.job import Computed, Job, Progress, own_modules
 from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
-from omkl.runs import config_file, earlier
+from omkl.runs import earlier
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
 from omkl.runs.provenance import (
@@ -26,17 +25,19 @@ from omkl.runs.provenance import (
     same_numbers,
     versions,
 )
+from omkl.runs.seal import RESULT
 from omkl.runs.writing import (
     MODEL,
     PREDICTIONS,
+    change_result,
     files_of_run,
     folder_of,
     held_in_memory,
-    is_complete,
     replace_files,
     staging_folder,
     without_places,
     writable,
+    write_failure,
 )
 from omkl.threads import thread_pool
 
@@ -78,7 +79,8 @@ def run(
     label: label_sources.Label | None = None,
     begun: Callable[[Settings], None] | None = None,
 ) -> Outcome:
-    """Run one job, or find it finished. Failures are returned, not raised.
+    """Run one job, or find it finished. Failures are returned, not raised; what cannot even be
+    named is a ValueError (``door.check_sections``).
 
     ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
     data; with it the job is always computed. ``begun`` is called where a job is to be computed,
@@ -89,9 +91,9 @@ def run(
     another finished one. KeyboardInterrupt passes through and changes nothing. Figures and
     tracking are their viewers' business: ``omkl.commands.viewers``.
     """
+    door.check_sections(config)
     started = _now()
-    if label is not None:
-        config = settings.asking_a_function(config)
+    config = config if label is None else settings.asking_a_function(config)
     try:
         if progress:
             progress("reading the data", 0, None, None)
@@ -99,37 +101,35 @@ def run(
         source = _label_source(checked.stream.label_source, label)
         job = prepare(checked)
         _require_same(source, job.settings)
+        modules = own_modules(job)
     except Exception as error:
         explained = isinstance(error, ValueError | OSError | MemoryError)
         return Outcome(_failed(config, started, error, explained), "failed", [])
     config = job.settings.config
     folder = folder_of(config)
     try:
-        numbers = numbers_stamp(job.stream.provenance)
-        notes = job.notes()
+        numbers = numbers_stamp(job.stream.provenance, modules)
         found, told = earlier.find(config)
-        notes += told
+        notes = job.notes() + told
         if found is not None and not (job.settings.force or _lacking(job.settings, folder)):
-            if found.result.get("numbers") == numbers:
-                return Outcome(found, "reused", notes, job.settings)
-            if same_numbers(found.result, job.stream.provenance):
-                run_folder.write_result(folder, found.result | {"numbers": numbers})
-                return Outcome(Run(folder), "reused", notes, job.settings)
-            notes.append(f"{folder.name} was computed by other code or data: computed anew")
+            reused, why = _with_stamp(found, numbers, job, modules)
+            if reused is not None:
+                return Outcome(reused, "reused", notes, job.settings)
+            notes.append(f"{folder.name} was {why}: computed anew")
         with writable(folder):
             if begun:
                 begun(job.settings)
             if not job.stream.labelled and isinstance(job, Regression):
                 job = job.asking(source, folder)
             computed = _computed(job, progress)
-            stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
-            _write(folder, config, computed._replace(result=stamp | computed.result))
-        return Outcome(Run(folder), "complete", notes, job.settings)
+            stamp = _stamp(config, started, numbers, modules)
+            written = _write(folder, config, computed._replace(result=stamp | computed.result))
+        return Outcome(written, "complete", notes, job.settings)
     except Exception as error:
         explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
         failed = _failed(config, started, error, explained)
-        if not is_complete(Run(folder)):
-            _write_failure(failed)
+        with contextlib.suppress(OSError):  # without a disk to write on, it is still returned
+            write_failure(failed)
         return Outcome(failed, "failed", [])
 
 
@@ -139,11 +139,25 @@ def _lacking(settings: Settings, folder: Path) -> bool:
     return any(wanted and not (folder / name).exists() for name, wanted in asked.items())
 
 
-def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> None:
+def _with_stamp(
+    found: Run, numbers: str, job: Job, modules: Mapping[str, str]
+) -> tuple[Run | None, str]:
+    """A finished run whose numbers are those of this code and data; else None, and why."""
+    if found.result.get("numbers") == numbers:
+        return found, ""
+    if not same_numbers(found.result, job.stream.provenance, modules):
+        return None, "computed by other code or data"
+    return change_result(found, {"numbers": numbers}), "replaced by another process"
+
+
+def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> Run:
+    """Publish a result; the run says this one, even if another process replaces it at once."""
     files = files_of_run(config, computed.result, computed.curves, computed.kept)
     with staging_folder(folder) as staging:
         run_folder.write_together(staging, files)
         replace_files(folder, staging)
+    text = str(files[RESULT])
+    return held_in_memory(folder, raw=text.encode(), config=without_places(config))
 
 
 def _computed(job: Job, progress: Progress | None) -> Computed:
@@ -154,24 +168,15 @@ def _computed(job: Job, progress: Progress | None) -> Computed:
     return job.compute(progress)
 
 
-def _label_source(given: Any, label: label_sources.Label | None) -> label_sources.Label | None:
+def _label_source(given: str, label: label_sources.Label | None) -> label_sources.Label | None:
     """Who gives labels, as far as it is known before the data are open; None: data or prompt."""
-    if not isinstance(given, str):
-        raise ValueError(
-            f"stream.labels={given!r} is none of {', '.join(label_sources.SOURCES)}, FILE"
-        )
-    if given == label_sources.CALLBACK and label is None:
+    if given == keys.CALLBACK and label is None:
         raise ValueError(
             "stream.labels=callback is a function in Python: "
             "omkl.experiment.run.run(config, label=function)"
         )
-    if given in label_sources.SOURCES:
+    if given in keys.SOURCES:
         return label
-    if not given.endswith(".csv"):
-        raise ValueError(
-            f"stream.labels={given} is none of {', '.join(label_sources.SOURCES)}, and no CSV file "
-            "with the columns row and label"
-        )
     return label_sources.File(Path(given))
 
 
@@ -184,6 +189,13 @@ def _require_same(source: label_sources.Label | None, found: Settings) -> None:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _stamp(
+    config: Mapping[str, Any], started: str, numbers: str, modules: Mapping[str, str]
+) -> dict[str, Any]:
+    own = {"modules": modules} if modules else {}
+    return {"status": "complete", **_identity(config, started), "numbers": numbers, **own}
 
 
 def _identity(config: Mapping[str, Any], started: str) -> dict[str, Any]:
@@ -210,15 +222,6 @@ def _failed(config: Mapping[str, Any], started: str, error: Exception, explained
     }
     result = {"status": "failed", **_identity(config, started), "error": failure}
     return held_in_memory(folder_of(config), result=result, config=without_places(config))
-
-
-def _write_failure(run: Run) -> None:
-    # Without a disk to write on, the failure is still returned.
-    with contextlib.suppress(OSError):
-        run.folder.mkdir(parents=True, exist_ok=True)
-        text = config_file.config_text(run.config)
-        write_atomically(run.folder / "config.yaml", text)
-        run_folder.write_result(run.folder, run.result)
 
 
 def lost(config: Mapping[str, Any], message: str) -> Outcome:

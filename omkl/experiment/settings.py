@@ -12,22 +12,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl import algorithms, conf, federated
+from omkl import algorithms, conf, federated, outside, registry
 from omkl.core import hyperparameters
-from omkl.datasets import Stream, label_sources
+from omkl.datasets import Stream, keys
 from omkl.datasets.content import FileContent
-from omkl.datasets.naming import checked_name, name_of_file
+from omkl.datasets.keys import default_order, default_scaling
+from omkl.datasets.naming import name_of_file
+from omkl.experiment.door import INTERVAL, check
 from omkl.threads import default_threads
-
-INTERVAL = ("interval", "interval_rate")
-MOST_LAM = 1e100  # times the rounds it stays far from where numbers end
 
 
 class AlgorithmSettings(NamedTuple):
-    """An algorithm's name, and its parameters as typed, by the names of its ``Params``."""
+    """Name, parameters as typed by the names of ``Params``, and the module that is not omkl's."""
 
     name: str
     given: dict[str, Any]
+    module: str | None = None
 
 
 class StreamSettings(NamedTuple):
@@ -128,8 +128,9 @@ class Settings:
         stream = {k: v for k, v in known["stream"].items() if k not in ("lags", "follow")}
         stream |= self.stream.options
         found = {"dataset": self.dataset, "stream": stream, "D": self.D, "clients": self.n_clients}
-        algorithm = {"algorithm": known["algorithm"] | self.algorithm.given}
-        return known | found | algorithm
+        name, given, module = self.algorithm
+        own = {} if module is None else {"module": module}
+        return known | found | {"algorithm": {**known["algorithm"], "name": name, **own, **given}}
 
     def notes(self) -> list[str]:
         """What of the configuration was changed to fit the dictionary."""
@@ -145,12 +146,13 @@ class Settings:
 def read(config: Mapping[str, Any]) -> Settings:
     """The settings of a composed configuration.
 
+    The modules that it names, outside the package, are imported: it is the user's.
     Raises ValueError that names the setting and what it may be. The task is the data set's unless
     it is given, or may be either; rows have an order even where none is given. ``auto`` is, in a
     classification, ``auto_classifier``.
     """
-    checked_name("dataset.name", config["dataset"].get("name"))
-    _check(config)
+    check(config)
+    registry.declare_named(config)
     if config["algorithm"]["name"] == "auto" and task_in(config) == "classification":
         config = {**config, "algorithm": {**config["algorithm"], "name": "auto_classifier"}}
     name, dataset, stream = config["algorithm"]["name"], config["dataset"], config["stream"]
@@ -162,21 +164,21 @@ def read(config: Mapping[str, Any]) -> Settings:
         order = default_order(dataset, task)
     if scaling is None:
         scaling = default_scaling(dataset, scheme)
-    if scheme is not None:
-        _check_federation(config)
-        if config["model"] or config["resume"]:
-            raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
-    elif name in federated.names():
+    if scheme is not None and (config["model"] or config["resume"]):
+        raise ValueError("model=true and resume=FOLDER are of one learner, not of a federation")
+    if scheme is None and name in federated.names():
         raise ValueError(
             f"{name} learns in a federation: add federation=iid clients=K, "
             "federation=by_site or federation=column"
         )
-    elif config["clients"] is not None:
+    if scheme is None and config["clients"] is not None:
         raise ValueError(f"clients={config['clients']} is for a federation: add federation=iid")
     return Settings(
         task=task,
         algorithm=AlgorithmSettings(
-            name, {key: value for key, value in config["algorithm"].items() if key != "name"}
+            name,
+            {k: v for k, v in config["algorithm"].items() if k not in NO_PARAMETERS},
+            registry.names_outside().get(name),
         ),
         dataset={**dataset, "task": task},
         kernels=config["kernels"],
@@ -200,16 +202,6 @@ def read(config: Mapping[str, Any]) -> Settings:
     )
 
 
-def default_order(dataset: Mapping[str, Any], task: str) -> str:
-    """``stream.order`` where none is given."""
-    return "shuffled" if task == "classification" and "file" in dataset else "file"
-
-
-def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> str:
-    """``stream.scaling`` where none is given."""
-    return "columns" if "path" in dataset and scheme is None else "whole"
-
-
 def interval_of(
     config: Mapping[str, Any], task: str, scheme: str | None = None
 ) -> IntervalSettings | None:
@@ -222,9 +214,6 @@ def interval_of(
     if task != "regression" or scheme is not None:
         where = "a federation" if scheme else "a classification"
         raise ValueError(f"interval={level!r} is of predicted numbers, and this is {where}")
-    for key, value in (("interval", level), ("interval_rate", rate)):
-        if value is not None and not (isinstance(value, float) and 0.0 < value < 1.0):
-            raise ValueError(f"{key}={value!r} is not a number between 0 and 1")
     return IntervalSettings(level, rate)
 
 
@@ -243,40 +232,45 @@ _PLAIN = (
 )
 
 
+NO_PARAMETERS = ("name", "module")  # of an algorithm's YAML
+
+
 def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]) -> Settings:
     """The settings with defaults of the algorithm's YAML that are too large for a dictionary cut.
 
     What differs from the YAML was typed, and is left to be refused.
     """
-    name, given = settings.algorithm
+    name, given, module = settings.algorithm
     try:
         defaults = conf.entry("algorithm", name)
     except conf.MissingEntry:  # of a folder beside
         return settings
     cut = hyperparameters.with_defaults_cut(Params, given, defaults, sizes)
-    return settings.resolved(algorithm=AlgorithmSettings(name, cut))
+    return settings.resolved(algorithm=AlgorithmSettings(name, cut, module))
 
 
 def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:
     """The task; ValueError where data set and algorithm are for different ones."""
     name, dataset = config["algorithm"]["name"], config["dataset"]
     own, task = task_of(name), task_in(config)
-    if task not in ("regression", "classification"):
-        raise ValueError(f"task={task!r}; there are: regression, classification")
     if task != dataset["task"] and not _may_be_either(dataset):
-        raise ValueError(f"{dataset['name']} is a data set for {dataset['task']}, not for {task}")
+        raise ValueError(
+            f"{dataset['name']} is a data set for {dataset['task']}, not for {task}: leave task out"
+        )
     if own != task:
         registry = algorithms if scheme is None else federated
         fitting = [n for n in registry.names() if task_of(n) == task]
         raise ValueError(
-            f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task}; for "
-            f"that there are: {', '.join(fitting) or 'none in a federation'}"
+            f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task} "
+            "(task, or dataset.task); for that there are: "
+            f"{', '.join(fitting) or 'none in a federation'}"
         )
     return task
 
 
 def task_in(config: Mapping[str, Any]) -> str:
     """The task that is meant: what may be either is classified where the algorithm does that."""
+    registry.declare_named(config)
     dataset = config["dataset"]
     given: str = config.get("task") or dataset["task"]
     if config.get("task") or not _may_be_either(dataset):
@@ -295,62 +289,9 @@ def task_of(name: str) -> str:
     return "regression" if name in federated.names() else algorithms.load(name).task
 
 
-def _check(config: Mapping[str, Any]) -> None:
-    """Types and ranges of what belongs to no algorithm and no data set."""
-    regret = config["regret"]
-    whole = [(key, config[key], low) for key, low in (("seeds", 1), ("seed", 0), ("block", 1))]
-    whole += [("D", config["D"], 1)] if config["D"] is not None else []
-    whole += [(f"regret.{key}", regret[key], 0) for key in ("max_rounds", "kernel_ridge_rounds")]
-    whole += [("threads", config["threads"], 1)] if config["threads"] is not None else []
-    for key, value, low in whole:
-        _check_whole(key, value, low)
-    if config["seed"] + config["seeds"] > 2**63:
-        raise ValueError(f"seed={config['seed']} is too large: seeds are below 2^63")
-    switches = [(key, config[key]) for key in ("figures", "force", "fail_fast", "model")]
-    if config["predictions"] is not None:
-        switches.append(("predictions", config["predictions"]))
-    switches += [
-        (f"regret.{key}", regret[key])
-        for key in ("ridge_features", "kernel_ridge", "mistake_bound")
-    ]
-    for key, value in switches:
-        if not isinstance(value, bool):
-            raise ValueError(f"{key}={value!r} is not true or false")
-    if config["tracking"] not in ("mlflow", "none"):
-        raise ValueError(f"tracking={config['tracking']!r}; there are: mlflow, none")
-    lam = regret["lam"]
-    if isinstance(lam, bool) or not isinstance(lam, int | float) or not 0 <= lam <= MOST_LAM:
-        raise ValueError(
-            f"regret.lam={lam!r} is not a number of at least 0, and at most {MOST_LAM:g}"
-        )
-
-
-def _check_federation(config: Mapping[str, Any]) -> None:
-    """Types and ranges of what belongs to a federation."""
-    federation = config["federation"]
-    whole = [("clients", config["clients"], 1), ("max_upload", config["max_upload"], 1)]
-    whole += [
-        (f"federation.{key}", federation.get(key), low)
-        for key, low in (("rounds", 2), ("home", 1), ("away", 0))
-    ]
-    for key, value, low in whole:
-        if value is not None:
-            _check_whole(key, value, low)
-    if config["precision"] != "float64":
-        raise ValueError(
-            f"precision={config['precision']!r}: a federation computes in float64, which is what "
-            "is sent"
-        )
-
-
-def _check_whole(key: str, value: Any, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise ValueError(f"{key}={value!r} is not a whole number of at least {low}")
-
-
 def asking_a_function(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a job whose labels a function gives; such a job is always computed."""
-    stream = {**config["stream"], "labels": label_sources.CALLBACK}
+    stream = {**config["stream"], "labels": keys.CALLBACK}
     return {**config, "stream": stream, "force": True}
 
 
@@ -365,7 +306,7 @@ def named_by_content(settings: Settings, stream: Stream) -> Settings:
         dataset = dataset | {"path": file["name"], "sha256": file["sha256"]}
         if dataset["name"] == "file":  # as no other file and no entry of the catalogue
             dataset["name"] = f"{name_of_file(file['name'])}-{file['sha256'][:4]}"
-    if label_source not in label_sources.SOURCES:
+    if label_source not in keys.SOURCES:
         path = Path(label_source)
         label_source = f"{path.name} sha256:{FileContent(path).sha256}"
     renamed = settings.stream._replace(label_source=label_source)
@@ -377,10 +318,11 @@ def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
 
     In a sweep ``algorithm.M=5,10`` meets learners that have no M; they run without it.
     """
+    registry.declare_named(config)
     given = dict(config["algorithm"])
-    own = _parameters(given["name"])
-    known = _parameters_of_all()
-    kept = {k: v for k, v in given.items() if k == "name" or k in own or k not in known}
+    own = {*NO_PARAMETERS, *_parameters(given["name"])}
+    known = _parameters_of_ours().union(*map(_parameters, outside.declared()))
+    kept = {k: v for k, v in given.items() if k in own or k not in known}
     return {**config, "algorithm": kept}
 
 
@@ -390,7 +332,6 @@ def _parameters(name: str) -> tuple[str, ...]:
 
 
 @functools.cache
-def _parameters_of_all() -> frozenset[str]:
-    return frozenset(
-        field for name in (*algorithms.names(), *federated.names()) for field in _parameters(name)
-    )
+def _parameters_of_ours() -> frozenset[str]:
+    names = (name for package in registry.PACKAGES for name in registry.names(package))
+    return frozenset(field for name in names for field in _parameters(name))

@@ -21,6 +21,8 @@ import numpy as np
 
 from omkl.datasets import DataError, Stream, opening
 
+SCHEMES = ("iid", "in_turn", "consecutive", "by_site", "column")
+
 
 class Split(NamedTuple):
     """The streams of all clients.
@@ -176,5 +178,8 @@ def split(config: Mapping[str, Any]) -> Split:
                 rows = deal(stream.n_rounds, n_clients, n_rounds, shuffle)
         clients = [str(k + 1) for k in range(n_clients)]
     if len(rows) < 2:
-        raise DataError(f"{name}: no client has 2 rounds, which a stream needs at least")
+        raise DataError(
+            f"{name}: no client has 2 rounds, which a stream needs at least: set fewer clients, or "
+            "more federation.rounds"
+        )
     return streams_of(stream, rows, clients)

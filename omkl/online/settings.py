@@ -12,6 +12,7 @@ from typing import Any
 from omkl import algorithms, conf, federated
 from omkl.core import hyperparameters
 from omkl.core.kernels import dictionary
+from omkl.experiment.door import KINDS
 from omkl.experiment.settings import IntervalSettings, interval_of
 from omkl.online.specification import Specification, specify
 
@@ -54,6 +55,9 @@ class LearnerSettings:
     def intervals(self) -> IntervalSettings | None:
         """ValueError says what an interval may be."""
         given = {"interval": self.interval, "interval_rate": self.interval_rate}
+        for key, value in given.items():
+            if told := KINDS[key].refusal(key, value):
+                raise ValueError(told)
         return interval_of(given, "classification" if self.classes else "regression")
 
     @property

@@ -59,4 +59,5 @@ def specify(
     params = hyperparameters.build(algorithm.Params, given, horizon, sizes)
     check_precision(algorithm, precision)
     algorithm.representation.require(dictionary)
+    algorithm.representation.check_kernels(algorithm.kernels(params, dictionary))
     return Specification(algorithm, params, dictionary, D, precision)

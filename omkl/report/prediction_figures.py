@@ -19,8 +19,14 @@ def title(run: Run, what: str) -> str:
 
 
 def has_kernels(run: Run) -> bool:
-    """Whether its experts are kernels, of families that are known."""
-    return set(run.curves["kernel_family"].tolist()) <= FAMILIES.keys()
+    """Whether its experts are kernels: of known families, or of those that its dictionary names.
+
+    These may be of a module outside the package, which is not known where the run is read.
+    """
+    kernels = run.config.get("kernels")
+    parts = kernels.get("parts") if isinstance(kernels, dict) else None
+    own = [part.get("family") for part in parts or () if isinstance(part, dict)]
+    return set(run.curves["kernel_family"].tolist()) <= {*FAMILIES, *map(str, own)}
 
 
 def predictions(run: Run, folder: Path | None = None) -> list[Path]:

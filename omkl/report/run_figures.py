@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from omkl.core.kernels import FAMILIES
+from omkl.core.kernels import FAMILIES, Family
 from omkl.report import drawing, federated_figures, style
 from omkl.report.prediction_figures import coverage, experts, has_kernels, predictions, title
 from omkl.report.text import theorem_text
@@ -251,7 +251,7 @@ def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, np.ndarray, np.ndarr
         values = bandwidth[members]
         n = len(members)
         axes.set_title(f"{name.capitalize()}, {n} kernel{'s' if n > 1 else ''}")
-        axes.set_xlabel(FAMILIES[name].label)
+        axes.set_xlabel(FAMILIES.get(name, Family).label)  # see has_kernels
         margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
         style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)
         panels.append((axes, members, values))

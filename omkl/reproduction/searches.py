@@ -45,7 +45,7 @@ def code_stamp() -> str:
     What can change a number of a run, the files of conf that a run can be made of, the published
     numbers and the scripts.
     """
-    digest = hashlib.sha256(provenance.numbers_stamp({}).encode())
+    digest = hashlib.sha256(provenance.numbers_stamp({}, {}).encode())
     files = conf.files(without=_NOT_SEARCHED)
     files.append(cache.PACKAGE / "reproduction" / "published.csv")
     files += (cache.PACKAGE.parent / "scripts").glob("search_*.py")

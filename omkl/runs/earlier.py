@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omkl.disk import remove_leftovers
+from omkl import disk
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
 from omkl.runs.provenance import settings_sha256
@@ -29,7 +31,7 @@ def find(config: Mapping[str, Any]) -> Earlier:
     version, whose name had a shorter key, is renamed.
     """
     folder = folder_of(config)
-    remove_leftovers(folder)
+    disk.remove_leftovers(folder)
     notes = _upgrade(folder, config)
     run = Run(folder)
     try:
@@ -53,19 +55,23 @@ def _upgrade(folder: Path, config: Mapping[str, Any]) -> list[str]:
     old = folder.with_name(f"{stem}{sha256[:_DIGITS_BEFORE]}")
     if folder.exists() or not (old / "result.json").exists():
         return []
-    run = Run(old)
-    if run.problem is not None:
-        return [f"{old.name}, the name of an earlier version, is damaged ({run.problem}): left"]
-    if settings_sha256(run.config) != sha256:
-        return [f"{old.name} is of other settings, whose key of 8 digits is the same: left"]
-    names = {"key": sha256[: run_folder.KEY_DIGITS], "settings_sha256": sha256}
-    result = run.result | names
-    try:
-        old.rename(folder)
-    except FileNotFoundError:  # by another process, which tells it
-        return []
-    run_folder.write_result(folder, result)
-    note = f"{old.name}, the name of an earlier version, is now {folder.name}"
-    if (Path(config["outputs"]) / "mlflow.db").exists():
-        note += "; `omkl-report rebuild-tracking` takes the old name out of the MLflow view"
-    return [note]
+    # Another process may be at the same: who comes second finds the old name gone.
+    with contextlib.suppress(FileNotFoundError), disk.alone(old):
+        run = Run(old)
+        if run.problem is not None:
+            return [f"{old.name}, the name of an earlier version, is damaged ({run.problem}): left"]
+        if settings_sha256(run.config) != sha256:
+            return [f"{old.name} is of other settings, whose key of 8 digits is the same: left"]
+        names = {"key": sha256[: run_folder.KEY_DIGITS], "settings_sha256": sha256}
+        try:
+            old.rename(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return [f"{old.name} is left: another process computes {folder.name}"]
+        run_folder.write_result(folder, run.result | names)
+        note = f"{old.name}, the name of an earlier version, is now {folder.name}"
+        if (Path(config["outputs"]) / "mlflow.db").exists():
+            note += "; `omkl-report rebuild-tracking` takes the old name out of the MLflow view"
+        return [note]
+    return []

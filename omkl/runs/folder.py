@@ -1,8 +1,7 @@
 """Run folders: the truth about every experiment.
 
-A run folder belongs to one resolved configuration. It is self-contained and
-movable: nothing in it holds an absolute path, and tables, figures and the
-MLflow view are all made from it.
+A run folder belongs to one resolved configuration. It is self-contained and movable: nothing in
+it holds an absolute path. Tables, figures and the MLflow view are all made from it.
 
     config.yaml      the resolved configuration
     result.json      status and every summary number (see below); written last
@@ -69,6 +68,7 @@ MLflow view are all made from it.
     params            the algorithm's parameters
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
                       sources that can change a number
+    modules           {module: sha256} of an algorithm or families outside; else absent
     started           ISO time, UTC
     In classification there are, in place of mse and regret,
     labels_of_classes what stands in the data for -1 and +1, or for each class
@@ -108,7 +108,7 @@ MLflow view are all made from it.
                       its error rate, the mean over the seeds
     weights           (R, N) expert weights after the last round, rows sum to 1
     usage             (R, N) rounds in which the kernel was evaluated
-    kernel_family     (N,) "gaussian" | "laplacian" | "cauchy"
+    kernel_family     (N,) "gaussian", "laplacian" or another of ``omkl.core.kernels``
     kernel_bandwidth  (N,) bandwidths in the family's convention
     change_rounds     (C,) rounds at which the stream is known to change
     In classification error_rate (R, P), mistakes of rounds 1..t divided by t, in place of
@@ -118,20 +118,20 @@ MLflow view are all made from it.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import math
-import os
 import sys
 import zipfile
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl import disk
 from omkl.disk import write_atomically
 from omkl.runs import seal
 from omkl.runs.config_file import read_config
@@ -169,8 +169,17 @@ def number_of(value: float | None) -> float:
     return math.inf if value is None else value
 
 
+class Replaced(Broken):
+    """Another process has put a new result in place of the one that was read."""
+
+
 class Run:
-    """One run folder, read lazily."""
+    """One run folder, read lazily, as it was when it was first read.
+
+    Another process may replace the run at any moment. Whoever reads sees the old one whole or the
+    new one whole: after ``problem``, result and configuration are those that it has found sound,
+    and what is read later is of the same result or raises Replaced.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
@@ -179,17 +188,41 @@ class Run:
         return f"Run({self.folder.as_posix()!r})"
 
     @cached_property
+    def raw(self) -> bytes:
+        """The bytes of ``result.json``."""
+        with disk.reading(self.folder):
+            return (self.folder / seal.RESULT).read_bytes()
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 of ``result.json``, which tells one result in this folder from another."""
+        return seal.sha256_of(self.raw)
+
+    @cached_property
     def result(self) -> dict[str, Any]:
-        return seal.content_of((self.folder / seal.RESULT).read_text(encoding="utf-8"))
+        return seal.content_of(self.raw.decode())
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        return read_config((self.folder / "config.yaml").read_text(encoding="utf-8"))
+        return read_config(self._bytes_of("config.yaml").decode())
 
     @cached_property
     def curves(self) -> dict[str, np.ndarray]:
-        with np.load(self.folder / "curves.npz", allow_pickle=False) as archive:
+        with np.load(io.BytesIO(self._bytes_of("curves.npz")), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
+
+    def _bytes_of(self, name: str) -> bytes:
+        """A file of this very result. Raises Replaced, or Broken where the file is damaged."""
+        sealed = self.result.get("seal", {}).get(name)
+        with disk.reading(self.folder):
+            data = (self.folder / name).read_bytes()
+            if sealed == seal.sha256_of(data):
+                return data
+            if _result_in(self.folder) != self.raw:
+                raise Replaced(f"{self.folder} was replaced while it was read: start again")
+        if sealed is not None:
+            raise Broken(f"{name} is not as it was written: its sha256 is another")
+        return data
 
     @property
     def complete(self) -> bool:
@@ -206,24 +239,43 @@ class Run:
 
         Raises FileNotFoundError where there is no ``result.json``.
         """
-        while True:
-            before = self._raw()
-            try:
-                _require_sound(self.folder, before)
-                return None
-            except (Broken, OSError) as error:
-                # A run that was replaced meanwhile is looked at again.
-                if self._raw() == before:
-                    return str(error)
+        with disk.reading(self.folder):
+            while True:
+                raw, problem = _result_in(self.folder), None
+                try:
+                    result, config = _sound(self.folder, raw)
+                except (Broken, OSError) as error:
+                    problem = str(error)
+                # Without locks, a run that was replaced meanwhile is looked at again.
+                if _result_in(self.folder) == raw:
+                    break
+        if problem is None:
+            self.__dict__.update(raw=raw, result=result, config=config)
+        return problem
 
-    def _raw(self) -> bytes | None:
-        """The bytes of ``result.json``; None where the system cannot read them."""
-        try:
-            return (self.folder / seal.RESULT).read_bytes()
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise FileNotFoundError(*error.args) from None
-        except OSError:
-            return None
+    def held(self, curves: bool = True) -> Run:
+        """The run as it is now, with result, configuration and, if asked for, curves in memory.
+
+        Raises Broken where it is damaged, FileNotFoundError where there is none.
+        """
+        while True:
+            run = Run(self.folder)
+            if run.problem is not None:
+                raise Broken(run.problem)
+            with contextlib.suppress(Replaced):
+                if curves and run.complete:
+                    _ = run.curves
+                return run
+
+
+def _result_in(folder: Path) -> bytes | None:
+    """The bytes of ``result.json``; None where the system cannot read them."""
+    try:
+        return (folder / seal.RESULT).read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(*error.args) from None
+    except OSError:
+        return None
 
 
 # What tables, figures and the view ask every run for.
@@ -239,8 +291,11 @@ _COMPLETE: dict[str, Any] = {
 _MOST_BYTES = 2**32  # that curves.npz may unpack to
 
 
-def _require_sound(folder: Path, raw: bytes | None) -> None:
-    """Raises Broken or OSError where a run folder with the ``result.json`` raw is not whole."""
+def _sound(folder: Path, raw: bytes | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Result and configuration of a run folder with the ``result.json`` raw.
+
+    Raises Broken or OSError where it is not whole.
+    """
     if raw is None:
         raise Broken(f"{seal.RESULT} cannot be read")
     for path in folder.iterdir():
@@ -260,11 +315,12 @@ def _require_sound(folder: Path, raw: bytes | None) -> None:
         but = () if result["status"] == "complete" else (seal.LABELS,)
         seal.require_files(folder, result["seal"], but)
     try:
-        read_config((folder / "config.yaml").read_text(encoding="utf-8"))
+        config = read_config((folder / "config.yaml").read_text(encoding="utf-8"))
     except ValueError as error:
         raise Broken(f"config.yaml: {error}") from None
     if result["status"] == "complete":
         _require_archive(folder / "curves.npz")
+    return result, config
 
 
 def _require_keys(result: Mapping[str, Any]) -> None:
@@ -319,7 +375,7 @@ def left_out(run: Run, problem: str) -> None:
 def find(outputs: Path, leave_out: Callable[[Run, str], None] = left_out) -> Iterator[Run]:
     """The run folders below ``outputs/runs`` that are whole; ``leave_out`` is told of the others.
 
-    A run that is replaced or removed at this moment is passed over.
+    A run that is removed at this moment is passed over.
     """
     for run in folders(outputs):
         try:
@@ -345,7 +401,7 @@ KEY_DIGITS = 16  # of these, in names of files: no two settings of a billion sha
 def write_together(folder: Path, files: Mapping[str, bytes | str]) -> None:
     """Write files into a folder that nobody reads yet, with one wait for the disk.
 
-    They are on the disk when this returns, or soon after ``Syncing.in_background``.
+    They are on the disk when this returns, or soon after ``disk.Syncing.in_background``.
     """
     opened = []
     for name, data in files.items():
@@ -353,42 +409,7 @@ def write_together(folder: Path, files: Mapping[str, bytes | str]) -> None:
         opened.append(file)
         file.write(data.encode() if isinstance(data, str) else data)
         file.flush()
-    Syncing.do(opened)
-
-
-class Syncing:
-    """How new files get from the system's memory to the disk.
-
-    Only a power failure tells the difference, so the jobs of a batch go on meanwhile.
-    """
-
-    _pool: ThreadPoolExecutor | None = None
-    _under_way: ClassVar[deque[Future[None]]] = deque()
-    _MOST = 16  # folders
-
-    @classmethod
-    def in_background(cls) -> None:
-        cls._pool = ThreadPoolExecutor(1)
-
-    @classmethod
-    def do(cls, files: Sequence[IO[bytes]]) -> None:
-        if cls._pool is None:
-            _sync(files)
-            return
-        cls._under_way.append(cls._pool.submit(_sync, files))
-        if len(cls._under_way) > cls._MOST:
-            cls._under_way.popleft().result()
-
-    @classmethod
-    def finish(cls) -> None:
-        while cls._under_way:
-            cls._under_way.popleft().result()
-
-
-def _sync(files: Sequence[IO[bytes]]) -> None:
-    for file in files:
-        with file:
-            os.fsync(file.fileno())
+    disk.Syncing.do(opened)
 
 
 def write_result(folder: Path, result: Mapping[str, Any]) -> None:

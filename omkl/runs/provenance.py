@@ -42,6 +42,7 @@ class Identity(NamedTuple):
 def identity_of(config: Mapping[str, Any]) -> Identity:
     params = dict(config["algorithm"])
     algorithm = params.pop("name")
+    params.pop("module", None)
     kernels = config["kernels"].get("name", "own")
     sha256 = settings_sha256(config)
     key, dataset = sha256[: run_folder.KEY_DIGITS], config["dataset"]["name"]
@@ -65,6 +66,7 @@ CHANGE_NO_NUMBER = {
     "federated/__init__.py": "names",
     "federated/flower/": "deploys a federation; its results are no run folders",
     "federated/parties.py": "as flower",
+    "outside.py": "finds modules of others, whose text counts beside",
     "registry.py": "finds modules, whose text counts",
     "river.py": "estimators; no run has one",
     "sklearn.py": "estimators; no run has one",
@@ -90,9 +92,13 @@ def sources_digest() -> str:
     return digest.hexdigest()
 
 
-def numbers_stamp(provenance: Mapping[str, Any]) -> str:
-    """Sixteen hex digits naming the code and the data that a result comes from."""
-    text = sources_digest() + run_folder.settings_sha256({"provenance": without_prose(provenance)})
+def numbers_stamp(provenance: Mapping[str, Any], modules: Mapping[str, str]) -> str:
+    """Sixteen hex digits naming the code and the data that a result comes from.
+
+    ``modules`` are those outside the package and their digests.
+    """
+    named = {"provenance": without_prose(provenance), "modules": dict(modules)}
+    text = sources_digest() + run_folder.settings_sha256(named)
     return hashlib.sha256(text.encode()).hexdigest()[: run_folder.KEY_DIGITS]
 
 
@@ -101,11 +107,13 @@ def numbers_stamp(provenance: Mapping[str, Any]) -> str:
 SAME_NUMBERS: tuple[str, ...] = ()
 
 
-def same_numbers(result: Mapping[str, Any], provenance: Mapping[str, Any]) -> bool:
+def same_numbers(
+    result: Mapping[str, Any], provenance: Mapping[str, Any], modules: Mapping[str, str]
+) -> bool:
     """Whether a finished run would come out again to the bit, although its stamp is another.
 
-    It is of a clean checkout of one of ``SAME_NUMBERS``, of these data, and was computed with the
-    same libraries on a processor of this kind.
+    It is of a clean checkout of one of ``SAME_NUMBERS``, of these data and these modules outside
+    the package, and was computed with the same libraries on a processor of this kind.
     """
     commit = str(result.get("commit"))
     libraries = ("python", "numpy", "numba", "scipy")
@@ -115,6 +123,7 @@ def same_numbers(result: Mapping[str, Any], provenance: Mapping[str, Any]) -> bo
         and all(result["versions"].get(name) == versions()[name] for name in libraries)
         and result["machine"]["processor"] == machine()["processor"]
         and without_prose(result["stream"]) == without_prose(provenance)
+        and result.get("modules", {}) == modules
     )
 
 

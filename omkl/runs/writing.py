@@ -24,12 +24,6 @@ from omkl.runs.seal import LABELS, RESULT, sha256_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None
-
 PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 
 
@@ -86,24 +80,9 @@ def _made(folder: Path, make: Callable[[], T]) -> T:
     return make()
 
 
-@contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Of processes that finish the same run one puts its files in place at a time.
-
-    Where the file system has no locks, files of two could mix; the seal tells it.
-    """
-    with contextlib.ExitStack() as held:
-        if fcntl is not None:
-            descriptor = os.open(folder, os.O_RDONLY)
-            held.callback(os.close, descriptor)
-            with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-
-
 def replace_files(folder: Path, staging: Path) -> None:
     """Put the new files in place of the old ones; without result.json they count for nothing."""
-    with alone(folder):
+    with disk.alone(folder):
         (folder / RESULT).unlink(missing_ok=True)
         besides = (folder / PREDICTIONS, folder / MODEL)
         for old in (*folder.glob("*.png"), *folder.glob("*.pdf"), *filter(Path.exists, besides)):
@@ -112,10 +91,41 @@ def replace_files(folder: Path, staging: Path) -> None:
             os.replace(new, folder / new.name)
 
 
-def add_files(folder: Path, staging: Path) -> None:
-    """Put new files beside those that there are."""
-    for new in staging.iterdir():
-        os.replace(new, folder / new.name)
+def add_figures(run: Run, staging: Path) -> bool:
+    """Put new figures beside those that there are; False where the run is another by now."""
+    with disk.alone(run.folder):
+        if not _is_there(run):
+            return False
+        for new in staging.iterdir():
+            os.replace(new, run.folder / new.name)
+    return True
+
+
+def change_result(run: Run, changes: dict[str, Any]) -> Run | None:
+    """The run with other entries in ``result.json``; None where the run is another by now."""
+    with disk.alone(run.folder):
+        if not _is_there(run):
+            return None
+        run_folder.write_result(run.folder, run.result | changes)
+        return run.held(curves=False)
+
+
+def write_failure(run: Run) -> None:
+    """Write result and configuration of a failed run, unless a finished one is there."""
+    with staging_folder(run.folder), disk.alone(run.folder):
+        if is_complete(Run(run.folder)):
+            return
+        text = config_file.config_text(run.config)
+        disk.write_atomically(run.folder / "config.yaml", text)
+        run_folder.write_result(run.folder, run.result)
+
+
+def _is_there(run: Run) -> bool:
+    """Whether the folder still holds the result that was read."""
+    try:
+        return Run(run.folder).digest == run.digest
+    except OSError:
+        return False
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl import registry
 from omkl.core.kernels import FAMILIES
 from omkl.runs.folder import Run, number_of
 from omkl.theory.feature_errors import LARGEST_EPSILON, PROBABILITY, smallest_epsilon
@@ -157,11 +158,12 @@ THEOREMS = {
 @functools.cache
 def theorem_about(algorithm: str) -> str | None:
     """The name of the theorem that an algorithm of this name registers, if one does."""
+    # Not of a module outside: what a run folder names is not imported.
+    if algorithm not in registry.names("omkl.algorithms"):
+        return None
     # Loads the compiler, which those that only read run folders do without.
     from omkl import algorithms
 
-    if algorithm not in algorithms.names():
-        return None
     found = algorithms.load(algorithm)
     return found.theorem if found.task == "regression" else None
 
@@ -275,7 +277,16 @@ def assumptions(run: Run) -> list[Assumption]:
 
 
 def _of_best_kernels(run: Run) -> list[Assumption]:
-    best = [(FAMILIES[name], bandwidth) for name, bandwidth in best_kernels(run)]
+    names = best_kernels(run)
+    if strange := sorted({name for name, _ in names} - FAMILIES.keys()):
+        return [
+            Assumption(
+                "finite second moment of the frequencies",
+                None,
+                f"nothing is known here of {', '.join(strange)} kernels, which are not omkl's own",
+            )
+        ]
+    best = [(FAMILIES[name], bandwidth) for name, bandwidth in names]
     if not best:
         return []
     wild = [family for family, b in best if math.isinf(family.second_moment(1, b))]
@@ -348,12 +359,18 @@ def _comparator_mse(run: Run, name: str) -> list[float]:
 def _epsilon(run: Run) -> float:
     """At the worst of the best kernels; inf where one has no second moment, or none is known."""
     D, d = run.result["D"], run.result["n_inputs"]
-    moments = [FAMILIES[f].second_moment(d, b) for f, b in best_kernels(run)] or [math.inf]
+    best = best_kernels(run)
+    if not {family for family, _ in best} <= FAMILIES.keys():
+        return math.inf
+    moments = [FAMILIES[f].second_moment(d, b) for f, b in best] or [math.inf]
     return max(smallest_epsilon(PROBABILITY, moment, D, d) for moment in moments)
 
 
 def _dominating_set_size(run: Run) -> int | None:
-    """Of the run's feedback graph; None where rows of the stream made the graph."""
+    """Of the run's feedback graph.
+
+    None where rows of the stream made the graph, or a kernel family is not known here.
+    """
     # Here, since they import the compiler, which most reports do without.
     from omkl import algorithms
     from omkl.core import hyperparameters
@@ -364,6 +381,8 @@ def _dominating_set_size(run: Run) -> int | None:
     curves, result = run.curves, run.result
     pairs = zip(curves["kernel_family"], curves["kernel_bandwidth"], strict=True)
     dictionary = tuple(Kernel(str(family), float(b)) for family, b in pairs)
+    if not {kernel.family for kernel in dictionary} <= FAMILIES.keys():
+        return None
     algorithm = algorithms.load(result["algorithm"])
     sizes = {"N": len(dictionary), "D": result["D"]}
     built = hyperparameters.build(algorithm.Params, result["params"], result["n_rounds"], sizes)

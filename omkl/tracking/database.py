@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from omkl import disk
+from omkl.runs.folder import Replaced, Run
+from omkl.runs.seal import RESULT
 from omkl.tracking.records import Record, reason_of
 
 if TYPE_CHECKING:
@@ -37,7 +40,10 @@ class TrackingError(RuntimeError):
 
 
 def write_record(client: MlflowClient, record: Record, outputs: Path) -> str:
-    """Log one run, unless the same content is there; returns the run's id."""
+    """Log one run, unless the same content is there; returns the run's id.
+
+    Raises Replaced, and leaves nothing, where the folder is not what the record says any more.
+    """
     from mlflow.entities import Metric, Param
 
     experiment = _experiment(client, record, outputs)
@@ -62,28 +68,33 @@ def write_record(client: MlflowClient, record: Record, outputs: Path) -> str:
             client.log_batch(run_id, params=part, synchronous=True)
         for part in _chunks(metrics, _METRICS_PER_BATCH):
             client.log_batch(run_id, metrics=part, synchronous=True)
-        _copy_files(record.folder, _artifacts(outputs, record.experiment) / run_id / "artifacts")
+        copy_files(record, _artifacts(outputs, record.experiment) / run_id / "artifacts")
         client.set_terminated(run_id, record.status, record.end)
         # Last: a run without this tag was cut short and will be replaced.
         client.set_tag(run_id, "result_sha256", record.digest)
-    except BaseException:
-        with contextlib.suppress(Exception):
-            client.delete_run(run_id)
+    except BaseException as error:
+        if isinstance(error, Exception):  # after a Ctrl-C the database may be locked for 20 s
+            with contextlib.suppress(Exception):
+                client.delete_run(run_id)
         remove_artifacts(outputs, run_id)
         raise
     return run_id
 
 
-def _copy_files(folder: Path, to: Path) -> None:
+def copy_files(record: Record, to: Path) -> None:
     """Copy the files of a run folder: what a run writes, so no links, no folders, nothing hidden.
 
-    What a link leads to would be served with the page.
+    What a link leads to would be served with the page. Raises Replaced.
     """
     to.mkdir(parents=True)
-    for path in folder.iterdir():
-        if path.name.startswith(".") or path.is_symlink() or not path.is_file():
-            continue
-        shutil.copy2(path, to / path.name, follow_symlinks=False)
+    with disk.reading(record.folder):
+        for path in record.folder.iterdir():
+            if path.name.startswith(".") or path.is_symlink() or not path.is_file():
+                continue
+            shutil.copy2(path, to / path.name, follow_symlinks=False)
+    copy = Run(to)
+    if not (to / RESULT).exists() or copy.digest != record.digest or copy.problem is not None:
+        raise Replaced(f"{record.folder} was replaced while it was copied")
 
 
 def _table_view(record: Record) -> str:

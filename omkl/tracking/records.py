@@ -16,7 +16,6 @@ import numpy as np
 
 from omkl.report.baselines import NAMES, accuracy_text, computed, worse_than
 from omkl.runs.folder import NEUTRAL, Run, measure
-from omkl.runs.seal import RESULT, Broken, sha256_of
 
 CURVE_POINTS = 500
 _PARAM_LENGTH = 6000
@@ -45,14 +44,12 @@ class Record:
 
 def read_record(folder: Path, outputs: Path) -> Record:
     """What a run folder says. Raises ValueError where it is damaged, OSError where it is gone."""
-    run, digest = Run(folder), digest_of(folder)
-    if run.problem is not None:
-        raise Broken(run.problem)
+    run = Run(folder).held()
     result = run.result
     start = _milliseconds(result["started"])
     return Record(
         folder=folder,
-        digest=digest,
+        digest=run.digest,
         key=str(result["key"]),
         # MLflow's pages take a slash for a path.
         experiment=str(result["dataset"]).replace("/", "_"),
@@ -214,10 +211,6 @@ def _short(text: str, length: int) -> str:
 def _milliseconds(started: str) -> int:
     """An ISO time in ms since 1970."""
     return round(1000 * datetime.fromisoformat(started).timestamp())
-
-
-def digest_of(folder: Path) -> str:
-    return sha256_of((folder / RESULT).read_bytes())
 
 
 def reason_of(error: Exception) -> str:

@@ -18,13 +18,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import threading
 import uuid
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from omkl.runs.folder import folders
+from omkl.runs.folder import Replaced, Run, folders
 from omkl.tracking.database import (
     TrackingError,
     create_database,
@@ -41,7 +43,7 @@ from omkl.tracking.database import (
     state_of,
     write_record,
 )
-from omkl.tracking.records import about_one_run, digest_of, read_record, reason_of
+from omkl.tracking.records import Record, about_one_run, read_record, reason_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -52,28 +54,67 @@ def log_run(folder: Path, outputs: Path) -> str:
 
     If this folder is there with the same ``result.json``, nothing is written; with
     another one, that run is deleted and replaced. Safe to call from several
-    processes at once.
+    processes at once. A Ctrl-C lets it come to its end, for up to ``PATIENCE``
+    seconds; what is cut short then is replaced by the next call.
 
     Returns the MLflow run's id. Raises ``TrackingError``, whatever went wrong.
     """
-    outputs = resolved(outputs)
+    return _undisturbed(lambda: _log(Path(folder), resolved(outputs)))
+
+
+PATIENCE = 1.5
+T = TypeVar("T")
+
+
+def _undisturbed(work: Callable[[], T]) -> T:
+    """What ``work`` returns or raises, without a Ctrl-C in the middle of it.
+
+    One that lands in a transaction leaves the database locked, and whoever opens it next waits
+    for 20 s, MLflow's own limit; so the main thread, where it lands, only waits.
+    """
+    ended: Future[T] = Future()
+
+    def do() -> None:
+        try:
+            ended.set_result(work())
+        except BaseException as error:
+            ended.set_exception(error)
+
     try:
-        record = read_record(Path(folder), outputs)
+        threading.Thread(target=do, daemon=True).start()
+        return ended.result()
+    except KeyboardInterrupt:
+        wait([ended], PATIENCE)
+        raise
+
+
+def _log(folder: Path, outputs: Path) -> str:
+    try:
+        record = read_record(folder, outputs)
     except Exception as error:
         raise TrackingError(
             f"cannot read the run folder {folder} ({reason_of(error)}): "
             "it is not in the MLflow view"
         ) from error
     with explained(outputs), locked(outputs, ".mlflow.lock"):
-        return write_record(open_view(outputs), record, outputs)
+        return _write(open_view(outputs), record, outputs)[1]
 
 
-def holds(folder: Path, outputs: Path) -> bool:
+def _write(client: MlflowClient, record: Record, outputs: Path) -> tuple[str, str]:
+    """Write a record, or what has taken its place meanwhile; its digest and its run's id."""
+    while True:
+        try:
+            return record.digest, write_record(client, record, outputs)
+        except Replaced:
+            record = read_record(record.folder, outputs)
+
+
+def holds(run: Run, outputs: Path) -> bool:
     """Whether the view holds this very result; asked without importing MLflow."""
     question = "SELECT 1 FROM tags WHERE key = 'result_sha256' AND value = ?"  # written last
     try:
         with contextlib.closing(read_only(database_file(outputs.resolve()))) as connection:
-            return connection.execute(question, (digest_of(folder),)).fetchone() is not None
+            return connection.execute(question, (run.digest,)).fetchone() is not None
     except sqlite3.Error:  # log_run meets the same and explains it
         return False
 
@@ -179,14 +220,13 @@ class _Writer:
     def _write(self, client: MlflowClient, folder: Path) -> bool:
         """Write one folder, unless its content is there. Raises _Unwritable for a bad folder."""
         try:
-            digest = digest_of(folder)
-            if folder in self.written and self.written[folder][0] == digest:
+            if folder in self.written and self.written[folder][0] == Run(folder).digest:
                 return False
             record = read_record(folder, self.outputs)
         except Exception as error:
             raise _Unwritable(reason_of(error)) from error
         try:
-            self.written[folder] = record.digest, write_record(client, record, self.outputs)
+            self.written[folder] = _write(client, record, self.outputs)
         except Exception as error:
             if not about_one_run(error):
                 raise

@@ -111,7 +111,7 @@ def test_the_published_settings():
         ("gf", {"M": 10.0}, "algorithm.M=10.0 is not a whole number"),
         ("gf", {"M": "10"}, "algorithm.M='10' is not a whole number"),
         ("gf", {"M": True}, "algorithm.M=True is not a whole number"),
-        ("gf", {"J": 0}, "algorithm.J=0 lies outside [1, inf)"),
+        ("gf", {"J": 0}, "algorithm.J=0 lies outside [1, 10,000]"),
         ("gf", {"freeze": 0}, "algorithm.freeze=0 lies outside [1, inf)"),
         ("gf", {"eta_e": 1.0}, "algorithm.eta_e=1.0 lies outside (0, 1)"),
         ("sfg", {"xi": "1/sqrt(t)"}, "algorithm.xi=1/sqrt(t) lies outside (0, 1)"),

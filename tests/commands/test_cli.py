@@ -67,7 +67,10 @@ def results_of(outputs: Path) -> dict[str, bytes]:
             "there is no algorithm=rakr. Did you mean raker? There are: adaraker, amkl, amkl_aks",
         ),
         ("dataset=navel", "there is no dataset=navel. Did you mean naval?"),
-        ("kernels=rbf42", "Did you mean rbf41? There are: gauss13, gaussian17, omkc16, rbf41"),
+        (
+            "kernels=rbf42",
+            "Did you mean rbf41? There are: gauss13, gauss13_matern26, g",
+        ),
         ("algorithm=null", "there is no algorithm=null."),
         ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
         (
@@ -182,6 +185,22 @@ def test_outputs_in_the_way_are_told(tmp_path):
         done = omkl_run(tmp_path, "outputs=out", *TINY, *more)
         assert done.returncode == 1
         assert re.fullmatch(r"omkl-run: cannot use \S*out\S*: Not a directory\n", done.stderr)
+
+
+@pytest.mark.parametrize("most_bytes", [0, 4096])
+def test_a_disk_without_room_ends_a_sweep_with_one_line(tmp_path, most_bytes):
+    """Hydra's own file is the first that does not fit, and its error names none."""
+    limited = [
+        sys.executable, "-c",
+        f"import resource as r; r.setrlimit(r.RLIMIT_FSIZE, ({most_bytes}, {most_bytes}));"
+        "from omkl.commands.run import run; run()",
+    ]  # fmt: skip
+    done = subprocess.run(
+        [*limited, "-m", "outputs=out", *TINY], cwd=tmp_path, env=environment(),
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert re.fullmatch(r"omkl-run: cannot use out/sweeps/\S+: File too large\n", done.stderr)
 
 
 # --- single runs ------------------------------------------------------------------

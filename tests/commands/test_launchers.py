@@ -286,7 +286,9 @@ def test_batch_with_a_wrong_number_of_workers(tmp_path, workers):
     typed = ["-m", "launcher=batch", f"launcher.workers={workers}", *TINY]
     done = omkl_run(tmp_path, *typed)
     assert done.returncode == 2
-    assert done.stderr == "omkl-run: launcher.workers is null or a whole number of at least 1\n"
+    shown = {"two": "'two'", "true": "True"}.get(workers, workers)
+    told = "is not a whole number of at least 1, and at most 1,024, or null"
+    assert done.stderr == f"omkl-run: launcher.workers={shown} {told}\n"
 
 
 LONG = [

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy import special
 
 from omkl import conf
 from omkl.core import kernels
@@ -14,6 +15,7 @@ from omkl.core.kernels import Kernel, dictionary
 from omkl.core.representations.random_features import features_of
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
+ONE_OF_EACH += [Kernel("matern32", 0.9), Kernel("matern52", 1.1)]
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,8 @@ ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy
         (Kernel("gaussian", 2.0), [1.0, 1.0], math.exp(-0.5)),  # exp(-(1 + 1) / (2 2))
         (Kernel("laplacian", 2.0), [1.0, -3.0], math.exp(-2.0)),  # exp(-(1 + 3) / 2)
         (Kernel("cauchy", 2.0), [2.0, -4.0], 0.1),  # 1 / (1 + 1) / (1 + 4)
+        (Kernel("matern32", math.sqrt(3.0)), [1.0, -2.0], 6.0 * math.exp(-3.0)),  # (1 + 1) (1 + 2)
+        (Kernel("matern52", math.sqrt(5.0)), [3.0, 0.0], 7.0 * math.exp(-3.0)),  # 1 + 3 + 9 / 3
     ],
 )
 def test_value_by_hand(kernel, r, value):
@@ -60,6 +64,23 @@ def test_random_features_estimate_the_kernel_without_bias(kernel):
     assert np.abs(error).max() < 5.0
 
 
+@pytest.mark.parametrize(("family", "order"), [("matern32", 1.5), ("matern52", 2.5)])
+def test_matern_kernels_are_those_of_the_literature(family, order):
+    """Bessel's form, in each input; frequencies are Student's t; huge differences give 0."""
+    b, r = 0.7, np.array([1e-3, 0.1, 0.5, 2.0, 9.0])
+    u = math.sqrt(2.0 * order) * r / b
+    bessel = 2.0 ** (1.0 - order) / math.gamma(order) * u**order * special.kv(order, u)
+    kernel = Kernel(family, b)
+    np.testing.assert_allclose(kernel.value(r[:, None]), bessel, rtol=1e-12)
+    pairs = np.stack([r, r[::-1]], axis=1)
+    np.testing.assert_allclose(kernel.value(pairs), bessel * bessel[::-1], rtol=1e-12)
+    assert Kernel(family, 1e-100).value(np.array([1e119])) == 0.0
+    omega = kernel.frequencies(np.random.default_rng(0), 20_000, 2).ravel() * b
+    levels = np.linspace(0.05, 0.95, 19)
+    below = np.mean(omega[:, None] <= special.stdtrit(2.0 * order, levels), axis=0)
+    np.testing.assert_allclose(below, levels, atol=4.0 * 0.5 / math.sqrt(len(omega)))
+
+
 # --- Dictionaries ---------------------------------------------------------------------------------
 
 
@@ -68,6 +89,7 @@ def published(name):
     gaussian41 = [("gaussian", 10.0 ** ((i - 21) / 10)) for i in range(1, 42)]
     laplacian25 = [("laplacian", 10.0 ** ((i - 13) / 6)) for i in range(1, 26)]
     widths = [("gaussian", 2.0 ** (2 * i)) for i in range(-6, 7)]
+    matern26 = [(f"matern{n}2", 2.0**i) for n in (3, 5) for i in range(-6, 7)]
     return {
         "rbf51_lap25": gaussian51 + laplacian25,
         # exp(-||x - x'||^2 / b), with no 2, is a Gaussian of variance b / 2
@@ -78,6 +100,8 @@ def published(name):
         "gaussian17": [("gaussian", 10.0 ** ((i - 9) / 2)) for i in range(1, 18)],
         "gauss13": widths,
         "rbf9": [("gaussian", length**2) for length in 10.0 ** np.linspace(-1, 1, 9)],
+        "matern26": matern26,
+        "gauss13_matern26": widths + matern26,
         "omkc16": [("polynomial", p) for p in (1, 2, 3)] + widths,
     }[name]
 
@@ -149,10 +173,13 @@ GRID = {"from": 0, "to": 1, "n": 2}
             "bandwidth inf is not a positive number",
         ),
         ({"family": "gaussian", "bandwidth": 1e-320}, "is not from 1e-100 to 1e+100"),
-        ({"family": "polynomial", "degree": 10**9}, "degree 1000000000 is more than 100"),
+        (
+            {"family": "polynomial", "degree": 10**9},
+            "degree 1000000000 is not a whole number of at least 1, and at most 100",
+        ),
         (
             {"family": "gaussian", "log10_bandwidth": GRID | {"n": 10**9}},
-            "log10_bandwidth.n=1000000000 is more than 10,000",
+            "log10_bandwidth.n=1000000000 is not a whole number of at least 1, and at most 10,000",
         ),
     ],
 )

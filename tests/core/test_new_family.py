@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from omkl import algorithms
+from omkl import algorithms, conf
 from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.core.graphs import dissimilarity_graph, similarity_graph
@@ -23,6 +24,7 @@ from omkl.core.overlaps import (
 )
 from omkl.core.representations.expansion import empty_expansion
 from omkl.core.representations.random_features import features_of
+from omkl.experiment.run import prepare
 
 
 class Matern(Family):
@@ -95,8 +97,13 @@ def test_its_features_estimate_it():
     assert FAMILIES["matern"].second_moment(2, 0.8) == pytest.approx(moment, rel=0.1)
 
 
-@pytest.mark.parametrize("first", ["gaussian", "laplacian", "cauchy"])
-@pytest.mark.parametrize("second", ["gaussian", "laplacian", "cauchy"])
+CLOSED = [
+    *itertools.product(["gaussian", "laplacian", "cauchy"], repeat=2),
+    *itertools.combinations_with_replacement(["laplacian", "matern32", "matern52"], 2),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), dict.fromkeys(CLOSED))
 def test_integration_finds_the_closed_forms(first, second):
     """Ratios of lengths from 1e-8 to 1e8."""
     b = 10.0 ** np.linspace(-4, 4, 9)
@@ -112,6 +119,19 @@ def test_its_overlaps_are_the_integrals():
     found = log_overlaps([Kernel("matern", 0.4), Kernel("gaussian", 1e12)], 3)
     assert found[0, 0] == pytest.approx(3 * math.log(5 * 0.4 / (2 * math.sqrt(3))), abs=1e-13)
     assert found[0, 1] == pytest.approx(3 * math.log(4 * 0.4 / math.sqrt(3)), abs=1e-11)
+
+
+@pytest.mark.parametrize("other", ["gaussian", "cauchy"])
+@pytest.mark.parametrize("matern", ["matern32", "matern52"])
+def test_matern_kernels_overlap_with_those_of_which_no_closed_form_is_stated(matern, other):
+    """By quadrature, in each input; so the graphs have them."""
+    some = (Kernel(matern, 0.4), Kernel(other, 0.6), Kernel(matern, 0.7))
+    found = log_overlaps(some, 3)
+    r = np.linspace(-60.0, 60.0, 2_400_001)[:, None]
+    one_input = np.sum(some[0].value(r) * some[1].value(r)) * (r[1, 0] - r[0, 0])
+    assert found[0, 1] == found[1, 0] == pytest.approx(3.0 * math.log(one_input), abs=1e-7)
+    graph = dissimilarity_graph(overlaps(some, 3), 1)
+    np.testing.assert_array_equal(graph, dissimilarity_graph(computed(some, 3), 1))
 
 
 @pytest.mark.parametrize("name", ["triangle", "flat"])
@@ -149,3 +169,7 @@ def test_exact_kernels_refuse_it():
     """Their machine code is made from the families of the package alone."""
     with pytest.raises(ValueError, match="exact-kernel learners have no matern kernels; they have"):
         empty_expansion([Kernel("matern", 1.0)], 2)
+    config = conf.compose(["algorithm=omkr", "kernels=matern26", "debug=quick"])
+    with pytest.raises(ValueError, match="learners have no matern32 kernels; they have: gauss"):
+        prepare(config)
+    assert prepare({**config, "algorithm": conf.entry("algorithm", "rbf")}), "its kernel is its own"

@@ -127,7 +127,7 @@ def test_what_cannot_be_followed_is_told(tmp_path):
         open_stream(own(path), RAW | {"follow": True})
     with pytest.raises(DataError, match=r"stream.follow=true is for own files"):
         open_stream(catalogue.entry("synthetic"), RAW | {"follow": True})
-    with pytest.raises(DataError, match=r"stream.follow='yes' is not true or false"):
+    with pytest.raises(DataError, match=r"stream.follow='yes' must be true or false"):
         open_stream(own(path), RAW | {"follow": "yes"})
 
 

@@ -30,6 +30,7 @@ from omkl.datasets import (
     tables,
     whole_files,
 )
+from omkl.experiment.job import column_notes
 
 WHOLE = {"limit": None, "scaling": "whole", "order": "file"}
 COLUMNS = WHOLE | {"scaling": "columns"}
@@ -208,6 +209,21 @@ def test_limit_comes_after_the_shuffle_and_before_the_scaling(small):
     assert open_stream(small, RAW | {"limit": 100}).n_rounds == 8
 
 
+def test_columns_that_nobody_named_are_left_out_by_name(small):
+    path = download.project_root() / "data" / small["file"]
+    write(path, "a,colour,day,y\n1,red,2024-02-13,10\n2,blue,2024-02-14,20\n3,red,,30\n")
+    for order in ("file", "shuffled", "file"):  # read, and from the cache
+        stream = open_stream(small, RAW | {"order": order})
+        told = stream.provenance["columns"]
+        assert [(column["column"], column["as"]) for column in told] == [
+            ("colour", "left out"),
+            ("day", "left out"),
+        ]
+        assert stream.inputs == ("a",) and "own files" in column_notes(stream)[0]
+    named = open_stream(small | {"inputs": ["a"]}, RAW)
+    assert "columns" not in named.provenance, "what is named leaves out by name"
+
+
 def test_every_pass_starts_anew_and_no_size_changes_a_number(small, monkeypatch):
     monkeypatch.setattr(tables, "CHUNK_ROWS", 3)
     stream = open_stream(small, WHOLE)
@@ -332,7 +348,7 @@ def test_lags_of_the_papers_scaling_are_labels_as_they_are_streamed(small):
     assert stream.inputs == ("a", "y 1 before") and stream.provenance["lags"] == 1
     assert "lags" not in open_stream(small, WHOLE).provenance
     for lags in (-1, True, 1.5):
-        with pytest.raises(DataError, match=r"stream.lags=.* must be a whole number >= 0"):
+        with pytest.raises(DataError, match=r"stream.lags=.* must be a whole number of at least 0"):
             open_stream(small, WHOLE | {"lags": lags})
 
 
@@ -504,7 +520,7 @@ def test_errors_of_paths_and_damaged_archives(tmp_path):
     [
         (WHOLE | {"scaling": "half"}, "stream.scaling='half' is none of columns, whole, none"),
         (WHOLE | {"order": "random"}, "stream.order='random' is none of file, shuffled"),
-        (WHOLE | {"limit": 1}, "stream.limit=1 must be null or a whole number >= 2"),
+        (WHOLE | {"limit": 1}, "stream.limit=1 must be a whole number of at least 2, or null"),
         (WHOLE | {"order": "shuffled"}, "read in chunks. .* another dataset.seed"),
     ],
 )
@@ -586,7 +602,7 @@ def test_the_target_changes_at_the_round_that_is_announced(change_at):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"rows": 1}, "dataset.rows=1 must be a whole number >= 2"),
+        ({"rows": 1}, "dataset.rows=1 must be a whole number of at least 2"),
         ({"noise": -1}, "dataset.noise=-1"),
         ({"change_at": 5001}, "change_at=5001 must be a round from 2 to 5000"),
         ({"kernel": {"family": "box", "bandwidth": 1}}, "family='box' is none of gaussian"),

@@ -6,6 +6,9 @@ import functools
 import hashlib
 import http.server
 import io
+import os
+import subprocess
+import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -14,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from omkl import disk
 from omkl.commands import data
 from omkl.datasets import DataError, catalogue, download, open_stream
 
@@ -78,6 +82,25 @@ def zipped(content: bytes, name: str = "airfoil_self_noise.dat") -> bytes:
 
 def files_below(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*")) if folder.exists() else []
+
+
+def test_what_a_killed_download_left_is_removed_by_the_next(
+    airfoil, publisher, tmp_path, monkeypatch
+):
+    entry, content = airfoil
+    with subprocess.Popen(["true"]) as killed:
+        pass
+    own, its = f".{os.getpid()}", f".{killed.pid}"
+    half = disk.temporary_name("airfoil_self_noise.dat").replace(own, its)
+    unpacked = f"{disk.STAGING}{disk.owner()}-ab".replace(own, its)
+    (tmp_path / "mine/airfoil").mkdir(parents=True)
+    (tmp_path / "mine/airfoil" / half).write_text("half")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp" / unpacked).mkdir(parents=True)
+    publisher["body"] = zipped(content)
+    assert open_stream(entry, STREAM).n_rounds == 1503
+    assert files_below(tmp_path / "mine") == ["airfoil", "airfoil/airfoil_self_noise.dat"]
+    assert files_below(tmp_path / "tmp") == []
 
 
 @pytest.mark.parametrize("folder", ["", "a folder/"])

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import omkl
+from omkl.experiment import run as runner
 from omkl.runs.folder import Run
 
 SMALL = {"kernels": "gaussian17", "D": 4, "seeds": 1, "dataset": "file", "dataset.target": "y",
@@ -102,6 +103,14 @@ def test_what_cannot_be_kept_or_gone_on_with_is_said(frame, tmp_path):
     assert kept["key"] == bare["key"]
     with pytest.raises(ValueError, match="goes on with the settings of its run: leave D out"):
         resumed(frame, tmp_path, kept.folder, D=7)
+    more = {"dataset.path": tmp_path / "more.csv", "outputs": tmp_path / "x", "resume": kept.folder}
+    with pytest.raises(ValueError, match=r"resume=.*gone: .*No such file"):
+        omkl.run(**{**more, "resume": tmp_path / "gone"})
+    other = {**kept.config, "outputs": str(tmp_path), "resume": str(kept.folder), "D": 7,
+             "force": True, "fail_fast": False}  # fmt: skip
+    other["dataset"] = {**other["dataset"], "path": str(tmp_path / "more.csv"), "labels": None}
+    told = runner.run(other).run.result["error"]["message"]
+    assert told.startswith("resume= goes on from a model with D=4, and this run has 7")
     with pytest.raises(RuntimeError, match=r"the model has the columns a, day, b, town; the file "
                        r"has a, b, y, and not day, town\."):  # fmt: skip
         resumed(frame[["a", "b", "y"]], tmp_path, kept.folder)

@@ -69,7 +69,7 @@ def table(tmp_path: Path) -> Path:
     [
         (["algorithm.M=ten"], "algorithm.M='ten' is not a whole number"),
         (["algorithm.M=18"], r"algorithm.M=18 lies outside \[1, N=17\]"),
-        (["algorithm.J=0"], r"algorithm.J=0 lies outside \[1, inf\)"),
+        (["algorithm.J=0"], r"algorithm.J=0 lies outside \[1, 10,000\]"),
         (["algorithm.eta=fast"], "algorithm.eta: 'fast' is no schedule"),
         (["algorithm=sfg", "algorithm.xi=2"], r"algorithm.xi=2 lies outside \(0, 1\)"),
         (["algorithm.name=raker"], "there is no algorithm.eta_e"),
@@ -79,7 +79,7 @@ def table(tmp_path: Path) -> Path:
         (["D=2.5"], "D=2.5 is not"),
         (["threads=true"], "threads=True is not"),
         (["block=0"], "block=0 is not"),
-        (["tracking=foo"], "tracking='foo'; there are: mlflow, none"),
+        (["tracking=foo"], "tracking='foo' is none of mlflow, none"),
         (["force=yes"], "force='yes' is not true or false"),
         (["figures=no"], "figures='no' is not true or false"),
         (["regret.lam=-1"], "regret.lam=-1 is not a number of at least 0"),
@@ -87,12 +87,13 @@ def table(tmp_path: Path) -> Path:
         (["regret.kernel_ridge=1"], "regret.kernel_ridge=1 is not true or false"),
         (["stream.scaling=foo"], "stream.scaling='foo' is none of columns, whole, none"),
         (["stream.order=foo"], "stream.order='foo' is none of file, shuffled"),
-        (["stream.limit=1"], "stream.limit=1 must be null or a whole number >= 2"),
+        (["stream.limit=1"], "stream.limit=1 is not a whole number of at least 2, or null"),
         (["kernels.parts=[]"], "kernels.parts is empty"),
         (["kernels.parts=5"], "kernels.parts=5 is no list of families and bandwidths"),
         (["regret.lam=1e308"], "regret.lam=1e\\+308 is not a number of at least 0, and at most"),
         (["dataset.name=../../x"], "dataset.name='../../x' is no name: letters, digits"),
         (["stream.follow=maybe"], "stream.follow='maybe' is not true or false"),
+        (["++kernels.module=nopkg.x"], "there is no module nopkg.x: install its package, or put"),
         (["dataset=file"], "say which file: dataset.path=PATH dataset.target=COLUMN"),
     ],
 )
@@ -240,6 +241,7 @@ def test_result_of_other_code_is_computed_anew(start):
         ({"versions": {"numba": "0.1"}}, "complete"),
         ({"machine": {"processor": "another"}}, "complete"),
         ({"stream": {"sha256": "other data"}}, "complete"),
+        ({"modules": {"mypkg.fixed_share": "of other text"}}, "complete"),
     ],
 )
 def test_a_result_of_code_with_the_same_numbers_gets_a_new_stamp(
@@ -460,6 +462,13 @@ def test_long_streams_say_which_comparators_are_skipped(start):
     assert "regret.kernel_ridge_rounds=50" in regret["kernel_ridge"]["skipped"]
     assert regret["truth"]["mean"] > 0
     assert "regret_ridge_features" not in outcome.run.curves
+
+
+def test_comparators_that_fill_the_memory_are_skipped(start, monkeypatch):
+    monkeypatch.setattr(regrets, "MOST_MEBIBYTES", 0)
+    regret = start("seeds=1").run.result["regret"]
+    assert regret["kernel_ridge"]["skipped"] == "a kernel matrix of 400 rounds takes 1 MiB"
+    assert regret["ridge_features"]["mean"] > 0, "these take less than one"
 
 
 def test_a_comparator_that_cannot_be_solved_costs_no_round(start, monkeypatch):

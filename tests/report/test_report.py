@@ -746,3 +746,17 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     check_drawn(prediction_figures.predictions(run), ["predictions"])
     check_drawn(prediction_figures.coverage(run), ["coverage"])
     assert run_figures.weights(run) == []
+
+
+def test_weights_are_drawn_of_kernels_whose_family_is_of_a_module_outside(
+    run_folder_maker, tmp_path
+):
+    """What reads a run does not know the family, and the run's configuration does."""
+    folder = run_folder_maker(tmp_path, "raker")
+    family = Run(folder).curves["kernel_family"]
+    change(folder, {"kernel_family": np.where(family == "laplacian", "ricker", family)})
+    assert run_figures.weights(Run(folder)) == []
+    with open(folder / "config.yaml", "a") as file:
+        file.write("kernels:\n  parts: [{family: gaussian}, {family: ricker}]\n")
+    check_drawn(run_figures.weights(Run(folder)), ["weights"])
+    assert prediction_figures.experts(Run(folder)) == []

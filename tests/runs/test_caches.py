@@ -108,15 +108,26 @@ def test_a_full_disk_costs_the_cache_alone(tmp_path, capsys, full_disk):
     assert "No space left on device" in told and told.count("\n") == 1
 
 
+def test_a_file_that_outgrows_its_disk_is_named(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*result.json'"):
+        disk.write_atomically(tmp_path / "result.json", "{}")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_prepared_data_that_are_damaged_are_read_anew(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    entry, prepared = {"file": "x.csv"}, (ARRAYS["values"], ARRAYS["rows"], ("a", "b"))
+    entry = {"file": "x.csv"}
+    prepared = cache.Prepared(ARRAYS["values"], ARRAYS["rows"], ("a", "b"), ("town",))
     cache.prepared("sha256", entry, lambda: prepared)
     (path,) = cache.folder().glob("*.npz")
     path.write_bytes(path.read_bytes()[:-3])
-    values, _, names = cache.prepared("sha256", entry, lambda: prepared)
+    values, _, names, left_out = cache.prepared("sha256", entry, lambda: prepared)
     np.testing.assert_array_equal(values, prepared[0])
-    assert names == ("a", "b")
+    assert (names, left_out) == (("a", "b"), ("town",))
     assert "is damaged" in capsys.readouterr().err
     cache.prepared("sha256", entry, lambda: pytest.fail("it is kept"))
 

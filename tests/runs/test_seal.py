@@ -231,7 +231,7 @@ def test_plain_python_shares_neither_key_nor_stamp_nor_cache(start, folder, monk
     config, stream = Run(folder).config, Run(folder).result["stream"]
     names: list[Callable[[], str]] = [
         lambda: provenance.identity_of(config).key,
-        lambda: provenance.numbers_stamp(stream),
+        lambda: provenance.numbers_stamp(stream, {}),
         provenance.sources_digest,
     ]
     compiled = [name() for name in names]

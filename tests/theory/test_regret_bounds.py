@@ -269,3 +269,16 @@ def test_assumptions_of_a_run(invented):
     wild = {"ridge_features": {"label": "x", "kernels": ["laplacian 0.1", "gaussian 1"]}}
     found = holds(invented("gf", key="5", regret=wild))
     assert found["finite second moment of the frequencies"] is False
+
+
+@pytest.mark.parametrize("name", ["gf", "sfg"])
+def test_of_kernels_of_a_family_that_is_not_known_here_nothing_is_promised(invented, name):
+    """It is of a module outside the package, which reading a run does not import."""
+    strange = {"ridge_features": {"label": "x", "kernels": ["ricker 0.1", "gaussian 1"]}}
+    run = invented(name, regret=strange)
+    (moment,) = [found for found in of_run.assumptions(run) if "moment" in found.name]
+    assert moment.holds is None
+    assert moment.text == "nothing is known here of ricker kernels, which are not omkl's own"
+    run.curves["kernel_family"][0] = "ricker"
+    found = of_run.bound_of_run(run)
+    assert found is None if name == "sfg" else found.epsilon == 2.0

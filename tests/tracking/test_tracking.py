@@ -243,6 +243,32 @@ def test_a_run_that_was_cut_short_is_replaced(outputs, run_folder_maker, monkeyp
     assert [run.info.run_id for run in all_runs(outputs)] == [run_id]
 
 
+@pytest.mark.parametrize("hangs", [False, True], ids=["at work", "hangs"])
+def test_ctrl_c_ends_soon_and_leaves_a_run_whole_or_absent(
+    outputs, run_folder_maker, monkeypatch, hangs
+):
+    """In the middle of a transaction it once cost 20 s, in which the database was locked."""
+    folder, go_on, write = run_folder_maker(outputs), threading.Event(), view.write_record
+    patience = 0.2 if hangs else 10.0
+
+    def interrupted(*what):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        assert go_on.wait(60.0 if hangs else 0.1) == hangs
+        return write(*what)
+
+    monkeypatch.setattr(view, "PATIENCE", patience)
+    with monkeypatch.context() as patched:
+        patched.setattr(view, "write_record", interrupted)
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            view.log_run(folder, outputs)
+    assert time.monotonic() - start < 8.0
+    assert len(all_runs(outputs)) == (0 if hangs else 1)
+    go_on.set()
+    run_id = view.log_run(folder, outputs)
+    assert [run.info.run_id for run in all_runs(outputs)] == [run_id]
+
+
 def log_at_once(barrier, folders, outputs, said):
     warnings.simplefilter("error")
     for number in (1, 2):

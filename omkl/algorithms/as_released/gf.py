@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from omkl.algorithms.as_released import learn, shifted
 from omkl.algorithms.gf import State, blank, choose_node, draw_graph, predict
-from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.hyperparameters import COUNT, NODES, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.jit import inlined
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
@@ -47,7 +47,7 @@ class Params(NamedTuple):
     eta_e: RATE
     lam: NON_NEGATIVE
     M: UP_TO_N
-    J: COUNT
+    J: NODES
     freeze: COUNT
     floor_q: NON_NEGATIVE
 

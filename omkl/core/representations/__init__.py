@@ -37,6 +37,10 @@ class Lookahead(NamedTuple):
     prepare_tile: Callable[[Any, Any, np.ndarray, ThreadPoolExecutor | None], Any]
 
 
+def _accept_all(kernels: Sequence[Kernel]) -> None:
+    return
+
+
 class Representation(NamedTuple):
     """How a learner of N kernels keeps their functions, and what can be asked of it.
 
@@ -53,6 +57,7 @@ class Representation(NamedTuple):
     kept_rows         model -> how many rows of the stream it keeps
     beside            families without frequencies that it takes although it draws features
     accepts_blanks    an input may be NaN, where it is not known
+    check_kernels     ValueError for kernels that no model can be made of
     """
 
     name: str
@@ -67,6 +72,7 @@ class Representation(NamedTuple):
     kept_rows: Callable[[Any], int]
     beside: tuple[str, ...] = ()
     accepts_blanks: bool = False
+    check_kernels: Callable[[Sequence[Kernel]], None] = _accept_all
 
     def require(self, kernels: Sequence[Kernel]) -> None:
         """ValueError for a kernel without the frequencies that features are drawn from."""

@@ -12,7 +12,7 @@ from omkl.core.jit import dispatch, inlined
 from omkl.core.kernel_sums import CODES, POLYNOMIAL, add_distance, sum_of, value_of
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
-from omkl.core.representations.expansion import empty_expansion
+from omkl.core.representations.expansion import check_kernels, empty_expansion
 from omkl.core.representations.perceptrons import SMALLEST_SCALE, inverse_norm, own_value
 
 if TYPE_CHECKING:
@@ -190,4 +190,5 @@ BUDGETED = Representation(
     supports_float32=False,
     support_size=_support_size,
     kept_rows=_kept_rows,
+    check_kernels=check_kernels,
 )

@@ -72,14 +72,19 @@ class Scratch(NamedTuple):
     next: np.ndarray
 
 
-def empty_expansion(kernels: Sequence[Kernel], d: int) -> Expansion:
-    """No rows yet, but arrays for those of a tile; ValueError for a family that it lacks."""
+def check_kernels(kernels: Sequence[Kernel]) -> None:
+    """ValueError for a kernel of a family that machine code is not made of."""
     for kernel in kernels:
         if kernel.family not in CODES:
             raise ValueError(
                 f"exact-kernel learners have no {kernel.family} kernels; they have: "
                 f"{', '.join(CODES)}. Choose another dictionary (kernels=rbf51_lap25)."
             )
+
+
+def empty_expansion(kernels: Sequence[Kernel], d: int) -> Expansion:
+    """No rows yet, but arrays for those of a tile; ValueError for a family that it lacks."""
+    check_kernels(kernels)
     family = np.array([CODES[k.family] for k in kernels], dtype=np.int64)
     parameter = np.array([parameter_of(k) for k in kernels])
     needs = np.zeros(len(CODES), dtype=np.bool_)
@@ -262,5 +267,6 @@ GROWING = Representation(
     supports_float32=False,
     support_size=_support_size,
     kept_rows=_kept_rows,
+    check_kernels=check_kernels,
 )
 SLIDING = GROWING._replace(name="expansion over the last rows", fresh=_sliding, bounded=True)

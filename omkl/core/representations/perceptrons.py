@@ -40,7 +40,7 @@ from omkl.core.kernel_sums import (
 )
 from omkl.core.representations import Lookahead, Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
-from omkl.core.representations.expansion import TILE, empty_expansion, in_parts
+from omkl.core.representations.expansion import TILE, check_kernels, empty_expansion, in_parts
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -327,4 +327,5 @@ PERCEPTRONS = Representation(
     supports_float32=False,
     support_size=_support_size,
     kept_rows=_kept_rows,
+    check_kernels=check_kernels,
 )

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import COUNT
+from omkl.core.hyperparameters import SIZE
 from omkl.core.jit import inlined
 from omkl.core.schedule import Schedule, rate
 from omkl.core.simd import LANES, fma, load, pack, store, total
@@ -50,7 +50,7 @@ LIMIT = 1000
 class Params(NamedTuple):
     alpha: Schedule
     beta: Schedule
-    neurons: COUNT
+    neurons: SIZE
 
 
 class Network(NamedTuple):
@@ -93,9 +93,8 @@ def layer_sizes(d: int, neurons: int, limit: int) -> list[int]:
         )
     if widest < neurons:
         return sizes
-    while n_parameters([*sizes[:-1], widest, 1]) <= limit:
-        sizes[-1:] = [widest, 1]
-    return sizes
+    further = (limit - n_parameters(sizes)) // (widest * (widest + 1))
+    return [d, *[widest] * (1 + further), 1]
 
 
 def network(

@@ -1,0 +1,149 @@
+"""``omkl-check``: the conformance suite, on an algorithm of one's own or of the package."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import inspect
+import sys
+import textwrap
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omkl import conf, federated, outside, registry
+from omkl.commands import terminal
+from omkl.commands.command_line import unknown_name
+from omkl.commands.terminal import EXIT_FAILED, EXIT_USAGE
+
+# The suites import the compiler, which --help and mistakes do without.
+if TYPE_CHECKING:
+    from omkl.checks.shared import Check, Outcome
+
+
+def check() -> None:
+    """``omkl-check ALGORITHM...``: what passes, what is skipped and why, and what fails."""
+    terminal.command("omkl-check", lambda: main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``omkl-check`` with ``argv`` (without the program's name).
+
+    Returns 0, 1 where a check failed, or 2 where something is not there.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        failed = [_check(_found(name, arguments), arguments) for name in arguments.algorithms]
+    except (ValueError, conf.MissingEntry) as error:
+        print(f"omkl-check: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    return EXIT_FAILED if any(failed) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="omkl-check",
+        description="Run the conformance suite. The exit status is 1 where a check fails.",
+    )
+    parser.add_argument(
+        "algorithms", nargs="+", metavar="ALGORITHM",
+        help="gf, say; a file of --config-dir; or a module of one's own, mypkg.fixed_share",
+    )  # fmt: skip
+    parser.add_argument(
+        "--config-dir", type=Path, metavar="FOLDER", help="more YAML files, in FOLDER/algorithm"
+    )
+    parser.add_argument("--only", metavar="CHECK,CHECK", help="these checks and no others")
+    parser.add_argument("--traceback", action="store_true", help="where each failure comes from")
+    return parser
+
+
+class Found(NamedTuple):
+    """An algorithm that was asked for: its name, and the parameters of its YAML."""
+
+    name: str
+    settings: dict[str, Any]
+
+
+def _found(asked: str, arguments: argparse.Namespace) -> Found:
+    """The algorithm of that name, or of a module; what its YAML names is made known."""
+    folder, name, module = arguments.config_dir, asked, None
+    if folder is not None and not folder.is_dir():
+        raise ValueError(f"there is no folder {folder} (--config-dir)")
+    if "." in asked:
+        module, name = asked, asked.rpartition(".")[2]
+        outside.require(module)
+        registry.declare(name, module)
+    besides = [] if folder is None else [folder]
+    known = conf.names("algorithm", besides)
+    if name not in known:
+        module = registry.names_outside().get(name)
+        if module is None:
+            raise ValueError(unknown_name(f"algorithm {name}", name, known))
+        raise ValueError(outside.without_yaml(name, module))
+    given = conf.entry("algorithm", name, besides)
+    if "name" not in given:
+        raise ValueError(f"algorithm/{name}.yaml has no key 'name'")
+    if module is None and "module" in given:
+        registry.declare(given["name"], given["module"])
+    return Found(given.pop("name"), {k: v for k, v in given.items() if k != "module"})
+
+
+def _check(found: Found, arguments: argparse.Namespace) -> bool:
+    """Run the suite and print as it goes; whether a check failed."""
+    from omkl.checks import federations, learners, shared
+
+    name, settings = found
+    federation = name in federated.names()
+    case: shared.Case = federations.Case(name) if federation else learners.Case(name, settings)
+    checks = list((federations if federation else learners).cases(name))
+    chosen = [x.name for x in checks] if arguments.only is None else arguments.only.split(",")
+    for asked in chosen:
+        if asked not in [x.name for x in checks]:
+            raise ValueError(unknown_name(f"check {asked}", asked, [x.name for x in checks]))
+    print(f"{registry.title(name)} ({case.algorithm.module})", flush=True)
+    counts: collections.Counter[str] = collections.Counter()
+    for one in checks:
+        if one.name not in chosen:
+            continue
+        outcome = shared.outcome(case, one)
+        counts[outcome.status] += 1
+        print(_told(one, outcome, case.module.__file__), flush=True)
+        if arguments.traceback and outcome.status == "failed" and outcome.error is not None:
+            print("".join(traceback.format_exception(outcome.error)), flush=True)
+    print(", ".join(f"{n} {_WORDS[status]}" for status, n in counts.items()) + "\n", flush=True)
+    return counts["failed"] > 0
+
+
+_WORDS = {
+    "passed": "passed",
+    "skipped": "skipped",
+    "declared": "fail as declared",
+    "failed": "failed",
+}
+
+
+def _told(check: Check, outcome: Outcome, file: str | None) -> str:
+    """How a check ended; of a failure, what was to hold and how it is declared."""
+    status = {"declared": "fails", "failed": "FAILED"}.get(outcome.status, outcome.status)
+    line = f"  {status:8}{check.name}"
+    if outcome.status == "passed":
+        return line
+    if outcome.status != "failed":
+        why = "as declared: " if outcome.status == "declared" else ""
+        return f"{line}: {why}{outcome.reason}"
+    if outcome.error is None:
+        return f"{line}: {outcome.reason}. Take it out of EXPECTED_FAILURES in {file}"
+    meant = (inspect.getdoc(check.function) or "").partition("\n\n")[0]
+    reason = outcome.reason.strip().splitlines()[:_LINES]
+    more = [
+        f"What is to hold: {' '.join(meant.split())}",
+        f"What came: {type(outcome.error).__name__}: {reason[0]}",
+        *reason[1:],
+        f"Where it cannot hold, say so in {file}:",
+        f'    EXPECTED_FAILURES = {{"{check.name}": "the reason"}}',
+    ]
+    return "\n".join([line, *(textwrap.indent(text, " " * 10) for text in more)])
+
+
+_LINES = 8  # of what NumPy says about two arrays

@@ -1,0 +1,187 @@
+"""Modules outside the package: algorithms and kernel families of one's own.
+
+A module is named by the user: by an entry point of an installed package, in the group
+``omkl.algorithms``; by the key ``module`` of a YAML file; or on the command line. Nothing else,
+no run folder and no data file, makes omkl import one. The folder ``conf`` beside a module of an
+algorithm is searched for YAML files, after the package's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+GROUP = "omkl.algorithms"
+
+
+class ModuleProblem(ValueError):
+    """A module that was named is not there, or cannot be imported; the text names it."""
+
+
+class EntryPoint(NamedTuple):
+    """An algorithm of an installed package: its module, and that package for messages."""
+
+    module: str
+    package: str
+
+
+@functools.cache
+def entry_points() -> dict[str, EntryPoint]:
+    """The algorithms of installed packages by name; names that two packages claim are left out."""
+    claims: dict[str, set[EntryPoint]] = {}
+    for found in importlib.metadata.entry_points(group=GROUP):
+        package = found.dist.name if found.dist else "an unknown package"
+        claims.setdefault(found.name, set()).add(EntryPoint(found.value, package))
+    for name, several in claims.items():
+        if len(several) > 1:
+            both = " and ".join(sorted(f"{one.module} of {one.package}" for one in several))
+            tell(f"the algorithm {name} is left out, since it is {both}: uninstall one of them")
+    return {name: next(iter(one)) for name, one in sorted(claims.items()) if len(one) == 1}
+
+
+@functools.cache
+def tell(text: str) -> None:
+    """A line on stderr, once."""
+    print(f"omkl: {text}", file=sys.stderr, flush=True)
+
+
+_declared: dict[str, str] = {}
+
+
+def declared() -> dict[str, str]:
+    """The modules of the algorithms that were named in this process, by name."""
+    return dict(_declared)
+
+
+def modules() -> dict[str, str]:
+    """The module of every algorithm outside the package, by name."""
+    return {name: point.module for name, point in entry_points().items()} | _declared
+
+
+def declare(name: str, module: str) -> None:
+    """Make known that the algorithm ``name`` is that of ``module``; nothing is imported.
+
+    ModuleProblem where that is no name of a module outside the package, or the name of another's.
+    """
+    check_name(module)
+    known = modules().get(name, module)
+    if known != module:
+        raise ModuleProblem(f"the algorithm {name} is {known} already: {module} needs another name")
+    _declared[name] = module
+
+
+def forget_declared() -> None:
+    """Return to what the installed packages name."""
+    _declared.clear()
+
+
+def check_name(module: object) -> None:
+    """ModuleProblem unless it is the dotted name of a module outside the package."""
+    if not isinstance(module, str) or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module):
+        raise ModuleProblem(f"module={module!r} is no name of a module, such as mypkg.fixed_share")
+    if module.partition(".")[0] == "omkl":
+        raise ModuleProblem(f"module={module} is in omkl itself: leave module out")
+
+
+def source_of(module: str) -> Path | None:
+    """The file of a module's source, found without importing it or a package above it."""
+    spec = _top(module)
+    parts = module.split(".")
+    for n in range(2, len(parts) + 1):
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        places = list(spec.submodule_search_locations)
+        spec = importlib.machinery.PathFinder.find_spec(".".join(parts[:n]), places)
+    return Path(spec.origin) if spec and spec.origin and Path(spec.origin).is_file() else None
+
+
+def _top(module: str) -> importlib.machinery.ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(module.partition(".")[0])
+    except ValueError:  # __main__ has none
+        return None
+
+
+def require(module: str) -> None:
+    """ModuleProblem where there is no such module; nothing is imported."""
+    check_name(module)
+    if module not in sys.modules and source_of(module) is None:
+        raise ModuleProblem(
+            f"there is no module {module}: install its package, or put the folder that holds "
+            f"{module.partition('.')[0]} into PYTHONPATH"
+        )
+
+
+def without_yaml(name: str, module: str) -> str:
+    """The message that an algorithm outside the package has no parameters."""
+    return (
+        f"there is no algorithm/{name}.yaml with the parameters of {module}, neither in the folder "
+        f"conf beside {source_of(module)} nor in --config-dir"
+    )
+
+
+def conf_folders() -> list[Path]:
+    """The folders ``conf`` beside the modules of algorithms, in the order of their names."""
+    files = [source_of(module) for _, module in sorted(modules().items())]
+    folders = [path.parent / "conf" for path in files if path is not None]
+    return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
+
+
+def load(module: str) -> ModuleType:
+    """Import a module that the user has named; ModuleProblem says what it lacks, and where."""
+    require(module)
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:
+        raise ModuleProblem(f"the module {module} cannot be imported: {_told(error)}") from error
+    digest_of(module)  # now, before an edit
+    return found
+
+
+def _told(error: Exception) -> str:
+    """The error, and the line of the file that it comes from."""
+    not_theirs = ("<frozen", str(Path(__file__).parent), str(Path(importlib.__file__).parent))
+    lines = traceback.extract_tb(error.__traceback__)
+    theirs = [line for line in lines if not line.filename.startswith(not_theirs)]
+    place = f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+@functools.cache
+def digest_of(module: str) -> str:
+    """The sha256 of the sources that a module's numbers come from, as they were at first sight.
+
+    They are all Python files of the package that it is in, or its own file where it is in none.
+    ModuleProblem where its source is no file.
+    """
+    path, spec = source_of(module), _top(module)
+    if path is None or spec is None:
+        raise ModuleProblem(
+            f"the source of {module} is no file that can be found again, so an edit of it would "
+            "go unseen: put it into a module of its own"
+        )
+    digest = hashlib.sha256()
+    for place in spec.submodule_search_locations or ():
+        for file in sorted(Path(place).rglob("*.py")):
+            digest.update(file.relative_to(place).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest() if spec.submodule_search_locations else _sha256(path)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def digests(names: Iterable[str]) -> dict[str, str]:
+    """The digest of each of these modules that is outside the package, by its name."""
+    return {name: digest_of(name) for name in sorted(set(names)) if not name.startswith("omkl.")}

@@ -1,0 +1,354 @@
+"""Algorithms and kernel families of modules outside the package: ``docs/template``, and changed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import hydra
+import pytest
+
+from omkl import algorithms, conf, outside, registry
+from omkl.checks import learners
+from omkl.commands import check, report
+from omkl.commands.command_line import CommandLine, UsageError
+from omkl.commands.sweep import Sweep
+from omkl.core.kernels import FAMILIES
+from omkl.experiment import settings
+from omkl.experiment.job import own_modules
+from omkl.experiment.run import prepare
+from omkl.runs.folder import Run
+from omkl.runs.provenance import identity_of, numbers_stamp
+from omkl.theory import bound_of_run
+
+ROOT = Path(__file__).parents[1]
+TEMPLATE = ROOT / "docs" / "template"
+QUICK = ["kernels=gaussian17", "D=2", "seeds=1", "stream.limit=20", "tracking=none"]
+
+
+def forget():
+    """As in a new process."""
+    outside.forget_declared()
+    outside.entry_points.cache_clear()
+    outside.digest_of.cache_clear()
+    outside.tell.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mypkg"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """The template's package, where Python finds it; nothing names it yet."""
+    place = tmp_path / "installed"
+    shutil.copytree(TEMPLATE / "mypkg", place / "mypkg")
+    monkeypatch.syspath_prepend(place)
+    forget()
+    yield place / "mypkg"
+    forget()
+
+
+def install(package: Path, name: str = "mypkg", entry: str = "fixed_share = mypkg.fixed_share"):
+    """What pip leaves of a package with this entry point."""
+    info = package.parent / f"{name}-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n")
+    (info / "entry_points.txt").write_text(f"[omkl.algorithms]\n{entry}\n")
+    outside.entry_points.cache_clear()
+
+
+def own_yaml(package: Path, name: str = "mine") -> Path:
+    """A folder for --config-dir whose algorithm ``mine`` is the template's."""
+    given = (package / "conf" / "algorithm" / "fixed_share.yaml").read_text()
+    folder = package.parent / "own" / "algorithm"
+    folder.mkdir(parents=True, exist_ok=True)
+    given = given.replace("fixed_share", name) + "module: mypkg.fixed_share\n"
+    (folder / f"{name}.yaml").write_text(given)
+    shutil.rmtree(package / "conf", ignore_errors=True)
+    return folder.parent
+
+
+# --- found ----------------------------------------------------------------------------------------
+
+
+def test_an_installed_package_is_found_without_being_imported(package):
+    assert "fixed_share" not in algorithms.names()
+    install(package)
+    assert algorithms.names()[-1] == "fixed_share" and "fixed_share" in conf.names("algorithm")
+    assert registry.title("fixed_share") == "Fixed share"
+    assert "sharpness=2.0, share=0.01" in CommandLine([]).help()
+    assert "mypkg" not in sys.modules
+    found = algorithms.load("fixed_share")
+    assert (found.name, found.module) == ("fixed_share", "mypkg.fixed_share")
+    line = CommandLine(["-m", "algorithm=raker,fixed_share", "algorithm.share=0.1,0.2"])
+    assert line.checked()[-1] == "++algorithm.share=0.1,0.2"
+    config = conf.compose(["algorithm=raker", "++algorithm.share=0.1"])
+    assert set(settings.fit_to_algorithm(config)["algorithm"]) == {"name", "eta", "lam"}
+
+
+def test_jobs_in_other_processes_learn_of_the_modules_of_their_sweep(package, monkeypatch):
+    """One that runs Raker, say, leaves out what was typed for the other."""
+    for name in ("folder", "start", "n_jobs", "swept", "outputs", "figures"):
+        monkeypatch.setattr(Sweep, name, getattr(Sweep, name))
+    place = package.parent
+    CommandLine(["algorithm.module=mypkg.fixed_share"]).checked()
+    typed = ["algorithm=raker", "++algorithm.share=0.1"]
+    with hydra.initialize_config_dir(str(conf.folder()), version_base="1.3"):
+        given = [*typed, f"hydra.sweep.dir={place}"]
+        Sweep().on_multirun_start(hydra.compose("config", given, return_hydra_config=True))
+    forget()
+    assert "share" in settings.fit_to_algorithm(conf.compose(typed))["algorithm"], "nobody's"
+    Sweep.recall(place)
+    assert "share" not in settings.fit_to_algorithm(conf.compose(typed))["algorithm"]
+
+
+def test_a_module_is_named_on_the_command_line(package):
+    line = CommandLine(["algorithm.module=mypkg.fixed_share", "algorithm.share=0.1"])
+    assert line.checked() == [
+        "algorithm=fixed_share",
+        "++algorithm.module=mypkg.fixed_share",
+        "algorithm.share=0.1",
+    ]
+    config = conf.compose(line.checked())
+    assert config["algorithm"]["share"] == 0.1 and config["algorithm"]["eta"] == "0.1/sqrt(t)"
+
+
+def test_a_yaml_beside_names_its_module(package):
+    folder = own_yaml(package)
+    line = CommandLine([f"--config-dir={folder}", "algorithm=mine", "algorithm.share=0.1"])
+    assert line.checked()[1:] == ["algorithm=mine", "algorithm.share=0.1"]
+    assert algorithms.load("mine").module == "mypkg.fixed_share"
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("mypkg.nothing", "there is no module mypkg.nothing: install its package, or put the fol"),
+        ("nopkg.x", "the folder that holds nopkg into PYTHONPATH"),
+        ("mypkg", r"there is no algorithm/mypkg.yaml with the parameters of mypkg, neither in the"),
+        ("omkl.algorithms.gf", "is in omkl itself: leave module out"),
+        ("a/b", "module='a/b' is no name of a module, such as mypkg.fixed_share"),
+        ("a,b", "one module is typed; others are named in their YAML files"),
+        ("mypkg.gf", "gf of mypkg.gf needs another name: omkl has one of that name"),
+    ],
+)
+def test_what_cannot_be_is_told(package, typed, told):
+    (package / "gf.py").write_text("")
+    with pytest.raises(UsageError, match=told):
+        CommandLine([f"algorithm.module={typed}"]).checked()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("algorithm = register(", "found = register(", "mypkg.fixed_share has no algorithm where"),
+        ("def update(", "def learn(", "mypkg.fixed_share registers an algorithm without update"),
+        ("import math", "import mathh", r"No module named 'mathh' \(.*fixed_share.py, line 22"),
+        ("def init(", "def init(:", r"fixed_share cannot be imported: SyntaxError: .*line 55\)$"),
+    ],
+)
+def test_a_module_that_lacks_something_is_named(package, before, after, told):
+    path = package / "fixed_share.py"
+    path.write_text(path.read_text().replace(before, after))
+    install(package)
+    with pytest.raises(outside.ModuleProblem, match=told):
+        algorithms.load("fixed_share")
+    with pytest.raises(UsageError, match=told):
+        CommandLine(["algorithm=fixed_share"]).checked()
+    assert CommandLine(["algorithm=raker"]).checked(), "the others do as ever"
+
+
+def test_an_installed_package_without_a_yaml_is_told(package, capsys):
+    shutil.rmtree(package / "conf")
+    install(package)
+    told = "there is no algorithm/fixed_share.yaml with the parameters of mypkg.fixed_share, nei"
+    with pytest.raises(UsageError, match=told):
+        CommandLine(["algorithm=fixed_share"]).checked()
+    assert check.main(["fixed_share"]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_names_that_two_claim_are_left_out_aloud(package, capsys):
+    install(package, "first")
+    install(package, "second", "fixed_share = other.module\nraker = mypkg.fixed_share")
+    assert "fixed_share" not in algorithms.names()
+    told = capsys.readouterr().err
+    assert "fixed_share is left out, since it is mypkg.fixed_share of first and other.mod" in told
+    assert "raker of mypkg.fixed_share is left out: omkl has one of that name" in told
+    assert algorithms.load("raker").module == "omkl.algorithms.raker"
+
+
+# --- what numbers come from -----------------------------------------------------------------------
+
+
+def stamped(overrides):
+    """A job's configuration, its modules and the stamp of its numbers, as in a new process."""
+    forget()
+    line = CommandLine(overrides)
+    job = prepare(conf.compose(line.checked()))
+    modules = own_modules(job)
+    config = job.settings.config
+    return config, modules, numbers_stamp(job.stream.provenance, modules)
+
+
+def test_an_edit_of_the_package_makes_another_run(package):
+    named = ["algorithm.module=mypkg.fixed_share", *QUICK]
+    config, modules, stamp = stamped(named)
+    assert config["algorithm"]["module"] == "mypkg.fixed_share"
+    assert (
+        identity_of(config).params["share"] == 0.01 and "module" not in identity_of(config).params
+    )
+    assert list(modules) == ["mypkg.fixed_share"]
+    assert stamped(named)[1:] == (modules, stamp)
+    install(package)
+    assert stamped(["algorithm=fixed_share", *QUICK]) == (config, modules, stamp)
+    assert stamped(["algorithm=raker", *QUICK])[1] == {}
+    (package / "shares.py").write_text("SHARE = 0.1\n")
+    edited, others, other_stamp = stamped(named)
+    assert edited == config and others != modules and other_stamp != stamp
+
+
+def test_a_kernel_family_of_ones_own_is_named_by_the_dictionary(package, tmp_path):
+    (package / "conf" / "kernels").mkdir()
+    (package / "conf" / "kernels" / "ricker.yaml").write_text(
+        "name: ricker\nmodule: mypkg.ricker\nparts: [{family: ricker, bandwidth: [0.5, 1.0]}]\n"
+    )
+    (package / "ricker.py").write_text(
+        "from omkl.core.kernels import Gaussian, register\n\n\n"
+        "@register\nclass Ricker(Gaussian):\n    name = 'ricker'\n    overlaps = {}\n"
+    )
+    install(package)
+    try:
+        config, modules, _ = stamped(["algorithm=sfg", "kernels=ricker", *QUICK[1:]])
+        assert config["kernels"]["module"] == "mypkg.ricker" and list(modules) == ["mypkg.ricker"]
+    finally:
+        FAMILIES.pop("ricker", None)
+    (package / "ricker.py").unlink()
+    forget()
+    with pytest.raises(UsageError, match=r"there is no module mypkg\.ricker: install"):
+        CommandLine(["kernels=ricker"]).checked()
+
+
+# --- a data set of one's own ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["--config-dir", "beside the module"])
+def test_a_data_set_of_ones_own_is_one_yaml(package, tmp_path, place):
+    """Like the package's own: chosen by its name, which the run has too."""
+    rows = [f"{a / 50},{a % 7},{a / 50 - a % 7}" for a in range(50)]
+    (tmp_path / "prices.csv").write_text("\n".join(["size,age,price", *rows]))
+    own = package / "conf" if place == "beside the module" else tmp_path / "own"
+    (own / "dataset").mkdir(parents=True)
+    (own / "dataset" / "prices.yaml").write_text(
+        f"defaults: [file, _self_]\nname: prices\npath: {tmp_path}/prices.csv\ntarget: price\n"
+    )
+    besides = [] if place == "beside the module" else [f"hydra.searchpath=[file://{own}]"]
+    if place == "beside the module":
+        install(package)
+    line = CommandLine([*besides, "dataset=prices", "algorithm=raker", "dataset.inputs=[size]"])
+    job = prepare(conf.compose(line.checked()))
+    assert job.settings.config["dataset"]["name"] == "prices" and job.stream.n_inputs == 1
+    with pytest.raises(UsageError, match=r"no dataset.targe with prices. Did you mean dataset.tar"):
+        CommandLine([*besides, "dataset=prices", "dataset.targe=age"]).checked()
+
+
+# --- checked --------------------------------------------------------------------------------------
+
+CHEAP = "interface,state,draws"  # nothing is compiled for these
+
+
+def test_the_template_passes_its_checks(package, capsys):
+    project = tomllib.loads((TEMPLATE / "pyproject.toml").read_text())["project"]
+    ((name, module),) = project["entry-points"]["omkl.algorithms"].items()
+    install(package, project["name"], f"{name} = {module}")
+    assert check.main(["fixed_share", "--only", CHEAP]) == 0
+    assert capsys.readouterr().out == (
+        "Fixed share (mypkg.fixed_share)\n  passed  interface\n  passed  state\n"
+        "  skipped draws: draws nobody\n2 passed, 1 skipped\n\n"
+    )
+    path = TEMPLATE / "tests" / "test_fixed_share.py"
+    spec = importlib.util.spec_from_file_location("template_test", path)
+    tests = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tests)
+    tests.test_a_kernel_that_was_wrong_keeps_its_share(learners.Case("fixed_share"))
+
+
+def test_the_checks_say_what_fails_and_how_it_is_declared(package, capsys):
+    folder, path = own_yaml(package), package / "fixed_share.py"
+    text = path.read_text().replace("\nCost ", "\nPrice ")
+    path.write_text(text.replace("FAILURES = {", 'FAILURES = {"state": "it has none",'))
+    asked = ["mine", f"--config-dir={folder}", "--only", "interface,state"]
+    assert check.main(asked) == 1
+    told = capsys.readouterr().out
+    assert "FAILED  interface\n          What is to hold: Docstring sections, every param" in told
+    assert "What came: AssertionError: the docstring lacks ['Cost']" in told
+    assert f'say so in {path}:\n              EXPECTED_FAILURES = {{"interface": "' in told
+    assert "FAILED  state: it passes, and is declared to fail. Take it out of EXPECTED" in told
+    assert told.endswith("2 failed\n\n") and "Traceback" not in told
+    check.main([*asked, "--traceback"])
+    assert "Traceback" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["rakr"], "there is no algorithm rakr. Did you mean raker? There are: "),
+        (["mypkg.nothing"], "there is no module mypkg.nothing: install"),
+        (["mypkg.gf"], "needs another name: omkl has one of that name"),
+        (["mypkg.bare"], "there is no algorithm/bare.yaml with the parameters of mypkg.bare"),
+        (["raker", "--only=honest"], "there is no check honest. Did you mean honesty?"),
+        (["raker", "--config-dir=nowhere"], "there is no folder nowhere (--config-dir)"),
+    ],
+)
+def test_what_cannot_be_checked_is_told(package, capsys, asked, told):
+    for name in ("gf", "bare"):
+        (package / f"{name}.py").write_text("")
+    assert check.main(asked) == 2
+    assert told in capsys.readouterr().err
+
+
+# --- trusted is what the user names, and nothing else ---------------------------------------------
+
+
+def test_a_run_folder_makes_omkl_import_nothing(package, run_folder_maker, tmp_path, capsys):
+    (package / "fixed_share.py").write_text("raise SystemExit('imported')\n")
+    outputs = tmp_path / "outputs"
+    params = {"module": "mypkg.fixed_share", "eta": 0.1, "M": 5}
+    folder = run_folder_maker(outputs, "fixed_share", params=params)
+    assert Run(folder).config["algorithm"]["module"] == "mypkg.fixed_share"
+    install(package)  # not even then
+    assert report.main(["show", "--outputs", str(outputs)]) == 0
+    assert report.main(["verify", "--outputs", str(outputs)]) == 0
+    assert "fixed_share" in capsys.readouterr().out
+    assert bound_of_run.theorem_about("fixed_share") is None
+    bound_of_run.assumptions(Run(folder))
+    assert "mypkg" not in sys.modules
+
+
+# --- as it is typed -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_sweep_in_worker_processes(package):
+    """Without the compiler, which would take most of the time."""
+    install(package)
+    command = [
+        Path(sys.executable).with_name("omkl-run"), "-m", "algorithm=raker,fixed_share",
+        "algorithm.share=0.1", "launcher=batch", "launcher.workers=1", *QUICK,
+        "regret.ridge_features=false", "regret.kernel_ridge=false",
+    ]  # fmt: skip
+    path = os.pathsep.join([str(package.parent), os.environ.get("PYTHONPATH", str(ROOT))])
+    environment = {**os.environ, "PYTHONPATH": path, "NUMBA_DISABLE_JIT": "1"}
+
+    done = subprocess.run(
+        command, cwd=package.parent, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "raker has no algorithm.share and runs without it." in done.stdout
+    assert "fixed_share on synthetic" in done.stdout
+    (folder,) = package.parent.glob("outputs/runs/synthetic/fixed_share-*")
+    assert list(Run(folder).result["modules"]) == ["mypkg.fixed_share"]
