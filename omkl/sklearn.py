@@ -119,7 +119,7 @@ class _Online(BaseEstimator):
 
     def _predicted(self, X: Any) -> Iterator[np.ndarray]:
         """Rows to predict, block by block."""
-        check_is_fitted(self)
+        check_is_fitted(self, "learner_")
         X = self._rows(X)
         return (X[part] for part in gen_batches(len(X), ROWS))
 
@@ -140,8 +140,14 @@ class _Online(BaseEstimator):
         if fresh and not w.any():
             raise ValueError("sample_weight: all weights are zero, so there is nothing to learn")
         total = np.cumsum(np.concatenate([[before], w]))
+        copies = np.diff(np.floor(total)).astype(np.int64)
+        if fresh and not copies.any():
+            raise ValueError(
+                f"sample_weight sums to {total[-1]}, so no row is learned, as a weight is a number "
+                "of copies: scale the weights to a mean of 1"
+            )
         self.weight_ = float(total[-1])
-        return np.repeat(np.arange(len(X)), np.diff(np.floor(total)).astype(np.int64))
+        return np.repeat(np.arange(len(X)), copies)
 
 
 class OnlineMKLRegressor(RegressorMixin, _Online):
@@ -220,7 +226,8 @@ class OnlineMKLRegressor(RegressorMixin, _Online):
         """Learn rows X (n, d) and labels y (n,) in their order, and nothing of those before.
 
         A row of weight w is learned floor(W + w) - floor(W) times, W being the sum of the weights
-        before it: weights that are whole numbers are numbers of copies, and 0 is left out.
+        before it: weights that are whole numbers are numbers of copies, and 0 is left out. Of
+        weights that sum to 1 one row is learned: scale them to a mean of 1.
         ValueError names what is wrong.
         """
         return self._learn(X, y, sample_weight, fresh=True)
@@ -313,7 +320,8 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         """Learn rows X (n, d) and classes y (n,) in their order, and nothing of those before.
 
         A row of weight w is learned floor(W + w) - floor(W) times, W being the sum of the weights
-        before it: weights that are whole numbers are numbers of copies, and 0 is left out.
+        before it: weights that are whole numbers are numbers of copies, and 0 is left out. Of
+        weights that sum to 1 one row is learned: scale them to a mean of 1.
         ValueError names what is wrong.
         """
         return self._learn(X, y, None, sample_weight, fresh=True)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
@@ -156,15 +157,19 @@ def test_what_an_algorithm_cannot_do_is_not_there():
         (OnlineMKLRegressor, {"interval": 90}, {}, "interval=90 is not a number between 0 and 1"),
         (OnlineMKLRegressor, {}, {"sample_weight": [-1.0, 2.0, 1.0]}, "is not negative; got -1.0"),
         (OnlineMKLRegressor, {}, {"sample_weight": [0.0] * 3}, "all weights are zero"),
+        (OnlineMKLRegressor, {}, {"sample_weight": [0.2] * 3}, "scale the weights to a mean of 1"),
         (OnlineMKLClassifier, {"algorithm": "gf"}, {}, "gf is an algorithm for regression"),
         (OnlineMKLClassifier, {}, {"y": ["a"] * 3}, "there is one class alone, ['a']"),
     ],
 )
 def test_what_is_wrong_is_named(Model, settings, fit, message):
     given = {"X": np.eye(3), "y": [1, 2, 3]} | fit
+    model = Model(**settings)
     with pytest.raises(ValueError) as error:
-        Model(**settings).fit(**given)
+        model.fit(**given)
     assert message in str(error.value)
+    with pytest.raises(NotFittedError):
+        model.predict(np.eye(3))
 
 
 def test_classes_are_those_of_the_first_call():
