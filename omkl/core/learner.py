@@ -207,6 +207,7 @@ class Learner:
             state = self.state
             written = [self.rng.state, *(a for a in state if isinstance(a, np.ndarray))]
             written += [getattr(state.model, name) for name in self.representation.written]
+            written += [a for a in self.selection if isinstance(a, np.ndarray)]
             self._written = state, written
         return Before(state, [(array, array.copy()) for array in written])
 
@@ -215,7 +216,6 @@ class Learner:
         for array, copied in before.copies:
             array[...] = copied
         self.state, self._asked = before.state, None
-        self.selection.f[:] = np.nan
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """What ``predict_one`` would say of each row X (n, d) as the next one, (n,).
@@ -282,11 +282,12 @@ class Learner:
             raise RuntimeError("a round is open: learn_one(y) closes it")
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = {"_run_block"} if self._asked is not None else {"_run_block", "selection"}
+        left_out = {"_run_block", "_written"} | ({"selection"} if self._asked is None else set())
         return {k: v for k, v in self.__dict__.items() if k not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._written = None, []
         self._run_block = run_block_of(type(self.params))
         if self._asked is None:
             self.selection = self._empty_selection()

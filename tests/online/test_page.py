@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import inspect
 from pathlib import Path
 
@@ -21,6 +22,12 @@ def test_the_examples_of_the_page(tmp_path, monkeypatch, name):
     told: list[str] = []
     found = doctest.DocTestRunner(verbose=False).run(test, out=told.append)
     assert found.attempted > 20 and found.failed == 0, "".join(told)
+
+
+@pytest.mark.parametrize("name", ["omkl", "omkl.sklearn", "omkl.river"])
+def test_the_examples_of_the_modules(name):
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.attempted >= 2 and found.failed == 0
 
 
 def test_the_page_names_what_there_is():
