@@ -48,29 +48,98 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
     sum over t of (theta'z_t - y_t)^2 + lam ||theta||^2 from normal equations
     gathered block by block: N (2 D)^2 numbers of memory, however long the stream.
 
+    Rounds only add to that sum, so its minimum over the first rounds is not above that over all.
+    A kernel that is worse on the first rounds than another one on all is left there: the answer is
+    the same, to the bit, as if all kernels had been fitted to all rounds.
+
     Returns the kernel's index and its theta (2 D,). Numbers do not depend on the
     seeds of selection.
     """
     N, _, D = omega.shape
-    gram = np.zeros((N, 2 * D, 2 * D))
-    cross = np.zeros((N, 2 * D))
-    squares = 0.0
-    T = 0
+    squares, T = 0.0, 0
+    for _, y in blocks():
+        squares, T = squares + float(y @ y), T + len(y)
+    ridge = max(lam * T, 1e-10 * T)
+    slack = _slack(T, D, squares, ridge)
+    fitted: dict[int, tuple[float, np.ndarray]] = {}  # objective and theta by kernel
+    gram, cross = np.zeros((N, 2 * D, 2 * D)), np.zeros((N, 2 * D))
+    left = list(range(N))
+    seen, n, looked = 0.0, 0, T / FIRST_LOOK / LOOK_GROWTH
     for X, y in blocks():
-        T += len(y)
-        squares += float(y @ y)
-        for i in range(N):
-            z = features_of(omega[i], X)
-            gram[i] += z.T @ z
-            cross[i] += z.T @ y
+        seen, n = seen + float(y @ y), n + len(y)
+        for i in left:
+            _gather(gram[i], cross[i], omega[i], X, y)
+        if n < LOOK_GROWTH * looked or n == T:
+            continue
+        looked = n
+        bounds = [_least_objective(gram[i], cross[i], seen, ridge) - slack for i in left]
+        leader = left[int(np.argmin(bounds))]
+        if leader not in fitted:
+            equations = np.zeros((2 * D, 2 * D)), np.zeros(2 * D)
+            for X_all, y_all in blocks():
+                _gather(*equations, omega[leader], X_all, y_all)
+            fitted[leader] = _solved(*equations, squares, ridge)
+        least = min(objective for objective, _ in fitted.values())
+        left = [i for i, bound in zip(left, bounds, strict=True) if not bound > least]
+    for i in left:
+        if i not in fitted:
+            fitted[i] = _solved(gram[i], cross[i], squares, ridge)
     best, best_objective, best_theta = 0, np.inf, np.zeros(2 * D)
-    ridge = max(lam * T, 1e-10 * T) * np.eye(2 * D)
-    for i in range(N):
-        theta = np.linalg.solve(gram[i] + ridge, cross[i])
-        objective = squares - float(theta @ cross[i])  # value of the objective at its minimum
+    for i in sorted(fitted):
+        objective, theta = fitted[i]
         if objective < best_objective:
             best, best_objective, best_theta = i, objective, theta
     return best, best_theta
+
+
+FIRST_LOOK = 16  # the share of the rounds after which kernels are left out, one in so many
+LOOK_GROWTH = 1.25  # of the rounds from one look to the next: a look costs a factorisation each
+
+
+def _gather(
+    gram: np.ndarray, cross: np.ndarray, omega: np.ndarray, X: np.ndarray, y: np.ndarray
+) -> None:
+    """Add a block to the normal equations of a kernel, (2 D, 2 D) and (2 D,)."""
+    z = features_of(omega, X)
+    gram += z.T @ z
+    cross += z.T @ y
+
+
+def _solved(
+    gram: np.ndarray, cross: np.ndarray, squares: float, ridge: float
+) -> tuple[float, np.ndarray]:
+    """The objective at its minimum, and theta there."""
+    theta = np.linalg.solve(gram + ridge * np.eye(len(cross)), cross)
+    return squares - float(theta @ cross), theta
+
+
+def _least_objective(gram: np.ndarray, cross: np.ndarray, squares: float, ridge: float) -> float:
+    """The objective at its minimum, 0 where rounding hides it.
+
+    It is the Schur complement of ``squares``: the last pivot of a Cholesky factorisation.
+    """
+    k = len(cross)
+    bordered = np.empty((k + 1, k + 1))
+    bordered[:k, :k] = gram
+    bordered.flat[: k * (k + 1) : k + 2] += ridge
+    bordered[k, :k] = bordered[:k, k] = cross
+    bordered[k, k] = squares
+    try:
+        return float(np.linalg.cholesky(bordered)[k, k]) ** 2
+    except np.linalg.LinAlgError:
+        return 0.0
+
+
+def _slack(T: int, D: int, squares: float, ridge: float) -> float:
+    """More than rounding can move an objective that is found from normal equations.
+
+    An error E of the bordered matrix moves it by at most ||E|| (1 + ||theta||^2). Sums of T and
+    factorisations of 2 D + 1 terms have ||E|| <= (T + 2 D + 1) eps trace, features have norm 1,
+    and at the minimum ridge ||theta||^2 <= squares. Both sides of a comparison have such an error.
+    """
+    trace = T + 2 * D * ridge + squares
+    eps = float(np.finfo(np.float64).eps)
+    return 4.0 * (T + 2 * D + 1) * eps * trace * (1.0 + squares / ridge)
 
 
 def squared_errors(
