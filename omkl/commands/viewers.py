@@ -45,7 +45,7 @@ class Viewers:
         self.tracker: threading.Thread | None = None
 
     def prepare(self, settings: Settings) -> None:
-        """Import MLflow and open its database while the rounds are running: they hold no lock."""
+        """Make the database of the MLflow view while the rounds are running: they hold no lock."""
         if settings.tracking != "mlflow":
             return
 

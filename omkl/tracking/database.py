@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import logging
 import os
@@ -17,7 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from omkl.tracking.records import Record, reason_of
+import numpy as np
+
+from omkl import cached_arrays
+from omkl.datasets import cache
+from omkl.disk import write_atomically
+from omkl.tracking.records import Record, curve_name, reason_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -56,13 +62,13 @@ def write_record(client: MlflowClient, record: Record, outputs: Path) -> str:
     try:
         params = [Param(name, value) for name, value in record.params.items()]
         metrics = [Metric(name, value, record.end, 0) for name, value in record.metrics.items()]
-        curve = "error_curve" if "error_rate" in record.metrics else "mse_curve"
+        curve = curve_name(record)
         metrics += [Metric(curve, value, record.end, step) for step, value in record.curve]
         for part in _chunks(params, _PARAMS_PER_BATCH):
             client.log_batch(run_id, params=part, synchronous=True)
         for part in _chunks(metrics, _METRICS_PER_BATCH):
             client.log_batch(run_id, metrics=part, synchronous=True)
-        _copy_files(record.folder, _artifacts(outputs, record.experiment) / run_id / "artifacts")
+        copy_files(record.folder, artifacts(outputs, record.experiment) / run_id / "artifacts")
         client.set_terminated(run_id, record.status, record.end)
         # Last: a run without this tag was cut short and will be replaced.
         client.set_tag(run_id, "result_sha256", record.digest)
@@ -74,7 +80,7 @@ def write_record(client: MlflowClient, record: Record, outputs: Path) -> str:
     return run_id
 
 
-def _copy_files(folder: Path, to: Path) -> None:
+def copy_files(folder: Path, to: Path) -> None:
     """Copy the files of a run folder: what a run writes, so no links, no folders, nothing hidden.
 
     What a link leads to would be served with the page.
@@ -84,6 +90,12 @@ def _copy_files(folder: Path, to: Path) -> None:
         if path.name.startswith(".") or path.is_symlink() or not path.is_file():
             continue
         shutil.copy2(path, to / path.name, follow_symlinks=False)
+
+
+def experiment_tags(record: Record) -> dict[str, str]:
+    """What MLflow's pages are told about the experiment of a run."""
+    # The kind opens the pages for models; the default is those for language models.
+    return {"mlflow.experimentKind": "custom_model_development", VIEW_TAG: _table_view(record)}
 
 
 def _table_view(record: Record) -> str:
@@ -130,7 +142,7 @@ def database_file(outputs: Path) -> Path:
     return outputs / "mlflow.db"
 
 
-def _artifacts(outputs: Path, experiment: str = "") -> Path:
+def artifacts(outputs: Path, experiment: str = "") -> Path:
     return outputs / "mlartifacts" / experiment
 
 
@@ -205,23 +217,46 @@ def create_database(database: Path) -> MlflowClient:
 
 
 def open_view(outputs: Path) -> MlflowClient:
-    """A client of the database, which is created when absent. The caller holds the lock."""
+    """A client of the database, which is made where there is none. The caller holds the lock."""
+    ensure_database(outputs)
+    return _client(database_file(outputs))
+
+
+def ensure_database(outputs: Path) -> None:
+    """Make the database where there is none. The caller holds the lock.
+
+    Raises TrackingError for one that cannot be used.
+    """
     database = database_file(outputs)
     state = state_of(database)
     if state == "broken":
         raise TrackingError(f"{database} is not a usable MLflow database: {CURE}")
     if state == "absent":
         # A creation that is killed half-way leaves a file that MLflow refuses for
-        # ever, so it happens beside; the unique name avoids MLflow's cache by URI.
+        # ever, so it happens beside.
+        write_atomically(database, _empty_database(outputs))
+
+
+def _empty_database(outputs: Path) -> bytes:
+    """What MLflow makes for an empty database, kept in the user's cache for its version.
+
+    Its tables are the work of fifty migrations, which take 2 s.
+    """
+
+    def make() -> dict[str, np.ndarray]:
         for leftover in outputs.glob(".mlflow-new-*.db*"):
             leftover.unlink(missing_ok=True)
+        # The unique name avoids MLflow's cache by URI.
         staged = outputs / f".mlflow-new-{uuid.uuid4().hex}.db"
         try:
             create_database(staged)
-            os.replace(staged, database)
+            return {"bytes": np.frombuffer(staged.read_bytes(), np.uint8)}
         finally:
             staged.unlink(missing_ok=True)
-    return _client(database)
+
+    version = importlib.metadata.version("mlflow")
+    identity = f"empty database of MLflow {version}"
+    return cached_arrays.load_or_make(cache.folder(), identity, make)["bytes"].tobytes()
 
 
 def state_of(database: Path, thorough: bool = False) -> str:
@@ -260,7 +295,7 @@ def elsewhere(outputs: Path) -> str | None:
         ).fetchall()
     for (location,) in rows:
         folder = Path(unquote(urlsplit(location).path))
-        if folder.parent.name == "mlartifacts" and folder.parent != _artifacts(outputs):
+        if folder.parent.name == "mlartifacts" and folder.parent != artifacts(outputs):
             return str(folder)
     return None
 
@@ -275,11 +310,10 @@ def moved_text(outputs: Path, location: str) -> str:
 def _experiment(client: MlflowClient, record: Record, outputs: Path) -> str:
     """The id of the run's experiment, created when absent."""
     name = record.experiment
-    location = _artifacts(outputs, name).as_uri()
+    location = artifacts(outputs, name).as_uri()
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        # The kind opens the pages for models; the default is those for language models.
-        tags = {"mlflow.experimentKind": "custom_model_development", VIEW_TAG: _table_view(record)}
+        tags = experiment_tags(record)
         return client.create_experiment(name, artifact_location=location, tags=tags)
     if experiment.artifact_location != location:
         raise TrackingError(moved_text(outputs, experiment.artifact_location))
@@ -289,7 +323,7 @@ def _experiment(client: MlflowClient, record: Record, outputs: Path) -> str:
 
 
 def _run_folders(outputs: Path) -> Iterator[Path]:
-    for path in _artifacts(outputs).glob("*/*"):
+    for path in artifacts(outputs).glob("*/*"):
         if re.fullmatch(r"[0-9a-f]{32}", path.name):
             yield path
 
@@ -305,7 +339,7 @@ def keep_artifacts(outputs: Path, run_ids: set[str]) -> None:
     for path in list(_run_folders(outputs)):
         if path.name not in run_ids:
             shutil.rmtree(path, ignore_errors=True)
-    for path in list(_artifacts(outputs).glob("*")):
+    for path in list(artifacts(outputs).glob("*")):
         with contextlib.suppress(OSError):
             path.rmdir()
 

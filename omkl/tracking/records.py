@@ -127,6 +127,11 @@ def _curve(run: Run) -> list[tuple[int, float]]:
     ]
 
 
+def curve_name(record: Record) -> str:
+    """The metric that the curve is written as."""
+    return "error_curve" if "error_rate" in record.metrics else "mse_curve"
+
+
 def _log_spaced(t: np.ndarray, n_points: int) -> np.ndarray:
     """Indices of at most ``n_points`` of the ascending rounds ``t``, evenly spaced in log t."""
     if t.size <= n_points:

@@ -9,8 +9,10 @@ the same data; one MLflow run a run folder. Metrics are few, because the user
 interface draws one chart a metric: the final numbers and one curve, the
 seed-mean of the MSE, with at most 500 points.
 
-MLflow takes 1.5 s to import and another 1.7 s to create its tables, so nothing
-here imports it before it is needed; ``prepare`` does both ahead of time.
+MLflow takes 2 s to import and another 1.7 s to create its tables. So an empty database is kept
+in the user's cache, a run is written as rows of the tables (``omkl.tracking.rows``) where these are
+those of a known MLflow, and nothing here imports it before it is needed; ``prepare`` does
+ahead of time what is left.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from omkl.tracking.database import (
     TrackingError,
     create_database,
     database_file,
+    ensure_database,
     explained,
     free_name,
     ids_of_runs,
@@ -42,6 +45,7 @@ from omkl.tracking.database import (
     write_record,
 )
 from omkl.tracking.records import about_one_run, digest_of, read_record, reason_of
+from omkl.tracking.rows import writable, write_rows
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -65,7 +69,9 @@ def log_run(folder: Path, outputs: Path) -> str:
             "it is not in the MLflow view"
         ) from error
     with explained(outputs), locked(outputs, ".mlflow.lock"):
-        return write_record(open_view(outputs), record, outputs)
+        ensure_database(outputs)
+        run_id = write_rows(record, outputs)
+        return run_id or write_record(open_view(outputs), record, outputs)
 
 
 def holds(folder: Path, outputs: Path) -> bool:
@@ -79,11 +85,11 @@ def holds(folder: Path, outputs: Path) -> bool:
 
 
 def prepare(outputs: Path) -> None:
-    """Import MLflow and create the database, so that ``log_run`` finds both done.
+    """Create the database, and import MLflow where ``log_run`` will need it.
 
     Meant for a thread that is started when a run starts computing (a daemon
     thread is fine: the database appears whole or not at all). Start it after
-    your own heavy imports: importing holds the GIL for most of its 1.5 s, and two
+    your own heavy imports: importing holds the GIL for most of its 2 s, and two
     threads should not import the same large packages at once; compiled code
     that has released the GIL is not slowed. Raises nothing: ``log_run`` meets the
     same obstacle and reports it.
@@ -91,7 +97,9 @@ def prepare(outputs: Path) -> None:
     with contextlib.suppress(TrackingError):
         outputs = resolved(outputs)
         with explained(outputs), locked(outputs, ".mlflow.lock"):
-            open_view(outputs)
+            ensure_database(outputs)
+            if not writable(database_file(outputs)):
+                open_view(outputs)
 
 
 Progress = Callable[[int, int, Path, str | None], None]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -26,7 +28,7 @@ from omkl.tracking.database import TrackingError
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory):
-    """A fresh MLflow database takes 2 s to make; the tests copy this one."""
+    """The tests copy this one: that of the cache, which takes 2 s to make where it is none."""
     outputs = tmp_path_factory.mktemp("empty")
     view.prepare(outputs)
     return outputs / "mlflow.db"
@@ -202,6 +204,60 @@ def test_infinite_values_are_left_out(outputs, run_folder_maker):
     assert steps == [1, 2, 3]
 
 
+# --- rows without MLflow
+
+
+def tables_of(outputs, run_id):
+    """All rows, without what is drawn or told by a clock."""
+    with contextlib.closing(sqlite3.connect(outputs / "mlflow.db")) as connection:
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        found = {}
+        for (name,) in names:
+            cursor = connection.execute(f"SELECT * FROM {name}")
+            columns = [column for column, *_ in cursor.description]
+            rows = [dict(zip(columns, row, strict=True)) for row in cursor]
+            for row in rows:
+                row.pop("creation_time", None)
+                row.pop("last_update_time", None)
+            found[name] = sorted(str(row).replace(run_id, "RUN") for row in rows)
+    return found
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_rows_are_those_that_mlflow_writes(outputs, run_folder_maker, monkeypatch, failed):
+    """For the version that is installed: after an update rows.SCHEMA becomes its schema."""
+    untouched = (outputs / "mlflow.db").read_bytes()
+    folder = run_folder_maker(outputs, "sfg_r", n_rounds=3000, failed=failed)
+    record = records.read_record(folder, outputs)
+    theirs = view_database.write_record(client(outputs), record, outputs)
+    expected = tables_of(outputs, theirs)
+    files = sorted(path.name for path in (outputs / "mlartifacts").glob("*/*/*/*"))
+    shutil.rmtree(outputs / "mlartifacts")
+    (outputs / "mlflow.db").write_bytes(untouched)
+
+    monkeypatch.setattr(view_database, "_client", None)
+    ours = view.log_run(folder, outputs)
+    assert tables_of(outputs, ours) == expected
+    assert sorted(path.name for path in (outputs / "mlartifacts").glob("*/*/*/*")) == files
+
+
+def test_an_empty_database_is_made_once_for_all_outputs(
+    tmp_path, run_folder_maker, monkeypatch, empty_database
+):
+    made = []
+
+    def create(database):
+        shutil.copy(empty_database, database)
+        made.append(database)
+
+    monkeypatch.setattr(view_database, "create_database", create)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    for name in ("one", "two"):
+        view.log_run(run_folder_maker(tmp_path / name), tmp_path / name)
+    assert len(made) == 1
+    assert (tmp_path / "one/mlflow.db").read_bytes() != empty_database.read_bytes()
+
+
 # --- writing twice, and from several processes
 
 
@@ -314,8 +370,6 @@ def test_corrupt_database(outputs, run_folder_maker, quick_creation, damage):
     if damage == "text":
         database.write_text("this is no database, " * 1000)
     elif damage == "half migrated":
-        import sqlite3
-
         database.unlink()
         connection = sqlite3.connect(database)
         connection.execute("CREATE TABLE experiments (a INTEGER)")
@@ -337,8 +391,6 @@ def test_corrupt_database(outputs, run_folder_maker, quick_creation, damage):
 
 
 def test_an_outdated_database_says_so(outputs, run_folder_maker, quick_creation):
-    import sqlite3
-
     connection = sqlite3.connect(outputs / "mlflow.db")
     connection.execute("UPDATE alembic_version SET version_num = '0a8213491aaa'")
     connection.commit()
