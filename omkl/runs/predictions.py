@@ -20,23 +20,32 @@ class Predictions:
         import pyarrow as pa  # takes a while, and a run with many seeds has no use for it
         import pyarrow.parquet as pq
 
+        from omkl.runs import parquet
+
         fields = {"row": pa.int64(), "y": pa.float64(), "y_hat": pa.float64(), "asked": pa.bool_()}
         if has_spread:
             fields["spread"] = pa.float64()
         if len(seeds) > 1:
             fields = {"seed": pa.int64(), **fields}
-        self._pa, self._schema, self._seeds = pa, pa.schema(list(fields.items())), seeds
+        self._parquet, self._schema, self._seeds = parquet, pa.schema(list(fields.items())), seeds
         self._sink = io.BytesIO()
         self._writer = pq.ParquetWriter(self._sink, self._schema)
 
     def add(self, rows: np.ndarray, y: np.ndarray, *said: np.ndarray) -> None:
         """A block: rows and y (n,), NaN where not known; y_hat, asked and spread (R, n)."""
-        label = self._pa.array(y, from_pandas=True)
+        column = self._parquet.column
+        label, row = column(y, np.isnan(y)), column(rows)
         for seed, y_hat, asked, spread in zip(self._seeds, *said, strict=True):
-            columns = {"seed": [seed] * len(y), "row": rows, "y": label, "y_hat": y_hat}
-            columns |= {"asked": asked, "spread": self._pa.array(spread, from_pandas=True)}
-            arrays = [columns[name] for name in self._schema.names]
-            self._writer.write_table(self._pa.table(arrays, schema=self._schema))
+            columns = {
+                "seed": column(np.full(len(y), seed)),
+                "row": row,
+                "y": label,
+                "y_hat": column(y_hat),
+                "asked": column(asked),
+                "spread": column(spread, np.isnan(spread)),
+            }
+            kept = {name: columns[name] for name in self._schema.names}
+            self._writer.write_table(self._parquet.table(kept))
 
     def file(self) -> bytes:
         self._writer.close()

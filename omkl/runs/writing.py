@@ -156,8 +156,9 @@ def files_of_run(
 
 def _tidy(result: Mapping[str, Any]) -> bytes:
     """results.parquet: one row a seed."""
-    import pyarrow as pa
-    import pyarrow.parquet
+    import pyarrow.parquet  # takes a while
+
+    from omkl.runs import parquet
 
     n = len(result["seeds"])
     columns: dict[str, list[Any]] = {
@@ -174,7 +175,8 @@ def _tidy(result: Mapping[str, Any]) -> bytes:
         "labels": list(result["labels_per_seed"]),
     }
     sink = io.BytesIO()
-    pa.parquet.write_table(pa.table(columns), sink)
+    table = parquet.table({name: parquet.column(values) for name, values in columns.items()})
+    pyarrow.parquet.write_table(table, sink)
     return sink.getvalue()
 
 
