@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from omkl.core.kernels import FAMILIES, Kernel
+from omkl.core.normal_equations import add_rounds, empty_moments, empty_tile, frequencies
 from omkl.core.representations.random_features import features_of
 from omkl.threads import one_thread_each
 
@@ -61,29 +62,28 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
         squares, T = squares + float(y @ y), T + len(y)
     ridge = max(lam * T, 1e-10 * T)
     slack = _slack(T, D, squares, ridge)
+    padded, tile = frequencies(omega), empty_tile(D)
+    moments = empty_moments(N, D)
     fitted: dict[int, tuple[float, np.ndarray]] = {}  # objective and theta by kernel
-    gram, cross = np.zeros((N, 2 * D, 2 * D)), np.zeros((N, 2 * D))
-    left = list(range(N))
-    seen, n, looked = 0.0, 0, T / FIRST_LOOK / LOOK_GROWTH
+    left = np.arange(N)
+    n, looked = 0, T / FIRST_LOOK / LOOK_GROWTH
     for X, y in blocks():
-        seen, n = seen + float(y @ y), n + len(y)
-        for i in left:
-            _gather(gram[i], cross[i], omega[i], X, y)
+        n += len(y)
+        add_rounds(padded, D, left, X, y, tile, moments)
         if n < LOOK_GROWTH * looked or n == T:
             continue
         looked = n
-        bounds = [_least_objective(gram[i], cross[i], seen, ridge) - slack for i in left]
-        leader = left[int(np.argmin(bounds))]
+        bounds = np.array([_least_objective(moments[i], D, ridge) for i in left]) - slack
+        leader = int(left[np.argmin(bounds)])
         if leader not in fitted:
-            equations = np.zeros((2 * D, 2 * D)), np.zeros(2 * D)
+            alone, one = empty_moments(1, D), frequencies(omega[[leader]])
             for X_all, y_all in blocks():
-                _gather(*equations, omega[leader], X_all, y_all)
-            fitted[leader] = _solved(*equations, squares, ridge)
-        least = min(objective for objective, _ in fitted.values())
-        left = [i for i, bound in zip(left, bounds, strict=True) if not bound > least]
-    for i in left:
+                add_rounds(one, D, np.zeros(1, int), X_all, y_all, tile, alone)
+            fitted[leader] = _solved(alone[0], D, squares, ridge)
+        left = left[~(bounds > min(objective for objective, _ in fitted.values()))]
+    for i in left.tolist():
         if i not in fitted:
-            fitted[i] = _solved(gram[i], cross[i], squares, ridge)
+            fitted[i] = _solved(moments[i], D, squares, ridge)
     best, best_objective, best_theta = 0, np.inf, np.zeros(2 * D)
     for i in sorted(fitted):
         objective, theta = fitted[i]
@@ -96,36 +96,23 @@ FIRST_LOOK = 16  # the share of the rounds after which kernels are left out, one
 LOOK_GROWTH = 1.25  # of the rounds from one look to the next: a look costs a factorisation each
 
 
-def _gather(
-    gram: np.ndarray, cross: np.ndarray, omega: np.ndarray, X: np.ndarray, y: np.ndarray
-) -> None:
-    """Add a block to the normal equations of a kernel, (2 D, 2 D) and (2 D,)."""
-    z = features_of(omega, X)
-    gram += z.T @ z
-    cross += z.T @ y
-
-
-def _solved(
-    gram: np.ndarray, cross: np.ndarray, squares: float, ridge: float
-) -> tuple[float, np.ndarray]:
+def _solved(moments: np.ndarray, D: int, squares: float, ridge: float) -> tuple[float, np.ndarray]:
     """The objective at its minimum, and theta there."""
-    theta = np.linalg.solve(gram + ridge * np.eye(len(cross)), cross)
+    upper = np.triu(moments[: 2 * D, : 2 * D])
+    gram, cross = upper + np.triu(upper, 1).T, moments[: 2 * D, 2 * D]
+    theta = np.linalg.solve(gram + ridge * np.eye(2 * D), cross)
     return squares - float(theta @ cross), theta
 
 
-def _least_objective(gram: np.ndarray, cross: np.ndarray, squares: float, ridge: float) -> float:
+def _least_objective(moments: np.ndarray, D: int, ridge: float) -> float:
     """The objective at its minimum, 0 where rounding hides it.
 
-    It is the Schur complement of ``squares``: the last pivot of a Cholesky factorisation.
+    It is the Schur complement of y'y: the last pivot of a Cholesky factorisation, squared.
     """
-    k = len(cross)
-    bordered = np.empty((k + 1, k + 1))
-    bordered[:k, :k] = gram
-    bordered.flat[: k * (k + 1) : k + 2] += ridge
-    bordered[k, :k] = bordered[:k, k] = cross
-    bordered[k, k] = squares
+    bordered = moments[: 2 * D + 1, : 2 * D + 1].T.copy()  # its lower triangle is read
+    bordered.flat[: -(2 * D + 1) : 2 * D + 2] += ridge
     try:
-        return float(np.linalg.cholesky(bordered)[k, k]) ** 2
+        return float(np.linalg.cholesky(bordered)[-1, -1]) ** 2
     except np.linalg.LinAlgError:
         return 0.0
 
