@@ -21,6 +21,8 @@ from omkl.threads import default_to_one_thread, one_thread_each
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from omkl.runs.folder import Run
+
 
 def run() -> None:
     """``omkl-run``: one job, or with ``-m`` a sweep."""
@@ -133,9 +135,16 @@ def job(cfg: DictConfig) -> None:
     classify = settings.task_in(config) == "classification"
     if hydra_config.mode != RunMode.MULTIRUN:
         label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
-        with console.Bar(label, config["seeds"], not prompted, classify) as progress:
-            outcome = viewers.run_and_show(config, progress)
-        console.print_outcome(outcome, Path(config["outputs"]))
+        shown: list[Run] = []
+
+        def show(run: Run) -> None:
+            bar.print_run(run)
+            shown.append(run)
+
+        bar = console.Bar(label, config["seeds"], not prompted, classify)
+        with bar as progress:
+            outcome = viewers.run_and_show(config, progress, show=show)
+        console.print_outcome(outcome, Path(config["outputs"]), bool(shown))
         _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
         return
     # A launcher may run jobs in other processes, whose bars would write over each other.

@@ -73,7 +73,7 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
         if n < LOOK_GROWTH * looked or n == T:
             continue
         looked = n
-        bounds = np.array([_least_objective(moments[i], D, ridge) for i in left]) - slack
+        bounds = _least_objectives(moments[left], D, ridge) - slack
         leader = int(left[np.argmin(bounds)])
         if leader not in fitted:
             alone, one = empty_moments(1, D), frequencies(omega[[leader]])
@@ -104,17 +104,20 @@ def _solved(moments: np.ndarray, D: int, squares: float, ridge: float) -> tuple[
     return squares - float(theta @ cross), theta
 
 
-def _least_objective(moments: np.ndarray, D: int, ridge: float) -> float:
-    """The objective at its minimum, 0 where rounding hides it.
+def _least_objectives(moments: np.ndarray, D: int, ridge: float) -> np.ndarray:
+    """The objective at its minimum (n,) by the sums of n kernels; 0 where rounding hides it.
 
     It is the Schur complement of y'y: the last pivot of a Cholesky factorisation, squared.
     """
-    bordered = moments[: 2 * D + 1, : 2 * D + 1].T.copy()  # its lower triangle is read
-    bordered.flat[: -(2 * D + 1) : 2 * D + 2] += ridge
+    K = 2 * D
+    bordered = moments[:, : K + 1, : K + 1].transpose(0, 2, 1).copy()  # its lower triangle is read
+    bordered[:, range(K), range(K)] += ridge
     try:
-        return float(np.linalg.cholesky(bordered)[-1, -1]) ** 2
+        return np.linalg.cholesky(bordered)[:, -1, -1] ** 2
     except np.linalg.LinAlgError:
-        return 0.0
+        if len(moments) == 1:
+            return np.zeros(1)
+        return np.concatenate([_least_objectives(one[None], D, ridge) for one in moments])
 
 
 def _slack(T: int, D: int, squares: float, ridge: float) -> float:

@@ -46,6 +46,9 @@ class Computed(NamedTuple):
     predictions: bytes | None = None
 
 
+Measured = Callable[[Computed], None]
+
+
 class Job(Protocol):
     """Everything that has been checked and built before the first round.
 
@@ -75,8 +78,14 @@ class Job(Protocol):
         """Compile, or load what was compiled, before any clock starts."""
         ...
 
-    def compute(self, progress: Progress | None = None) -> Computed:
-        """Stream every seed through its learner."""
+    def compute(
+        self, progress: Progress | None = None, measured: Measured | None = None
+    ) -> Computed:
+        """Stream every seed through its learner.
+
+        ``measured`` is given what is known when the rounds are over, all but comparators in
+        hindsight and bounds, before these are computed.
+        """
         ...
 
 

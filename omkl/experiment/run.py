@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import datetime
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from omkl.datasets import DataError, label_sources
 from omkl.disk import write_atomically
@@ -26,6 +26,7 @@ from omkl.runs.provenance import (
     same_numbers,
     versions,
 )
+from omkl.runs.seal import content_of
 from omkl.runs.writing import (
     PREDICTIONS,
     files_of_run,
@@ -58,6 +59,18 @@ class Outcome(NamedTuple):
     tracked: bool = False
 
 
+class Viewer(Protocol):
+    """Who is told how far a job is that is to be computed."""
+
+    def begun(self, settings: Settings) -> None:
+        """It can be computed, and will be now."""
+        ...
+
+    def measured(self, run: Run) -> None:
+        """The rounds are over: the run, held in memory, without what is known in hindsight."""
+        ...
+
+
 def prepare(given: Settings | Mapping[str, Any]) -> Job:
     """Check settings against the data, and build what they name, for the kind that they are of.
 
@@ -75,13 +88,12 @@ def run(
     config: Mapping[str, Any],
     progress: Progress | None = None,
     label: label_sources.Label | None = None,
-    begun: Callable[[Settings], None] | None = None,
+    viewer: Viewer | None = None,
 ) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised.
 
     ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
-    data; with it the job is always computed. ``begun`` is called where a job is to be computed,
-    before it is.
+    data; with it the job is always computed. A ``viewer`` hears of a job that is to be computed.
 
     A job that cannot begin leaves nothing behind. One that breaks writes its failure
     into its folder, unless a finished result is there: that is only replaced by
@@ -117,12 +129,12 @@ def run(
                 return Outcome(Run(folder), "reused", notes, job.settings)
             notes.append(f"{folder.name} was computed by other code or data: computed anew")
         with writable(folder):
-            if begun:
-                begun(job.settings)
+            if viewer:
+                viewer.begun(job.settings)
             if not job.stream.labelled and isinstance(job, Regression):
                 job = job.asking(source, folder)
-            computed = _computed(job, progress)
             stamp = {"status": "complete", **_identity(config, started), "numbers": numbers}
+            computed = _computed(job, progress, viewer, stamp)
             _write(folder, config, computed._replace(result=stamp | computed.result))
         return Outcome(Run(folder), "complete", notes, job.settings)
     except Exception as error:
@@ -140,12 +152,22 @@ def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> None:
         replace_files(folder, staging)
 
 
-def _computed(job: Job, progress: Progress | None) -> Computed:
+def _computed(
+    job: Job, progress: Progress | None, viewer: Viewer | None, stamp: dict[str, Any]
+) -> Computed:
     if progress:
         progress("preparing", 0, None, None)
     with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
         pool.submit(job.warm_up).result()
-    return job.compute(progress)
+
+    def measured(computed: Computed) -> None:
+        assert viewer is not None
+        config = job.settings.config
+        result = content_of(run_folder.result_text(stamp | computed.result, {}))  # as it is read
+        known = {"result": result, "curves": computed.curves, "config": without_places(config)}
+        viewer.measured(held_in_memory(folder_of(config), **known))
+
+    return job.compute(progress, measured if viewer else None)
 
 
 def _label_source(given: Any, label: label_sources.Label | None) -> label_sources.Label | None:
