@@ -29,10 +29,10 @@ STAGES = {
     "data": "the file found, checked and scaled",
     "compiled code": "machine code loaded, features drawn: ends with the first round",
     "rounds": "all rounds of all seeds",
-    "comparators": "the best kernels in hindsight, for the regret",
+    "comparators": "the best kernels in hindsight, for the regret; figures drawn beside it",
     "results": "files written",
-    "figures": "Matplotlib imported, plots drawn",
-    "tracking": "MLflow waited for and written",
+    "figures": "those that are left drawn: of the regret",
+    "tracking": "rows written into the MLflow view",
     "the rest": "the table printed; the end of the process",
 }
 

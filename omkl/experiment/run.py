@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from omkl.core import cache
 from omkl.datasets import DataError, label_sources
 from omkl.disk import write_atomically
 from omkl.experiment import classification, federation, regression, settings
@@ -155,9 +156,15 @@ def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> None:
 def _computed(
     job: Job, progress: Progress | None, viewer: Viewer | None, stamp: dict[str, Any]
 ) -> Computed:
-    if progress:
-        progress("preparing", 0, None, None)
-    with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
+    def tell(stage: str) -> None:
+        if progress:
+            progress(stage, 0, None, None)
+
+    tell("preparing")
+    with (
+        cache.told_of_compiling(lambda: tell("compiling, which takes seconds once")),
+        thread_pool(1) as pool,  # the compiler would swallow a Ctrl-C in the main thread
+    ):
         pool.submit(job.warm_up).result()
 
     def measured(computed: Computed) -> None:
