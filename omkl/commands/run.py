@@ -46,6 +46,8 @@ def run() -> None:
         sys.stdout.flush()
         # Threads may be in the middle of a long computation: nothing waits for them.
         os._exit(EXIT_INTERRUPTED)
+    if _single:  # launchers of sweeps have threads and processes that the interpreter waits for
+        terminal.leave(code)
     sys.exit(code)
 
 
@@ -71,6 +73,7 @@ def _insisting_on_interrupts(otherwise: Callable[[Any], Any]) -> Callable[[Any],
 
 
 def _run(arguments: Sequence[str]) -> int:
+    global _single
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -88,6 +91,7 @@ def _run(arguments: Sequence[str]) -> int:
         OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)
         place = conf.main_file()
         main = hydra.main(version_base="1.3", config_path=str(place.parent), config_name=place.stem)
+        _single = line.plain
         once = startup.composing_once() if line.plain else contextlib.nullcontext()
         try:
             with once:
@@ -117,6 +121,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 _exit_code = 0
+_single = False  # whether it is one job, not a sweep
 
 
 def job(cfg: DictConfig) -> None:
