@@ -73,7 +73,6 @@ def _insisting_on_interrupts(otherwise: Callable[[Any], Any]) -> Callable[[Any],
 
 
 def _run(arguments: Sequence[str]) -> int:
-    global _single
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -91,7 +90,6 @@ def _run(arguments: Sequence[str]) -> int:
         OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)
         place = conf.main_file()
         main = hydra.main(version_base="1.3", config_path=str(place.parent), config_name=place.stem)
-        _single = line.plain
         once = startup.composing_once() if line.plain else contextlib.nullcontext()
         try:
             with once:
@@ -126,7 +124,7 @@ _single = False  # whether it is one job, not a sweep
 
 def job(cfg: DictConfig) -> None:
     """One job of a run or a sweep, called by Hydra."""
-    global _exit_code
+    global _exit_code, _single
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
@@ -138,7 +136,8 @@ def job(cfg: DictConfig) -> None:
 
     prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions
     classify = settings.task_in(config) == "classification"
-    if hydra_config.mode != RunMode.MULTIRUN:
+    _single = hydra_config.mode != RunMode.MULTIRUN
+    if _single:
         label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
         shown: list[Run] = []
 
