@@ -10,6 +10,7 @@ Compiled code and prepared data are kept from an earlier start; comparators are 
 from __future__ import annotations
 
 import argparse
+import atexit
 import functools
 import json
 import os
@@ -29,10 +30,10 @@ STAGES = {
     "data": "the file found, checked and scaled",
     "compiled code": "machine code loaded, features drawn: ends with the first round",
     "rounds": "all rounds of all seeds",
-    "comparators": "the best kernels in hindsight, for the regret",
+    "comparators": "the best kernels in hindsight, for the regret; figures drawn beside it",
     "results": "files written",
-    "figures": "Matplotlib imported, plots drawn",
-    "tracking": "MLflow waited for and written",
+    "figures": "those that are left drawn: of the regret",
+    "tracking": "rows written into the MLflow view",
     "the rest": "the table printed; the end of the process",
 }
 
@@ -98,15 +99,15 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
         job(cfg)
 
     setattr(run_command, "job", timed_job)  # noqa: B010
+
+    def write() -> None:
+        clock.switch("the rest")
+        facts = {"seconds": clock.seconds, "first round": clock.first_round - since}
+        report.write_text(json.dumps(facts), encoding="utf-8")
+
     sys.argv = ["omkl-run", *arguments]
-    try:
-        run_command.run()
-    except SystemExit as end:
-        if end.code:
-            raise
-    clock.switch("the rest")
-    facts = {"seconds": clock.seconds, "first round": clock.first_round - since}
-    report.write_text(json.dumps(facts), encoding="utf-8")
+    atexit.register(write)
+    run_command.run()
 
 
 def _noting_the_first_round(clock: Clock, regression: Any) -> None:

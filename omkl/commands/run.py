@@ -21,6 +21,8 @@ from omkl.threads import default_to_one_thread, one_thread_each
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from omkl.runs.folder import Run
+
 
 def run() -> None:
     """``omkl-run``: one job, or with ``-m`` a sweep."""
@@ -44,6 +46,8 @@ def run() -> None:
         sys.stdout.flush()
         # Threads may be in the middle of a long computation: nothing waits for them.
         os._exit(EXIT_INTERRUPTED)
+    if _single:  # launchers of sweeps have threads and processes that the interpreter waits for
+        terminal.leave(code)
     sys.exit(code)
 
 
@@ -117,11 +121,12 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 _exit_code = 0
+_single = False  # whether it is one job, not a sweep
 
 
 def job(cfg: DictConfig) -> None:
     """One job of a run or a sweep, called by Hydra."""
-    global _exit_code
+    global _exit_code, _single
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
@@ -149,11 +154,19 @@ def job(cfg: DictConfig) -> None:
     classify = False
     with contextlib.suppress(ValueError):  # the job tells what is wrong
         classify = settings.task_in(config) == "classification"
-    if hydra_config.mode != RunMode.MULTIRUN:
+    _single = hydra_config.mode != RunMode.MULTIRUN
+    if _single:
         label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
-        with console.Bar(label, config["seeds"], not prompted, classify) as progress:
-            outcome = viewers.run_and_show(config, progress)
-        console.print_outcome(outcome, Path(config["outputs"]))
+        shown: list[Run] = []
+
+        def show(run: Run) -> None:
+            bar.print_run(run)
+            shown.append(run)
+
+        bar = console.Bar(label, config["seeds"], not prompted, classify)
+        with bar as progress:
+            outcome = viewers.run_and_show(config, progress, show=show)
+        console.print_outcome(outcome, Path(config["outputs"]), bool(shown))
         _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
         return
     # A launcher may run jobs in other processes, whose bars would write over each other.

@@ -6,8 +6,13 @@ here takes nothing away from it.
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from omkl.datasets.label_sources import Label
@@ -15,36 +20,61 @@ from omkl.experiment import run as runner
 from omkl.experiment.job import Progress
 from omkl.experiment.run import Outcome
 from omkl.experiment.settings import Settings
+from omkl.runs.folder import Run
 from omkl.runs.writing import add_figures, staging_folder
+from omkl.threads import turns_of
 from omkl.tracking import database, view
+
+TURN = 5e-4  # seconds between threads: comparators ask for the interpreter often, and briefly
 
 
 def run_and_show(
-    config: Mapping[str, Any], progress: Progress | None = None, label: Label | None = None
+    config: Mapping[str, Any],
+    progress: Progress | None = None,
+    label: Label | None = None,
+    show: Callable[[Run], None] | None = None,
 ) -> Outcome:
     """As ``omkl.experiment.run.run``, with the figures and the tracking that the settings ask for.
 
-    A figure that cannot be drawn makes the outcome a failure; the finished run stays.
+    ``show`` is given the run when its rounds are over, without what is known in hindsight. A figure
+    that cannot be drawn makes the outcome a failure; the finished run stays.
     """
-    viewers = Viewers(progress)
-    outcome = runner.run(config, progress, label, viewers.prepare)
-    if outcome.settings is None:
-        return outcome
-    try:
-        return viewers.show(outcome, outcome.settings)
-    except Exception as error:
-        return runner.spoilt(outcome, error)
+    with Viewers(progress, show) as viewers:
+        outcome = runner.run(config, progress, label, viewers)
+        if outcome.settings is None:
+            return outcome
+        try:
+            return viewers.show(outcome, outcome.settings)
+        except Exception as error:
+            return runner.spoilt(outcome, error)
 
 
 class Viewers:
-    """Those of one job; what takes long is made ready while the rounds run."""
+    """Those of one job; what takes long is made ready while it is computed."""
 
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(
+        self, progress: Progress | None, show_rounds: Callable[[Run], None] | None = None
+    ) -> None:
         self.progress = progress
+        self.show_rounds = show_rounds
         self.tracker: threading.Thread | None = None
+        self.settings: Settings | None = None
+        self.pool = ThreadPoolExecutor(1)
+        self.held = contextlib.ExitStack()
+        self.drawing: Future[Path] | None = None  # of the rounds; the folder where they are drawn
 
-    def prepare(self, settings: Settings) -> None:
+    def __enter__(self) -> Viewers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *more: Any) -> None:
+        # Ctrl-C does not wait for a thread that draws.
+        wait = kind is None or issubclass(kind, Exception)
+        self.pool.shutdown(wait=wait, cancel_futures=True)
+        self.held.close()
+
+    def begun(self, settings: Settings) -> None:
         """Import MLflow and open its database while the rounds are running: they hold no lock."""
+        self.settings = settings
         if settings.tracking != "mlflow":
             return
 
@@ -57,13 +87,32 @@ class Viewers:
         self.tracker = threading.Thread(target=quietly, daemon=True)
         self.tracker.start()
 
+    def measured(self, run: Run) -> None:
+        """Show what the rounds say, and draw it while comparators are computed."""
+        if self.show_rounds:
+            self.show_rounds(run)
+        if self.settings is None or not self.settings.figures:
+            return
+        place = Path(self.held.enter_context(tempfile.TemporaryDirectory(prefix="omkl-figures-")))
+        self.held.enter_context(turns_of(TURN))
+
+        def draw() -> Path:
+            if self.tracker:  # two threads should not import large packages at once
+                self.tracker.join()
+            from omkl.report import run_figures  # Matplotlib, where something is drawn
+
+            run_figures.figures_of_rounds(run, place)
+            return place
+
+        self.drawing = self.pool.submit(draw)
+
     def show(self, outcome: Outcome, settings: Settings) -> Outcome:
         folder, tracked = outcome.run.folder, False
         if outcome.status == "reused":
             # An earlier start may have had tracking=none, or ended before the viewers came.
             tracked = view.holds(outcome.run, settings.outputs)
             if not tracked:
-                self.prepare(settings)
+                self.begun(settings)
         if settings.figures and not (folder / "weights.png").exists():
             self._draw(outcome)
         return outcome._replace(tracked=self._track(outcome, settings) or tracked)
@@ -71,7 +120,7 @@ class Viewers:
     def _draw(self, outcome: Outcome) -> None:
         if self.progress:
             self.progress("figures", 0, None, None)
-        if self.tracker:  # two threads should not import large packages at once
+        if self.tracker:
             self.tracker.join()
         from omkl.report import run_figures  # Matplotlib, where something is drawn
 
@@ -81,7 +130,12 @@ class Viewers:
             drawn = False
         else:
             with staging_folder(run.folder) as staging:
-                run_figures.all_figures(run, staging)
+                if self.drawing is None:
+                    run_figures.all_figures(run, staging)
+                else:
+                    for figure in self.drawing.result().iterdir():
+                        shutil.move(figure, staging / figure.name)
+                    run_figures.figures_in_hindsight(run, staging)
                 drawn = add_figures(run, staging)
         if not drawn:
             outcome.notes.append("another process has replaced the run: it has no figures of ours")

@@ -218,8 +218,33 @@ def checked(dispatcher: Any, folder: Path) -> Any:
     known = cache._cache_file
     base = known._index_name.removesuffix(".nbi")
     cache._cache_file = CheckedFiles(known._cache_path, base, known._source_stamp)
+    cache.load_overload = _telling(cache.load_overload)
     cache.save_overload = _saved_alone(cache.save_overload, folder)
     return dispatcher
+
+
+_listeners: list[Callable[[], None]] = []
+
+
+@contextlib.contextmanager
+def told_of_compiling(tell: Callable[[], None]) -> Iterator[None]:
+    """Call ``tell`` whenever a function is not found on disk, before it is compiled."""
+    _listeners.append(tell)
+    try:
+        yield
+    finally:
+        _listeners.remove(tell)
+
+
+def _telling(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_or_tell(signature: Any, target: Any) -> Any:
+        found = load(signature, target)
+        if found is None:
+            for tell in _listeners:
+                tell()
+        return found
+
+    return load_or_tell
 
 
 def _saved_alone(save: Callable[..., None], folder: Path) -> Callable[..., None]:

@@ -22,6 +22,7 @@ from omkl.experiment import baselines, kept_model, metrics
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
+    Measured,
     Progress,
     Timing,
     kernel_curves,
@@ -71,7 +72,9 @@ class Classification(LearnerJob):
         (first, *_) = _learners(self, 0, self.threads_a_learner)
         first.partial_fit(np.zeros((2, d)), np.array([-1.0, 1.0]))
 
-    def compute(self, progress: Progress | None = None) -> Computed:
+    def compute(
+        self, progress: Progress | None = None, measured: Measured | None = None
+    ) -> Computed:
         R, each = len(self.seeds), self.threads_a_learner
         n_threads = min(self.settings.n_threads, R)
         total = None if self.stream.n_rounds is None else self.stream.n_rounds * R
@@ -83,7 +86,7 @@ class Classification(LearnerJob):
             time.perf_counter() - clock, [seed.seconds for seed in done], n_threads * each
         )
         _require_enough(self, done[0])
-        return _computed(self, done, timing, progress)
+        return _computed(self, done, timing, progress, measured)
 
 
 def prepare(settings: Settings) -> Classification:
@@ -104,7 +107,11 @@ def _require_enough(job: Classification, first: OneSeed) -> None:
 
 
 def _computed(
-    job: Classification, done: list[OneSeed], timing: Timing, progress: Progress | None
+    job: Classification,
+    done: list[OneSeed],
+    timing: Timing,
+    progress: Progress | None,
+    measured: Measured | None,
 ) -> Computed:
     T, R, classes = done[0].recorder.n_rounds, len(done), job.stream.classes
     rounds = done[0].recorder.curve()[0]
@@ -137,9 +144,6 @@ def _computed(
         regret={},
     )
     result["baselines"], baseline_curves = _baselines(job)
-    bound, bound_curves = _bound(job, T, fewest, float(updates.sum(axis=1).mean()), progress)
-    if bound:
-        result["bound"] = bound
     curves = {
         "t": rounds,
         "error_rate": sums / rounds,
@@ -149,9 +153,14 @@ def _computed(
         "support": np.stack([seed.support for seed in done]),
         **kernel_curves(kernels),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
+        **baseline_curves,
     }
+    if measured:
+        measured(Computed(result, curves))
+    bound, bound_curves = _bound(job, T, fewest, float(updates.sum(axis=1).mean()), progress)
+    stated = {"bound": bound} if bound else {}
     kept = {} if done[0].model is None else {MODEL: done[0].model}
-    return Computed(result, curves | baseline_curves | bound_curves, kept)
+    return Computed(result | stated, curves | bound_curves, kept)
 
 
 def _baselines(job: Classification) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from omkl.core.kernels import FAMILIES, Kernel
+from omkl.core.normal_equations import add_rounds, empty_moments, empty_tile, frequencies
 from omkl.core.representations.random_features import features_of
 from omkl.threads import one_thread_each
 
@@ -48,29 +49,87 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
     sum over t of (theta'z_t - y_t)^2 + lam ||theta||^2 from normal equations
     gathered block by block: N (2 D)^2 numbers of memory, however long the stream.
 
+    Rounds only add to that sum, so its minimum over the first rounds is not above that over all.
+    A kernel that is worse on the first rounds than another one on all is left there: the answer is
+    the same, to the bit, as if all kernels had been fitted to all rounds.
+
     Returns the kernel's index and its theta (2 D,). Numbers do not depend on the
     seeds of selection.
     """
     N, _, D = omega.shape
-    gram = np.zeros((N, 2 * D, 2 * D))
-    cross = np.zeros((N, 2 * D))
-    squares = 0.0
-    T = 0
+    squares, T = 0.0, 0
+    for _, y in blocks():
+        squares, T = squares + float(y @ y), T + len(y)
+    ridge = max(lam * T, 1e-10 * T)
+    slack = _slack(T, D, squares, ridge)
+    padded, tile = frequencies(omega), empty_tile(D)
+    moments = empty_moments(N, D)
+    fitted: dict[int, tuple[float, np.ndarray]] = {}  # objective and theta by kernel
+    left = np.arange(N)
+    n, looked = 0, T / FIRST_LOOK / LOOK_GROWTH
     for X, y in blocks():
-        T += len(y)
-        squares += float(y @ y)
-        for i in range(N):
-            z = features_of(omega[i], X)
-            gram[i] += z.T @ z
-            cross[i] += z.T @ y
+        n += len(y)
+        add_rounds(padded, D, left, X, y, tile, moments)
+        if n < LOOK_GROWTH * looked or n == T:
+            continue
+        looked = n
+        bounds = _least_objectives(moments[left], D, ridge) - slack
+        leader = int(left[np.argmin(bounds)])
+        if leader not in fitted:
+            alone, one = empty_moments(1, D), frequencies(omega[[leader]])
+            for X_all, y_all in blocks():
+                add_rounds(one, D, np.zeros(1, int), X_all, y_all, tile, alone)
+            fitted[leader] = _solved(alone[0], D, squares, ridge)
+        left = left[~(bounds > min(objective for objective, _ in fitted.values()))]
+    for i in left.tolist():
+        if i not in fitted:
+            fitted[i] = _solved(moments[i], D, squares, ridge)
     best, best_objective, best_theta = 0, np.inf, np.zeros(2 * D)
-    ridge = max(lam * T, 1e-10 * T) * np.eye(2 * D)
-    for i in range(N):
-        theta = np.linalg.solve(gram[i] + ridge, cross[i])
-        objective = squares - float(theta @ cross[i])  # value of the objective at its minimum
+    for i in sorted(fitted):
+        objective, theta = fitted[i]
         if objective < best_objective:
             best, best_objective, best_theta = i, objective, theta
     return best, best_theta
+
+
+FIRST_LOOK = 16  # the share of the rounds after which kernels are left out, one in so many
+LOOK_GROWTH = 1.25  # of the rounds from one look to the next: a look costs a factorisation each
+
+
+def _solved(moments: np.ndarray, D: int, squares: float, ridge: float) -> tuple[float, np.ndarray]:
+    """The objective at its minimum, and theta there."""
+    upper = np.triu(moments[: 2 * D, : 2 * D])
+    gram, cross = upper + np.triu(upper, 1).T, moments[: 2 * D, 2 * D]
+    theta = np.linalg.solve(gram + ridge * np.eye(2 * D), cross)
+    return squares - float(theta @ cross), theta
+
+
+def _least_objectives(moments: np.ndarray, D: int, ridge: float) -> np.ndarray:
+    """The objective at its minimum (n,) by the sums of n kernels; 0 where rounding hides it.
+
+    It is the Schur complement of y'y: the last pivot of a Cholesky factorisation, squared.
+    """
+    K = 2 * D
+    bordered = moments[:, : K + 1, : K + 1].transpose(0, 2, 1).copy()  # its lower triangle is read
+    bordered[:, range(K), range(K)] += ridge
+    try:
+        return np.linalg.cholesky(bordered)[:, -1, -1] ** 2
+    except np.linalg.LinAlgError:
+        if len(moments) == 1:
+            return np.zeros(1)
+        return np.concatenate([_least_objectives(one[None], D, ridge) for one in moments])
+
+
+def _slack(T: int, D: int, squares: float, ridge: float) -> float:
+    """More than rounding can move an objective that is found from normal equations.
+
+    An error E of the bordered matrix moves it by at most ||E|| (1 + ||theta||^2). Sums of T and
+    factorisations of 2 D + 1 terms have ||E|| <= (T + 2 D + 1) eps trace, features have norm 1,
+    and at the minimum ridge ||theta||^2 <= squares. Both sides of a comparison have such an error.
+    """
+    trace = T + 2 * D * ridge + squares
+    eps = float(np.finfo(np.float64).eps)
+    return 4.0 * (T + 2 * D + 1) * eps * trace * (1.0 + squares / ridge)
 
 
 def squared_errors(

@@ -52,6 +52,7 @@ from omkl.experiment import memory
 from omkl.experiment.federated_regret import against_comparators
 from omkl.experiment.job import (
     Computed,
+    Measured,
     Progress,
     Timing,
     column_notes,
@@ -110,7 +111,9 @@ class FederatedJob(NamedTuple):
     def warm_up(self) -> None:
         self.federation(0).partial_fit(self.split.X[:2], self.split.y[:2])
 
-    def compute(self, progress: Progress | None = None) -> Computed:
+    def compute(
+        self, progress: Progress | None = None, measured: Measured | None = None
+    ) -> Computed:
         (T, K), R = self.split.y.shape, len(self.seeds)
         n_threads = min(self.settings.n_threads, R)
         federations = [self.federation(seed) for seed in self.seeds]
@@ -132,7 +135,7 @@ class FederatedJob(NamedTuple):
                     running = float(sums.errors.total.mean() / sums.errors.n_rounds)
                     progress("rounds", sums.errors.n_rounds, T, running)
         timing = Timing(time.perf_counter() - clock, seconds.tolist(), n_threads)
-        return _computed(self, federations, sums, timing, progress)
+        return _computed(self, federations, sums, timing, progress, measured)
 
 
 def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
@@ -226,6 +229,7 @@ def _computed(
     sums: Sums,
     timing: Timing,
     progress: Progress | None,
+    measured: Measured | None,
 ) -> Computed:
     lengths, T = job.split.lengths, len(job.split.y)
     rounds, errors = sums.errors.curve()
@@ -242,33 +246,32 @@ def _computed(
         "change_rounds": np.zeros(0, dtype=np.int64),
     }
     largest_loss = max(float(run.totals.worst[1]) for run in federations)
-    regret: dict[str, Any] = {}
     if job.used:
-        regret, found = against_comparators(job, sums, largest_loss, progress)
-        curves |= found | {
+        curves |= {
             "weights": np.stack([_weights(run) for run in federations]),
             "sent_kernels": np.stack([run.totals.used for run in federations]),
             **kernel_curves(job.used),
         }
     served = int(lengths.sum())
-    result = reported(
-        job,
-        MSE,
-        mse,
-        timing,
-        n_rounds=T,
-        n_kernels=len(job.used),
-        deterministic=False,
-        max_squared_error=max(float(run.totals.worst[0]) for run in federations),
-        max_kernel_squared_error=largest_loss,
-        max_norm=largest_norm(job.split.X.reshape(-1, job.split.X.shape[2])),
-        kernels_per_round=float(len(job.used)),
+    own: dict[str, Any] = {
+        "n_rounds": T,
+        "n_kernels": len(job.used),
+        "deterministic": False,
+        "max_squared_error": max(float(run.totals.worst[0]) for run in federations),
+        "max_kernel_squared_error": largest_loss,
+        "max_norm": largest_norm(job.split.X.reshape(-1, job.split.X.shape[2])),
+        "kernels_per_round": float(len(job.used)),
         **label_cost(mse, np.full(len(job.seeds), served), served),
-        mse_over="all rounds",
-        regret=regret,
-        federated=communication(job, federations),
-    )
-    return Computed(result, curves)
+        "mse_over": "all rounds",
+        "regret": {},
+        "federated": communication(job, federations),
+    }
+    if measured:
+        measured(Computed(reported(job, MSE, mse, timing, **own), curves))
+    if job.used:
+        own["regret"], found = against_comparators(job, sums, largest_loss, progress)
+        curves |= found
+    return Computed(reported(job, MSE, mse, timing, **own), curves)
 
 
 def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:

@@ -48,6 +48,9 @@ class Computed(NamedTuple):
     kept: Mapping[str, bytes] = {}
 
 
+Measured = Callable[[Computed], None]
+
+
 class Job(Protocol):
     """Everything that has been checked and built before the first round.
 
@@ -77,8 +80,14 @@ class Job(Protocol):
         """Compile, or load what was compiled, before any clock starts."""
         ...
 
-    def compute(self, progress: Progress | None = None) -> Computed:
-        """Stream every seed through its learner."""
+    def compute(
+        self, progress: Progress | None = None, measured: Measured | None = None
+    ) -> Computed:
+        """Stream every seed through its learner.
+
+        ``measured`` is given what is known when the rounds are over, all but comparators in
+        hindsight and bounds, before these are computed.
+        """
         ...
 
 

@@ -23,6 +23,7 @@ from omkl.experiment.baselines import Baselines
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
+    Measured,
     Progress,
     Timing,
     kernel_curves,
@@ -67,7 +68,9 @@ class Regression(LearnerJob):
         known = np.ones(2, dtype=bool)
         Baselines(self.stream).add(np.zeros((2, d)), np.zeros(2), known, known)
 
-    def compute(self, progress: Progress | None = None) -> Computed:
+    def compute(
+        self, progress: Progress | None = None, measured: Measured | None = None
+    ) -> Computed:
         learners = _learners(self)
         n_threads = min(self.settings.n_threads, len(learners))
         passed = _Pass(self, learners)
@@ -86,7 +89,7 @@ class Regression(LearnerJob):
         if self.algorithm.representation.lookahead:
             n_threads = self.settings.n_threads
         timing = Timing(elapsed, passed.seconds.tolist(), n_threads)
-        return _computed(self, passed, timing, progress)
+        return _computed(self, passed, timing, progress, measured)
 
 
 def prepare(settings: Settings) -> Regression:
@@ -247,7 +250,11 @@ class _Pass:
 
 
 def _computed(
-    job: Regression, passed: _Pass, timing: Timing, progress: Progress | None
+    job: Regression,
+    passed: _Pass,
+    timing: Timing,
+    progress: Progress | None,
+    measured: Measured | None,
 ) -> Computed:
     learners, T, n_unscored = passed.learners, passed.squared.n_rounds, passed.n_unscored
     rounds, sums = (array[..., n_unscored:] for array in passed.squared.curve())
@@ -257,31 +264,23 @@ def _computed(
     used = np.stack([learner.used for learner in learners])
     worst = max(float(learner.worst[0]) for learner in learners)
     kernels = job.algorithm.kernels(job.params, job.dictionary)
-    regret: dict[str, Any] = {}
-    regret_curves: dict[str, np.ndarray] = {}
-    if all(kernel.family in FAMILIES for kernel in kernels):  # experts, say, are none
-        regret, regret_curves = against_comparators(job, rounds, sums, n_unscored, progress)
-    result = reported(
-        job,
-        MSE,
-        mse,
-        timing,
-        n_rounds=T,
-        rows_without_target=passed.n_blank,
-        n_kernels=used.shape[1],
-        deterministic=job.algorithm.deterministic,
-        max_squared_error=passed.largest_error,
-        max_kernel_squared_error=worst if worst < np.inf else None,
-        max_norm=passed.largest_norm,
-        kernels_per_round=float(used.sum() / (T * len(learners))),
+    own = {
+        "n_rounds": T,
+        "rows_without_target": passed.n_blank,
+        "n_kernels": used.shape[1],
+        "deterministic": job.algorithm.deterministic,
+        "max_squared_error": passed.largest_error,
+        "max_kernel_squared_error": worst if worst < np.inf else None,
+        "max_norm": passed.largest_norm,
+        "kernels_per_round": float(used.sum() / (T * len(learners))),
         **label_cost(mse, n_queried[:, -1], T),
-        mse_over=("all rounds" if job.label is None else "rounds with a label")
+        "mse_over": ("all rounds" if job.label is None else "rounds with a label")
         + (" but the first" if n_unscored else ""),
         **_in_units_of_the_target(job, passed),
-        regret=regret,
+        "regret": {},
         **passed.spreads.result(),
         **(passed.intervals.result() if passed.intervals else {}),
-    )
+    }
     curves = {
         "t": rounds,
         "mse": sums / n_scored,
@@ -295,8 +294,13 @@ def _computed(
     curves |= passed.recent.curves()
     covered = passed.spreads.curves()
     covered |= passed.intervals.curves() if passed.intervals else {}
-    curves |= {name: share[:, n_unscored:] for name, share in covered.items()} | regret_curves
-    return Computed(result, curves, _files(job, passed))
+    curves |= {name: share[:, n_unscored:] for name, share in covered.items()}
+    if measured:
+        measured(Computed(reported(job, MSE, mse, timing, **own), curves))
+    if all(kernel.family in FAMILIES for kernel in kernels):  # experts, say, are none
+        own["regret"], found = against_comparators(job, rounds, sums, n_unscored, progress)
+        curves |= found
+    return Computed(reported(job, MSE, mse, timing, **own), curves, _files(job, passed))
 
 
 def _files(job: Regression, passed: _Pass) -> dict[str, bytes]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import datetime
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from omkl.core import cache
 from omkl.datasets import DataError, keys, label_sources
 from omkl.experiment import classification, door, federation, regression, settings
 from omkl.experiment.job import Computed, Job, Progress, own_modules
@@ -25,7 +26,7 @@ from omkl.runs.provenance import (
     same_numbers,
     versions,
 )
-from omkl.runs.seal import RESULT
+from omkl.runs.seal import RESULT, content_of
 from omkl.runs.writing import (
     MODEL,
     PREDICTIONS,
@@ -60,6 +61,18 @@ class Outcome(NamedTuple):
     tracked: bool = False
 
 
+class Viewer(Protocol):
+    """Who is told how far a job is that is to be computed."""
+
+    def begun(self, settings: Settings) -> None:
+        """It can be computed, and will be now."""
+        ...
+
+    def measured(self, run: Run) -> None:
+        """The rounds are over: the run, held in memory, without what is known in hindsight."""
+        ...
+
+
 def prepare(given: Settings | Mapping[str, Any]) -> Job:
     """Check settings against the data, and build what they name, for the kind that they are of.
 
@@ -77,14 +90,13 @@ def run(
     config: Mapping[str, Any],
     progress: Progress | None = None,
     label: label_sources.Label | None = None,
-    begun: Callable[[Settings], None] | None = None,
+    viewer: Viewer | None = None,
 ) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised; what cannot even be
     named is a ValueError (``door.check_sections``).
 
     ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
-    data; with it the job is always computed. ``begun`` is called where a job is to be computed,
-    before it is.
+    data; with it the job is always computed. A ``viewer`` hears of a job that is to be computed.
 
     A job that cannot begin leaves nothing behind. One that breaks writes its failure
     into its folder, unless a finished result is there: that is only replaced by
@@ -117,12 +129,12 @@ def run(
                 return Outcome(reused, "reused", notes, job.settings)
             notes.append(f"{folder.name} was {why}: computed anew")
         with writable(folder):
-            if begun:
-                begun(job.settings)
+            if viewer:
+                viewer.begun(job.settings)
             if not job.stream.labelled and isinstance(job, Regression):
                 job = job.asking(source, folder)
-            computed = _computed(job, progress)
             stamp = _stamp(config, started, numbers, modules)
+            computed = _computed(job, progress, viewer, stamp)
             written = _write(folder, config, computed._replace(result=stamp | computed.result))
         return Outcome(written, "complete", notes, job.settings)
     except Exception as error:
@@ -160,12 +172,28 @@ def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> Run:
     return held_in_memory(folder, raw=text.encode(), config=without_places(config))
 
 
-def _computed(job: Job, progress: Progress | None) -> Computed:
-    if progress:
-        progress("preparing", 0, None, None)
-    with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
+def _computed(
+    job: Job, progress: Progress | None, viewer: Viewer | None, stamp: dict[str, Any]
+) -> Computed:
+    def tell(stage: str) -> None:
+        if progress:
+            progress(stage, 0, None, None)
+
+    tell("preparing")
+    with (
+        cache.told_of_compiling(lambda: tell("compiling, which takes seconds once")),
+        thread_pool(1) as pool,  # the compiler would swallow a Ctrl-C in the main thread
+    ):
         pool.submit(job.warm_up).result()
-    return job.compute(progress)
+
+    def measured(computed: Computed) -> None:
+        assert viewer is not None
+        config = job.settings.config
+        result = content_of(run_folder.result_text(stamp | computed.result, {}))  # as it is read
+        known = {"result": result, "curves": computed.curves, "config": without_places(config)}
+        viewer.measured(held_in_memory(folder_of(config), **known))
+
+    return job.compute(progress, measured if viewer else None)
 
 
 def _label_source(given: str, label: label_sources.Label | None) -> label_sources.Label | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,20 +74,40 @@ def cost_text(result: Mapping[str, Any]) -> str:
 
 def print_run(run: Run, console: Console) -> None:
     """The result table of one run: error, regret, kernels and time."""
-    from rich.table import Table
     from rich.text import Text
 
     result = run.result
-    title = Text(f"{name_of(run)} on {result['dataset']}", style="table.title")
-    table = Table(title=title, title_justify="left", show_header=False)
-    for name, text in _rows(result):
-        table.add_row(name, Text(text))  # names of columns are no markup
-    console.print(table)
+    _print_table(f"{name_of(run)} on {result['dataset']}", _rows(result), console)
     if better := baselines.worse_than(result):
         console.print(Text(f"Warning: {name_of(run)} is worse here than {better}.", style="bold"))
     for name, entry in result.get("baselines", {}).items():
         if "skipped" in entry:
             console.print(Text(f"Not computed: {baselines.NAMES[name]} ({entry['skipped']})."))
+    _print_skipped(result, console)
+
+
+def print_hindsight(run: Run, console: Console) -> None:
+    """What ``print_run`` could not say of the same run before comparators were computed."""
+    rows = [*_bound_rows(run.result), *_all_regret_rows(run.result)]
+    if rows:
+        _print_table("In hindsight", rows, console)
+    _print_skipped(run.result, console)
+
+
+def _print_table(title: str, rows: Iterable[tuple[str, str]], console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    text = Text(title, style="table.title")
+    table = Table(title=text, title_justify="left", show_header=False)
+    for name, said in rows:
+        table.add_row(name, Text(said))  # names of columns are no markup
+    console.print(table)
+
+
+def _print_skipped(result: Mapping[str, Any], console: Console) -> None:
+    from rich.text import Text
+
     for entry in result["regret"].values():
         if "skipped" in entry:
             console.print(Text(f"Not computed: {entry['label']} ({entry['skipped']})."))
@@ -123,19 +143,13 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         evaluated = f"{result['kernels_per_round']:.4g} a round"
         D = f", D = {result['D']}" if federated else ""  # follows from max_upload
         yield "kernels", f"{result['n_kernels']} in the dictionary, {evaluated}{D}"
-    if bound := result.get("bound"):
-        skipped = bound.get("skipped")
-        yield "at most", f"not computed: {skipped}" if skipped else _bound_text(bound)
-        for further in bound.get("further", ()):
-            yield "", _further_text(further)
+    yield from _bound_rows(result)
     if classify:
         rows = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
         yield "updates", f"{result['updates_per_kernel']:,.1f} a kernel{rows}"
     elif not federated:  # its clients ask always
         yield "labels", cost_text(result)
-    for entry in result["regret"].values():
-        if "skipped" not in entry:
-            yield from _regret_rows(entry)
+    yield from _all_regret_rows(result)
     n_clients = federated["n_clients"] if federated else 1
     rate = result["n_rounds"] * n_clients * n_seeds / result["seconds"]
     threads = result["threads"]
@@ -144,6 +158,20 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         f"{result['seconds']:.2f} s on {threads} thread{'s' if threads > 1 else ''}, "
         f"{rate:,.0f} {'client-' if federated else ''}rounds/s over all seeds",
     )
+
+
+def _bound_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if bound := result.get("bound"):
+        skipped = bound.get("skipped")
+        yield "at most", f"not computed: {skipped}" if skipped else _bound_text(bound)
+        for further in bound.get("further", ()):
+            yield "", _further_text(further)
+
+
+def _all_regret_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for entry in result["regret"].values():
+        if "skipped" not in entry:
+            yield from _regret_rows(entry)
 
 
 def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -206,8 +234,11 @@ def _best_kernel_text(result: Mapping[str, Any]) -> str:
     return "" if best is None else f"; of the best online kernel {best:,.1f}"
 
 
-def print_outcome(outcome: Outcome, outputs: Path) -> None:
-    """A single run: its table and where things are, or on stderr why it failed."""
+def print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None:
+    """A single run: its table and where things are, or on stderr why it failed.
+
+    ``shown`` says that ``print_run`` has shown it when its rounds were over.
+    """
     from rich.console import Console
 
     result, folder = outcome.run.result, outcome.run.folder
@@ -216,7 +247,7 @@ def print_outcome(outcome: Outcome, outputs: Path) -> None:
         if result["error"]["traceback"]:
             print(f"\n{result['error']['traceback']}", file=sys.stderr, end="")
         return
-    print_run(outcome.run, Console())
+    (print_hindsight if shown else print_run)(outcome.run, Console())
     for note in outcome.notes:
         print(f"Note: {note}")
     if outcome.status == "reused":
@@ -302,6 +333,17 @@ class Bar:
         self.bar.update(
             self.task, description=description, completed=done, total=total, status=status
         )
+
+    def print_run(self, run: Run) -> None:
+        """``print_run`` on standard output, with no bar in the way."""
+        from rich.console import Console
+
+        if self.bar is not None:
+            self.bar.stop()
+        print_run(run, Console())
+        sys.stdout.flush()
+        if self.bar is not None:
+            self.bar.start()
 
     def __exit__(self, *exception: Any) -> None:
         if self.bar is not None:

@@ -87,6 +87,7 @@ def save(
     for suffix in suffixes:
         buffer = io.BytesIO()
         figure.savefig(buffer, format=suffix, **options[suffix])
+        figure.set_layout_engine("none")  # what was laid out stays: it takes as long as drawing
         paths.append(folder / f"{name}.{suffix}")
         write_atomically(paths[-1], buffer.getvalue())
     return paths

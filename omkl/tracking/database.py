@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import logging
 import os
@@ -17,7 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from omkl import disk
+import numpy as np
+
+from omkl import cached_arrays, disk
+from omkl.datasets import cache
 from omkl.runs.folder import Replaced, Run
 from omkl.runs.seal import RESULT
 from omkl.tracking.records import Record, reason_of
@@ -216,23 +220,38 @@ def create_database(database: Path) -> MlflowClient:
 
 
 def open_view(outputs: Path) -> MlflowClient:
-    """A client of the database, which is created when absent. The caller holds the lock."""
+    """A client of the database, which is made where there is none. The caller holds the lock."""
     database = database_file(outputs)
     state = state_of(database)
     if state == "broken":
         raise TrackingError(f"{database} is not a usable MLflow database: {CURE}")
     if state == "absent":
         # A creation that is killed half-way leaves a file that MLflow refuses for
-        # ever, so it happens beside; the unique name avoids MLflow's cache by URI.
+        # ever, so it happens beside.
+        disk.write_atomically(database, _empty_database(outputs))
+    return _client(database)
+
+
+def _empty_database(outputs: Path) -> bytes:
+    """What MLflow makes for an empty database, kept in the user's cache for its version.
+
+    Its tables are the work of fifty migrations, which take 2 s.
+    """
+
+    def make() -> dict[str, np.ndarray]:
         for leftover in outputs.glob(".mlflow-new-*.db*"):
             leftover.unlink(missing_ok=True)
+        # The unique name avoids MLflow's cache by URI.
         staged = outputs / f".mlflow-new-{uuid.uuid4().hex}.db"
         try:
             create_database(staged)
-            os.replace(staged, database)
+            return {"bytes": np.frombuffer(staged.read_bytes(), np.uint8)}
         finally:
             staged.unlink(missing_ok=True)
-    return _client(database)
+
+    version = importlib.metadata.version("mlflow")
+    identity = f"empty database of MLflow {version}"
+    return cached_arrays.load_or_make(cache.folder(), identity, make)["bytes"].tobytes()
 
 
 def state_of(database: Path, thorough: bool = False) -> str:

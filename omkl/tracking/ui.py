@@ -154,6 +154,8 @@ def _serve(command: list[str]) -> int:
             return 0
         finally:
             _end_group(process)
+            if process.stdin is not None:
+                process.stdin.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)
 

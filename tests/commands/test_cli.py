@@ -239,9 +239,9 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
 def modules(folder: Path, *arguments: str) -> set[str]:
     """What ``omkl-run`` has imported when it ends."""
     code = (
-        "import sys\nfrom omkl.commands import run as cli\n"
-        "try:\n    cli.run()\nexcept SystemExit as end:\n    assert not end.code\n"
-        "print('\\n' + ' '.join(sys.modules))"
+        "import atexit, sys\nfrom omkl.commands import run as cli\n"
+        "atexit.register(lambda: print('\\n' + ' '.join(sys.modules)))\n"
+        "cli.run()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=folder, env=environment(),

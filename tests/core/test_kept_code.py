@@ -53,6 +53,17 @@ def test_damaged_code_is_compiled_anew(kept, capsys, suffix, fault):
     assert n_hits() == 1
 
 
+def test_who_listens_is_told_of_compiling_alone(kept):
+    told = []
+    with cache.told_of_compiling(lambda: told.append("compiling")):
+        jit.compiled(twice)(2.0)
+        assert told == []
+        jit.compiled(twice)(2)  # another type
+        assert told == ["compiling"]
+    jit.compiled(twice)(True)
+    assert told == ["compiling"]
+
+
 def test_a_full_disk_costs_the_kept_code_alone(kept, capsys, monkeypatch):
     for path in kept.rglob("*.nb?"):
         path.unlink()

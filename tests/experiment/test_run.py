@@ -368,7 +368,7 @@ def test_outputs_that_cannot_be_written_are_told(start, tmp_path):
 
 
 def test_a_bug_is_written_down_with_its_traceback(start, monkeypatch):
-    def broken(job: regression.Regression, progress: Any) -> None:
+    def broken(job: regression.Regression, *more: Any) -> None:
         raise ZeroDivisionError("by zero")
 
     monkeypatch.setattr(regression.Regression, "compute", broken)

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -26,7 +27,7 @@ from omkl.tracking.database import TrackingError
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory):
-    """A fresh MLflow database takes 2 s to make; the tests copy this one."""
+    """The tests copy this one: that of the cache, which takes 2 s to make where it is none."""
     outputs = tmp_path_factory.mktemp("empty")
     view.prepare(outputs)
     return outputs / "mlflow.db"
@@ -202,6 +203,23 @@ def test_infinite_values_are_left_out(outputs, run_folder_maker):
     assert steps == [1, 2, 3]
 
 
+def test_an_empty_database_is_made_once_for_all_outputs(
+    tmp_path, run_folder_maker, monkeypatch, empty_database
+):
+    made = []
+
+    def create(database):
+        shutil.copy(empty_database, database)
+        made.append(database)
+
+    monkeypatch.setattr(view_database, "create_database", create)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    for name in ("one", "two"):
+        view.log_run(run_folder_maker(tmp_path / name), tmp_path / name)
+    assert len(made) == 1
+    assert (tmp_path / "one/mlflow.db").read_bytes() != empty_database.read_bytes()
+
+
 # --- writing twice, and from several processes
 
 
@@ -341,8 +359,6 @@ def test_corrupt_database(outputs, run_folder_maker, quick_creation, damage):
     if damage == "text":
         database.write_text("this is no database, " * 1000)
     elif damage == "half migrated":
-        import sqlite3
-
         database.unlink()
         connection = sqlite3.connect(database)
         connection.execute("CREATE TABLE experiments (a INTEGER)")
@@ -364,8 +380,6 @@ def test_corrupt_database(outputs, run_folder_maker, quick_creation, damage):
 
 
 def test_an_outdated_database_says_so(outputs, run_folder_maker, quick_creation):
-    import sqlite3
-
     connection = sqlite3.connect(outputs / "mlflow.db")
     connection.execute("UPDATE alembic_version SET version_num = '0a8213491aaa'")
     connection.commit()
