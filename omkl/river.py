@@ -152,7 +152,7 @@ class _Online(base.Estimator):
 
     def _learn(self, x: Mapping[Any, Any], label: Any, new_class: bool = False) -> None:
         """Learn a row, in the open round if it is that of the row."""
-        if self._meet(x) or new_class:
+        if self._meet(x) or new_class or self._learner is None:
             self._open = None
             self._make()
         row = self._row(x)
@@ -414,7 +414,9 @@ class OnlineMKLClassifier(_Online, base.MiniBatchClassifier):
         return dict(zip(self._classes, self._learner.probabilities, strict=True))
 
     def learn_one(self, x: dict, y: Any) -> None:
-        """Learn the class y of x."""
+        """Learn the class y of x; ValueError for None and NaN."""
+        if y is None or y != y:
+            raise ValueError(f"a class is a word or a number, and this is {y}")
         new = y not in self._codes
         if new:
             self._codes[y] = len(self._classes)
