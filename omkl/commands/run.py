@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,49 +126,64 @@ _single = False  # whether it is one job, not a sweep
 
 def job(cfg: DictConfig) -> None:
     """One job of a run or a sweep, called by Hydra."""
-    global _exit_code, _single
+    global _single
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
     hydra_config = HydraConfig.get()
-    config = conf.resolve(cfg, hydra_config.overrides.task)
-    from omkl.commands import viewers
-    from omkl.experiment import door, kept_model, settings
+    config = _checked(conf.resolve(cfg, hydra_config.overrides.task), hydra_config.overrides.task)
+    from omkl.experiment import settings
 
-    if config["resume"] is not None:
-        try:
-            config = kept_model.continued(
-                config, [text.partition("=")[0] for text in hydra_config.overrides.task]
-            )
-        except ValueError as error:
-            print(f"omkl-run: {error}", file=sys.stderr)
-            _exit_code = EXIT_USAGE
-            return
-    from omkl.report import console
-
-    prompted = config["stream"]["labels"] == "prompt"  # a bar would write over the questions
-    try:
-        door.check_sections(config)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     classify = False
     with contextlib.suppress(ValueError):  # the job tells what is wrong
         classify = settings.task_in(config) == "classification"
     _single = hydra_config.mode != RunMode.MULTIRUN
     if _single:
-        label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
-        shown: list[Run] = []
+        _run_alone(config, classify)
+    else:
+        _run_in_sweep(config, classify, hydra_config)
 
-        def show(run: Run) -> None:
-            bar.print_run(run)
-            shown.append(run)
 
-        bar = console.Bar(label, config["seeds"], not prompted, classify)
-        with bar as progress:
-            outcome = viewers.run_and_show(config, progress, show=show)
-        console.print_outcome(outcome, Path(config["outputs"]), bool(shown))
-        _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
-        return
+def _checked(config: dict[str, Any], typed: Sequence[str]) -> dict[str, Any]:
+    """The configuration, with that of the run that it resumes; UsageError where it is none."""
+    from omkl.experiment import door, kept_model
+
+    try:
+        if config["resume"] is not None:
+            config = kept_model.continued(config, [text.partition("=")[0] for text in typed])
+        door.check_sections(config)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return config
+
+
+def _shows_bar(config: Mapping[str, Any]) -> bool:
+    """A bar would write over the questions of a prompt."""
+    return bool(config["stream"]["labels"] != "prompt")
+
+
+def _run_alone(config: Mapping[str, Any], classify: bool) -> None:
+    global _exit_code
+    from omkl.commands import viewers
+    from omkl.report import console
+
+    label = f"{config['algorithm']['name']} on {config['dataset']['name']}"
+    shown: list[Run] = []
+
+    def show(run: Run) -> None:
+        bar.print_run(run)
+        shown.append(run)
+
+    bar = console.Bar(label, config["seeds"], _shows_bar(config), classify)
+    with bar as progress:
+        outcome = viewers.run_and_show(config, progress, show=show)
+    console.print_outcome(outcome, Path(config["outputs"]), bool(shown))
+    _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
+
+
+def _run_in_sweep(config: dict[str, Any], classify: bool, hydra_config: Any) -> None:
+    from omkl.report import console
+
     # A launcher may run jobs in other processes, whose bars would write over each other.
     elsewhere = Sweep.folder is None
     if elsewhere:
@@ -179,9 +194,10 @@ def job(cfg: DictConfig) -> None:
     task = Sweep.task(config, hydra_config.runtime.output_dir, hydra_config.job.num)
     if task is None:
         return
+    with_bar = _shows_bar(config) and not elsewhere
     with (
         one_thread_each() if elsewhere else contextlib.nullcontext(),
-        console.Bar(task.label, config["seeds"], not (elsewhere or prompted), classify) as progress,
+        console.Bar(task.label, config["seeds"], with_bar, classify) as progress,
     ):
         text, failed = Sweep.work(task, progress)
     if elsewhere:  # Lines tells it
