@@ -205,6 +205,25 @@ def check_predict_and_learn_apart(case: Case) -> None:
     assert (apart.t, apart.worst[0]) == (whole.t, whole.worst[0])
 
 
+def check_local(case: Case) -> None:
+    """Blocks that are learned kernel by kernel leave what rows one by one do, bit for bit.
+
+    Whole packs of features, a few behind them and many, and more kernels than a pack holds.
+    """
+    if not case.representation.local:
+        raise Skip("its kernels learn from what others say, or there is no step for a kernel")
+    X, y = case.stream(150)
+    for D in (8, 11, 21):
+        params = case.params(len(WIDE), len(y))
+        blocks, rows = (Learner(case.algorithm, params, WIDE, INPUTS, D, seed=3) for _ in range(2))
+        y_hat = blocks.partial_fit(X, y).y_hat
+        for s in range(len(y)):
+            assert rows.predict_one(X[s])[0] == y_hat[s], (D, s)
+            rows.learn_one(y[s])
+        assert pickle.dumps(rows.state) == pickle.dumps(blocks.state), D
+        assert (rows.t, rows.worst[0]) == (blocks.t, blocks.worst[0])
+
+
 def check_spread(case: Case) -> None:
     """Predictions with a spread have one from the third on, and it covers what it says.
 

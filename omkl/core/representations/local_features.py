@@ -1,0 +1,372 @@
+"""Random features for local learners: a block of rounds is learned kernel by kernel.
+
+Row by row, a round reads the frequencies and coefficients of all N kernels, and no cache near the
+processor holds them. A kernel that learns from its own output alone need not wait for the others:
+here a few kernels go through a whole block of rounds, eight rows at a time, while their
+frequencies, their coefficients and the waves of these rows stay in the first cache. What they said
+and the norms that they had are kept for the engine, which then combines round by round.
+
+Every sum is added up in the order of ``random_features``, so numbers are the same to the bit.
+Rows that are left over from the last eight go one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.core.jit import dispatch, inlined
+from omkl.core.protocol import local_step, step_size
+from omkl.core.representations import evaluate_row, learn_block, learn_row, random_features
+from omkl.core.representations.random_features import (
+    RANDOM_FEATURES,
+    RandomFeatures,
+    TileScratch,
+    gradient_step,
+    outputs,
+    transform_ahead,
+)
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
+from omkl.core.trigonometry import Double, Single, fill_pack
+
+BLOCK = 64  # rounds of which outputs and norms are kept, a multiple of LANES
+GROUP = 2  # kernels side by side: while one waits for its output, the other one computes
+
+
+class LocalScratch(NamedTuple):
+    """What rounds write to; W is D in whole packs, and rows of waves and theta have zeros behind D.
+
+    tile     as of other learners, for rows that are looked at one by one
+    before   (N,) squared norms before the round that was learned last
+    f        (BLOCK, N) outputs of a block of rounds
+    norm2    (BLOCK + 1, N) squared norms before each of its rounds, and after the last
+    place    (2,) int64: the present row of these arrays, and how many there are; 0: one by one
+    eta      (BLOCK,) step sizes of its rounds
+    waves    of eight rows and a group of kernels, (GROUP 8 W,) each
+    theta    (GROUP 2 W,) coefficients of the group
+    squares  (GROUP 8 8,) of each kernel and row a pack whose total is the squared norm
+    columns  (BLOCK d,) rows of X by eights, input by input
+    last     waves of the last few features, (8 8,) each: feature by feature, for eight rows
+    """
+
+    tile: TileScratch
+    before: np.ndarray
+    f: np.ndarray
+    norm2: np.ndarray
+    place: np.ndarray
+    eta: np.ndarray
+    waves: Double | Single
+    theta: np.ndarray
+    squares: np.ndarray
+    columns: np.ndarray
+    last: Double | Single
+
+
+def _scratch(
+    model: RandomFeatures, threads: int, every_kernel: bool, precision: str
+) -> LocalScratch:
+    N, d, W = model.padded.shape
+    tile: Any = random_features.scratch(model, True, precision)
+    size = GROUP * LANES * W
+    kind = Single if precision == "float32" else Double
+    return LocalScratch(
+        tile=tile,
+        before=aligned((N,)),
+        f=aligned((BLOCK, N)),
+        norm2=aligned((BLOCK + 1, N)),
+        place=np.zeros(2, dtype=np.int64),
+        eta=np.zeros(BLOCK),
+        waves=kind(aligned((size,), precision), aligned((size,), precision)),
+        theta=aligned((GROUP * 2 * W,)),
+        squares=aligned((GROUP * LANES * LANES,)),
+        columns=aligned((BLOCK * d,)),
+        last=kind(aligned((LANES * LANES,), precision), aligned((LANES * LANES,), precision)),
+    )
+
+
+@inlined
+def _two_packs_of_four(padded, w, X, row, waves, start):
+    """Waves of two packs of features, whose frequencies begin at w, at rows row .. row + 3."""
+    d = padded.shape[1]
+    W = padded.shape[2]
+    v0 = load(padded, w)
+    v1 = load(padded, w + LANES)
+    u = X[row, 0]
+    a0 = v0 * u
+    a1 = v1 * u
+    u = X[row + 1, 0]
+    b0 = v0 * u
+    b1 = v1 * u
+    u = X[row + 2, 0]
+    c0 = v0 * u
+    c1 = v1 * u
+    u = X[row + 3, 0]
+    e0 = v0 * u
+    e1 = v1 * u
+    for k in range(1, d):
+        w += W
+        v0 = load(padded, w)
+        v1 = load(padded, w + LANES)
+        u = X[row, k]
+        a0 = fma(v0, u, a0)
+        a1 = fma(v1, u, a1)
+        u = X[row + 1, k]
+        b0 = fma(v0, u, b0)
+        b1 = fma(v1, u, b1)
+        u = X[row + 2, k]
+        c0 = fma(v0, u, c0)
+        c1 = fma(v1, u, c1)
+        u = X[row + 3, k]
+        e0 = fma(v0, u, e0)
+        e1 = fma(v1, u, e1)
+    fill_pack(waves, start, a0)
+    fill_pack(waves, start + LANES, a1)
+    fill_pack(waves, start + W, b0)
+    fill_pack(waves, start + W + LANES, b1)
+    fill_pack(waves, start + 2 * W, c0)
+    fill_pack(waves, start + 2 * W + LANES, c1)
+    fill_pack(waves, start + 3 * W, e0)
+    fill_pack(waves, start + 3 * W + LANES, e1)
+
+
+@inlined
+def _pack_of_four(padded, w, X, row, waves, start):
+    """The same for one pack."""
+    d = padded.shape[1]
+    W = padded.shape[2]
+    v0 = load(padded, w)
+    a0 = v0 * X[row, 0]
+    b0 = v0 * X[row + 1, 0]
+    c0 = v0 * X[row + 2, 0]
+    e0 = v0 * X[row + 3, 0]
+    for k in range(1, d):
+        w += W
+        v0 = load(padded, w)
+        a0 = fma(v0, X[row, k], a0)
+        b0 = fma(v0, X[row + 1, k], b0)
+        c0 = fma(v0, X[row + 2, k], c0)
+        e0 = fma(v0, X[row + 3, k], e0)
+    fill_pack(waves, start, a0)
+    fill_pack(waves, start + W, b0)
+    fill_pack(waves, start + 2 * W, c0)
+    fill_pack(waves, start + 3 * W, e0)
+
+
+@inlined
+def _waves_of_four(padded, n_packs, i, X, row, waves, start):
+    """Waves of the first ``n_packs`` packs of kernel i at rows row .. row + 3.
+
+    The arguments, as of ``random_features``, go from registers into sine and cosine. Rows are W
+    apart, from ``start`` on; padded (N, d, W).
+    """
+    w = i * padded.shape[1] * padded.shape[2]
+    j = 0
+    while j + 2 * LANES <= n_packs * LANES:
+        _two_packs_of_four(padded, w + j, X, row, waves, start + j)
+        j += 2 * LANES
+    if j < n_packs * LANES:
+        _pack_of_four(padded, w + j, X, row, waves, start + j)
+
+
+@inlined
+def _turn(X, row, n, columns):
+    """columns = rows row .. row + n - 1 of X (rows, d) by eights, input by input."""
+    d = X.shape[1]
+    for r in range(n):
+        for k in range(d):
+            columns[(r // LANES * d + k) * LANES + r % LANES] = X[row + r, k]
+
+
+@inlined
+def _waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
+    """Waves of kernel i at rows row .. row + 7, whose columns begin at ``first``.
+
+    Few features behind the last whole pack would leave most of a pack empty: for them a pack is
+    one feature at eight rows.
+    """
+    d = padded.shape[1]
+    W = padded.shape[2]
+    whole = D // LANES
+    n_last = D - whole * LANES
+    few = 0 < n_last <= LANES // 2
+    n_packs = whole if few else W // LANES
+    _waves_of_four(padded, n_packs, i, X, row, scratch.waves, start)
+    _waves_of_four(padded, n_packs, i, X, row + 4, scratch.waves, start + 4 * W)
+    z = start + whole * LANES
+    if few:
+        for e in range(n_last):
+            j = whole * LANES + e
+            a = load(columns, first) * padded[i, 0, j]
+            for k in range(1, d):
+                a = fma(load(columns, first + k * LANES), padded[i, k, j], a)
+            fill_pack(scratch.last, e * LANES, a)
+        for r in range(LANES):
+            for e in range(n_last):
+                scratch.waves.sin[z + r * W + e] = scratch.last.sin[e * LANES + r]
+                scratch.waves.cos[z + r * W + e] = scratch.last.cos[e * LANES + r]
+    elif n_last > 0:
+        for r in range(LANES):
+            for e in range(n_last, LANES):
+                scratch.waves.cos[z + r * W + e] = 0.0  # of the argument 0 it is 1
+
+
+@inlined
+def _said(theta, w, waves, z, W):
+    """A pack whose total is theta'z sqrt(D), of the coefficients at w and the waves at z."""
+    a = pack(0.0)
+    b = pack(0.0)
+    for j in range(0, W, LANES):
+        a = fma(load(theta, w + j), load(waves.sin, z + j), a)
+        b = fma(load(theta, w + W + j), load(waves.cos, z + j), b)
+    return a + b
+
+
+@inlined
+def _learn_and_say(scratch, w, z, after, W, scaled, shrink, square):
+    """theta <- shrink theta + scaled times the waves at z; then ``_said`` of those at ``after``.
+
+    The pack ``square`` of the squares has the squared norm as its total.
+    """
+    theta, waves = scratch.theta, scratch.waves
+    a = pack(0.0)
+    b = pack(0.0)
+    u = pack(0.0)
+    v = pack(0.0)
+    for j in range(0, W, LANES):
+        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
+        c = fma(load(waves.cos, z + j), scaled, load(theta, w + W + j) * shrink)
+        store(theta, w + j, s)
+        store(theta, w + W + j, c)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        u = fma(s, load(waves.sin, after + j), u)
+        v = fma(c, load(waves.cos, after + j), v)
+    store(scratch.squares, square * LANES, a + b)
+    return u + v
+
+
+@inlined
+def _learn_eight(scratch, params, y, row, first, n_kernels, D, W, r0):
+    """Rounds r0 .. r0 + 7 of a group of kernels, whose waves are there."""
+    root = math.sqrt(D)
+    scale = 1.0 / math.sqrt(D)
+    for g in range(n_kernels):
+        said = _said(scratch.theta, 2 * W * g, scratch.waves, LANES * W * g, W)
+        scratch.f[r0, first + g] = scale * total(said)
+    for r in range(LANES):
+        for g in range(n_kernels):
+            f = scratch.f[r0 + r, first + g]
+            step, shrink = local_step(params, scratch.eta[r0 + r], y[row + r], f)
+            w = 2 * W * g
+            z = (LANES * g + r) * W
+            after = z + W if r + 1 < LANES else z
+            square = LANES * g + r
+            if step != 0.0 or shrink != 1.0:
+                said = _learn_and_say(scratch, w, z, after, W, pack(-step / root), shrink, square)
+            else:
+                before = LANES * g + (r + LANES - 1) % LANES
+                store(scratch.squares, square * LANES, load(scratch.squares, before * LANES))
+                said = _said(scratch.theta, w, scratch.waves, after, W)
+            if r + 1 < LANES:
+                scratch.f[r0 + r + 1, first + g] = scale * total(said)
+    for g in range(n_kernels):
+        q = g * LANES * LANES
+        norms = totals(
+            load(scratch.squares, q), load(scratch.squares, q + LANES),
+            load(scratch.squares, q + 2 * LANES), load(scratch.squares, q + 3 * LANES),
+            load(scratch.squares, q + 4 * LANES), load(scratch.squares, q + 5 * LANES),
+            load(scratch.squares, q + 6 * LANES), load(scratch.squares, q + 7 * LANES),
+        )  # fmt: skip
+        store(scratch.squares, q, norms)  # only the last pack is needed again
+        for r in range(LANES):
+            scratch.norm2[r0 + r + 1, first + g] = scratch.squares[q + r]
+
+
+@inlined
+def _take(model, i, scratch, g, D, W):
+    """Copy the coefficients of kernel i to number g of the group, and its squared norm."""
+    for j in range(0, W, LANES):
+        n = min(LANES, D - j)
+        store(scratch.theta, 2 * W * g + j, load(model.theta, 2 * D * i + j, n))
+        store(scratch.theta, 2 * W * g + W + j, load(model.theta, 2 * D * i + D + j, n))
+    last = (LANES * g + LANES - 1) * LANES
+    store(scratch.squares, last, pack(0.0))
+    scratch.squares[last] = model.norm2[i]
+    scratch.norm2[0, i] = model.norm2[i]
+
+
+@inlined
+def _give_back(model, i, scratch, g, D, W):
+    for j in range(0, W, LANES):
+        n = min(LANES, D - j)
+        store(model.theta, 2 * D * i + j, load(scratch.theta, 2 * W * g + j), n)
+        store(model.theta, 2 * D * i + D + j, load(scratch.theta, 2 * W * g + W + j), n)
+
+
+def _learn_block(scratch, params, model, t, X, y, row):
+    if scratch.place[1] > 0:
+        return
+    n = min(BLOCK, X.shape[0] - row) // LANES * LANES
+    if n == 0:
+        return
+    N, d, W = model.padded.shape
+    D = model.theta.shape[1] // 2
+    scratch.tile.place[0] = 0  # what comes after the block is filled anew
+    _turn(X, row, n, scratch.columns)
+    for r in range(n):
+        scratch.eta[r] = step_size(params, t + r)
+    for first in range(0, N, GROUP):
+        n_kernels = min(GROUP, N - first)
+        for g in range(n_kernels):
+            _take(model, first + g, scratch, g, D, W)
+        for r0 in range(0, n, LANES):
+            for g in range(n_kernels):
+                _waves_of_eight(
+                    model.padded, D, first + g, X, row + r0, scratch.columns, r0 * d, scratch,
+                    LANES * W * g,
+                )  # fmt: skip
+            _learn_eight(scratch, params, y, row + r0, first, n_kernels, D, W, r0)
+        for g in range(n_kernels):
+            _give_back(model, first + g, scratch, g, D, W)
+    scratch.place[0] = 0
+    scratch.place[1] = n
+
+
+def _evaluate(scratch, model, X, row, selection):
+    if scratch.place[1] == 0:
+        transform_ahead(model, X, row, scratch.tile)
+        outputs(model, selection.evaluate, selection.n_evaluated[0], scratch.tile, selection.f)
+        return
+    r = scratch.place[0]
+    for i in range(selection.f.shape[0]):
+        selection.f[i] = scratch.f[r, i]
+
+
+def _learn_row(scratch, params, model, t, y, selection):
+    r = scratch.place[0]
+    N = selection.f.shape[0]
+    if scratch.place[1] > 0:
+        for i in range(N):
+            scratch.before[i] = model.norm2[i]
+            model.norm2[i] = scratch.norm2[r + 1, i]
+        last = r + 1 == scratch.place[1]
+        scratch.place[0] = 0 if last else r + 1
+        scratch.place[1] = 0 if last else scratch.place[1]
+        return
+    eta = step_size(params, t)
+    for i in range(N):
+        scratch.before[i] = model.norm2[i]
+        step, shrink = local_step(params, eta, y, selection.f[i])
+        if step != 0.0 or shrink != 1.0:
+            gradient_step(model, i, i, scratch.tile, step, shrink)
+
+
+dispatch(learn_block, LocalScratch, _learn_block)
+dispatch(evaluate_row, LocalScratch, _evaluate)
+dispatch(learn_row, LocalScratch, _learn_row)
+
+LOCAL_FEATURES = RANDOM_FEATURES._replace(
+    name="random features, kernel by kernel", scratch=_scratch, local=True
+)
