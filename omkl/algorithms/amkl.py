@@ -40,11 +40,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.omkl_aks import learn
+from omkl.algorithms.omkl_aks import reweigh
+from omkl.algorithms.raker import local_step, step_size
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule
 from omkl.core.weights import exp_nonpositive, weighted_mean
 
@@ -123,7 +124,11 @@ def update(params, state, t, y, selection):
         state.unlabelled[0] += 1
         return
     state.unlabelled[0] = 0
-    learn(params, state, t, y, selection)
+    reweigh(params, state, t, y, selection.f, state.model.norm2)  # of the theta that predicted
+    eta = step_size(params, t)
+    for i in range(selection.f.shape[0]):
+        step, shrink = local_step(params, eta, y, selection.f[i])
+        gradient_step(state.model, i, i, selection.scratch, step, shrink)
 
 
 algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True, queries=True)

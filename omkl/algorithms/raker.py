@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from omkl.core.hyperparameters import NON_NEGATIVE
+from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
@@ -59,10 +60,12 @@ def predict(params, state, t, selection):
     return mean_of_all(state.log_w, selection.f), True
 
 
+@inlined
 def step_size(params, t):
     return rate(params.eta, t)
 
 
+@inlined
 def local_step(params, eta, y, f):
     return 2.0 * eta * (f - y), 1.0 - 2.0 * eta * params.lam
 
