@@ -216,12 +216,14 @@ def check_local(case: Case) -> None:
     for D in (8, 11, 21):
         params = case.params(len(WIDE), len(y))
         blocks, rows = (Learner(case.algorithm, params, WIDE, INPUTS, D, seed=3) for _ in range(2))
-        y_hat = blocks.partial_fit(X, y).y_hat
-        for s in range(len(y)):
-            assert rows.predict_one(X[s])[0] == y_hat[s], (D, s)
+        said = [blocks.partial_fit(X[part], y[part]).y_hat for part in (slice(77), slice(77, None))]
+        for s, y_hat in enumerate(np.concatenate(said)):
+            assert rows.predict_one(X[s])[0] == y_hat, (D, s)
             rows.learn_one(y[s])
         assert pickle.dumps(rows.state) == pickle.dumps(blocks.state), D
         assert (rows.t, rows.worst[0]) == (blocks.t, blocks.worst[0])
+        model = blocks.state.model  # its norms are followed from round to round
+        np.testing.assert_allclose(model.norm2, (model.theta**2).sum(axis=1), atol=1e-13)
 
 
 def check_spread(case: Case) -> None:

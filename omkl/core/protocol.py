@@ -26,7 +26,7 @@ Local learners
     in ``reweigh`` those after the step. A prediction is made of outputs and weights that only
     earlier labels have touched, so causality is in the order of the arithmetic, and the causality
     check proves it. Rounds that are opened and closed by themselves go row by row. As every sum
-    has one order, both ways and all splits into blocks give the same bits.
+    has one order, both ways and all splits into blocks give the same bits (``check_local``).
 
 Notation (paper | code | shape)
     x_t | x | (d,)                 y_t | y | scalar

@@ -6,8 +6,11 @@ here a few kernels go through a whole block of rounds, eight rows at a time, whi
 frequencies, their coefficients and the waves of these rows stay in the first cache. What they said
 and the norms that they had are kept for the engine, which then combines round by round.
 
-Every sum is added up in the order of ``random_features``, so numbers are the same to the bit.
-Rows that are left over from the last eight go one by one.
+Every sum is added up in the order of ``random_features``, so outputs and coefficients are those of
+rows that go one by one, as those left over from the last eight do. Squared norms are not added up
+in every round: a step and the output say how the norm moves, to rounding (of single precision, with
+such features), and in rounds that are multiples of RENEWED it is added up. Both ways do that, by
+the number of the round, so no split into blocks shows.
 """
 
 from __future__ import annotations
@@ -28,10 +31,11 @@ from omkl.core.representations.random_features import (
     outputs,
     transform_ahead,
 )
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 from omkl.core.trigonometry import Double, Single, fill_pack
 
 BLOCK = 64  # rounds of which outputs and norms are kept, a multiple of LANES
+RENEWED = 64  # a multiple of it: a round after which squared norms are added up
 GROUP = 2  # kernels side by side: while one waits for its output, the other one computes
 
 
@@ -46,7 +50,6 @@ class LocalScratch(NamedTuple):
     eta      (BLOCK,) step sizes of its rounds
     waves    of eight rows and a group of kernels, (GROUP 8 W,) each
     theta    (GROUP 2 W,) coefficients of the group
-    squares  (GROUP 8 8,) of each kernel and row a pack whose total is the squared norm
     columns  (BLOCK d,) rows of X by eights, input by input
     last     waves of the last few features, (8 8,) each: feature by feature, for eight rows
     """
@@ -59,7 +62,6 @@ class LocalScratch(NamedTuple):
     eta: np.ndarray
     waves: Double | Single
     theta: np.ndarray
-    squares: np.ndarray
     columns: np.ndarray
     last: Double | Single
 
@@ -80,7 +82,6 @@ def _scratch(
         eta=np.zeros(BLOCK),
         waves=kind(aligned((size,), precision), aligned((size,), precision)),
         theta=aligned((GROUP * 2 * W,)),
-        squares=aligned((GROUP * LANES * LANES,)),
         columns=aligned((BLOCK * d,)),
         last=kind(aligned((LANES * LANES,), precision), aligned((LANES * LANES,), precision)),
     )
@@ -224,64 +225,67 @@ def _said(theta, w, waves, z, W):
 
 
 @inlined
-def _learn_and_say(scratch, w, z, after, W, scaled, shrink, square):
-    """theta <- shrink theta + scaled times the waves at z; then ``_said`` of those at ``after``.
-
-    The pack ``square`` of the squares has the squared norm as its total.
-    """
-    theta, waves = scratch.theta, scratch.waves
+def _learn_and_say(theta, w, waves, z, after, W, scaled, shrink):
+    """theta <- shrink theta + scaled times the waves at z; then ``_said`` of those at ``after``."""
     a = pack(0.0)
     b = pack(0.0)
-    u = pack(0.0)
-    v = pack(0.0)
     for j in range(0, W, LANES):
         s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
         c = fma(load(waves.cos, z + j), scaled, load(theta, w + W + j) * shrink)
         store(theta, w + j, s)
         store(theta, w + W + j, c)
-        a = fma(s, s, a)
-        b = fma(c, c, b)
-        u = fma(s, load(waves.sin, after + j), u)
-        v = fma(c, load(waves.cos, after + j), v)
-    store(scratch.squares, square * LANES, a + b)
-    return u + v
+        a = fma(s, load(waves.sin, after + j), a)
+        b = fma(c, load(waves.cos, after + j), b)
+    return a + b
 
 
 @inlined
-def _learn_eight(scratch, params, y, row, first, n_kernels, D, W, r0):
-    """Rounds r0 .. r0 + 7 of a group of kernels, whose waves are there."""
+def _squared_norm(theta, w, W):
+    """That of the coefficients at w, added up as ``gradient_step`` does."""
+    a = pack(0.0)
+    b = pack(0.0)
+    for j in range(0, W, LANES):
+        s = load(theta, w + j)
+        c = load(theta, w + W + j)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+    return total(a + b)
+
+
+@inlined
+def _followed(norm2, f, step, shrink):
+    """||shrink theta - step z||^2 by norm2 = ||theta||^2 and f = theta'z, where ||z|| = 1."""
+    return shrink * (shrink * norm2 - 2.0 * step * f) + step * step
+
+
+@inlined
+def _learn_eight(scratch, params, t, y, row, first, n_kernels, D, W, r0):
+    """Rounds t .. t + 7 of a group of kernels, whose waves are there; they begin at row r0 of f."""
+    theta, waves = scratch.theta, scratch.waves
     root = math.sqrt(D)
     scale = 1.0 / math.sqrt(D)
     for g in range(n_kernels):
-        said = _said(scratch.theta, 2 * W * g, scratch.waves, LANES * W * g, W)
+        said = _said(theta, 2 * W * g, waves, LANES * W * g, W)
         scratch.f[r0, first + g] = scale * total(said)
     for r in range(LANES):
         for g in range(n_kernels):
-            f = scratch.f[r0 + r, first + g]
+            i = first + g
+            f = scratch.f[r0 + r, i]
+            norm2 = scratch.norm2[r0 + r, i]
             step, shrink = local_step(params, scratch.eta[r0 + r], y[row + r], f)
             w = 2 * W * g
             z = (LANES * g + r) * W
             after = z + W if r + 1 < LANES else z
-            square = LANES * g + r
-            if step != 0.0 or shrink != 1.0:
-                said = _learn_and_say(scratch, w, z, after, W, pack(-step / root), shrink, square)
+            renewed = (t + r) % RENEWED == 0
+            if step != 0.0 or shrink != 1.0 or renewed:
+                said = _learn_and_say(theta, w, waves, z, after, W, pack(-step / root), shrink)
+                follow = _followed(norm2, f, step, shrink)
+                norm2 = _squared_norm(theta, w, W) if renewed else follow
             else:
-                before = LANES * g + (r + LANES - 1) % LANES
-                store(scratch.squares, square * LANES, load(scratch.squares, before * LANES))
-                said = _said(scratch.theta, w, scratch.waves, after, W)
+                said = _said(theta, w, waves, after, W)
+            scratch.norm2[r0 + r + 1, i] = norm2
             if r + 1 < LANES:
-                scratch.f[r0 + r + 1, first + g] = scale * total(said)
-    for g in range(n_kernels):
-        q = g * LANES * LANES
-        norms = totals(
-            load(scratch.squares, q), load(scratch.squares, q + LANES),
-            load(scratch.squares, q + 2 * LANES), load(scratch.squares, q + 3 * LANES),
-            load(scratch.squares, q + 4 * LANES), load(scratch.squares, q + 5 * LANES),
-            load(scratch.squares, q + 6 * LANES), load(scratch.squares, q + 7 * LANES),
-        )  # fmt: skip
-        store(scratch.squares, q, norms)  # only the last pack is needed again
-        for r in range(LANES):
-            scratch.norm2[r0 + r + 1, first + g] = scratch.squares[q + r]
+                scratch.f[r0 + r + 1, i] = scale * total(said)
 
 
 @inlined
@@ -291,9 +295,6 @@ def _take(model, i, scratch, g, D, W):
         n = min(LANES, D - j)
         store(scratch.theta, 2 * W * g + j, load(model.theta, 2 * D * i + j, n))
         store(scratch.theta, 2 * W * g + W + j, load(model.theta, 2 * D * i + D + j, n))
-    last = (LANES * g + LANES - 1) * LANES
-    store(scratch.squares, last, pack(0.0))
-    scratch.squares[last] = model.norm2[i]
     scratch.norm2[0, i] = model.norm2[i]
 
 
@@ -327,7 +328,7 @@ def _learn_block(scratch, params, model, t, X, y, row):
                     model.padded, D, first + g, X, row + r0, scratch.columns, r0 * d, scratch,
                     LANES * W * g,
                 )  # fmt: skip
-            _learn_eight(scratch, params, y, row + r0, first, n_kernels, D, W, r0)
+            _learn_eight(scratch, params, t + r0, y, row + r0, first, n_kernels, D, W, r0)
         for g in range(n_kernels):
             _give_back(model, first + g, scratch, g, D, W)
     scratch.place[0] = 0
@@ -356,11 +357,14 @@ def _learn_row(scratch, params, model, t, y, selection):
         scratch.place[1] = 0 if last else scratch.place[1]
         return
     eta = step_size(params, t)
+    renewed = t % RENEWED == 0
     for i in range(N):
         scratch.before[i] = model.norm2[i]
         step, shrink = local_step(params, eta, y, selection.f[i])
-        if step != 0.0 or shrink != 1.0:
+        if step != 0.0 or shrink != 1.0 or renewed:
             gradient_step(model, i, i, scratch.tile, step, shrink)
+            if not renewed:
+                model.norm2[i] = _followed(scratch.before[i], selection.f[i], step, shrink)
 
 
 dispatch(learn_block, LocalScratch, _learn_block)
