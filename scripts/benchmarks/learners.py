@@ -90,6 +90,7 @@ def random_features(
         "N": len(used),
         "D": case.D,
         "d": case.d,
+        "local": learner.representation.local,
     }
     return _row(case, took, len(y), work), y_hat
 

@@ -193,8 +193,8 @@ def _waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
     n_last = D - whole * LANES
     few = 0 < n_last <= LANES // 2
     n_packs = whole if few else W // LANES
-    _waves_of_four(padded, n_packs, i, X, row, scratch.waves, start)
-    _waves_of_four(padded, n_packs, i, X, row + 4, scratch.waves, start + 4 * W)
+    for r in range(0, LANES, 4):
+        _waves_of_four(padded, n_packs, i, X, row + r, scratch.waves, start + r * W)
     z = start + whole * LANES
     if few:
         for e in range(n_last):
@@ -291,19 +291,19 @@ def _learn_eight(scratch, params, t, y, row, first, n_kernels, D, W, r0):
 @inlined
 def _take(model, i, scratch, g, D, W):
     """Copy the coefficients of kernel i to number g of the group, and its squared norm."""
-    for j in range(0, W, LANES):
-        n = min(LANES, D - j)
-        store(scratch.theta, 2 * W * g + j, load(model.theta, 2 * D * i + j, n))
-        store(scratch.theta, 2 * W * g + W + j, load(model.theta, 2 * D * i + D + j, n))
+    for half in range(2):
+        for j in range(0, W, LANES):
+            held = load(model.theta, (2 * i + half) * D + j, min(LANES, D - j))
+            store(scratch.theta, (2 * g + half) * W + j, held)
     scratch.norm2[0, i] = model.norm2[i]
 
 
 @inlined
 def _give_back(model, i, scratch, g, D, W):
-    for j in range(0, W, LANES):
-        n = min(LANES, D - j)
-        store(model.theta, 2 * D * i + j, load(scratch.theta, 2 * W * g + j), n)
-        store(model.theta, 2 * D * i + D + j, load(scratch.theta, 2 * W * g + W + j), n)
+    for half in range(2):
+        for j in range(0, W, LANES):
+            held = load(scratch.theta, (2 * g + half) * W + j)
+            store(model.theta, (2 * i + half) * D + j, held, min(LANES, D - j))
 
 
 def _learn_block(scratch, params, model, t, X, y, row):
