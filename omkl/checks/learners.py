@@ -222,7 +222,8 @@ def check_local(case: Case) -> None:
             rows.learn_one(y[s])
         assert pickle.dumps(rows.state) == pickle.dumps(blocks.state), D
         assert (rows.t, rows.worst[0]) == (blocks.t, blocks.worst[0])
-        model = blocks.state.model  # its norms are followed from round to round
+        # Norms are followed from round to round; on intervals those of all levels.
+        model = getattr(blocks.state.model, "rows", blocks.state.model)
         np.testing.assert_allclose(model.norm2, (model.theta**2).sum(axis=1), atol=1e-13)
 
 

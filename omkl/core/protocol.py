@@ -291,9 +291,9 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return dictionary
 
 
-LOCAL_UPDATE = {"step_size": step_size, "local_step": local_step, "reweigh": reweigh}
+LOCAL_STEP = {"step_size": step_size, "local_step": local_step}
 DEFINED = ("Params", "State", "init", "select", "predict", "update")
-MAY_DEFINE = ("variance", *LOCAL_UPDATE)
+MAY_DEFINE = ("variance", "reweigh", *LOCAL_STEP)
 
 
 def register(
@@ -322,14 +322,16 @@ def register(
     local = representation.local
     if local and queries:
         raise ValueError(f"{module} asks for some labels alone, so its kernels are not local")
-    own = LOCAL_UPDATE if local else {"update": update}
+    own = {"update": update}
+    if local:
+        own = LOCAL_STEP | (own if "update" in names else {"reweigh": reweigh})
     steps = {"select": select, "predict": predict} | own
     missing = [name for name in ("Params", "State", "init", *steps) if name not in names]
     if missing:
         raise AttributeError(f"{module} registers an algorithm without {', '.join(missing)}")
     for name, step in steps.items():
         dispatch(step, names["Params"], names[name])
-    if local:
+    if "reweigh" in own:
         dispatch(update, names["Params"], _update_local)
     dispatch(learn_ahead, names["Params"], _block_ahead if local else _not_ahead)
     dispatch(variance, names["Params"], names.get("variance", no_variance))

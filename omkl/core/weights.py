@@ -19,6 +19,7 @@ from omkl.core.simd import (
     largest,
     load,
     pack,
+    store,
     times_power_of_two,
     total,
 )
@@ -171,6 +172,42 @@ def mean_of_all(log_w, f):
         total_w += w_i
         mean += w_i * f[i]
     return mean / total_w
+
+
+@inlined
+def shares_of_all(log_w, w):
+    """``shares`` of all kernels, eight at a time; both (N,)."""
+    N = log_w.shape[0]
+    top = largest_of(log_w)
+    weights = pack(0.0)
+    j = 0
+    while j + LANES <= N:
+        exps = exp_of_pack(load(log_w, j) - top)
+        store(w, j, exps)
+        weights = weights + exps
+        j += LANES
+    total_w = total(weights)
+    for i in range(j, N):
+        w[i] = exp_nonpositive(log_w[i] - top)
+        total_w += w[i]
+    inverse = 1.0 / total_w
+    for i in range(N):
+        w[i] *= inverse
+
+
+@inlined
+def mean_of_all_by_shares(w, f):
+    """The sum of w f, eight at a time, with weights w from ``shares_of_all``; both (N,)."""
+    N = w.shape[0]
+    weighted = pack(0.0)
+    j = 0
+    while j + LANES <= N:
+        weighted = fma(load(w, j), load(f, j), weighted)
+        j += LANES
+    mean = total(weighted)
+    for i in range(j, N):
+        mean += w[i] * f[i]
+    return mean
 
 
 @inlined

@@ -66,9 +66,7 @@ class LocalScratch(NamedTuple):
     last: Double | Single
 
 
-def _scratch(
-    model: RandomFeatures, threads: int, every_kernel: bool, precision: str
-) -> LocalScratch:
+def scratch(model: RandomFeatures, precision: str) -> LocalScratch:
     N, d, W = model.padded.shape
     tile: Any = random_features.scratch(model, True, precision)
     size = GROUP * LANES * W
@@ -172,7 +170,7 @@ def _waves_of_four(padded, n_packs, i, X, row, waves, start):
 
 
 @inlined
-def _turn(X, row, n, columns):
+def turn_rows(X, row, n, columns):
     """columns = rows row .. row + n - 1 of X (rows, d) by eights, input by input."""
     d = X.shape[1]
     for r in range(n):
@@ -181,7 +179,7 @@ def _turn(X, row, n, columns):
 
 
 @inlined
-def _waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
+def waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
     """Waves of kernel i at rows row .. row + 7, whose columns begin at ``first``.
 
     Few features behind the last whole pack would leave most of a pack empty: for them a pack is
@@ -214,7 +212,7 @@ def _waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
 
 
 @inlined
-def _said(theta, w, waves, z, W):
+def say(theta, w, waves, z, W):
     """A pack whose total is theta'z sqrt(D), of the coefficients at w and the waves at z."""
     a = pack(0.0)
     b = pack(0.0)
@@ -225,8 +223,8 @@ def _said(theta, w, waves, z, W):
 
 
 @inlined
-def _learn_and_say(theta, w, waves, z, after, W, scaled, shrink):
-    """theta <- shrink theta + scaled times the waves at z; then ``_said`` of those at ``after``."""
+def learn_and_say(theta, w, waves, z, after, W, scaled, shrink):
+    """theta <- shrink theta + scaled times the waves at z; then ``say`` of those at ``after``."""
     a = pack(0.0)
     b = pack(0.0)
     for j in range(0, W, LANES):
@@ -240,7 +238,7 @@ def _learn_and_say(theta, w, waves, z, after, W, scaled, shrink):
 
 
 @inlined
-def _squared_norm(theta, w, W):
+def squared_norm_at(theta, w, W):
     """That of the coefficients at w, added up as ``gradient_step`` does."""
     a = pack(0.0)
     b = pack(0.0)
@@ -253,7 +251,7 @@ def _squared_norm(theta, w, W):
 
 
 @inlined
-def _followed(norm2, f, step, shrink):
+def followed_norm2(norm2, f, step, shrink):
     """||shrink theta - step z||^2 by norm2 = ||theta||^2 and f = theta'z, where ||z|| = 1."""
     return shrink * (shrink * norm2 - 2.0 * step * f) + step * step
 
@@ -265,7 +263,7 @@ def _learn_eight(scratch, params, t, y, row, first, n_kernels, D, W, r0):
     root = math.sqrt(D)
     scale = 1.0 / math.sqrt(D)
     for g in range(n_kernels):
-        said = _said(theta, 2 * W * g, waves, LANES * W * g, W)
+        said = say(theta, 2 * W * g, waves, LANES * W * g, W)
         scratch.f[r0, first + g] = scale * total(said)
     for r in range(LANES):
         for g in range(n_kernels):
@@ -278,18 +276,18 @@ def _learn_eight(scratch, params, t, y, row, first, n_kernels, D, W, r0):
             after = z + W if r + 1 < LANES else z
             renewed = (t + r) % RENEWED == 0
             if step != 0.0 or shrink != 1.0 or renewed:
-                said = _learn_and_say(theta, w, waves, z, after, W, pack(-step / root), shrink)
-                follow = _followed(norm2, f, step, shrink)
-                norm2 = _squared_norm(theta, w, W) if renewed else follow
+                said = learn_and_say(theta, w, waves, z, after, W, pack(-step / root), shrink)
+                follow = followed_norm2(norm2, f, step, shrink)
+                norm2 = squared_norm_at(theta, w, W) if renewed else follow
             else:
-                said = _said(theta, w, waves, after, W)
+                said = say(theta, w, waves, after, W)
             scratch.norm2[r0 + r + 1, i] = norm2
             if r + 1 < LANES:
                 scratch.f[r0 + r + 1, i] = scale * total(said)
 
 
 @inlined
-def _take(model, i, scratch, g, D, W):
+def take_coefficients(model, i, scratch, g, D, W):
     """Copy the coefficients of kernel i to number g of the group, and its squared norm."""
     for half in range(2):
         for j in range(0, W, LANES):
@@ -299,7 +297,8 @@ def _take(model, i, scratch, g, D, W):
 
 
 @inlined
-def _give_back(model, i, scratch, g, D, W):
+def return_coefficients(model, i, scratch, g, D, W):
+    """Copy them back."""
     for half in range(2):
         for j in range(0, W, LANES):
             held = load(scratch.theta, (2 * g + half) * W + j)
@@ -315,22 +314,22 @@ def _learn_block(scratch, params, model, t, X, y, row):
     N, d, W = model.padded.shape
     D = model.theta.shape[1] // 2
     scratch.tile.place[0] = 0  # what comes after the block is filled anew
-    _turn(X, row, n, scratch.columns)
+    turn_rows(X, row, n, scratch.columns)
     for r in range(n):
         scratch.eta[r] = step_size(params, t + r)
     for first in range(0, N, GROUP):
         n_kernels = min(GROUP, N - first)
         for g in range(n_kernels):
-            _take(model, first + g, scratch, g, D, W)
+            take_coefficients(model, first + g, scratch, g, D, W)
         for r0 in range(0, n, LANES):
             for g in range(n_kernels):
-                _waves_of_eight(
+                waves_of_eight(
                     model.padded, D, first + g, X, row + r0, scratch.columns, r0 * d, scratch,
                     LANES * W * g,
                 )  # fmt: skip
             _learn_eight(scratch, params, t + r0, y, row + r0, first, n_kernels, D, W, r0)
         for g in range(n_kernels):
-            _give_back(model, first + g, scratch, g, D, W)
+            return_coefficients(model, first + g, scratch, g, D, W)
     scratch.place[0] = 0
     scratch.place[1] = n
 
@@ -364,12 +363,19 @@ def _learn_row(scratch, params, model, t, y, selection):
         if step != 0.0 or shrink != 1.0 or renewed:
             gradient_step(model, i, i, scratch.tile, step, shrink)
             if not renewed:
-                model.norm2[i] = _followed(scratch.before[i], selection.f[i], step, shrink)
+                model.norm2[i] = followed_norm2(scratch.before[i], selection.f[i], step, shrink)
 
 
 dispatch(learn_block, LocalScratch, _learn_block)
 dispatch(evaluate_row, LocalScratch, _evaluate)
 dispatch(learn_row, LocalScratch, _learn_row)
+
+
+def _scratch(
+    model: RandomFeatures, threads: int, every_kernel: bool, precision: str
+) -> LocalScratch:
+    return scratch(model, precision)
+
 
 LOCAL_FEATURES = RANDOM_FEATURES._replace(
     name="random features, kernel by kernel", scratch=_scratch, local=True
