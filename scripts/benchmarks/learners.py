@@ -91,6 +91,7 @@ def random_features(
         "D": case.D,
         "d": case.d,
         "local": learner.representation.local,
+        "rows": int(getattr(learner.state.model, "alive", (1,))[0]),  # on intervals: levels
     }
     return _row(case, took, len(y), work), y_hat
 

@@ -18,7 +18,8 @@ all kernels    |S| D (s + d p + 4 c). What is evaluated is known beforehand, so 
                all of them. Output and update are four multiply-adds a feature: two for the
                output, two for the coefficients.
 local kernels  the same work of a local learner, whose kernels need not wait for each other: a block
-               of rounds is taken kernel by kernel.
+               of rounds is taken kernel by kernel. On intervals a kernel has a row of
+               coefficients on every level: 4 c a level.
 chosen kernels |S| D (s + d r + 4 c). The choice needs the last round, so the arguments are a
                matrix times a vector: every frequency is read for one multiply-add, from
                where all the kernels that were evaluated lie with their coefficients,
@@ -198,7 +199,8 @@ def least(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
     """The least microseconds of a round that does this work, and what sets them.
 
     Random features: ``evaluated`` of ``N`` kernels (a mean), ``distinct`` of them in all,
-    with ``D`` features of ``d`` inputs, ``local`` where the learner is. Exact kernels:
+    with ``D`` features of ``d`` inputs, ``local`` where the learner is,
+    with ``rows`` of coefficients a kernel. Exact kernels:
     ``evaluated`` kernels of so many ``kinds`` over ``support`` rows (a mean) of ``d`` inputs.
     Recursive: matrices with the ``squares`` of their sizes in sum, over ``waves`` frequencies.
     A client of a federation: ``learned`` rows of the ``N`` that it evaluates, or a network of
@@ -221,7 +223,8 @@ def least(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
     D, distinct = work["D"], work["distinct"]
     everything = n == work["N"]
     add = limits["peak_add_ns"] if everything else read_ns(limits, 8.0 * distinct * D * (d + 2))
-    compute = n * D * (limits["sincos_ns"] + d * add + 4.0 * limits["cached_add_ns"]) / 1e3
+    adds = 4.0 * work.get("rows", 1) * limits["cached_add_ns"]
+    compute = n * D * (limits["sincos_ns"] + d * add + adds) / 1e3
     traffic = 0.0
     if 16.0 * distinct * D > limits["last_cache"]:
         traffic = 32.0 * n * D / limits["copy_gb_s"] / 1e3

@@ -123,6 +123,8 @@ def test_least_time_of_a_round():
     every = limits.least(work, MACHINE)
     assert every["kind"] == limits.ALL
     assert limits.least(work | {"local": True}, MACHINE) == every | {"kind": limits.LOCAL}
+    levels = limits.least(work | {"rows": 3}, MACHINE)["least_us"]
+    assert levels == pytest.approx(2 * 10 * (1.0 + 5 * 0.1 + 3 * 4 * 0.25) / 1e3)
     assert every["least_us"] == pytest.approx(2 * 10 * (1.0 + 5 * 0.1 + 4 * 0.25) / 1e3)
 
     chosen = limits.least(work | {"N": 3, "distinct": 1}, MACHINE)  # 560 bytes: first level
