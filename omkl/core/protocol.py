@@ -322,9 +322,9 @@ def register(
     local = representation.local
     if local and queries:
         raise ValueError(f"{module} asks for some labels alone, so its kernels are not local")
-    own = {"update": update}
-    if local:
-        own = LOCAL_STEP | (own if "update" in names else {"reweigh": reweigh})
+    own: dict[str, Any] = {"update": update}
+    if local:  # which reweighs, or has an update of its own around ``learn_row``
+        own = LOCAL_STEP | (own if "reweigh" not in names else {"reweigh": reweigh})
     steps = {"select": select, "predict": predict} | own
     missing = [name for name in ("Params", "State", "init", *steps) if name not in names]
     if missing:
