@@ -27,6 +27,8 @@ Local learners
     earlier labels have touched, so causality is in the order of the arithmetic, and the causality
     check proves it. Rounds that are opened and closed by themselves go row by row. As every sum
     has one order, both ways and all splits into blocks give the same bits (``check_local``).
+    A learner that keeps more than one theta for a kernel has, in place of ``reweigh``, an
+    ``update`` that begins with ``learn_row`` (``adaraker``).
 
 Notation (paper | code | shape)
     x_t | x | (d,)                 y_t | y | scalar
@@ -313,17 +315,17 @@ def register(
     """Make the three steps of a module those that the engine takes for its Params.
 
     Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
-    ``predict`` and ``update``, or in its place the three steps of local learners where the
-    representation is for them; AttributeError names what it lacks. Another step, ``variance``,
-    may be there: what was said has a spread then. ``deterministic=False``
-    says that ``select`` draws. ValueError for a local learner that may leave a label unasked.
+    ``predict`` and ``update``, or the steps of local learners where the representation is for
+    them; AttributeError names what it lacks. Another step, ``variance``, may be there: what was
+    said has a spread then. ``deterministic=False`` says that ``select`` draws. ValueError for a
+    local learner that may leave a label unasked.
     """
     names = vars(sys.modules[module])
     local = representation.local
     if local and queries:
         raise ValueError(f"{module} asks for some labels alone, so its kernels are not local")
     own: dict[str, Any] = {"update": update}
-    if local:  # which reweighs, or has an update of its own around ``learn_row``
+    if local:
         own = LOCAL_STEP | (own if "reweigh" not in names else {"reweigh": reweigh})
     steps = {"select": select, "predict": predict} | own
     missing = [name for name in ("Params", "State", "init", *steps) if name not in names]
