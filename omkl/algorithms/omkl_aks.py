@@ -47,7 +47,7 @@ from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.schedule import Schedule, rate
-from omkl.core.weights import draw, mean_of_all, softmax, weighted_mean
+from omkl.core.weights import draw, largest_of, mean_of_all, shares_of_all, weighted_mean
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -91,12 +91,11 @@ def n_subsets(N, K, most):
 def measure(log_w, delta, gamma):
     """K of (23), J and the number of bins, (58) and (26)."""
     N = log_w.shape[0]
-    top = log_w[0]
-    for i in range(1, N):
-        top = max(top, log_w[i])
+    top = largest_of(log_w)
+    least = math.log(delta) if delta > 0.0 else -np.inf
     K = 0
     for i in range(N):
-        if delta == 0.0 or log_w[i] - top > math.log(delta):
+        if delta == 0.0 or log_w[i] - top > least:
             K += 1
     bins = n_subsets(N, K, gamma * N)
     return K, bins * K // N, bins  # J is whole for both values of gamma_t
@@ -112,7 +111,7 @@ def draw_subset(params, state, rng):
             state.subset[i] = i
         state.n[0] = N
         return
-    softmax(state.log_w, state.w)
+    shares_of_all(state.log_w, state.w)
     certain = draw(state.w, rng.random())
     n = 0
     for i in range(N):
@@ -147,11 +146,17 @@ def select(params, state, t, rng, selection):
     choose_subset(state, selection)
 
 
-def predict(params, state, t, selection):
+@inlined
+def mean_of_subset(state, selection):
+    """(31), (32)."""
     n = selection.n_combined[0]
     if n == selection.f.shape[0]:
-        return mean_of_all(state.log_w, selection.f), True
-    return weighted_mean(state.log_w, selection.f, selection.combine, n), True
+        return mean_of_all(state.log_w, selection.f)
+    return weighted_mean(state.log_w, selection.f, selection.combine, n)
+
+
+def predict(params, state, t, selection):
+    return mean_of_subset(state, selection), True
 
 
 algorithm = register(__name__, representation=LOCAL_FEATURES)

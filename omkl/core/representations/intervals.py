@@ -24,6 +24,7 @@ from omkl.core.representations.local_features import (
     BLOCK,
     RENEWED,
     followed_norm2,
+    followed_step,
     learn_and_say,
     return_coefficients,
     say,
@@ -37,7 +38,6 @@ from omkl.core.representations.random_features import (
     RandomFeatures,
     TileScratch,
     draw_features,
-    gradient_step,
     outputs,
     transform_ahead,
 )
@@ -219,15 +219,13 @@ def _learn_row(scratch, params, model, t, y, selection):
     for j in range(J):
         for i in range(N):
             m = j * N + i
-            f, norm2 = scratch.f[m], rows.norm2[m]
-            scratch.before[m] = norm2
+            f = scratch.f[m]
+            scratch.before[m] = rows.norm2[m]
             if (t + 1) % length == 0:
                 _forget(rows, m)
             else:
                 step, shrink = local_step(params, step_size(params, length), y, f)
-                gradient_step(rows, m, i, scratch.tile, step, shrink)
-                if t % RENEWED != 0:
-                    rows.norm2[m] = followed_norm2(norm2, f, step, shrink)
+                followed_step(rows, m, i, t, f, scratch.tile, step, shrink)
         length *= 2
 
 

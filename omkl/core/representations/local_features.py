@@ -305,6 +305,15 @@ def return_coefficients(model, i, scratch, g, D, W):
             store(model.theta, (2 * i + half) * D + j, held, min(LANES, D - j))
 
 
+@inlined
+def followed_step(model, i, m, t, f, scratch, step, shrink):
+    """``gradient_step`` of round t; the norm is followed from f = theta_i'z_i, or added up."""
+    before = model.norm2[i]
+    gradient_step(model, i, m, scratch, step, shrink)
+    if t % RENEWED != 0:
+        model.norm2[i] = followed_norm2(before, f, step, shrink)
+
+
 def _learn_block(scratch, params, model, t, X, y, row):
     if scratch.place[1] > 0:
         return
@@ -356,14 +365,12 @@ def _learn_row(scratch, params, model, t, y, selection):
         scratch.place[1] = 0 if last else scratch.place[1]
         return
     eta = step_size(params, t)
-    renewed = t % RENEWED == 0
     for i in range(N):
+        f = selection.f[i]
         scratch.before[i] = model.norm2[i]
-        step, shrink = local_step(params, eta, y, selection.f[i])
-        if step != 0.0 or shrink != 1.0 or renewed:
-            gradient_step(model, i, i, scratch.tile, step, shrink)
-            if not renewed:
-                model.norm2[i] = followed_norm2(scratch.before[i], selection.f[i], step, shrink)
+        step, shrink = local_step(params, eta, y, f)
+        if step != 0.0 or shrink != 1.0 or t % RENEWED == 0:
+            followed_step(model, i, i, t, f, scratch.tile, step, shrink)
 
 
 dispatch(learn_block, LocalScratch, _learn_block)
