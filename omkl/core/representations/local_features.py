@@ -36,6 +36,7 @@ from omkl.core.trigonometry import Double, Single, fill_pack
 
 BLOCK = 64  # rounds of which outputs and norms are kept, a multiple of LANES
 RENEWED = 64  # a multiple of it: a round after which squared norms are added up
+FEW = 32  # features of all kernels, in whole packs: fewer are not worth a block
 GROUP = 2  # kernels side by side: while one waits for its output, the other one computes
 
 
@@ -318,9 +319,9 @@ def _learn_block(scratch, params, model, t, X, y, row):
     if scratch.place[1] > 0:
         return
     n = min(BLOCK, X.shape[0] - row) // LANES * LANES
-    if n == 0:
-        return
     N, d, W = model.padded.shape
+    if n == 0 or N * W < FEW:
+        return
     D = model.theta.shape[1] // 2
     scratch.tile.place[0] = 0  # what comes after the block is filled anew
     turn_rows(X, row, n, scratch.columns)
