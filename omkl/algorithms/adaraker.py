@@ -36,13 +36,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
+from omkl.algorithms.raker import local_step
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Range
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations import intervals
-from omkl.core.representations.intervals import INTERVALS, Intervals, start_level
-from omkl.core.representations.random_features import gradient_step
-from omkl.core.weights import shares, softmax, weighted_mean
+from omkl.core.representations import intervals, learn_row
+from omkl.core.representations.intervals import INTERVALS, Intervals
+from omkl.core.weights import mean_of_all_by_shares, shares_of_all, softmax
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -55,10 +55,10 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    """J levels; rows of theta as the model counts them.
+    """J levels; rows of theta as the model counts them, level by level.
 
-    log_w (N,) of the kernels over all levels; log_v (N J,) of a kernel on its level, log_h (J,) of
-    the levels; share (N,) is scratch.
+    log_w (N,) of the kernels over all levels; log_v (J N,) of a kernel on its level, and share
+    (J N,) the same, of sum 1 on every level; log_h (J,) of the levels.
     """
 
     model: Intervals
@@ -70,21 +70,22 @@ class State(NamedTuple):
 
 def init(params: Params, dictionary: Sequence[Kernel], model: Intervals) -> State:
     N = len(dictionary)
-    return State(
-        model, np.zeros(N), np.zeros(N * params.levels), np.zeros(params.levels), np.zeros(N)
-    )
+    log_v = np.zeros(params.levels * N)
+    share = np.full(params.levels * N, 1.0 / N)
+    return State(model, np.zeros(N), log_v, np.zeros(params.levels), share)
 
 
 @inlined
-def step_of(params, j):
-    return min(0.5, params.eta0 / math.sqrt(2.0**j))
+def step_size(params, length):
+    return min(0.5, params.eta0 / math.sqrt(length))
 
 
 @inlined
 def said_on(state, selection, j):
     """What the instance of level j predicts."""
     N = selection.f.shape[0]
-    return weighted_mean(state.log_v, selection.scratch.f, state.model.row[j], N)
+    rows = slice(j * N, j * N + N)
+    return mean_of_all_by_shares(state.share[rows], selection.scratch.f[rows])
 
 
 @inlined
@@ -105,20 +106,17 @@ def predict(params, state, t, selection):
 
 
 def update(params, state, t, y, selection):
-    model = state.model
+    scratch = selection.scratch
+    learn_row(scratch, params, state.model, t, y, selection)
     y_hat = said(state, selection)
-    for j in range(model.alive[0]):
-        eta = step_of(params, j)
+    N = selection.f.shape[0]
+    for j in range(state.model.alive[0]):
+        eta = step_size(params, 2.0**j)
         gain = (y_hat - y) ** 2 - (said_on(state, selection, j) - y) ** 2
         state.log_h[j] += math.log(1.0 + eta * min(1.0, max(-1.0, gain)))
-        for i in range(selection.f.shape[0]):
-            r = model.row[j, i]
-            error = selection.scratch.f[r] - y
-            state.log_v[r] -= eta * (error * error + params.lam * model.rows.norm2[r])
-            gradient_step(
-                model.rows, r, i, selection.scratch.tile, 2.0 * eta * error,
-                1.0 - 2.0 * eta * params.lam,
-            )  # fmt: skip
+        for r in range(j * N, j * N + N):
+            error = scratch.f[r] - y
+            state.log_v[r] -= eta * (error * error + params.lam * scratch.before[r])
     _begin(params, state, t + 1)
     _mix(state)
 
@@ -126,15 +124,15 @@ def update(params, state, t, y, selection):
 @inlined
 def _begin(params, state, t):
     """Start the intervals that begin in round t."""
+    N = state.log_w.shape[0]
     length = 1
     for j in range(state.log_h.shape[0]):
         if t % length == 0:
             if state.model.alive[0] <= j:
                 state.model.alive[0] = j + 1
-            start_level(state.model, j)
-            state.log_h[j] = math.log(step_of(params, j))
-            for i in range(state.model.row.shape[1]):
-                state.log_v[state.model.row[j, i]] = 0.0
+            state.log_h[j] = math.log(step_size(params, length))
+            for r in range(j * N, j * N + N):
+                state.log_v[r] = 0.0
         length *= 2
 
 
@@ -143,14 +141,15 @@ def _mix(state):
     """Weights of the levels that are alive, and of the kernels over them."""
     mix = state.model.mix
     J = state.model.alive[0]
-    N = state.share.shape[0]
+    N = state.log_w.shape[0]
     softmax(state.log_h[:J], mix[:J])
     for i in range(N):
         state.log_w[i] = 0.0
     for j in range(J):
-        shares(state.log_v, state.model.row[j], N, state.share)
+        share = state.share[j * N : j * N + N]
+        shares_of_all(state.log_v[j * N : j * N + N], share)
         for i in range(N):
-            state.log_w[i] += mix[j] * state.share[i]
+            state.log_w[i] += mix[j] * share[i]
     for i in range(N):
         state.log_w[i] = math.log(max(state.log_w[i], 1e-300))
 
@@ -161,4 +160,4 @@ def _fresh(params: Params, kernels: Sequence[Kernel], d: int, D: int, seed: int)
 
 EXPECTED_FAILURES = {"one_kernel": "one kernel has as many steps as there are levels"}
 
-algorithm = register(__name__, representation=INTERVALS._replace(fresh=_fresh), every_kernel=True)
+algorithm = register(__name__, representation=INTERVALS._replace(fresh=_fresh))

@@ -40,13 +40,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.omkl_aks import learn
+from omkl.algorithms.omkl_aks import reweigh
+from omkl.algorithms.raker import local_step, step_size
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
+from omkl.core.representations.local_features import followed_step
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
-from omkl.core.weights import exp_nonpositive, weighted_mean
+from omkl.core.weights import exp_nonpositive, mean_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -112,7 +114,7 @@ def select(params, state, t, rng, selection):
 
 
 def predict(params, state, t, selection):
-    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
+    y_hat = mean_of_all(state.log_w, selection.f)
     return y_hat, wants_label(
         params, state, selection, y_hat, selection.evaluate, selection.n_evaluated[0]
     )
@@ -123,7 +125,12 @@ def update(params, state, t, y, selection):
         state.unlabelled[0] += 1
         return
     state.unlabelled[0] = 0
-    learn(params, state, t, y, selection)
+    reweigh(params, state, t, y, selection.f, state.model.norm2)  # of the theta that predicted
+    eta = step_size(params, t)
+    for i in range(selection.f.shape[0]):
+        f = selection.f[i]
+        step, shrink = local_step(params, eta, y, f)
+        followed_step(state.model, i, i, t, f, selection.scratch, step, shrink)
 
 
 algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True, queries=True)

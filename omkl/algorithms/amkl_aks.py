@@ -31,12 +31,11 @@ import numpy as np
 
 from omkl.algorithms import omkl_aks
 from omkl.algorithms.amkl import update, wants_label
-from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset
+from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset, mean_of_subset
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, SIZE
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
-from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -73,7 +72,7 @@ def select(params, state, t, rng, selection):
 
 
 def predict(params, state, t, selection):
-    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
+    y_hat = mean_of_subset(state, selection)
     return y_hat, wants_label(
         params, state, selection, y_hat, selection.evaluate, selection.n_evaluated[0]
     )

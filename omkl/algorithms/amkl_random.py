@@ -32,7 +32,7 @@ from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
-from omkl.core.weights import weighted_mean
+from omkl.core.weights import mean_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -63,7 +63,7 @@ def select(params, state, t, rng, selection):
 
 
 def predict(params, state, t, selection):
-    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
+    y_hat = mean_of_all(state.log_w, selection.f)
     return y_hat, state.unlabelled[0] >= params.M or state.coin[0] < params.rate
 
 

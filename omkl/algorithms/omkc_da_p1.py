@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.hyperparameters import FRACTION
+from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.classifiers import add, vote
+from omkl.core.representations.classifiers import add_mistaken, perceptron_step, vote
 from omkl.core.representations.perceptrons import PERCEPTRONS
 
 if TYPE_CHECKING:
@@ -56,13 +57,25 @@ def predict(params, state, t, selection):
     return vote(state.log_w, selection.f), True
 
 
-def update(params, state, t, y, selection):
+def step_size(params, t):
+    return 1.0
+
+
+local_step = perceptron_step
+
+
+@inlined
+def reweigh(params, state, t, y, f, norm2):
     discount = math.log(params.beta)
-    for i in range(selection.f.shape[0]):
-        if y * selection.f[i] <= 0.0:
-            add(state.model, i, y, selection.f[i], selection.scratch)
+    for i in range(f.shape[0]):
+        if y * f[i] <= 0.0:
             state.log_w[i] += discount
             state.updates[i] += 1
+
+
+def update(params, state, t, y, selection):
+    reweigh(params, state, t, y, selection.f, state.model.norm2)
+    add_mistaken(state.model, y, selection)
 
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}

@@ -19,10 +19,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from omkl.algorithms.omkc_da_p1 import State, init, predict, select
+from omkl.algorithms.omkc_da_p1 import State, init, local_step, predict, select, step_size
 from omkl.core.hyperparameters import FRACTION, POSITIVE
+from omkl.core.jit import inlined
 from omkl.core.protocol import register
-from omkl.core.representations.classifiers import add
+from omkl.core.representations.classifiers import add_mistaken
 from omkl.core.representations.perceptrons import PERCEPTRONS
 
 
@@ -31,14 +32,19 @@ class Params(NamedTuple):
     gamma: POSITIVE
 
 
-def update(params, state, t, y, selection):
+@inlined
+def reweigh(params, state, t, y, f, norm2):
     discount = math.log(params.beta)
-    for i in range(selection.f.shape[0]):
-        margin = y * selection.f[i]
+    for i in range(f.shape[0]):
+        margin = y * f[i]
         if margin <= 0.0:
-            add(state.model, i, y, selection.f[i], selection.scratch)
             state.log_w[i] += discount * (0.5 + min(params.gamma, -margin))
             state.updates[i] += 1
+
+
+def update(params, state, t, y, selection):
+    reweigh(params, state, t, y, selection.f, state.model.norm2)
+    add_mistaken(state.model, y, selection)
 
 
 EXPECTED_FAILURES = {"bounded_memory": "exact kernels keep every row that taught a classifier"}

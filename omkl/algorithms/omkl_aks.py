@@ -40,12 +40,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from omkl.algorithms.raker import local_step, step_size
 from omkl.core.hyperparameters import NON_NEGATIVE, SIZE, Range
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
+from omkl.core.representations.local_features import LOCAL_FEATURES
+from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.schedule import Schedule, rate
-from omkl.core.weights import draw, softmax, weighted_mean
+from omkl.core.weights import draw, largest_of, mean_of_all, shares_of_all, weighted_mean
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -89,12 +91,11 @@ def n_subsets(N, K, most):
 def measure(log_w, delta, gamma):
     """K of (23), J and the number of bins, (58) and (26)."""
     N = log_w.shape[0]
-    top = log_w[0]
-    for i in range(1, N):
-        top = max(top, log_w[i])
+    top = largest_of(log_w)
+    least = math.log(delta) if delta > 0.0 else -np.inf
     K = 0
     for i in range(N):
-        if delta == 0.0 or log_w[i] - top > math.log(delta):
+        if delta == 0.0 or log_w[i] - top > least:
             K += 1
     bins = n_subsets(N, K, gamma * N)
     return K, bins * K // N, bins  # J is whole for both values of gamma_t
@@ -110,7 +111,7 @@ def draw_subset(params, state, rng):
             state.subset[i] = i
         state.n[0] = N
         return
-    softmax(state.log_w, state.w)
+    shares_of_all(state.log_w, state.w)
     certain = draw(state.w, rng.random())
     n = 0
     for i in range(N):
@@ -132,18 +133,12 @@ def choose_subset(state, selection):
 
 
 @inlined
-def learn(params, state, t, y, selection):
-    """(17) and (22) of every kernel."""
-    eta = rate(params.eta, t)
+def reweigh(params, state, t, y, f, norm2):
+    """(22) of every kernel."""
     eta_g = rate(params.eta_g, t)
-    for m in range(selection.n_evaluated[0]):
-        i = selection.evaluate[m]
-        error = selection.f[i] - y
-        loss = error * error + params.lam * state.model.norm2[i]
-        state.log_w[i] -= eta_g * loss
-        gradient_step(
-            state.model, i, m, selection.scratch, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam
-        )
+    for i in range(f.shape[0]):
+        error = f[i] - y
+        state.log_w[i] -= eta_g * (error * error + params.lam * norm2[i])
 
 
 def select(params, state, t, rng, selection):
@@ -151,12 +146,17 @@ def select(params, state, t, rng, selection):
     choose_subset(state, selection)
 
 
+@inlined
+def mean_of_subset(state, selection):
+    """(31), (32)."""
+    n = selection.n_combined[0]
+    if n == selection.f.shape[0]:
+        return mean_of_all(state.log_w, selection.f)
+    return weighted_mean(state.log_w, selection.f, selection.combine, n)
+
+
 def predict(params, state, t, selection):
-    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
+    return mean_of_subset(state, selection), True
 
 
-def update(params, state, t, y, selection):
-    learn(params, state, t, y, selection)
-
-
-algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)
+algorithm = register(__name__, representation=LOCAL_FEATURES)

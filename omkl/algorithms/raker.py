@@ -27,10 +27,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from omkl.core.hyperparameters import NON_NEGATIVE
+from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
+from omkl.core.representations.local_features import LOCAL_FEATURES
+from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.schedule import Schedule, rate
-from omkl.core.weights import weighted_mean
+from omkl.core.weights import mean_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -55,21 +57,24 @@ def select(params, state, t, rng, selection):
 
 
 def predict(params, state, t, selection):
-    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
+    return mean_of_all(state.log_w, selection.f), True
 
 
-def update(params, state, t, y, selection):
+@inlined
+def step_size(params, t):
+    return rate(params.eta, t)
+
+
+@inlined
+def local_step(params, eta, y, f):
+    return 2.0 * eta * (f - y), 1.0 - 2.0 * eta * params.lam
+
+
+def reweigh(params, state, t, y, f, norm2):
     eta = rate(params.eta, t)
-    for m in range(selection.n_evaluated[0]):
-        i = selection.evaluate[m]
-        error = selection.f[i] - y
-        loss = error * error + params.lam * state.model.norm2[i]
-        state.log_w[i] -= eta * loss
-        gradient_step(
-            state.model, i, m, selection.scratch, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam
-        )
+    for i in range(f.shape[0]):
+        error = f[i] - y
+        state.log_w[i] -= eta * (error * error + params.lam * norm2[i])
 
 
-algorithm = register(
-    __name__, representation=RANDOM_FEATURES, every_kernel=True, theorem="Shen et al. 2019"
-)
+algorithm = register(__name__, representation=LOCAL_FEATURES, theorem="Shen et al. 2019")

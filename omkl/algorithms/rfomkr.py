@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.raker import State, predict, select
+from omkl.algorithms.raker import State, local_step, predict, select, step_size
 from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
-from omkl.core.schedule import Schedule, rate
+from omkl.core.representations.local_features import LOCAL_FEATURES
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.schedule import Schedule
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -48,21 +49,15 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     return State(model, np.full(N, -math.log(N)))
 
 
-def update(params, state, t, y, selection):
-    eta = rate(params.eta, t)
+def reweigh(params, state, t, y, f, norm2):
     discount = math.log(params.beta)
-    for m in range(selection.n_evaluated[0]):
-        i = selection.evaluate[m]
-        error = selection.f[i] - y
-        loss = error * error + params.lam * state.model.norm2[i]
-        state.log_w[i] += discount * loss
-        gradient_step(
-            state.model, i, m, selection.scratch, 2.0 * eta * error, 1.0 - 2.0 * eta * params.lam
-        )
+    for i in range(f.shape[0]):
+        error = f[i] - y
+        state.log_w[i] += discount * (error * error + params.lam * norm2[i])
 
 
 EXPECTED_FAILURES = {
     "complete_graph": "its weights are beta^loss, without the step size that Raker's have"
 }
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)
+algorithm = register(__name__, representation=LOCAL_FEATURES)

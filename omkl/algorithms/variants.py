@@ -13,26 +13,30 @@ from types import ModuleType
 from typing import Any, NamedTuple, get_type_hints
 
 from omkl.core.hyperparameters import SIZE
-from omkl.core.protocol import DEFINED, Algorithm, register
+from omkl.core.protocol import DEFINED, MAY_DEFINE, Algorithm, register
 from omkl.core.representations import Representation
 from omkl.core.representations.budgeted import BUDGETED
+from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RANDOM_FEATURES
 
 
 class Kind(NamedTuple):
     """What differs from an exact classifier.
 
+    local   the representation of a classifier that has a ``local_step``
     fields  that the Params have besides its own, with their annotations
     text    sections of the docstring; {name}, {task} and {symbols} are the exact classifier's
     """
 
     representation: Representation
+    local: Representation
     fields: dict[str, Any]
     text: str
 
 
 ON_RANDOM_FEATURES = Kind(
     RANDOM_FEATURES,
+    LOCAL_FEATURES,
     {},
     """
 Paper    none; the algorithm of ``{name}`` on the features of Rahimi and Recht, NIPS 2007.
@@ -47,6 +51,7 @@ Differs  from ``{name}``: kernels are approximated, so they must be shift-invari
 )
 
 ON_BUDGET = Kind(
+    BUDGETED,
     BUDGETED,
     {"budget": SIZE, "drop_smallest": bool},
     """
@@ -74,15 +79,16 @@ def variant(module: str, exact: ModuleType, kind: Kind) -> Algorithm:
     fields = get_type_hints(parent.Params, include_extras=True) | kind.fields
     Params: Any = NamedTuple("Params", list(fields.items()))  # type: ignore[misc]
     Params.__module__ = module
-    for name in DEFINED:
-        setattr(made, name, getattr(exact, name))
+    for name in (*DEFINED, *MAY_DEFINE):
+        if hasattr(exact, name):
+            setattr(made, name, getattr(exact, name))
     made.Params = Params  # type: ignore[attr-defined]
     sections = {"name": parent.name, "task": _section(exact, "Task")}
     text = kind.text.format(**sections, symbols=_section(exact, "Symbols"))
     made.__doc__ = f"{(made.__doc__ or '').strip()}\n{text}"
     return register(
         module,
-        representation=kind.representation,
+        representation=kind.local if hasattr(exact, "local_step") else kind.representation,
         task=parent.task,
         every_kernel=parent.every_kernel,
         deterministic=parent.deterministic,

@@ -8,6 +8,28 @@ selected, and a label that was not asked for, are handed over as NaN, so a
 learner that peeks destroys its own state. A learner whose predictions are distributions
 also has ``variance``, which is asked after ``predict``.
 
+Local learners
+    Where every kernel learns in every round, and from its own output alone, the algorithm writes
+    its update in three steps, and registers a representation with ``local=True``:
+
+    step_size(params, t) -> eta                       what of a step depends on the round
+    local_step(params, eta, y, f) -> (step, shrink)   theta_i <- shrink theta_i - step z_i(x_t), of
+                                                      f = f_i(x_t); (0, 1): nothing is learned
+    reweigh(params, state, t, y, f, norm2)            the rest, weights and counts, of all outputs
+                                                      f (N,) and the squared norms (N,) of the
+                                                      theta_i that gave them
+
+    ``local_step`` sees no other kernel and no state, so the engine may take a block of rounds
+    kernel by kernel, while the kernel's coefficients stay near the processor: ``learn_block``.
+    Then ``select``, ``predict`` and ``reweigh`` run round by round on what the kernels said. They
+    read ``selection`` and the state but theta; ``model.norm2`` has the norms of the round,
+    in ``reweigh`` those after the step. A prediction is made of outputs and weights that only
+    earlier labels have touched, so causality is in the order of the arithmetic, and the causality
+    check proves it. Rounds that are opened and closed by themselves go row by row. As every sum
+    has one order, both ways and all splits into blocks give the same bits (``check_local``).
+    A learner that keeps more than one theta for a kernel has, in place of ``reweigh``, an
+    ``update`` that begins with ``learn_row`` (``adaraker``).
+
 Notation (paper | code | shape)
     x_t | x | (d,)                 y_t | y | scalar
     kernel i of N | i | 0..N-1     random features | D frequencies, 2 D features
@@ -27,7 +49,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, dispatch, inlined, qualify_name, uncached
-from omkl.core.representations import Representation, evaluate_row
+from omkl.core.representations import Representation, evaluate_row, learn_block, learn_row
+from omkl.core.simd import LANES, at_least, largest, load, pack
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -85,6 +108,43 @@ def update(params, state, t, y, selection):
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
+@functools.singledispatch
+def step_size(params, t):
+    """The step size of a local learner in round t."""
+    raise TypeError(f"{type(params)} is not of a local learner")
+
+
+@functools.singledispatch
+def local_step(params, eta, y, f):
+    """What a kernel of a local learner learns: (step, shrink), from its own output f alone."""
+    raise TypeError(f"{type(params)} is not of a local learner")
+
+
+@functools.singledispatch
+def reweigh(params, state, t, y, f, norm2):
+    """What a local learner does once every kernel has learned, see above; f and norm2 (N,)."""
+    raise TypeError(f"{type(params)} is not of a local learner")
+
+
+@functools.singledispatch
+def learn_ahead(params, state, t, X, y, row, selection):
+    """Let local learners learn a block of rounds from X[row] on, of which round t is the first."""
+    raise TypeError(f"no algorithm is registered for {type(params)}")
+
+
+def _not_ahead(params, state, t, X, y, row, selection):
+    """Row by row."""
+
+
+def _block_ahead(params, state, t, X, y, row, selection):
+    learn_block(selection.scratch, params, state.model, t, X, y, row)
+
+
+def _update_local(params, state, t, y, selection):
+    learn_row(selection.scratch, params, state.model, t, y, selection)
+    reweigh(params, state, t, y, selection.f, selection.scratch.before)
+
+
 def evaluate(model: Any, x: np.ndarray, selection: Selection) -> None:
     """``evaluate_row`` of one x (d,) outside the compiled loop, for checks that go step by step."""
     selection.f[:] = np.nan
@@ -114,19 +174,39 @@ def choose_all(selection):
 
 
 @inlined
+def _largest_error(f, y, least):
+    """The largest (f[i] - y)^2 of f (N,), or ``least`` where that is larger."""
+    N = f.shape[0]
+    found = pack(least)
+    j = 0
+    while j + LANES <= N:
+        error = load(f, j) - y
+        found = at_least(error * error, found)
+        j += LANES
+    worst = largest(found)
+    for i in range(j, N):
+        error_i = f[i] - y
+        worst = max(worst, error_i * error_i)
+    return worst
+
+
+@inlined
 def _learn(params, state, t, y, ask, selection, used, worst):
     """Count what was evaluated, learn y if it was asked for, and clear the outputs.
 
     used (N,) int64 and worst (1,) as in ``run_block``.
     """
     n = selection.n_evaluated[0]
-    largest = worst[0]
-    for m in range(n):
-        i = selection.evaluate[m]
-        used[i] += 1
-        error = selection.f[i] - y
-        largest = max(largest, error * error)
-    worst[0] = largest
+    if n == selection.f.shape[0]:
+        for i in range(n):
+            used[i] += 1
+        worst[0] = _largest_error(selection.f, y, worst[0])
+    else:
+        for m in range(n):
+            i = selection.evaluate[m]
+            used[i] += 1
+            error = selection.f[i] - y
+            worst[0] = max(worst[0], error * error)
     update(params, state, t, y if ask else np.nan, selection)
     if n < selection.f.shape[0]:
         for m in range(n):
@@ -151,6 +231,8 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
     forward = 1 if part == WHOLE else 0
     for s in range(X.shape[0]):
         now = t + s * forward + 1
+        if part == WHOLE:
+            learn_ahead(params, state, now, X, y, s, selection)
         if part == WHOLE or (part == OPEN and s == 0):
             select(params, state, now, rng, selection)
         if part != CLOSE:
@@ -216,9 +298,9 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return dictionary
 
 
-STEPS = {"select": select, "predict": predict, "update": update}
-DEFINED = ("Params", "State", "init", *STEPS)
-MAY_DEFINE = ("variance",)
+LOCAL_STEP = {"step_size": step_size, "local_step": local_step}
+DEFINED = ("Params", "State", "init", "select", "predict", "update")
+MAY_DEFINE = ("variance", "reweigh", *LOCAL_STEP)
 
 
 def register(
@@ -239,18 +321,32 @@ def register(
     """Make the three steps of a module those that the engine takes for its Params.
 
     Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
-    ``predict`` and ``update``; AttributeError names what it lacks. The steps are found by the class
-    ``Params``: ValueError where it is that of another algorithm. A fourth step, ``variance``, may
-    be there: what was said has a spread then. ``deterministic=False`` says that ``select`` draws.
+    ``predict`` and ``update``, or the steps of local learners where the representation is for
+    them; AttributeError names what it lacks. The steps are found by the class ``Params``:
+    ValueError where it is that of another algorithm, and for a local learner that may leave a label
+    unasked. Another step, ``variance``, may be there: what was said has a spread then.
+    ``deterministic=False`` says that ``select`` draws.
     """
     names = vars(sys.modules[module])
-    missing = [name for name in DEFINED if name not in names]
+    local = representation.local
+    if local and queries:
+        raise ValueError(f"{module} asks for some labels alone, so its kernels are not local")
+    own: dict[str, Any] = {"update": update}
+    if local:
+        own = LOCAL_STEP | (own if "reweigh" not in names else {"reweigh": reweigh})
+    steps = {"select": select, "predict": predict} | own
+    missing = [name for name in ("Params", "State", "init", *steps) if name not in names]
     if missing:
         raise AttributeError(f"{module} registers an algorithm without {', '.join(missing)}")
-    if names["Params"] in select.registry:
+    if any(
+        step.registry.get(names["Params"], names[n]) is not names[n] for n, step in steps.items()
+    ):
         raise ValueError(f"{module} has the Params of another algorithm: it needs a class for them")
-    for name, step in STEPS.items():
+    for name, step in steps.items():
         dispatch(step, names["Params"], names[name])
+    if "reweigh" in own:
+        dispatch(update, names["Params"], _update_local)
+    dispatch(learn_ahead, names["Params"], _block_ahead if local else _not_ahead)
     dispatch(variance, names["Params"], names.get("variance", no_variance))
     qualify_name(names["State"])
     return Algorithm(
@@ -260,7 +356,7 @@ def register(
         init=names["init"],
         representation=representation,
         task=task,
-        every_kernel=every_kernel,
+        every_kernel=every_kernel or local,
         deterministic=deterministic and not representation.draws_features,
         kernels=kernels,
         rows_before=rows_before,

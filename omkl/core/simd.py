@@ -100,8 +100,15 @@ def flip_where_odd(pack, k):
 
 
 def at_least(pack, bound):
-    """Each element, or the bound where that is larger; the bound for NaN."""
+    """Each element, or that of the bound where it is larger; the bound for NaN."""
     return np.where(pack >= bound, pack, bound)
+
+
+def largest(pack):
+    """The largest of the eight; a NaN counts as any number would."""
+    four = np.where(pack[4:] > pack[:4], pack[4:], pack[:4])
+    two = np.where(four[2:] > four[:2], four[2:], four[:2])
+    return two[1] if two[1] > two[0] else two[0]
 
 
 def times_power_of_two(pack, k):
@@ -310,23 +317,35 @@ if ENABLED:
 
         return NARROW(value), build
 
-    @intrinsic
-    def _total(typingctx: Any, value: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            part, width = args[0], LANES
-            while width > 1:
-                width //= 2
-                kind = ir.VectorType(ir.IntType(32), width)
-                blank = ir.Constant(part.type, ir.Undefined)
-                low = ir.Constant(kind, list(range(width)))
-                high = ir.Constant(kind, list(range(width, 2 * width)))
-                part = builder.fadd(
-                    builder.shuffle_vector(part, blank, low),
-                    builder.shuffle_vector(part, blank, high),
-                )
-            return builder.extract_element(part, ir.Constant(ir.IntType(32), 0))
+    def _halved(build_one: Any) -> Any:
+        """Reduce the eight to one number: the upper half with the lower one, three times."""
 
-        return types.float64(value), build
+        @intrinsic
+        def step(typingctx: Any, value: Any) -> Any:
+            def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                part, width = args[0], LANES
+                while width > 1:
+                    width //= 2
+                    kind = ir.VectorType(ir.IntType(32), width)
+                    blank = ir.Constant(part.type, ir.Undefined)
+                    low = ir.Constant(kind, list(range(width)))
+                    high = ir.Constant(kind, list(range(width, 2 * width)))
+                    part = build_one(
+                        builder,
+                        builder.shuffle_vector(part, blank, low),
+                        builder.shuffle_vector(part, blank, high),
+                    )
+                return builder.extract_element(part, ir.Constant(ir.IntType(32), 0))
+
+            return types.float64(value), build
+
+        return step
+
+    def _larger(builder: Any, low: Any, high: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", high, low), high, low)
+
+    _total = _halved(lambda builder, low, high: builder.fadd(low, high))
+    _largest = _halved(_larger)
 
     @intrinsic
     def _totals(
@@ -427,7 +446,11 @@ if ENABLED:
 
     @overloads(total)
     def _total_compiled(pack):
-        return lambda pack: _total(pack)  # type: ignore[call-arg]
+        return lambda pack: _total(pack)
+
+    @overloads(largest)
+    def _largest_compiled(pack):
+        return lambda pack: _largest(pack)
 
     @overloads(clip)
     def _clip_compiled(pack, bound):

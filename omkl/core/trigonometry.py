@@ -123,6 +123,28 @@ dispatch(fill, Double, _fill_double)
 dispatch(fill, Single, _fill_single)
 
 
+@functools.singledispatch
+def fill_pack(waves, start, x):
+    """Write sine and cosine of the pack x to the eight places from ``start`` on of ``waves``."""
+    raise TypeError(f"no trigonometry is registered for {type(waves)}")
+
+
+def _fill_double_pack(waves, start, x):
+    s, c = sincos_of_pack(x)
+    store(waves.sin, start, s)
+    store(waves.cos, start, c)
+
+
+def _fill_single_pack(waves, start, x):
+    s, c = _sincos_in_single_precision(x)
+    store(waves.sin, start, s)
+    store(waves.cos, start, c)
+
+
+dispatch(fill_pack, Double, _fill_double_pack)
+dispatch(fill_pack, Single, _fill_single_pack)
+
+
 @compiled
 def sincos(x, sin, cos):
     """Write sine and cosine of each x, all (n,) float64, C-contiguous.

@@ -11,7 +11,18 @@ import math
 import numpy as np
 
 from omkl.core.jit import inlined, power_of_two
-from omkl.core.simd import WHOLE, at_least, times_power_of_two
+from omkl.core.simd import (
+    LANES,
+    WHOLE,
+    at_least,
+    fma,
+    largest,
+    load,
+    pack,
+    store,
+    times_power_of_two,
+    total,
+)
 
 LOG2E = 1.4426950408889634
 LN2_HIGH = 6.93145751953125e-1
@@ -124,6 +135,79 @@ def softmax(log_w, w):
     for i in range(log_w.shape[0]):
         w[i] *= inverse
     return top + math.log(total)
+
+
+@inlined
+def largest_of(values):
+    """The largest of values (N,), as a loop with ``max`` finds it, eight at a time."""
+    N = values.shape[0]
+    found = pack(values[0])
+    j = 0
+    while j + LANES <= N:
+        found = at_least(load(values, j), found)
+        j += LANES
+    top = largest(found)
+    for i in range(j, N):
+        top = max(top, values[i])
+    return top
+
+
+@inlined
+def mean_of_all(log_w, f):
+    """``weighted_mean`` of all kernels, eight at a time; both (N,)."""
+    N = log_w.shape[0]
+    top = largest_of(log_w)
+    weights = pack(0.0)
+    weighted = pack(0.0)
+    j = 0
+    while j + LANES <= N:
+        w = exp_of_pack(load(log_w, j) - top)
+        weights = weights + w
+        weighted = fma(w, load(f, j), weighted)
+        j += LANES
+    total_w = total(weights)
+    mean = total(weighted)
+    for i in range(j, N):
+        w_i = exp_nonpositive(log_w[i] - top)
+        total_w += w_i
+        mean += w_i * f[i]
+    return mean / total_w
+
+
+@inlined
+def shares_of_all(log_w, w):
+    """``shares`` of all kernels, eight at a time; both (N,)."""
+    N = log_w.shape[0]
+    top = largest_of(log_w)
+    weights = pack(0.0)
+    j = 0
+    while j + LANES <= N:
+        exps = exp_of_pack(load(log_w, j) - top)
+        store(w, j, exps)
+        weights = weights + exps
+        j += LANES
+    total_w = total(weights)
+    for i in range(j, N):
+        w[i] = exp_nonpositive(log_w[i] - top)
+        total_w += w[i]
+    inverse = 1.0 / total_w
+    for i in range(N):
+        w[i] *= inverse
+
+
+@inlined
+def mean_of_all_by_shares(w, f):
+    """The sum of w f, eight at a time, with weights w from ``shares_of_all``; both (N,)."""
+    N = w.shape[0]
+    weighted = pack(0.0)
+    j = 0
+    while j + LANES <= N:
+        weighted = fma(load(w, j), load(f, j), weighted)
+        j += LANES
+    mean = total(weighted)
+    for i in range(j, N):
+        mean += w[i] * f[i]
+    return mean
 
 
 @inlined

@@ -90,6 +90,8 @@ def random_features(
         "N": len(used),
         "D": case.D,
         "d": case.d,
+        "local": learner.representation.local,
+        "rows": int(getattr(learner.state.model, "alive", (1,))[0]),  # on intervals: levels
     }
     return _row(case, took, len(y), work), y_hat
 

@@ -122,6 +122,9 @@ def test_least_time_of_a_round():
     work = {"evaluated": 2.0, "distinct": 2, "N": 2, "D": 10, "d": 5}
     every = limits.least(work, MACHINE)
     assert every["kind"] == limits.ALL
+    assert limits.least(work | {"local": True}, MACHINE) == every | {"kind": limits.LOCAL}
+    levels = limits.least(work | {"rows": 3}, MACHINE)["least_us"]
+    assert levels == pytest.approx(2 * 10 * (1.0 + 5 * 0.1 + 3 * 4 * 0.25) / 1e3)
     assert every["least_us"] == pytest.approx(2 * 10 * (1.0 + 5 * 0.1 + 4 * 0.25) / 1e3)
 
     chosen = limits.least(work | {"N": 3, "distinct": 1}, MACHINE)  # 560 bytes: first level
@@ -174,7 +177,8 @@ def test_every_algorithm_has_a_row(monkeypatch):
     missing = [row["algorithm"] for row in rows if "missing" in row]
     assert sorted(measured + missing) == sorted(algorithms.names())
     kinds = {row["algorithm"]: row["kind"] for row in rows if "kind" in row}
-    assert (kinds["raker"], kinds["sfg"], kinds["omkr"]) == tuple(limits.GOALS)[:3]
+    assert (kinds["raker"], kinds["amkl"]) == (limits.LOCAL, limits.ALL)
+    assert (kinds["sfg"], kinds["omkr"]) == (limits.CHOSEN, limits.EXACT)
 
 
 def test_every_federated_learner_has_a_row():

@@ -18,6 +18,7 @@ from omkl.core.simd import (
     flip_where_odd,
     fma,
     gather,
+    largest,
     load,
     narrow,
     pack,
@@ -59,6 +60,10 @@ def powers(x, out):
     store(out, 0, times_power_of_two(abs(pack(-1.0)), k + WHOLE))
 
 
+def highest(x, out):
+    out[0] = largest(load(x, 0))
+
+
 def gathered(x, index, n, out):
     store(out, 0, gather(x, index, 1, 10, n))
 
@@ -97,6 +102,15 @@ def test_powers_of_two_are_exact(build):
     np.testing.assert_array_equal(out, [1.0, 2.0, 0.5, 2.0**52, 2.0**1023, 2.0**-1022, 0.0, 0.0])
 
 
+def test_the_largest_of_eight(build):
+    find, out = build(highest), np.empty(1)
+    for place in range(LANES):
+        x = -np.arange(1.0, 9.0)
+        x[place] = -0.5
+        find(x, out)
+        assert out[0] == -0.5
+
+
 @pytest.mark.parametrize("n", [1, 5, 8])
 def test_numbers_are_gathered_from_where_an_index_says(build, n):
     x, index, out = np.arange(0.0, 30.0), np.array([0, 12, 13, 17, 20, 21, 30, 38, 39]), np.empty(8)
@@ -126,13 +140,16 @@ def test_a_learner_with_float32_features_says_nearly_the_same():
     built = hyperparameters.build(
         algorithm.Params, checks.default_settings("raker"), len(y), {"N": 3}
     )
-    double, single = (
+    double, single, rows = (
         Learner(algorithm, built, checks.DICTIONARY, X.shape[1], 50, 0, precision=precision)
-        for precision in ("float64", "float32")
+        for precision in ("float64", "float32", "float32")
     )
-    error = np.abs(double.partial_fit(X, y).y_hat - single.partial_fit(X, y).y_hat).max()
-    assert 0.0 < error < 1e-6
+    y_hat = single.partial_fit(X, y).y_hat
+    assert 0.0 < np.abs(double.partial_fit(X, y).y_hat - y_hat).max() < 1e-6
     assert single.state.model.theta.dtype == np.float64
+    for s in range(len(y)):  # kernel by kernel is row by row, here too
+        assert rows.predict_one(X[s])[0] == y_hat[s]
+        rows.learn_one(y[s])
 
 
 @pytest.mark.parametrize(

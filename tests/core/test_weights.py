@@ -131,6 +131,29 @@ def test_softmax_properties(log_w, shift):
     assert mean == pytest.approx(w @ np.linspace(-1, 2, len(w)), abs=1e-14)
 
 
+def means(log_w, f, kernels, share, out):
+    """The mean of f, one kernel after the other and eight at a time."""
+    out[0] = weights.weighted_mean(log_w, f, kernels, len(f))
+    out[1] = weights.mean_of_all(log_w, f)
+    weights.shares_of_all(log_w, share)
+    out[2] = weights.mean_of_all_by_shares(share, f)
+    out[3] = weights.largest_of(log_w)
+
+
+compiled_means = jit.compiled(means)
+
+
+@pytest.mark.parametrize("mean", [means, compiled_means], ids=["plain", "compiled"])
+@pytest.mark.parametrize("N", [1, 7, 8, 21])
+def test_eight_at_a_time_is_one_after_the_other(mean, N):
+    rng = np.random.default_rng(N)
+    log_w, f, share, out = -rng.exponential(300.0, N), rng.normal(size=N), np.empty(N), np.empty(4)
+    mean(log_w, f, np.arange(N), share, out)
+    np.testing.assert_allclose(out[1:3], out[0], rtol=1e-13)
+    np.testing.assert_allclose(share, weights.normalised(log_w), rtol=1e-13)
+    assert out[3] == log_w.max()
+
+
 def test_draw_by_hand():
     p = np.array([0.0, 0.25, 0.0, 0.5, 0.25, 0.0])
     drawn = [weights.draw(p, u) for u in (0.0, 0.2499, 0.25, 0.7499, 0.75, 1.0 - 2**-53)]

@@ -19,11 +19,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.as_released import learn
-from omkl.algorithms.raker import State, init, predict, select
+from omkl.algorithms.raker import State, init, local_step, predict, select, step_size
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RANDOM_FEATURES
+from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.schedule import Schedule, rate
 
 
@@ -32,14 +31,15 @@ class Params(NamedTuple):
     lam: NON_NEGATIVE
 
 
-def update(params, state, t, y, selection):
+def reweigh(params, state, t, y, f, norm2):
     eta = rate(params.eta, t)
-    for m in range(selection.n_evaluated[0]):
-        learn(params, state, selection.evaluate[m], m, y, eta, selection)
+    for i in range(f.shape[0]):
+        error = f[i] - y
+        state.log_w[i] -= eta * (error * error + params.lam * state.model.norm2[i])  # moved
 
 
 EXPECTED_FAILURES = {
     "complete_graph": "the penalty that feeds its weights is that of the moved theta"
 }
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)
+algorithm = register(__name__, representation=LOCAL_FEATURES)

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.rfomkr import State, init, select, update
+from omkl.algorithms.rfomkr import State, init, local_step, reweigh, select, step_size
 from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RANDOM_FEATURES
+from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.schedule import Schedule
 from omkl.core.weights import exp_nonpositive
 
@@ -50,4 +50,4 @@ EXPECTED_FAILURES = {
     "learns": "its predictions go to 0 as the losses add up",
 }
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)
+algorithm = register(__name__, representation=LOCAL_FEATURES)

@@ -18,12 +18,11 @@ from typing import NamedTuple
 
 from omkl.algorithms.amkl import wants_label
 from omkl.algorithms.amkl_aks import State, init, select, update
-from omkl.algorithms.omkl_aks import BELOW_ONE
+from omkl.algorithms.omkl_aks import BELOW_ONE, mean_of_subset
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES
 from omkl.core.schedule import Schedule
-from omkl.core.weights import weighted_mean
 
 
 class Params(NamedTuple):
@@ -37,7 +36,7 @@ class Params(NamedTuple):
 
 
 def predict(params, state, t, selection):
-    y_hat = weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
+    y_hat = mean_of_subset(state, selection)
     return y_hat, wants_label(
         params, state, selection, y_hat, selection.combine, selection.n_combined[0]
     )

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.omkl_aks import update
-from omkl.algorithms.raker import State, init, predict, select
+from omkl.algorithms.omkl_aks import reweigh
+from omkl.algorithms.raker import State, init, local_step, predict, select, step_size
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RANDOM_FEATURES
+from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.schedule import Schedule
 
 
@@ -34,4 +34,4 @@ class Params(NamedTuple):
     lam: NON_NEGATIVE
 
 
-algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True)
+algorithm = register(__name__, representation=LOCAL_FEATURES)

@@ -58,6 +58,7 @@ class Representation(NamedTuple):
     beside            families without frequencies that it takes although it draws features
     accepts_blanks    an input may be NaN, where it is not known
     check_kernels     ValueError for kernels that no model can be made of
+    local             for local learners: ``learn_block`` and ``learn_row`` know its scratch
     """
 
     name: str
@@ -73,6 +74,7 @@ class Representation(NamedTuple):
     beside: tuple[str, ...] = ()
     accepts_blanks: bool = False
     check_kernels: Callable[[Sequence[Kernel]], None] = _accept_all
+    local: bool = False
 
     def require(self, kernels: Sequence[Kernel]) -> None:
         """ValueError for a kernel without the frequencies that features are drawn from."""
@@ -85,3 +87,22 @@ class Representation(NamedTuple):
 def evaluate_row(scratch, model, X, row, selection):
     """Write f_i(X[row]) of the kernels to evaluate into selection.f; the others keep NaN."""
     raise TypeError(f"no representation is registered for {type(scratch)}")
+
+
+@functools.singledispatch
+def learn_block(scratch, params, model, t, X, y, row):
+    """Learn rounds t, t + 1, .. kernel by kernel, from X[row], y[row] on: as many as it likes.
+
+    Nothing is done while rounds of the last block are still to come. ``evaluate_row`` and
+    ``learn_row`` then hand out, round by round, what was said and the norms.
+    """
+    raise TypeError(f"no local learner is made of {type(scratch)}")
+
+
+@functools.singledispatch
+def learn_row(scratch, params, model, t, y, selection):
+    """Every kernel's ``local_step`` in round t, unless it was made in a block.
+
+    Squared norms (N,) before it go to ``scratch.before``, those after it to ``model.norm2``.
+    """
+    raise TypeError(f"no local learner is made of {type(scratch)}")

@@ -262,15 +262,14 @@ def transform_ahead(model, X, row, scratch):
     N = model.padded.shape[0]
     rows = min(scratch.waves.sin.shape[0] // (N * D), X.shape[0] - row)
     for i in range(N):
-        r = 0
-        while r + ROWS <= rows:
-            _arguments_of_four(model.padded, D, i, X, row + r, scratch.angle)
-            fill(scratch.waves, ROWS * D, scratch.angle, (i * rows + r) * D)
-            r += ROWS
-        if r < rows:
-            for s in range(r, rows):
-                arguments(model.padded, D, i, X, row + s, scratch.angle, (s - r) * D)
-            fill(scratch.waves, (rows - r) * D, scratch.angle, (i * rows + r) * D)
+        for r in range(0, rows, ROWS):
+            n = min(ROWS, rows - r)
+            if n == ROWS:
+                _arguments_of_four(model.padded, D, i, X, row + r, scratch.angle)
+            else:
+                for s in range(n):
+                    arguments(model.padded, D, i, X, row + r + s, scratch.angle, s * D)
+            fill(scratch.waves, n * D, scratch.angle, (i * rows + r) * D)
     scratch.place[0] = rows * D
     scratch.place[1] = 0
 
