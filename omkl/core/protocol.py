@@ -303,6 +303,27 @@ DEFINED = ("Params", "State", "init", "select", "predict", "update")
 MAY_DEFINE = ("variance", "reweigh", *LOCAL_STEP)
 
 
+def _dispatch_steps(module: str, names: dict[str, Any], local: bool) -> None:
+    """Make the steps among ``names`` those of their Params."""
+    own: dict[str, Any] = {"update": update}
+    if local:
+        own = LOCAL_STEP | (own if "reweigh" not in names else {"reweigh": reweigh})
+    steps = {"select": select, "predict": predict} | own
+    missing = [name for name in ("Params", "State", "init", *steps) if name not in names]
+    if missing:
+        raise AttributeError(f"{module} registers an algorithm without {', '.join(missing)}")
+    Params = names["Params"]
+    if any(step.registry.get(Params, names[n]) is not names[n] for n, step in steps.items()):
+        raise ValueError(f"{module} has the Params of another algorithm: it needs a class for them")
+    for name, step in steps.items():
+        dispatch(step, Params, names[name])
+    if "reweigh" in own:
+        dispatch(update, Params, _update_local)
+    dispatch(learn_ahead, Params, _block_ahead if local else _not_ahead)
+    dispatch(variance, Params, names.get("variance", no_variance))
+    qualify_name(names["State"])
+
+
 def register(
     module: str,
     *,
@@ -331,24 +352,7 @@ def register(
     local = representation.local
     if local and queries:
         raise ValueError(f"{module} asks for some labels alone, so its kernels are not local")
-    own: dict[str, Any] = {"update": update}
-    if local:
-        own = LOCAL_STEP | (own if "reweigh" not in names else {"reweigh": reweigh})
-    steps = {"select": select, "predict": predict} | own
-    missing = [name for name in ("Params", "State", "init", *steps) if name not in names]
-    if missing:
-        raise AttributeError(f"{module} registers an algorithm without {', '.join(missing)}")
-    if any(
-        step.registry.get(names["Params"], names[n]) is not names[n] for n, step in steps.items()
-    ):
-        raise ValueError(f"{module} has the Params of another algorithm: it needs a class for them")
-    for name, step in steps.items():
-        dispatch(step, names["Params"], names[name])
-    if "reweigh" in own:
-        dispatch(update, names["Params"], _update_local)
-    dispatch(learn_ahead, names["Params"], _block_ahead if local else _not_ahead)
-    dispatch(variance, names["Params"], names.get("variance", no_variance))
-    qualify_name(names["State"])
+    _dispatch_steps(module, names, local)
     return Algorithm(
         name=module.removeprefix("omkl.algorithms.").replace(".", "/"),
         module=module,
