@@ -126,14 +126,24 @@ _single = False  # whether it is one job, not a sweep
 
 def job(cfg: DictConfig) -> None:
     """One job of a run or a sweep, called by Hydra."""
-    global _single
+    global _exit_code, _single
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
     hydra_config = HydraConfig.get()
-    config = _checked(conf.resolve(cfg, hydra_config.overrides.task), hydra_config.overrides.task)
-    from omkl.experiment import settings
+    config = conf.resolve(cfg, hydra_config.overrides.task)
+    from omkl.experiment import door, settings
 
+    try:
+        config = _continued(config, hydra_config.overrides.task)
+    except ValueError as error:
+        print(f"omkl-run: {error}", file=sys.stderr)
+        _exit_code = EXIT_USAGE
+        return
+    try:
+        door.check_sections(config)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     classify = False
     with contextlib.suppress(ValueError):  # the job tells what is wrong
         classify = settings.task_in(config) == "classification"
@@ -144,17 +154,13 @@ def job(cfg: DictConfig) -> None:
         _run_in_sweep(config, classify, hydra_config)
 
 
-def _checked(config: dict[str, Any], typed: Sequence[str]) -> dict[str, Any]:
-    """The configuration, with that of the run that it resumes; UsageError where it is none."""
-    from omkl.experiment import door, kept_model
+def _continued(config: dict[str, Any], typed: Sequence[str]) -> dict[str, Any]:
+    """The configuration, with that of the run that it resumes; ValueError where it cannot."""
+    if config["resume"] is None:
+        return config
+    from omkl.experiment import kept_model
 
-    try:
-        if config["resume"] is not None:
-            config = kept_model.continued(config, [text.partition("=")[0] for text in typed])
-        door.check_sections(config)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    return config
+    return kept_model.continued(config, [text.partition("=")[0] for text in typed])
 
 
 def _shows_bar(config: Mapping[str, Any]) -> bool:
