@@ -33,7 +33,7 @@ STAGES = {
     "comparators": "the best kernels in hindsight, for the regret; figures drawn beside it",
     "results": "files written",
     "figures": "those that are left drawn: of the regret",
-    "tracking": "rows written into the MLflow view",
+    "tracking": "the run written into the MLflow view",
     "the rest": "the table printed; the end of the process",
 }
 
