@@ -227,7 +227,7 @@ def resident_bytes(pid: int) -> float | None:
 
 def streams(generated: int, from_parquet: int) -> list[dict[str, Any]]:
     """A long generated stream and a long Parquet file, a small learner each, side by side."""
-    learner = ["algorithm=raker", "D=4", "seeds=1", "threads=1"]
+    learner = ["algorithm=raker", "D=4", "seeds=1", "threads=1", "predictions=false"]
     learner += ["kernels.parts=[{family: gaussian, bandwidth: [0.1, 1]}]"]
     common = [*learner, "stream.scaling=none", "block=65536", *QUIET]
     with tempfile.TemporaryDirectory(prefix="omkl-bench-") as folder:
