@@ -254,7 +254,11 @@ def print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None:
         print("Found finished: nothing was computed (force=true computes it again).")
     # Paths stay whole: they are there to be copied.
     print(f"results  {folder}/")
-    kept = [f", {name}" for name in ("labels.csv", "model.npz") if (folder / name).exists()]
+    kept = [
+        f", {name}"
+        for name in ("predictions.parquet", "labels.csv", "model.npz")
+        if (folder / name).exists()
+    ]
     print(f"         result.json, results.parquet, curves.npz, config.yaml{''.join(kept)}")
     plots = sorted(p.name for p in folder.glob("*.png"))
     if plots:
