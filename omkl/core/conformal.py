@@ -2,8 +2,8 @@
 
 Paper    I. Gibbs, E. J. Candes, "Adaptive conformal inference under distribution shift", NeurIPS
          2021: one rate. The same, "Conformal inference for online prediction with arbitrary
-         distribution shifts", JMLR 25 (2024): several rates, mixed (DtACI); its weights, their
-         rate and share, and the rates themselves are those of its section 3 for a window of 500.
+         distribution shifts", JMLR 25 (2024): several rates, mixed (DtACI), for a window of 500.
+         Their texts were not at hand: the weights' rate and share, and the rates, are as quoted.
 Round    1. s_t = |y_t - y_hat_t|, over the spread of y_hat_t where the learner has one. Of the
             last W scores, q(a) is the ceil((1 - a)(n + 1))-th smallest.
          2. The interval is y_hat +- q(sum p_k a_k) (times the spread), p_k proportional to w_k.
