@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -174,6 +174,24 @@ def _is_number(name: Hashable, value: Any) -> bool:
         ) from None
 
 
+class _MiniBatch:
+    """Many rows at once, of an estimator that learns and predicts one."""
+
+    predict_one: Callable[[dict], Any]
+    learn_one: Callable[[dict, Any], None]
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        """Learn rows one by one, in their order."""
+        for x, label in zip(X.to_dict("records"), y.tolist(), strict=True):
+            self.learn_one(x, label)
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """What ``predict_one`` says of each row as the next."""
+        import pandas as pd  # where somebody has data frames
+
+        return pd.Series([self.predict_one(x) for x in X.to_dict("records")], index=X.index)
+
+
 class _Regressor(_Online):
     """A regressor, with intervals."""
 
@@ -216,7 +234,7 @@ class _Regressor(_Online):
         return conf.interval.Interval(low, high)
 
 
-class OnlineMKLRegressor(_Regressor, base.MiniBatchRegressor):
+class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
     """Regression with many kernels, nothing to scale or choose, and intervals that adapt.
 
     Inputs are told by their names, so their order plays no part. One that is missing, None or NaN
@@ -264,15 +282,6 @@ class OnlineMKLRegressor(_Regressor, base.MiniBatchRegressor):
     def learn_one(self, x: dict, y: Any) -> None:
         """Learn the label y of x; ValueError for one that is no number."""
         self._learn(x, y)
-
-    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
-        """Learn rows one by one, in their order."""
-        for x, label in zip(X.to_dict("records"), y.tolist(), strict=True):
-            self.learn_one(x, label)
-
-    def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """The prediction of each row as the next."""
-        return _series([self.predict_one(x) for x in X.to_dict("records")], X)
 
 
 class ActiveMKLRegressor(_Regressor, base.Regressor):
@@ -331,7 +340,7 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
         super()._settle(learner)
 
 
-class OnlineMKLClassifier(_Online, base.MiniBatchClassifier):
+class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
     """Classification with many kernels, and nothing to scale or choose.
 
     Inputs are told by their names, so their order plays no part. One that is missing, None or NaN
@@ -423,24 +432,9 @@ class OnlineMKLClassifier(_Online, base.MiniBatchClassifier):
             self._classes.append(y)
         self._learn(x, self._codes[y], new)
 
-    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
-        """Learn rows one by one, in their order."""
-        for x, label in zip(X.to_dict("records"), y.tolist(), strict=True):
-            self.learn_one(x, label)
-
-    def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """The class of each row as the next."""
-        return _series([self.predict_one(x) for x in X.to_dict("records")], X)
-
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """The probabilities of the classes, a column each, of each row as the next."""
         import pandas as pd  # where somebody has data frames
 
         said = [self.predict_proba_one(x) for x in X.to_dict("records")]
         return pd.DataFrame(said, index=X.index, columns=self._classes)
-
-
-def _series(said: Sequence[Any], X: pd.DataFrame) -> pd.Series:
-    import pandas as pd  # where somebody has data frames
-
-    return pd.Series(said, index=X.index)
