@@ -32,6 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, inlined
+from omkl.core.search import n_less
 
 RATES = tuple(0.001 * 2.0**k for k in range(8))
 WINDOW = 1000  # scores kept
@@ -118,19 +119,6 @@ def _quantile(state, level):
 
 
 @inlined
-def _place(ordered, n, score):
-    """How many of the first n are less than the score."""
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        if ordered[middle] < score:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@inlined
 def _keep(state, score):
     """Put a score in the place of the oldest."""
     W = state.scores.shape[0]
@@ -138,9 +126,9 @@ def _keep(state, score):
     n = min(state.n[0], W)
     if n == W:
         n -= 1
-        for k in range(_place(ordered, W, state.scores[at]), n):
+        for k in range(n_less(ordered, W, state.scores[at]), n):
             ordered[k] = ordered[k + 1]
-    place = _place(ordered, n, score)
+    place = n_less(ordered, n, score)
     for k in range(n, place, -1):
         ordered[k] = ordered[k - 1]
     ordered[place] = score
@@ -151,7 +139,7 @@ def _keep(state, score):
 @inlined
 def _learn(state, score, alpha, eta):
     n = min(state.n[0], state.scores.shape[0])
-    b = 1.0 - _place(state.ordered, n, score) / (n + 1.0)
+    b = 1.0 - n_less(state.ordered, n, score) / (n + 1.0)
     K = state.rates.shape[0]
     total = 0.0
     for k in range(K):

@@ -25,6 +25,7 @@ from omkl.core.representations.local_features import (
     RENEWED,
     followed_norm2,
     followed_step,
+    hand_out_norms,
     learn_and_say,
     return_coefficients,
     say,
@@ -207,13 +208,7 @@ def _learn_row(scratch, params, model, t, y, selection):
     J = model.alive[0]
     rows = model.rows
     if scratch.place[1] > 0:
-        r = scratch.place[0]
-        for m in range(J * N):
-            scratch.before[m] = rows.norm2[m]
-            rows.norm2[m] = scratch.norm2[r + 1, m]
-        last = r + 1 == scratch.place[1]
-        scratch.place[0] = 0 if last else r + 1
-        scratch.place[1] = 0 if last else scratch.place[1]
+        hand_out_norms(scratch, rows, J * N)
         return
     length = 1
     for j in range(J):

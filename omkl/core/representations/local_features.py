@@ -354,16 +354,22 @@ def _evaluate(scratch, model, X, row, selection):
         selection.f[i] = scratch.f[r, i]
 
 
-def _learn_row(scratch, params, model, t, y, selection):
+@inlined
+def hand_out_norms(scratch, model, n):
+    """Squared norms of n rows of theta, before and after the present row of a block; then on."""
     r = scratch.place[0]
+    for i in range(n):
+        scratch.before[i] = model.norm2[i]
+        model.norm2[i] = scratch.norm2[r + 1, i]
+    last = r + 1 == scratch.place[1]
+    scratch.place[0] = 0 if last else r + 1
+    scratch.place[1] = 0 if last else scratch.place[1]
+
+
+def _learn_row(scratch, params, model, t, y, selection):
     N = selection.f.shape[0]
     if scratch.place[1] > 0:
-        for i in range(N):
-            scratch.before[i] = model.norm2[i]
-            model.norm2[i] = scratch.norm2[r + 1, i]
-        last = r + 1 == scratch.place[1]
-        scratch.place[0] = 0 if last else r + 1
-        scratch.place[1] = 0 if last else scratch.place[1]
+        hand_out_norms(scratch, model, N)
         return
     eta = step_size(params, t)
     for i in range(N):

@@ -41,6 +41,7 @@ from omkl.core.kernel_sums import (
 from omkl.core.representations import Lookahead, Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import TILE, check_kernels, empty_expansion, in_parts
+from omkl.core.search import n_less
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -148,19 +149,6 @@ def inverse_norm(x):
 
 
 @inlined
-def _first_at_least(index, size, column):
-    """How many of the ascending index (at least size,)[:size] lie below ``column``."""
-    low, high = 0, size
-    while low < high:
-        middle = (low + high) // 2
-        if index[middle] < column:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@inlined
 def _row_of_distances(model, x, inverse, start, n, row):
     """Distances and cosines of x (d,), of norm 1 / inverse, to n rows, in row (4, CHUNK)."""
     add_distances(model, model.x, x, start, n, row)
@@ -196,8 +184,8 @@ def far_sums(model, X, first, last, far, row, cut):
     for start in range(0, upto, CHUNK):
         n = min(CHUNK, upto - start)
         for i in range(N):
-            cut[i, 0] = _first_at_least(model.members[i], model.near[i], start)
-            cut[i, 1] = _first_at_least(model.members[i], model.near[i], start + n)
+            cut[i, 0] = n_less(model.members[i], model.near[i], start)
+            cut[i, 1] = n_less(model.members[i], model.near[i], start + n)
         for r in range(first, last):
             _row_of_distances(model, X[r], inverse_norm(X[r]), start, n, row)
             for i in range(N):
