@@ -13,7 +13,7 @@ import shutil
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -58,13 +58,17 @@ def temporary_name(name: str) -> str:
     return f".{name[:120]}.{owner()}{TEMPORARY}"
 
 
-def write_atomically(path: Path, data: bytes | str, sync: bool = True) -> None:
-    """Write a file that is either there whole or not at all, with ``sync`` on the disk as well."""
-    raw = data.encode() if isinstance(data, str) else data
+def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool = True) -> None:
+    """Write a file that is either there whole or not at all, with ``sync`` on the disk as well.
+
+    Pieces of a text are written as they come.
+    """
+    pieces = [data] if isinstance(data, bytes | str) else data
     temporary = path.with_name(temporary_name(path.name))
     try:
         with naming(path), open(temporary, "wb") as file:
-            file.write(raw)
+            for piece in pieces:
+                file.write(piece.encode() if isinstance(piece, str) else piece)
             file.flush()
             if sync:
                 os.fsync(file.fileno())

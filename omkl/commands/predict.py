@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for text in pieces:
                 print(text, end="")
         else:
-            write_atomically(given.output, "".join(pieces))
+            write_atomically(given.output, pieces)
     except ValueError as error:  # DataError and ModelError are some
         print(f"omkl-predict: {error}", file=sys.stderr)
         return terminal.EXIT_FAILED

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +74,10 @@ class Classification(LearnerJob):
         first.partial_fit(np.zeros((2, d)), np.array([-1.0, 1.0]))
 
     def compute(
-        self, progress: Progress | None = None, measured: Measured | None = None
+        self,
+        progress: Progress | None = None,
+        measured: Measured | None = None,
+        staging: Path | None = None,
     ) -> Computed:
         R, each = len(self.seeds), self.threads_a_learner
         n_threads = min(self.settings.n_threads, R)

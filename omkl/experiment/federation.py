@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,7 +113,10 @@ class FederatedJob(NamedTuple):
         self.federation(0).partial_fit(self.split.X[:2], self.split.y[:2])
 
     def compute(
-        self, progress: Progress | None = None, measured: Measured | None = None
+        self,
+        progress: Progress | None = None,
+        measured: Measured | None = None,
+        staging: Path | None = None,
     ) -> Computed:
         (T, K), R = self.split.y.shape, len(self.seeds)
         n_threads = min(self.settings.n_threads, R)

@@ -41,11 +41,14 @@ UNKNOWN_HORIZON = 10**6  # stands for the length of a stream that is not open ye
 
 
 class Computed(NamedTuple):
-    """The numbers of result.json and of curves.npz, and further files of the run by name."""
+    """The numbers of result.json and of curves.npz, and further files of the run by name.
+
+    A path is that of a file in the folder where the job was told to let files grow.
+    """
 
     result: dict[str, Any]
     curves: dict[str, np.ndarray]
-    kept: Mapping[str, bytes] = {}
+    kept: Mapping[str, bytes | Path] = {}
 
 
 Measured = Callable[[Computed], None]
@@ -81,9 +84,14 @@ class Job(Protocol):
         ...
 
     def compute(
-        self, progress: Progress | None = None, measured: Measured | None = None
+        self,
+        progress: Progress | None = None,
+        measured: Measured | None = None,
+        staging: Path | None = None,
     ) -> Computed:
         """Stream every seed through its learner.
+
+        Files as long as the stream grow in the folder ``staging``; without one there are none.
 
         ``measured`` is given what is known when the rounds are over, all but comparators in
         hindsight and bounds, before these are computed.

@@ -69,11 +69,14 @@ class Regression(LearnerJob):
         Baselines(self.stream).add(np.zeros((2, d)), np.zeros(2), known, known)
 
     def compute(
-        self, progress: Progress | None = None, measured: Measured | None = None
+        self,
+        progress: Progress | None = None,
+        measured: Measured | None = None,
+        staging: Path | None = None,
     ) -> Computed:
         learners = _learners(self)
         n_threads = min(self.settings.n_threads, len(learners))
-        passed = _Pass(self, learners)
+        passed = _Pass(self, learners, staging)
         if progress:
             progress("rounds", 0, self.stream.n_rounds, None)
         clock = time.perf_counter()
@@ -143,7 +146,7 @@ class _Pass:
     alike: before it nothing says where the target lies.
     """
 
-    def __init__(self, job: Regression, learners: list[Learner]) -> None:
+    def __init__(self, job: Regression, learners: list[Learner], staging: Path | None) -> None:
         self.job, self.learners = job, learners
         self.streamed = [TargetUnits(x, job.stream, job.algorithm) for x in learners]
         if job.resumed:
@@ -165,9 +168,9 @@ class _Pass:
         self.n_blank = 0
         self.n_unscored, self.n_known = int(job.stream.moving_units), 0
         self.predictions: Predictions | None = None
-        if job.settings.keeps_predictions:
-            has_interval = self.intervals is not None
-            self.predictions = Predictions(job.seeds, job.algorithm.has_spread, has_interval)
+        if job.settings.keeps_predictions and staging:
+            has = job.algorithm.has_spread, self.intervals is not None
+            self.predictions = Predictions(staging / PREDICTIONS, job.seeds, *has)
 
     def stream(self, block: Chunk, pool: Any, clock: float) -> None:
         """Stream a block and sum it up. Rows without a target are predicted and counted, no more.
@@ -303,8 +306,10 @@ def _computed(
     return Computed(reported(job, MSE, mse, timing, **own), curves, _files(job, passed))
 
 
-def _files(job: Regression, passed: _Pass) -> dict[str, bytes]:
-    files = {PREDICTIONS: passed.predictions.file()} if passed.predictions else {}
+def _files(job: Regression, passed: _Pass) -> dict[str, bytes | Path]:
+    files: dict[str, bytes | Path] = {}
+    if passed.predictions:
+        files[PREDICTIONS] = passed.predictions.finished()
     if job.settings.model:
         labels = [streamed.arrays() for streamed in passed.streamed]
         before = _rows_before(job)

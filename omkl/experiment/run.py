@@ -37,7 +37,6 @@ from omkl.runs.writing import (
     replace_files,
     staging_folder,
     without_places,
-    writable,
     write_failure,
 )
 from omkl.threads import thread_pool
@@ -128,14 +127,15 @@ def run(
             if reused is not None:
                 return Outcome(reused, "reused", notes, job.settings)
             notes.append(f"{folder.name} was {why}: computed anew")
-        with writable(folder):
+        with staging_folder(folder) as staging:
             if viewer:
                 viewer.begun(job.settings)
             if not job.stream.labelled and isinstance(job, Regression):
                 job = job.asking(source, folder)
             stamp = _stamp(config, started, numbers, modules)
-            computed = _computed(job, progress, viewer, stamp)
-            written = _write(folder, config, computed._replace(result=stamp | computed.result))
+            computed = _computed(job, progress, viewer, stamp, staging)
+            computed = computed._replace(result=stamp | computed.result)
+            written = _write(folder, staging, config, computed)
         return Outcome(written, "complete", notes, job.settings)
     except Exception as error:
         explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
@@ -162,18 +162,21 @@ def _with_stamp(
     return change_result(found, {"numbers": numbers}), "replaced by another process"
 
 
-def _write(folder: Path, config: Mapping[str, Any], computed: Computed) -> Run:
+def _write(folder: Path, staging: Path, config: Mapping[str, Any], computed: Computed) -> Run:
     """Publish a result; the run says this one, even if another process replaces it at once."""
     files = files_of_run(config, computed.result, computed.curves, computed.kept)
-    with staging_folder(folder) as staging:
-        run_folder.write_together(staging, files)
-        replace_files(folder, staging)
+    run_folder.write_together(staging, files)
+    replace_files(folder, staging)
     text = str(files[RESULT])
     return held_in_memory(folder, raw=text.encode(), config=without_places(config))
 
 
 def _computed(
-    job: Job, progress: Progress | None, viewer: Viewer | None, stamp: dict[str, Any]
+    job: Job,
+    progress: Progress | None,
+    viewer: Viewer | None,
+    stamp: dict[str, Any],
+    staging: Path,
 ) -> Computed:
     def tell(stage: str) -> None:
         if progress:
@@ -193,7 +196,7 @@ def _computed(
         known = {"result": result, "curves": computed.curves, "config": without_places(config)}
         viewer.measured(held_in_memory(folder_of(config), **known))
 
-    return job.compute(progress, measured if viewer else None)
+    return job.compute(progress, measured if viewer else None, staging)
 
 
 def _label_source(given: str, label: label_sources.Label | None) -> label_sources.Label | None:

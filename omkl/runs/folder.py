@@ -398,17 +398,20 @@ def settings_sha256(config: Mapping[str, Any]) -> str:
 KEY_DIGITS = 16  # of these, in names of files: no two settings of a billion share them
 
 
-def write_together(folder: Path, files: Mapping[str, bytes | str]) -> None:
+def write_together(folder: Path, files: Mapping[str, bytes | str | Path]) -> None:
     """Write files into a folder that nobody reads yet, with one wait for the disk.
+
+    A path is that of a file that has grown there under its name.
 
     They are on the disk when this returns, or soon after ``disk.Syncing.in_background``.
     """
     opened = []
     for name, data in files.items():
-        file = open(folder / name, "wb")  # noqa: SIM115
+        file = open(folder / name, "r+b" if isinstance(data, Path) else "wb")  # noqa: SIM115
         opened.append(file)
-        file.write(data.encode() if isinstance(data, str) else data)
-        file.flush()
+        if not isinstance(data, Path):
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
     disk.Syncing.do(opened)
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from omkl import disk
+
 
 class Predictions:
-    """The file as it grows, compressed, in memory: about 20 bytes a row and seed.
+    """The file ``path`` as it grows, compressed: about 20 bytes a row and seed.
 
     Columns: ``seed`` where there are several, ``row`` in the file, from 1, ``y`` (null where there
     is no target or nobody was asked for it), ``y_hat``, ``asked``, ``spread`` of a learner that
     has one, and ``low`` and ``high`` of an interval that was asked for (null where not known).
     """
 
-    def __init__(self, seeds: Sequence[int], has_spread: bool, has_interval: bool = False) -> None:
+    def __init__(
+        self, path: Path, seeds: Sequence[int], has_spread: bool, has_interval: bool = False
+    ) -> None:
         import pyarrow as pa  # takes a while, and a run with many seeds has no use for it
         import pyarrow.parquet as pq
 
@@ -28,8 +32,8 @@ class Predictions:
         if len(seeds) > 1:
             fields = {"seed": pa.int64(), **fields}
         self._pa, self._schema, self._seeds = pa, pa.schema(list(fields.items())), seeds
-        self._sink = io.BytesIO()
-        self._writer = pq.ParquetWriter(self._sink, self._schema)
+        self._path = path
+        self._writer = pq.ParquetWriter(str(path), self._schema)
 
     def add(
         self,
@@ -50,8 +54,11 @@ class Predictions:
                 self._pa.array(columns[field.name], field.type, from_pandas=True)
                 for field in self._schema
             ]
-            self._writer.write_table(self._pa.table(arrays, schema=self._schema))
+            with disk.naming(self._path):
+                self._writer.write_table(self._pa.table(arrays, schema=self._schema))
 
-    def file(self) -> bytes:
-        self._writer.close()
-        return self._sink.getvalue()
+    def finished(self) -> Path:
+        """The file, whole."""
+        with disk.naming(self._path):
+            self._writer.close()
+        return self._path

@@ -26,14 +26,18 @@ class Broken(ValueError):
     """A file is not what was sealed; the text says in what."""
 
 
-def sha256_of(data: bytes | str) -> str:
+def sha256_of(data: bytes | str | Path) -> str:
+    """The digest of bytes, of a text, or of the file at a path, which may be larger than memory."""
+    if isinstance(data, Path):
+        with data.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
 def files_in(folder: Path, but: tuple[str, ...] = ()) -> dict[str, str]:
     """The sha256 of every file of a run folder that is sealed, by its name."""
     names = [name for name in SEALED if name not in but and (folder / name).exists()]
-    return {name: sha256_of((folder / name).read_bytes()) for name in names}
+    return {name: sha256_of(folder / name) for name in names}
 
 
 def sealed_text(

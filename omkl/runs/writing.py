@@ -44,28 +44,19 @@ def is_complete(run: Run) -> bool:
 
 
 @contextlib.contextmanager
-def writable(folder: Path) -> Iterator[None]:
-    """The run folder, tried out before the first round; removed if nothing came into it.
-
-    Another process that computes the same run makes it again when it writes.
-    """
-    _made(folder, lambda: tempfile.TemporaryFile(dir=folder).close())
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):  # it holds something
-            folder.rmdir()
-
-
-@contextlib.contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
-    """Where new files are made before they take the place of the old ones, all at once."""
+    """Where new files are made before they take the place of the old ones, all at once.
+
+    The run folder around it is removed if nothing came into it.
+    """
     prefix = f"{disk.STAGING}{disk.owner()}-"
     staging = Path(_made(folder, lambda: tempfile.mkdtemp(prefix=prefix, dir=folder)))
     try:
         yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+        with contextlib.suppress(OSError):  # it holds something
+            folder.rmdir()
 
 
 T = TypeVar("T")
@@ -151,13 +142,13 @@ def files_of_run(
     config: Mapping[str, Any],
     result: Mapping[str, Any],
     curves: Mapping[str, np.ndarray],
-    kept: Mapping[str, bytes],
-) -> dict[str, bytes | str]:
+    kept: Mapping[str, bytes | Path],
+) -> dict[str, bytes | str | Path]:
     """The files of a finished run by name, ``result.json`` last, sealed with the others.
 
-    ``kept``   what it keeps besides, by name.
+    ``kept``   what it keeps besides, by name; a path is that of a file in the staging folder.
     """
-    files: dict[str, bytes | str] = {
+    files: dict[str, bytes | str | Path] = {
         "config.yaml": config_file.config_text(without_places(config)),
         "curves.npz": npz_bytes(curves),
         "results.parquet": _tidy(result),
@@ -166,7 +157,7 @@ def files_of_run(
     digests = {name: sha256_of(data) for name, data in files.items()}
     labels = folder_of(config) / LABELS
     if labels.exists():
-        digests[LABELS] = sha256_of(labels.read_bytes())
+        digests[LABELS] = sha256_of(labels)
     return files | {RESULT: run_folder.result_text(result, digests)}
 
 

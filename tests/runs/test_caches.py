@@ -18,7 +18,7 @@ from omkl.experiment import regret as regrets
 from omkl.runs import folder as run_folder
 from omkl.runs import seal
 from omkl.runs.folder import Run
-from omkl.runs.writing import replace_files, staging_folder, writable
+from omkl.runs.writing import replace_files, staging_folder
 
 ARRAYS = {"values": np.arange(600.0).reshape(100, 6), "rows": np.arange(100)}
 
@@ -184,14 +184,20 @@ def test_the_next_start_removes_what_a_killed_one_left(start, folder, gone):
 def test_an_interruption_takes_nothing_from_another_process(start, folder):
     """Two processes compute one run; the first is interrupted before the second has written."""
     new = folder.with_name("raker-0123456789abcdef")
-    with writable(new):
-        with pytest.raises(KeyboardInterrupt), writable(new):
+    with staging_folder(new) as staging:
+        with pytest.raises(KeyboardInterrupt), staging_folder(new):
             raise KeyboardInterrupt
-        assert not new.exists()
-        with staging_folder(new) as staging:
-            (staging / "curves.npz").touch()
-            os.replace(staging / "curves.npz", new / "curves.npz")
+        (staging / "curves.npz").touch()
+        os.replace(staging / "curves.npz", new / "curves.npz")
     assert [path.name for path in new.iterdir()] == ["curves.npz"]
+
+
+def test_of_a_run_that_never_ended_nothing_stays(folder):
+    new = folder.with_name("raker-0123456789abcdef")
+    with pytest.raises(KeyboardInterrupt), staging_folder(new) as staging:
+        (staging / "predictions.parquet").touch()
+        raise KeyboardInterrupt
+    assert not new.exists()
 
 
 def test_two_that_finish_one_run_do_not_mix_their_files(folder):
