@@ -84,7 +84,6 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
         from omkl.commands.viewers import Viewers
         from omkl.experiment import regression
         from omkl.experiment import run as runner
-        from omkl.runs import folder as run_folder
 
         clock.switch("the rest")
         clock.timed(runner, "prepare", "data")
@@ -94,7 +93,7 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
         clock.timed(regression, "against_comparators", "comparators")
         clock.timed(Viewers, "_draw", "figures")
         clock.timed(Viewers, "_track", "tracking")
-        clock.timed(run_folder, "write_together", "results")
+        clock.timed(runner, "write_together", "results")
         _noting_the_first_round(clock, regression)
         job(cfg)
 

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, inlined
+from omkl.core.jit import compiled, inlined, once_typed
 from omkl.core.search import n_less
 
 RATES = tuple(0.001 * 2.0**k for k in range(8))
@@ -85,15 +85,18 @@ class Conformal:
         )
         varies = level**2 * alpha**3 + alpha**2 * level**3
         self._eta = math.sqrt(3.0 / HORIZON * (math.log(K * HORIZON) + 2.0) / varies)
+        self._row = tuple(np.empty((4, 1)))  # of ``learn``
 
     def half_width(self, spread: float = 1.0) -> float:
         """Of the interval of the next prediction, with its spread; NaN before the first label."""
-        row, unknown = np.zeros(1), np.full(1, np.nan)
-        return float(self.follow(row, unknown, np.array([float(spread)]))[0])
+        return self.learn(0.0, math.nan, spread)
 
-    def learn(self, y_hat: float, y: float, spread: float = 1.0) -> None:
-        """The label y of a prediction with its spread; NaN is none, and teaches nothing."""
-        self.follow(*(np.array([float(number)]) for number in (y_hat, y, spread)))
+    def learn(self, y_hat: float, y: float, spread: float = 1.0) -> float:
+        """``follow`` of one prediction: half the width of its interval, before its label y."""
+        said, label, unit, half = self._row
+        said[0], label[0], unit[0] = y_hat, y, spread
+        _learn_one(self.state, said, label, unit, half, 1.0 - self.level, self._eta)
+        return half.item()
 
     def follow(
         self, y_hat: np.ndarray, y: np.ndarray, spread: np.ndarray | None = None
@@ -169,3 +172,6 @@ def _follow(state, y_hat, y, spread, half, alpha, eta):
                 _learn(state, score, alpha, eta)
             else:
                 _keep(state, score)
+
+
+_learn_one = once_typed(_follow)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numba
@@ -43,13 +43,22 @@ _OPTIONS: dict[str, Any] = {
 
 def compiled(function: F) -> F:
     """Compile for the streaming core: no interpreter lock, kept on disk."""
+    return _kept(function, _OPTIONS)
+
+
+def rounded(function: F) -> F:
+    """As ``compiled``, and every operation is rounded by itself, as NumPy's are."""
+    return _kept(function, _OPTIONS | {"fastmath": False})
+
+
+def _kept(function: F, options: dict[str, Any]) -> F:
     if not ENABLED:
         return function
     folder = cache.folder()
     if folder is None:
-        return numba.njit(nogil=True, **_OPTIONS)(function)
+        return numba.njit(nogil=True, **options)(function)
     with cache.kept_in(folder):
-        dispatcher: Any = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
+        dispatcher: Any = numba.njit(cache=True, nogil=True, **options)(function)
     return cache.checked(dispatcher, folder)
 
 
@@ -62,6 +71,29 @@ def for_this_process(function: Any) -> Any:
 def uncached(function: Any) -> Any:
     """The same compiled function, kept for this process alone."""
     return for_this_process(function.py_func) if ENABLED else function
+
+
+def machine_code(function: Any, arguments: Sequence[Any]) -> Callable[..., None]:
+    """What ``compiled`` made of a function for arguments of these types, compiled if need be.
+
+    It takes such arguments without a look at their types, which for the arrays of a state takes
+    longer than a round: memory is read as though others were of these types.
+    """
+    if not ENABLED:
+        return function
+    return function.compile(tuple(function.typeof_pyval(value) for value in arguments))
+
+
+def once_typed(function: Any) -> Callable[..., None]:
+    """A compiled function whose arguments have the same types in every call: the first one's."""
+    code: list[Any] = []
+
+    def call(*arguments: Any) -> None:
+        if not code:
+            code.append(machine_code(function, arguments))
+        code[0](*arguments)
+
+    return call
 
 
 # Always inlined: a call would push every field of every array of a state on the stack.

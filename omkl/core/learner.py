@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.jit import machine_code
 from omkl.core.protocol import CLOSE, OPEN, WHOLE, Algorithm, Selection, run_block_of
 from omkl.core.seeding import selection_generator
 from omkl.core.uniform import Uniform
@@ -40,6 +41,11 @@ class Before(NamedTuple):
 
 def empty_trace(n: int) -> Trace:
     return Trace(np.empty(n), np.empty(n, dtype=np.bool_), np.empty(n))
+
+
+def _empty_row(d: int) -> tuple[np.ndarray, np.ndarray, Trace]:
+    """A row X (1, d), its label y (1,) and what is said of it."""
+    return np.empty((1, d)), np.empty(1), empty_trace(1)
 
 
 PRECISIONS = ("float64", "float32")
@@ -119,6 +125,8 @@ class Learner:
         self.rng = selection_generator(seed)
         self._run_block = run_block_of(type(params))
         self._written: tuple[Any, list[np.ndarray]] = None, []  # by predict_one, in that state
+        self._row_code: tuple[Any, Any] = None, None  # of a round of one row, in that state
+        self._row = _empty_row(d)
         self._asked: bool | None = None  # whether the open round asks; None where none is open
         self.spread = math.nan  # of the last prediction of predict_one
         self.t = 0
@@ -178,9 +186,12 @@ class Learner:
         ``spread`` is then that of this prediction. RuntimeError while a round is open.
         """
         self.require_no_open_round()
-        said = self._open(self._rows(np.reshape(x, (1, -1))))
-        self._asked, self.spread = bool(said.asked[0]), float(said.spread[0])
-        return float(said.y_hat[0]), self._asked
+        X, y, said = self._row
+        X[0] = self._rows(np.reshape(x, (1, -1)))
+        self.prepare_tile(X)
+        self._run_row(OPEN, X, y, said)
+        self._asked, self.spread = said.asked.item(), said.spread.item()
+        return said.y_hat.item(), self._asked
 
     def learn_one(self, y: float | None = None) -> None:
         """Close the open round with the label y of its row.
@@ -194,9 +205,10 @@ class Learner:
         label = math.nan if y is None else float(y)
         if self._asked and not math.isfinite(label):
             raise ValueError(f"the learner asked for the label of row {self.t + 1}, and it is {y}")
-        trace = empty_trace(1)
-        trace.asked[0], self._asked = self._asked, None
-        self._run(CLOSE, np.empty((1, self.d)), np.array([label]), trace)
+        X, told, said = self._row
+        told[0], said.asked[0] = label, self._asked
+        self._asked = None
+        self._run_row(CLOSE, X, told, said)
         self.t += 1
 
     def before_round(self) -> Before:
@@ -258,7 +270,20 @@ class Learner:
         return trace
 
     def _run(self, part: int, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
-        self._run_block(
+        self._run_block(*self._arguments(part, X, y, trace))
+
+    def _run_row(self, part: int, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
+        """``_run`` of ``_row``, whose arrays have the same types in every call."""
+        if self.representation.lookahead is not None:  # which makes another state of each round
+            self._run(part, X, y, trace)
+            return
+        arguments = self._arguments(part, X, y, trace)
+        if self._row_code[0] is not self.state:
+            self._row_code = self.state, machine_code(self._run_block, arguments)
+        self._row_code[1](*arguments)
+
+    def _arguments(self, part: int, X: np.ndarray, y: np.ndarray, trace: Trace) -> tuple[Any, ...]:
+        return (
             self.params, self.state, self.t, X, y, self.rng, self.selection, *trace,
             self.used, self.worst, part,
         )  # fmt: skip
@@ -271,7 +296,10 @@ class Learner:
         return X
 
     def _require_numbers(self, X: np.ndarray) -> None:
-        refused = np.isinf(X) if self.representation.accepts_blanks else ~np.isfinite(X)
+        known = np.isfinite(X)
+        if known.all():
+            return
+        refused = np.isinf(X) if self.representation.accepts_blanks else ~known
         if refused.any():
             s, k = np.argwhere(refused)[0]
             raise ValueError(f"input {k + 1} of row {self.t + s + 1} is {X[s, k]}: no number")
@@ -282,12 +310,14 @@ class Learner:
             raise RuntimeError("a round is open: learn_one(y) closes it")
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = {"_run_block", "_written"} | ({"selection"} if self._asked is None else set())
+        left_out = {"_run_block", "_written", "_row_code", "_row"}
+        left_out |= {"selection"} if self._asked is None else set()
         return {k: v for k, v in self.__dict__.items() if k not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._written = None, []
+        self._written, self._row_code = (None, []), (None, None)
+        self._row = _empty_row(self.d)
         self._run_block = run_block_of(type(self.params))
         if self._asked is None:
             self.selection = self._empty_selection()

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from omkl.core.moments import take_row
+
 CLIP = 4.0  # deviations: what is further out counts as this far
 
 
@@ -21,7 +23,6 @@ class Moments:
     def __init__(self, n_columns: int) -> None:
         self._first = np.full(n_columns, np.nan)
         self._sums = np.zeros((3, n_columns))  # numbers, what they are above the first, squares
-        self._begun = False  # whether every column is known to have a first number
 
     def upto(self, values: np.ndarray) -> np.ndarray:
         """Number, mean and deviation (3, n + 1, C): before ``values`` (n, C) and after each row."""
@@ -41,27 +42,13 @@ class Moments:
         with np.errstate(over="ignore", invalid="ignore"):
             return _moments(self._sums[:, None] + _terms(values, known, first), first)
 
-    def take_row(self, x: np.ndarray, whole: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation (C,) after one more row x (C,), as ``upto`` gives them, to the bit.
+    def standardised_row(self, x: np.ndarray, most: float) -> np.ndarray | None:
+        """``standardised`` of one more row x (C,), as ``upto`` takes it, to the bit.
 
-        ``whole``: no number of x is NaN.
+        None, and nothing is taken, where a number is more than ``most`` away from 0.
         """
-        if not (whole and self._begun):
-            _, mean, deviation = self.upto(x[None, :])[:, 1]
-            self._begun = not np.isnan(self._first).any()
-            return mean, deviation
-        count, total, squares = self._sums
-        above = x - self._first
-        count += 1.0
-        total += above
-        above *= above
-        squares += above
-        mean = total / count
-        variance = squares / count
-        variance -= mean * mean
-        mean += self._first
-        np.maximum(variance, 0.0, out=variance)
-        return mean, np.sqrt(variance, out=variance)
+        out = np.empty(len(x))
+        return out if take_row(self._first, self._sums, x, most, CLIP, out) else None
 
     def take_number(self, y: float) -> tuple[float, float, float]:
         """Of one column: number, mean and deviation after one more y, to the bit."""
@@ -83,7 +70,6 @@ class Moments:
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Go on where ``arrays`` were taken, of as many columns."""
         self._first, self._sums = kept["first"].copy(), kept["sums"].copy()
-        self._begun = False
 
 
 def _terms(values: np.ndarray, known: np.ndarray, first: np.ndarray) -> np.ndarray:
@@ -104,20 +90,6 @@ def standardised(values: np.ndarray, mean: np.ndarray, deviation: np.ndarray) ->
     there = (deviation > 0.0) & ~np.isnan(values)
     found = np.divide(values - mean, deviation, out=np.zeros(there.shape), where=there)
     return np.clip(found, -CLIP, CLIP)
-
-
-def standardised_row(x: np.ndarray, moments: Moments, whole: bool) -> np.ndarray:
-    """``standardised`` of one more row x (C,), which ``moments`` take, to the bit, in less time.
-
-    ``whole``: no number of x is NaN.
-    """
-    mean, deviation = moments.take_row(x, whole)
-    if not (whole and deviation.all()):
-        return standardised(x, mean, deviation)
-    found = x - mean
-    found /= deviation
-    np.maximum(found, -CLIP, out=found)
-    return np.minimum(found, CLIP, out=found)
 
 
 class Now(NamedTuple):

@@ -38,6 +38,7 @@ from omkl.runs.writing import (
     staging_folder,
     without_places,
     write_failure,
+    write_together,
 )
 from omkl.threads import thread_pool
 
@@ -165,7 +166,7 @@ def _with_stamp(
 def _write(folder: Path, staging: Path, config: Mapping[str, Any], computed: Computed) -> Run:
     """Publish a result; the run says this one, even if another process replaces it at once."""
     files = files_of_run(config, computed.result, computed.curves, computed.kept)
-    run_folder.write_together(staging, files)
+    write_together(staging, files)
     replace_files(folder, staging)
     text = str(files[RESULT])
     return held_in_memory(folder, raw=text.encode(), config=without_places(config))

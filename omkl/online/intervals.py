@@ -24,7 +24,6 @@ class OwnIntervals:
         self._followed = Conformal(settings.level, rates)
         self._has_spread, self._late = has_spread, late
         self._n_known = np.zeros(1, dtype=np.int64)
-        self._row = np.empty((3, 1))
 
     def follow(self, said: Trace, y: np.ndarray) -> np.ndarray:
         """Half widths (n,) of what was said before each label y (n,), NaN where there is none."""
@@ -39,10 +38,7 @@ class OwnIntervals:
         if y == y:
             self._n_known += 1
         told = y if asked and self._n_known[0] > self._late else np.nan
-        row = self._row
-        row[:, 0] = y_hat, told, spread
-        half = self._followed.follow(row[0], row[1], row[2] if self._has_spread else None)
-        return half.item()
+        return self._followed.learn(y_hat, told, spread if self._has_spread else 1.0)
 
     def half_widths(self, spread: np.ndarray) -> np.ndarray:
         """Of the next prediction, for each spread (n,) that it may have; changes nothing."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from omkl.core import cache, snapshot
 from omkl.core.learner import Before
-from omkl.datasets.scaling import Moments, standardised, standardised_row
+from omkl.datasets.scaling import Moments, standardised
 from omkl.datasets.tables import class_codes
 from omkl.disk import write_atomically
 from omkl.experiment.metrics import one_against_rest
@@ -319,11 +319,11 @@ class OnlineLearner:
 
     def _standardised_row(self, x: np.ndarray) -> np.ndarray:
         """``_standardised`` of one row (d,) that is checked and learned, to the bit."""
-        whole = bool(abs(x).max() <= LARGEST)  # not so where a number is NaN
-        if not whole:
-            self._checked(x[None, :])
         if self._columns:
-            x = standardised_row(x, self._columns, whole)
+            found = self._columns.standardised_row(x, LARGEST)
+            x = self._checked(x[None, :])[0] if found is None else found
+        elif not abs(x).max() <= LARGEST:  # or a number is NaN
+            self._checked(x[None, :])
         lags = self.settings.lags
         return np.concatenate([x, np.zeros(lags)]) if lags else x
 

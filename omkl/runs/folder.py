@@ -398,23 +398,6 @@ def settings_sha256(config: Mapping[str, Any]) -> str:
 KEY_DIGITS = 16  # of these, in names of files: no two settings of a billion share them
 
 
-def write_together(folder: Path, files: Mapping[str, bytes | str | Path]) -> None:
-    """Write files into a folder that nobody reads yet, with one wait for the disk.
-
-    A path is that of a file that has grown there under its name.
-
-    They are on the disk when this returns, or soon after ``disk.Syncing.in_background``.
-    """
-    opened = []
-    for name, data in files.items():
-        file = open(folder / name, "r+b" if isinstance(data, Path) else "wb")  # noqa: SIM115
-        opened.append(file)
-        if not isinstance(data, Path):
-            file.write(data.encode() if isinstance(data, str) else data)
-            file.flush()
-    disk.Syncing.do(opened)
-
-
 def write_result(folder: Path, result: Mapping[str, Any]) -> None:
     """Write ``result.json``, sealed with the files that lie there; "complete" ends a run."""
     but = () if result.get("status") == "complete" else (seal.LABELS,)

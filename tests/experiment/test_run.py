@@ -292,14 +292,14 @@ def test_plots_are_drawn_later_without_computing(start):
 def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name):
     folder = start().run.folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    write = run_folder.write_together
+    write = runner.write_together
 
     def full(staging: Path, files: dict[str, bytes | str]) -> None:
         names = list(files)
         write(staging, {other: files[other] for other in names[: names.index(name)]})
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(run_folder, "write_together", full)
+    monkeypatch.setattr(runner, "write_together", full)
     outcome = start("force=true")
     assert outcome.status == "failed"
     assert outcome.run.result["error"]["message"] == f"cannot use {folder}: No space left on device"

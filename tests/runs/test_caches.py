@@ -18,7 +18,7 @@ from omkl.experiment import regret as regrets
 from omkl.runs import folder as run_folder
 from omkl.runs import seal
 from omkl.runs.folder import Run
-from omkl.runs.writing import replace_files, staging_folder
+from omkl.runs.writing import replace_files, staging_folder, write_together
 
 ARRAYS = {"values": np.arange(600.0).reshape(100, 6), "rows": np.arange(100)}
 
@@ -209,7 +209,7 @@ def test_two_that_finish_one_run_do_not_mix_their_files(folder):
         digests = {name: seal.sha256_of(data) for name, data in own.items() if name in seal.SEALED}
         own["result.json"] = run_folder.result_text(result, digests).encode()
         with staging_folder(folder) as staging:
-            run_folder.write_together(staging, own)
+            write_together(staging, own)
             replace_files(folder, staging)
 
     with ThreadPoolExecutor(4) as pool:

@@ -36,7 +36,7 @@ def write_number(folder: Path, number: int) -> None:
     result = Run(folder).result | {"seconds": number}
     files["result.json"] = run_folder.result_text(result, digests).encode()
     with writing.staging_folder(folder) as staging:
-        run_folder.write_together(staging, files)
+        writing.write_together(staging, files)
         writing.replace_files(folder, staging)
 
 
