@@ -52,9 +52,10 @@ def same_as_best(scores: ArrayLike, level: float = LEVEL) -> Comparison:
 
     Lower is better; NaN where a learner has no such seed. A learner that draws nothing has the
     same score on every seed. The mean of a learner is over its own seeds, a difference is over
-    those that two learners have in common. Means that are equal are best together. With fewer
-    than two seeds in common nothing can be tested: such a learner has no star and is
-    ``untested``. Raises ValueError where a learner has no score at all, or an infinite one.
+    those that two learners have in common. Means that agree to rounding are best together, and of
+    them the one that is hardest to tell from a learner decides. With fewer than two seeds in common
+    nothing can be tested: such a learner has no star and is ``untested``. Raises ValueError where a
+    learner has no score at all, or an infinite one.
     """
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 2 or scores.shape[1] == 0:
@@ -63,15 +64,15 @@ def same_as_best(scores: ArrayLike, level: float = LEVEL) -> Comparison:
     if not known.any(axis=0).all() or np.isinf(scores).any():
         raise ValueError("every learner needs a score, and finite ones: leave failures out")
     means = np.array([column[~np.isnan(column)].mean() for column in scores.T])
-    bests = np.flatnonzero(means == means.min())
+    lowest = means - means.min() <= ROUNDING * np.abs(means)
+    bests = np.flatnonzero(lowest)
     p, excess = np.full(len(means), np.nan), np.zeros(len(means))
-    for j in np.flatnonzero(means > means.min()):
-        # Of several best ones that which is hardest to tell from j, whatever their order.
+    for j in np.flatnonzero(~lowest):
         pairs = (_paired_t(scores[:, j] - scores[:, i], scores[:, j]) for i in bests)
         if tests := [test for test in pairs if test is not None]:
             p[j], excess[j] = max(tests)
     adjusted = holm(p)
-    untested = np.isnan(p) & (means > means.min())
+    untested = np.isnan(p) & ~lowest
     worse = (adjusted <= level) & (excess > 0.0)
     return Comparison(~worse & ~untested, adjusted, untested)
 

@@ -78,6 +78,9 @@ def test_what_sums_in_another_order_give_is_a_tie():
     scores = np.array([[0.1, 0.1 * (1 + 1e-15)], [0.101, 0.101 * (1 + 1e-15)]])
     assert scores[0, 0] != scores[0, 1]
     assert same_as_best(scores).starred.tolist() == [True, True]
+    sevenths = np.array([[7, 6], [6, 5], [5, 7]]) / 7
+    assert sevenths[:, 0].mean() != sevenths[:, 1].mean()  # 6/7, and 6/7
+    assert np.isnan(same_as_best(sevenths).p).all()  # both are the best
     assert same_as_best(scores * [1, 1 + 1e-9]).starred.tolist() == [True, False]
 
 
