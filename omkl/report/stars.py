@@ -1,11 +1,14 @@
 """The star of a table: the best learner, and all that no paired test tells from it.
 
 Learners with the same seeds saw the same random features (and permutations, where the stream has
-them), so they are compared seed by seed: a two-sided t test of the differences to the learner with
+them), so they are compared seed by seed: a two-sided t test of the log-ratios to the learner with
 the lowest mean, over the seeds that both have, its p-values adjusted by Holm for the number of
-learners tested. The t test is about what the table prints, a mean; Wilcoxon's cannot find any
-difference with five seeds (its smallest p-value is 2/2^5), nor with ten in a table of 26 rows
-(25 * 2/2^10).
+learners tested. Where some score of the table is 0 or less, differences take the place of ratios.
+
+Ratios, because differences hide a learner that fails on a few seeds: it may be worse than the best
+on each of 20, and these few make the standard error as large as the mean. Not Wilcoxon's test,
+because it finds nothing where seeds are few: with five its smallest p-value is 2/2^5, with ten and
+26 rows it is 25 * 2/2^10.
 
 Three limits. The learner that is truly best keeps its star in at least 95 of 100 tables (97 of
 those simulated), but what shares a star is not shown to be equal: few seeds tell few learners
@@ -51,8 +54,8 @@ def same_as_best(scores: ArrayLike, level: float = LEVEL) -> Comparison:
     """Which of K learners share the star, from their scores (R, K) on R seeds.
 
     Lower is better; NaN where a learner has no such seed. A learner that draws nothing has the
-    same score on every seed. The mean of a learner is over its own seeds, a difference is over
-    those that two learners have in common. Means that agree to rounding are best together, and of
+    same score on every seed. The mean of a learner is over its own seeds, a test is over those that
+    two learners have in common. Means that agree to rounding are best together, and of
     them the one that is hardest to tell from a learner decides. With fewer than two seeds in common
     nothing can be tested: such a learner has no star and is ``untested``. Raises ValueError where a
     learner has no score at all, or an infinite one.
@@ -66,9 +69,12 @@ def same_as_best(scores: ArrayLike, level: float = LEVEL) -> Comparison:
     means = np.array([column[~np.isnan(column)].mean() for column in scores.T])
     lowest = means - means.min() <= ROUNDING * np.abs(means)
     bests = np.flatnonzero(lowest)
+    positive = bool((scores[known] > 0.0).all())
+    values = np.log(scores) if positive else scores
+    resolution = ROUNDING * (np.ones_like(scores) if positive else np.abs(scores))
     p, excess = np.full(len(means), np.nan), np.zeros(len(means))
     for j in np.flatnonzero(~lowest):
-        pairs = (_paired_t(scores[:, j] - scores[:, i], scores[:, j]) for i in bests)
+        pairs = (_paired_t(values[:, j] - values[:, i], resolution[:, j]) for i in bests)
         if tests := [test for test in pairs if test is not None]:
             p[j], excess[j] = max(tests)
     adjusted = holm(p)
@@ -77,15 +83,18 @@ def same_as_best(scores: ArrayLike, level: float = LEVEL) -> Comparison:
     return Comparison(~worse & ~untested, adjusted, untested)
 
 
-def _paired_t(differences: Array, scores: Array) -> tuple[float, float] | None:
-    """The two-sided p-value of differences (NaN: no pair) and their mean; None for one pair."""
+def _paired_t(differences: Array, resolution: Array) -> tuple[float, float] | None:
+    """The two-sided p-value of differences (NaN: no pair) and their mean; None for one pair.
+
+    What is below the ``resolution`` counts as 0.
+    """
     from scipy.special import stdtr  # 0.2 s of import, which no table of single runs needs
 
     paired = ~np.isnan(differences)
     d = differences[paired]
     if len(d) < 2:
         return None
-    d = np.where(np.abs(d) <= ROUNDING * np.abs(scores[paired]), 0.0, d)
+    d = np.where(np.abs(d) <= resolution[paired], 0.0, d)
     mean, spread = float(d.mean()), float(d.std(ddof=1))
     if spread <= ROUNDING * abs(mean):  # the same on every seed
         return float(mean == 0.0), mean

@@ -191,7 +191,7 @@ def test_no_window_system_and_tables_without_matplotlib(run_folder_maker, tmp_pa
 def test_sweep_table(sweep, tmp_path):
     for raker, five, ten in zip(sweep[0:12:3], sweep[1:12:3], sweep[2:12:3], strict=True):
         change(raker.folder, mse=[0.0200, 0.0220], mse_mean=0.0210)
-        change(five.folder, mse=[0.0300, 0.0321, 0.0310], mse_mean=0.0310)
+        change(five.folder, mse=[0.0300, 0.0330, 0.0310], mse_mean=0.0313)
         change(ten.folder, mse=[0.0201, 0.0250, 0.0300], mse_mean=0.0250)
     sweep = [Run(run.folder) for run in sweep]
     rows, failures = sweep_table.sweep_table(sweep), sweep_table.failure_table(sweep)
