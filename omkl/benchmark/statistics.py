@@ -68,12 +68,15 @@ class Friedman(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Average ranks, and which learners are not told apart."""
+    """Average ranks, and which learners are not told apart.
+
+    A clique is a run of neighbours in rank of which no two differ, as long as it can be. A learner
+    that differs from its neighbours is in none.
+    """
 
     ranks: pd.Series  # as of AverageRanks
-    cliques: tuple[tuple[str, ...], ...]  # neighbours in rank of which no two differ; none is part
-    # of another; learners that differ from all their neighbours are in none
-    unjoined: tuple[tuple[str, str], ...]  # pairs that do not differ, and are in no clique together
+    cliques: tuple[tuple[str, ...], ...]
+    unjoined: tuple[tuple[str, str], ...]  # pairs that do not differ, and share no clique
     difference: float | None  # of ranks that is significant (Nemenyi); None for Wilcoxon
     method: str
     level: float
