@@ -37,7 +37,7 @@ from omkl.datasets import DataError, open_stream, open_streams
 from omkl.disk import write_atomically
 from omkl.experiment import run as runner
 from omkl.experiment import settings
-from omkl.experiment.metrics import mean_and_deviation, mistaken
+from omkl.experiment.metrics import mistaken
 from omkl.experiment.settings import Settings
 from omkl.report import console, style
 from omkl.report.text import csv_text
@@ -99,7 +99,8 @@ def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Ex
     text = comparison_table.document(spec, lines, bounds, further, drawn)
     headings = ["row", "dataset", "error_rate", "std", "permutations", "seconds_a_permutation"]
     write_atomically(folder / f"{spec['name']}.md", text)
-    write_atomically(folder / f"{spec['name']}.csv", csv_text([headings, *lines]))
+    numbers = [line.numbers for line in lines]
+    write_atomically(folder / f"{spec['name']}.csv", csv_text([headings, *numbers]))
     print(f"\n{text}\nthis call took {time.perf_counter() - started:.0f} s")
     print(f"tables   {folder}/{spec['name']}.md, {spec['name']}.csv")
     print(f"plots    {', '.join(path.name for path in drawn)}")
@@ -112,11 +113,10 @@ def _our_lines(
     """A run's own line and, where its classifiers are Perceptrons, that of the best of them."""
     result = run.result
     seconds = float(np.mean(result["seconds_per_seed"]))
-    mean, std = result["error_rate_mean"], result["error_rate_std"]
-    lines = [Line(style.name_of(run), shown, mean, std, len(result["seeds"]), seconds)]
+    lines = [Line(style.name_of(run), shown, result["error_rate"], seconds)]
     if item["algorithm"] == spec.get("best_kernel_of"):
         of_seeds = run.curves["updates"].min(axis=1) / result["n_rounds"]
-        lines.append(Line(BEST, shown, *mean_and_deviation(of_seeds), len(of_seeds), seconds))
+        lines.append(Line(BEST, shown, of_seeds, seconds))
     return lines
 
 
@@ -162,9 +162,8 @@ def _constant_line(
     seeds = list(range(spec["seeds"]))
     for stream in open_streams(common.dataset, common.stream.options, seeds):
         y = np.concatenate([y for _, y in stream.blocks(1024)])
-        rates.append(min(np.mean(y > 0), np.mean(y < 0)))
-    mean, std = mean_and_deviation(np.array(rates))
-    return Line(CONSTANT, shown, mean, std, len(rates), 0.0)
+        rates.append(float(min(np.mean(y > 0), np.mean(y < 0))))
+    return Line(CONSTANT, shown, rates, 0.0)
 
 
 def _common_settings(
@@ -193,11 +192,11 @@ def _peer_line(
     common = _common_settings(spec, described, outputs)
     task = functools.partial(_peer_of_seed, common, name, outputs)
     found = list(pool.map(task, range(spec["peer_seeds"])))
-    mean, std = mean_and_deviation(np.array([f["mistakes"] / f["rounds"] for f in found]))
     seconds = float(np.mean([f["seconds"] for f in found]))
-    spread = "" if std is None else f" ± {100 * std:.2f}"
-    print(f"{name} on {dataset}: errors {100 * mean:.2f}{spread} % ({seconds:.1f} s each)")
-    return Line(peers.title(name), shown, mean, std, len(found), seconds)
+    line = Line(peers.title(name), shown, [f["mistakes"] / f["rounds"] for f in found], seconds)
+    spread = "" if line.std is None else f" ± {100 * line.std:.2f}"
+    print(f"{name} on {dataset}: errors {100 * line.mean:.2f}{spread} % ({seconds:.1f} s each)")
+    return line
 
 
 def _peer_of_seed(common: Settings, name: str, outputs: Path, seed: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from omkl.experiment.comparators import ONLINE_LEARNER
 from omkl.experiment.metrics import mean_and_deviation
+from omkl.report import stars
 from omkl.report.text import markdown_table, theorem_text
 
 BEST = f"{ONLINE_LEARNER}, chosen in hindsight"
@@ -18,14 +19,25 @@ HINDSIGHT = (BEST, CONSTANT)
 
 
 class Line(NamedTuple):
-    """Errors of a row on a data set, over so many permutations."""
+    """Error rates of a row on a data set, on permutations 0, 1, .., and seconds of one."""
 
     row: str
     dataset: str
-    mean: float
-    std: float | None
-    n_permutations: int
-    seconds: float  # of one permutation
+    rates: Sequence[float]
+    seconds: float
+
+    @property
+    def mean(self) -> float:
+        return mean_and_deviation(np.array(self.rates))[0]
+
+    @property
+    def std(self) -> float | None:
+        return mean_and_deviation(np.array(self.rates))[1]
+
+    @property
+    def numbers(self) -> list[str | float | int | None]:
+        """Its line of the CSV file."""
+        return [self.row, self.dataset, self.mean, self.std, len(self.rates), self.seconds]
 
 
 def bound_line(name: str, dataset: str, result: Mapping[str, Any]) -> list[str]:
@@ -72,8 +84,9 @@ def document(
     parts = [
         f"# {spec['title']}", "",
         f"From `omkl-report run {spec['name']}`. Errors in per cent of one pass, mean ± std over "
-        f"{spec['seeds']} permutations (peers: the first {spec['peer_seeds']}). Bold: the "
-        "lowest; what is chosen in hindsight, after each permutation, takes no part.",
+        f"{spec['seeds']} permutations (peers: the first {spec['peer_seeds']}). Bold: the lowest, "
+        "and what does not differ from it (paired t over permutations, Holm, "
+        f"{stars.LEVEL:.0%}); what is chosen in hindsight, after each permutation, takes no part.",
         "", _errors(cells, rows, columns), "",
     ]  # fmt: skip
     if bounds:
@@ -107,11 +120,8 @@ def document(
 def _errors(
     cells: Mapping[tuple[str, str], Line], rows: Sequence[str], columns: Sequence[str]
 ) -> str:
-    """The table of errors; the lowest of a column is bold."""
-    lowest = {
-        c: min(cells[r, c].mean for r in rows if (r, c) in cells and r not in HINDSIGHT)
-        for c in columns
-    }
+    """The table of errors, where bold is what a star is in other tables (``stars``)."""
+    best = {(row, column) for column in columns for row in _starred(cells, rows, column)}
 
     def text(row: str, column: str) -> str:
         line = cells.get((row, column))
@@ -119,8 +129,20 @@ def _errors(
             return ""
         spread = "" if line.std is None else f" ± {100 * line.std:.2f}"
         error = f"{100 * line.mean:.2f}{spread}"
-        best = line.mean == lowest[column] and row not in HINDSIGHT
-        return f"**{error}**" if best else error
+        return f"**{error}**" if (row, column) in best else error
 
     body = [[row, *(text(row, column) for column in columns)] for row in rows]
     return markdown_table(["", *columns], body, left=1)
+
+
+def _starred(cells: Mapping[tuple[str, str], Line], rows: Sequence[str], column: str) -> list[str]:
+    """Rows that share the star of a data set: of all that is not chosen in hindsight."""
+    candidates = [row for row in rows if (row, column) in cells and row not in HINDSIGHT]
+    if not candidates:
+        return []
+    rates = [cells[row, column].rates for row in candidates]
+    scores = np.full((max(map(len, rates)), len(candidates)), np.nan)
+    for place, of_row in enumerate(rates):
+        scores[: len(of_row), place] = of_row
+    starred = stars.same_as_best(scores).starred
+    return [row for row, star in zip(candidates, starred, strict=True) if star]

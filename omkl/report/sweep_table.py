@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.disk import write_atomically
-from omkl.report import baselines, style
+from omkl.report import baselines, stars, style
 from omkl.report.text import csv_text, markdown_table, markdown_text, readable
-from omkl.runs.folder import LARGE_MSE, MSE, Run, measure
+from omkl.runs.folder import ERROR_RATE, LARGE_MSE, MSE, Run, measure
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,8 +22,9 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
 
     ``settings`` holds what varies in the sweep, ``measure`` what the run is judged by;
     ``mse`` and ``mse_std``, or ``error_rate`` and ``error_rate_std``, are in units of 1 (std
-    None for one seed), ``seconds`` is the time of all seeds, ``best`` marks the lowest of the
-    data set; ``regret`` belongs to the first comparator that was computed, named in
+    None for one seed), ``scores`` the same by seed, ``seconds`` is the time of all seeds; ``best``
+    marks the lowest of the data set and what does not differ from it, ``p_star`` is the p-value
+    (``omkl.report.stars``); ``regret`` belongs to the first comparator that was computed, named in
     ``comparator`` (both None if none was). ``al_efficiency`` is the share of the labels that
     were asked for. Below the runs of a data set are its ``baselines``.
     """
@@ -42,7 +43,8 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
                 "measure": measure(result),
                 key: result[f"{key}_mean"],
                 f"{key}_std": result[f"{key}_std"],
-                "best": False,
+                "scores": dict(zip(result["seeds"], result[key], strict=True)),
+                "draws": _draws(run),
                 "regret": comparator and comparator["mean"],
                 "comparator": comparator and comparator["label"],
                 "labels": result["labels"],
@@ -58,10 +60,7 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     for dataset in datasets:
         members = [row for row in rows if row["dataset"] == dataset]
         for kind in {row["measure"] for row in members}:
-            same = [row for row in members if row["measure"] == kind]
-            lowest = min(row[kind.key] for row in same)
-            for row in same:
-                row["best"] = row[kind.key] == lowest
+            stars.compare([row for row in members if row["measure"] == kind])
     rows += _baseline_rows(runs, varying)
     rows.sort(key=lambda row: datasets.index(row["dataset"]))
     if any(row.get("mse", 0.0) >= LARGE_MSE for row in rows):
@@ -69,6 +68,12 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
             if row["measure"] is MSE:
                 row["measure"] = MSE._replace(scale=1.0, unit="")
     return rows
+
+
+def _draws(run: Run) -> bool:
+    """Whether another seed could give another score: by what is drawn, or by the order of rows."""
+    own_order = measure(run.result) is ERROR_RATE and run.config["stream"]["order"] == "shuffled"
+    return own_order or not run.result["deterministic"]
 
 
 def _baseline_rows(runs: Sequence[Run], varying: Sequence[Row]) -> list[Row]:
@@ -129,7 +134,7 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
         console.print(_grid(rows, with_regret))
         console.print(
             Text(
-                f"* lowest {_short_names(rows)} of the data set; AL_eff: share of the labels "
+                f"* {stars.meaning(rows, _short_names(rows))}; AL_eff: share of the labels "
                 "asked for; seconds: all seeds"
             )
         )
@@ -199,7 +204,7 @@ def _csv_lines(rows: Sequence[Row], failures: Sequence[Row]) -> Iterator[list[An
     keys = dict.fromkeys(row["measure"].key for row in rows) or {"mse": None}
     losses = [name for key in keys for name in (key, f"{key}_std")]
     numbers = [*losses, "regret", "comparator", "labels", "al_efficiency", "mse_per_label"]
-    numbers += ["seconds", "kernels_per_round", "n_seeds"]
+    numbers += ["seconds", "kernels_per_round", "n_seeds", "best", "p_star"]
     yield ["algorithm", "dataset", *settings, *numbers, "status", "error", "folder"]
     for row in [*rows, *failures]:
         chosen = [row["settings"].get(name, "") for name in settings]
@@ -226,7 +231,7 @@ def _markdown(rows: Sequence[Row]) -> list[str]:
             ]
         )
     remark = (
-        f"Bold: lowest {_short_names(rows)} of the data set. AL_eff: share of the labels that "
+        f"Bold: {stars.meaning(rows, _short_names(rows))}. AL_eff: share of the labels that "
         "were asked for. Seconds: all seeds together."
     )
     parts = [markdown_table(headings, body, left=2 + len(settings)), "", remark, ""]

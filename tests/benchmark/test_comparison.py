@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import re
 
 import numpy as np
 import pytest
 
 from omkl import conf
 from omkl.benchmark import comparison, comparison_table, peers
+from omkl.benchmark.comparison_table import Line
 from omkl.commands import report
 from omkl.datasets import catalogue, download
 from omkl.experiment import metrics
@@ -68,6 +70,22 @@ def test_a_small_table(tmp_path, capsys):
     kept = sorted((tmp_path / "peers").iterdir())
     assert comparison.command(SPEC, tmp_path) == 0  # now all of it is there
     assert sorted((tmp_path / "peers").iterdir()) == kept and "(reused)" in capsys.readouterr().out
+
+
+def test_bold_is_what_no_test_tells_from_the_lowest():
+    """Peers have fewer permutations, and what is chosen in hindsight cannot be the lowest."""
+    ours, near, far = [0.20, 0.22, 0.21, 0.23], [0.23, 0.21, 0.22, 0.24], [0.30, 0.33, 0.31, 0.32]
+    peer, single, hindsight = [0.23, 0.21], [0.25], [0.10, 0.11, 0.10, 0.12]
+    rows = {"ours": ours, "near": near, "far": far, "peer": peer, "single": single}
+    lines = [Line(row, "sonar", rates, 1.0) for row, rates in rows.items()]
+    lines.append(Line(comparison_table.BEST, "sonar", hindsight, 1.0))
+    text = comparison_table.document(SPEC | {"title": "T"}, lines, [], [], [])
+    assert [row for row in rows if re.search(rf"\| {row} +\| +\*\*", text)] == [
+        "ours", "near", "peer"
+    ]  # fmt: skip
+    assert text.count("**") == 6 and "paired t over permutations, Holm, 5%" in text
+    assert lines[3].numbers == pytest.approx(["peer", "sonar", 0.22, 0.01 * 2**0.5, 2, 1.0])
+    assert lines[4].numbers == ["single", "sonar", 0.25, None, 1, 1.0]
 
 
 def test_data_that_are_not_there_are_left_out(tmp_path, monkeypatch, capsys):
