@@ -54,6 +54,8 @@ _SETTINGS: dict[str, Any] = {
     "figure.constrained_layout.use": True,
     "pdf.fonttype": 42,  # text stays text for whoever edits the figure
 }
+# matplotlib 3.11 knows each key by its name, 3.9 takes any: the type of no dictionary suits both.
+_NO_LAYOUT: Any = {"figure.autolayout": False, "figure.constrained_layout.use": False}
 
 
 @contextmanager
@@ -78,6 +80,8 @@ def save(
     figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = ("png", "pdf")
 ) -> list[Path]:
     """Write ``name``.png (150 dpi) and ``name``.pdf (undated) whole or not at all."""
+    import matplotlib
+
     folder.mkdir(parents=True, exist_ok=True)
     options: dict[str, dict[str, Any]] = {
         "png": {"dpi": 150},
@@ -87,7 +91,9 @@ def save(
     for suffix in suffixes:
         buffer = io.BytesIO()
         figure.savefig(buffer, format=suffix, **options[suffix])
-        figure.set_layout_engine("none")  # what was laid out stays: it takes as long as drawing
+        # What was laid out stays: an engine, one that does nothing too, is drawn for once more.
+        with matplotlib.rc_context(_NO_LAYOUT):
+            figure.set_layout_engine(None)
         paths.append(folder / f"{name}.{suffix}")
         write_atomically(paths[-1], buffer.getvalue())
     return paths

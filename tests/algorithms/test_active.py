@@ -12,7 +12,7 @@ import math
 import numpy as np
 import pytest
 
-from omkl import algorithms, conf
+from omkl import algorithms
 from omkl.algorithms.omkl_aks import measure
 from omkl.checks import learners
 from omkl.checks.learners import DICTIONARY, Case, default_settings
@@ -22,6 +22,7 @@ from omkl.core.learner import Learner
 from omkl.core.representations.random_features import draw_features
 from omkl.core.schedule import Schedule
 from omkl.experiment import run as runner
+from tests.compositions import compose
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
 P = len(FOUR)
@@ -295,7 +296,7 @@ def test_regret_15_is_counted_over_all_rounds_against_the_best_kernel_of_45(tmp_
     lam, T, D = 0.01, 300, 5
     flat = ["algorithm=amkl", "algorithm.eta_c=0.1", f"regret.lam={lam}", f"dataset.rows={T}"]
     flat += ["kernels=gaussian17", f"D={D}", "seeds=1", "tracking=none", "figures=false"]
-    config = conf.compose([*flat, f"outputs={tmp_path}"])
+    config = compose([*flat, f"outputs={tmp_path}"])
     outcome, job = runner.run(config), runner.prepare(config)
     x, y = next(iter(job.stream.blocks(T)))
     omega = draw_features(job.dictionary, x.shape[1], D, 0).omega

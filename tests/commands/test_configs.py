@@ -15,6 +15,7 @@ from omkl.datasets import prepare
 from omkl.experiment import run as runner
 from omkl.experiment import settings
 from omkl.runs import folder as run_folder
+from tests.compositions import compose
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
 OPTIONAL = ("debug",)  # what they set is not below a key of their own
@@ -24,7 +25,7 @@ ALGORITHMS = [name for group, name in CHOICES if group == "algorithm"]
 
 @functools.cache
 def configuration(*overrides: str) -> dict[str, Any]:
-    return conf.compose(overrides)
+    return compose(overrides)
 
 
 def test_every_file_is_a_choice():
@@ -51,14 +52,17 @@ def test_composes(group: str, name: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_runs_in_miniature(name: str, tmp_path: Path):
-    rows, federation = 60, ["federation=none"]
+    rows, clients, federation = 60, "null", "none"
     if name in federated.names():
-        rows, federation = 120, ["federation=iid", "clients=2"]
+        rows, clients, federation = 120, "2", "iid"
     task = settings.task_of(configuration(f"algorithm={name}")["algorithm"]["name"])
     config = configuration(
-        f"algorithm={name}", f"dataset.rows={rows}", "kernels=gaussian17", "D=4", "seeds=2",
-        "tracking=none", "figures=false", f"outputs={tmp_path}", f"task={task}", *federation,
+        f"algorithm={name}", f"dataset.rows={rows}", f"clients={clients}", "D=4", "seeds=2",
+        "tracking=none", "figures=false", f"outputs={tmp_path}", f"task={task}",
     )  # fmt: skip
+    # What is typed for another group is its file: ``test_composes``.
+    chosen = {"kernels": "gaussian17", "federation": federation}
+    config |= {group: conf.entry(group, choice) for group, choice in chosen.items()}
     outcome = runner.run(config)
     assert outcome.status == "complete", outcome.run.result
     assert outcome.run.result["n_rounds"] == 60

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from omkl import conf
 from omkl.commands.sweep import Sweep, facts_of_jobs
+from tests.compositions import compose
 
 TINY = (
     "algorithm=raker", "dataset.rows=30", "D=2", "seeds=1", "tracking=none", "figures=false",
@@ -32,7 +32,7 @@ def begin(tmp_path: Path):
         )
         config = SimpleNamespace(hydra=hydra, outputs=str(tmp_path / "out"), figures=False)
         Sweep.on_multirun_start(Sweep(), config)
-        return [conf.compose([*TINY, f"D={D}", f"outputs={tmp_path / 'out'}"]) for D in (2, 3)]
+        return [compose([*TINY, f"D={D}", f"outputs={tmp_path / 'out'}"]) for D in (2, 3)]
 
     yield start
     Sweep.folder, Sweep.failed = None, False

@@ -7,7 +7,6 @@ import pytest
 
 from omkl import algorithms
 from omkl.checks import learners as checks
-from omkl.conf import compose
 from omkl.core import hyperparameters, jit
 from omkl.core.learner import Learner
 from omkl.core.simd import (
@@ -29,6 +28,7 @@ from omkl.core.simd import (
 from omkl.core.weights import exp_of_pack
 from omkl.experiment import classification, regression
 from omkl.experiment import run as runner
+from tests.compositions import compose
 
 
 def axpy(a, x, y, n):

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.conf import compose
 from omkl.datasets import DataError, catalogue, content, open_stream, tables
 from omkl.experiment import run as runner
+from tests.compositions import compose
 
 RAW = {"limit": None, "scaling": "none", "order": "file"}
 ROWS = 400

@@ -13,10 +13,10 @@ import pytest
 
 from omkl.checks import learners
 from omkl.checks.learners import Case, default_settings
-from omkl.conf import compose
 from omkl.datasets import label_sources
 from omkl.experiment import regression
 from omkl.experiment import run as runner
+from tests.compositions import compose
 
 ROWS = 40
 BASE = ("kernels=gaussian17", "D=4", "seeds=1", "tracking=none", "figures=false")

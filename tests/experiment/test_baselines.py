@@ -16,12 +16,13 @@ from omkl.experiment import run as runner
 from omkl.experiment.baselines import Baselines
 from omkl.experiment.metrics import Accuracy
 from omkl.runs.folder import Run
+from tests.compositions import compose
 
 SMALL = ("kernels=gaussian17", "D=4", "seeds=2", "tracking=none", "figures=false")
 
 
 def run(folder, *overrides, **given) -> Run:
-    config = conf.compose([*SMALL, *overrides, f"outputs={folder / 'out'}"])
+    config = compose([*SMALL, *overrides, f"outputs={folder / 'out'}"])
     outcome = runner.run(config, **given)
     assert outcome.status != "failed", outcome.run.result["error"]
     return outcome.run

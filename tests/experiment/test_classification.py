@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.conf import compose
 from omkl.datasets import DataError, catalogue, download, open_stream, open_streams
 from omkl.datasets import libsvm as libsvm_text
 from omkl.experiment import classification, metrics, settings
 from omkl.experiment import run as runner
+from tests.compositions import compose
 
 RAW = {"limit": None, "scaling": "none", "order": "file"}
 

@@ -19,13 +19,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omkl import conf
 from omkl.datasets import DataError
 from omkl.experiment import memory
 from omkl.experiment import run as runner
 from omkl.experiment.settings import read
 from omkl.runs import writing
 from omkl.runs.config_file import config_text, read_config
+from tests.compositions import compose
 
 CASES = int(os.environ.get("OMKL_FUZZ", "300"))
 MOST_BYTES = 2 * 10**8  # of the models that are let through, which is what is tried here
@@ -94,7 +94,7 @@ def composed(number: int, folder: Path) -> dict[str, Any]:
     own = [] if "dataset=file" in BASES[number] else ["dataset.rows=60"]
     own += [f"++dataset.path={folder / 't.csv'}"] if not own else []
     common = ("kernels=gaussian17", "D=4", "seeds=1", "tracking=none", "figures=false")
-    return conf.compose([*BASES[number], *own, *common, f"outputs={folder / 'out'}"])
+    return compose([*BASES[number], *own, *common, f"outputs={folder / 'out'}"])
 
 
 def places(tree: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.experiment import memory
 from omkl.experiment import run as runner
+from tests.compositions import compose
 
 SMALL = ("dataset.rows=60", "kernels=gaussian17", "tracking=none", "figures=false")
 
@@ -36,7 +37,7 @@ def test_bytes_of_a_model_are_foretold_from_small_ones(name):
 )
 def test_more_than_the_machine_has_is_refused_by_its_keys(monkeypatch, overrides):
     monkeypatch.setattr(memory, "usable_bytes", lambda: 10**8)
-    config = conf.compose([*SMALL, *overrides])
+    config = compose([*SMALL, *overrides])
     with pytest.raises(
         ValueError, match=r"D=\d+ .*seeds=\d+ and block=\d+ takes at least [\d,.]+ GB, and"
     ):

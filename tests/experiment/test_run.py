@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omkl import conf
 from omkl.commands import viewers
 from omkl.core import kernels
 from omkl.experiment import comparators, regression, settings
@@ -24,6 +23,7 @@ from omkl.report import run_figures
 from omkl.runs import folder as run_folder
 from omkl.runs import provenance
 from omkl.runs.folder import Run
+from tests.compositions import compose
 
 ROWS = 80
 TINY = (
@@ -34,7 +34,7 @@ OWN = (*TINY, "dataset=file", "dataset.target=price", "seeds=2")
 
 
 def configuration(*overrides: str) -> dict[str, Any]:
-    return conf.compose(overrides)
+    return compose(overrides)
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from omkl.conf import compose
 from omkl.core.conformal import RATES, Conformal
 from omkl.experiment import run as runner
 from omkl.experiment.settings import read
 from omkl.experiment.spread import HALF, Spreads, scores
 from omkl.runs.provenance import identity_of
+from tests.compositions import compose
 
 
 def test_scores_are_those_of_the_normal_distribution():

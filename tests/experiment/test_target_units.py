@@ -15,6 +15,7 @@ from omkl.datasets import open_stream
 from omkl.experiment import run as runner
 from omkl.experiment.target_units import TargetUnits
 from omkl.runs.folder import Run
+from tests.compositions import compose
 
 TINY = (
     "kernels=gaussian17", "D=4", "seeds=1", "tracking=none", "figures=false", "dataset=file",
@@ -37,7 +38,7 @@ def file(tmp_path):
 
 def start(file, *overrides):
     places = (f"dataset.path={file}", f"outputs={file.parent / 'out'}")
-    outcome = runner.run(conf.compose([*TINY, *places, *overrides]))
+    outcome = runner.run(compose([*TINY, *places, *overrides]))
     assert outcome.status in ("complete", "reused"), outcome.run.result
     return outcome
 
@@ -185,12 +186,12 @@ def test_keys_of_runs_that_are_there_stay():
     from omkl.runs.provenance import identity_of
 
     def key(*overrides):
-        given = conf.compose(["algorithm=gf", "dataset=airfoil", *overrides])
+        given = compose(["algorithm=gf", "dataset=airfoil", *overrides])
         return identity_of(settings.read(given).config).key
 
     assert key() == key("stream.scaling=whole", "predictions=true", "stream.lags=0")
     assert len({key(), key("stream.lags=1"), key("stream.scaling=columns")}) == 3
-    read = settings.read(conf.compose(["algorithm=gf", "dataset=airfoil"]))
+    read = settings.read(compose(["algorithm=gf", "dataset=airfoil"]))
     assert read.config["stream"] == {
         "limit": None, "scaling": "whole", "order": "file", "labels": "data"
     }  # fmt: skip
@@ -205,7 +206,7 @@ def test_labels_from_outside_are_given_and_said_in_units_of_the_target(file):
         return 5000.0 if math.isnan(given[row - 1]) else given[row - 1]
 
     places = (f"dataset.path={file}", f"outputs={file.parent / 'out'}", "stream.lags=1")
-    outcome = runner.run(conf.compose([*TINY, *places]), label=label)
+    outcome = runner.run(compose([*TINY, *places]), label=label)
     run = Run(outcome.run.folder)
     assert outcome.status == "complete", outcome.run.result
     assert len(said) == 300 and abs(np.median(said[20:]) - 5000) < 500

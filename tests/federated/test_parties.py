@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from omkl import federated
-from omkl.conf import compose
 from omkl.experiment import run as runner
 from omkl.federated.parties import Client, Server, play
+from tests.compositions import compose
 
 ROUNDS, CLIENTS = 40, 4
 

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.conf import compose
 from omkl.core.representations.random_features import draw_features, features_of
 from omkl.datasets import DataError, catalogue, download, opening, prepare
 from omkl.experiment import run as runner
 from omkl.federated.split import by_column, by_site, consecutive, deal
 from omkl.report import run_figures, sweep_table
 from omkl.reproduction import tables
+from tests.compositions import compose
 
 
 def outcome_of(tmp_path, *overrides):

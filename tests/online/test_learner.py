@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import omkl
-from omkl import conf
 from omkl.experiment import run as runner
+from tests.compositions import compose
 
 TINY = ("seeds=1", "tracking=none", "figures=false", "dataset=file", "regret.ridge_features=false",
         "regret.kernel_ridge=false", "kernels=gaussian17", "D=4")  # fmt: skip
@@ -34,7 +34,7 @@ def run_on(tmp_path, X, y, *overrides):
     path = tmp_path / "mine.csv"
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv(path, index=False)
     places = (f"dataset.path={path}", "dataset.target=y", f"outputs={tmp_path / 'out'}")
-    outcome = runner.run(conf.compose([*TINY, *places, *overrides]))
+    outcome = runner.run(compose([*TINY, *places, *overrides]))
     assert outcome.status == "complete", outcome.run.result
     return outcome.run
 

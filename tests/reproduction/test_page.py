@@ -5,23 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
-import hydra
 import numpy as np
 import pytest
-from hydra.core.global_hydra import GlobalHydra
-from hydra.types import RunMode
-from omegaconf import open_dict
 
 from omkl import conf
-from omkl.commands.batch_launcher import Composer
 from omkl.reproduction import matching, page, pictures, regret_figures, tables
 from omkl.runs.folder import Run, find
 from omkl.theory.bound_of_run import bound_of_run, fitted_slope
+from tests.compositions import compose
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
@@ -206,19 +200,6 @@ def test_regret_bound_writes_both_formats(outputs):
     assert regret_figures.regret_bound(Run(run.folder)) == []
 
 
-def composed(jobs: Sequence[Sequence[str]]) -> Iterator[dict[str, Any]]:
-    """As Hydra composes each, by the composer of ``launcher=batch``: YAML files are read once."""
-    with hydra.initialize_config_dir(str(conf.folder()), version_base="1.3"):
-        loader = GlobalHydra.instance().config_loader()
-        master = loader.load_configuration("config", [], RunMode.MULTIRUN)
-        composer = Composer(loader)
-        for job in jobs:
-            config = composer.load_sweep_config(master, job)
-            with open_dict(config):
-                del config["hydra"]
-            yield conf.resolve(config, job)
-
-
 @pytest.mark.slow
 def test_every_cell_of_every_table_composes():
     """Each job of each table is a configuration Hydra reads, with the parameters that fill asks.
@@ -241,13 +222,13 @@ def test_every_cell_of_every_table_composes():
     typed = {job[0] for job in found}
     for name in ("sfg", "sfg_r", "sfg_mkl", "sfg_mkl_r", "gf_v1"):
         assert f"algorithm=recovered/{name}" in typed
-    seen, distinct = set(), []
+    seen = set()
     for job in found:
         told = {job[1], (job[0], *job[2:])}
-        if not told <= seen:
-            distinct.append(job)
+        if told <= seen:
+            continue
         seen |= told
-    for job, config in zip(distinct, composed(distinct), strict=True):
+        config = compose(job)
         settings = expected[job[0], *job[2:-1]]  # without the data set and the seeds
         assert settings.keys() == config["algorithm"].keys()
         assert all(matching._same(config["algorithm"][k], v) for k, v in settings.items())

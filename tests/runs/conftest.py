@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from omkl import conf
 from omkl.experiment import run as runner
 from omkl.experiment.run import Outcome
+from tests.compositions import compose
 
 TINY = (
     "algorithm=raker", "dataset.rows=30", "D=2", "seeds=2", "predictions=true", "tracking=none",
@@ -21,7 +21,7 @@ TINY = (
 
 
 def tiny(outputs: Path, *overrides: str) -> dict[str, Any]:
-    return conf.compose([*TINY, f"outputs={outputs}", *overrides])
+    return compose([*TINY, f"outputs={outputs}", *overrides])
 
 
 @pytest.fixture(scope="session")
