@@ -4,8 +4,8 @@
 # at most a given number of values, and its rows stay with it.
 
 # %%
-# A file says whose a row is. What the ten have in common is a smooth function of two inputs; with
-# five of them a rough one is added to it.
+# A file says whose a row is. For five of the ten shops the label is a rough function of the inputs,
+# for the others a smooth one.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,7 +18,7 @@ ROWS = 20_000
 rng = np.random.default_rng(7)
 shop = rng.integers(10, size=ROWS)
 a, b = rng.uniform(-1, 1, size=(2, ROWS))
-y = 0.5 + 0.25 * np.sin(2.0 * a + b) + np.where(shop < 5, 0.2 * np.sin(12.0 * a), 0.0)
+y = 0.5 + 0.4 * np.where(shop < 5, np.sin(14.0 * a), np.sin(1.5 * a + b))
 table = pd.DataFrame({"shop": shop, "a": a, "b": b, "y": y + rng.normal(0, 0.02, ROWS)})
 table.to_csv("shops.csv", index=False)
 
@@ -46,7 +46,7 @@ for name, run in runs.items():
 # %%
 # The mean squared error of all clients' predictions so far.
 
-fig, ax = plt.subplots(figsize=(7, 3.4))
+fig, ax = plt.subplots(figsize=(6, 3.4))
 for name, run in runs.items():
     curve = run.curves.groupby("t")["mse"].mean()
     ax.plot(curve.index[1:], curve.to_numpy()[1:], label=name)

@@ -48,7 +48,7 @@ for name, model in models.items():
 # %%
 # The same, each relative to the best of River's.
 
-fig, ax = plt.subplots(figsize=(7, 3.0))
+fig, ax = plt.subplots(figsize=(6, 3.0))
 for number, stream_name in enumerate(streams):
     least = min(errors[name][stream_name] for name in models if name != "omkl")
     ratios = [errors[name][stream_name] / least for name in models]

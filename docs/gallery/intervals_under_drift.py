@@ -36,7 +36,7 @@ for name, held in (("adaptive", adaptive), ("its own", own)):
 
 n = ROWS // 40
 windows = np.arange(40) * n + n / 2
-fig, (top, bottom) = plt.subplots(2, figsize=(8, 5.4))
+fig, (top, bottom) = plt.subplots(2, figsize=(6, 5.4))
 top.plot(windows, adaptive[: 40 * n].reshape(40, n).mean(axis=1), label="adaptive")
 top.plot(windows, own[: 40 * n].reshape(40, n).mean(axis=1), label="its own spread")
 top.axhline(0.9, color="0.3", lw=0.8, ls=":")
@@ -45,4 +45,5 @@ top.legend(frameon=False, loc="lower left")
 shown = np.arange(ROWS // 2 - 75, ROWS // 2 + 75)
 bottom.fill_between(shown, said.low[shown], said.high[shown], color="C0", alpha=0.25, lw=0)
 bottom.plot(shown, y[shown], ".", color="0.3", ms=3)
-labels = bottom.set(xlabel="row", ylabel="label and interval")
+bottom.set(xlabel="row", ylabel="label and interval")
+fig.tight_layout()

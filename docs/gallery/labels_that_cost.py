@@ -46,7 +46,7 @@ def cost(algorithm: str, **params: float) -> tuple[float, float]:
 chosen = [cost("amkl", eta_c=price) for price in (0.003, 0.03, 0.1, 0.3, 1.0, 2.0)]
 random = [cost("amkl_random", rate=rate) for rate in (0.9, 0.7, 0.5, 0.3, 0.15, 0.05)]
 
-fig, ax = plt.subplots(figsize=(7, 3.4))
+fig, ax = plt.subplots(figsize=(6, 3.4))
 ax.plot(*zip(*random, strict=True), "o--", color="0.5", label="asks at random")
 ax.plot(*zip(*chosen, strict=True), "o-", color="C0", label="asks where kernels disagree")
 ax.set(xlabel="share of labels bought", ylabel="mean squared error", yscale="log")

@@ -49,7 +49,7 @@ for name, baseline in run["baselines"].items():
 said = run.predictions
 change = 2 * ROWS // 3
 shown = slice(change - 72, change + 72)
-fig, ax = plt.subplots(figsize=(8, 3.2))
+fig, ax = plt.subplots(figsize=(6, 3.2))
 ax.plot(said["row"][shown], said["y"][shown], color="0.6", label="rentals")
 ax.plot(said["row"][shown], said["y_hat"][shown], color="C0", label="predicted")
 ax.axvline(change, color="0.3", lw=0.8, ls=":")

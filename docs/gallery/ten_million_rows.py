@@ -47,9 +47,9 @@ print(f"memory after the first block {megabytes[0]:.0f} MB, after the last {mega
 print(f"variance of the noise 0.00040, mean squared error of the last block {errors[-1]:.5f}")
 
 # %%
-fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2))
-left.plot(np.array(rows) / 1e6, errors)
-left.set(xlabel="million rows", ylabel="mean squared error of a block", yscale="log")
-right.plot(np.array(rows) / 1e6, megabytes)
-labels = right.set(xlabel="million rows", ylabel="memory, MB", ylim=(0, None))
+fig, (top, bottom) = plt.subplots(2, figsize=(6, 5), sharex=True)
+top.plot(np.array(rows) / 1e6, errors)
+top.set(ylabel="error of a block", yscale="log")
+bottom.plot(np.array(rows) / 1e6, megabytes)
+bottom.set(xlabel="million rows", ylabel="memory, MB", ylim=(0, None))
 fig.tight_layout()

@@ -40,7 +40,7 @@ smooth = 0.5 + 0.4 * np.sin(2.0 * X[:, 0])
 rough = 0.5 + 0.4 * np.sin(12.0 * X[:, 0])
 y = np.where(np.arange(ROWS) < ROWS // 2, smooth, rough) + rng.normal(0, 0.02, ROWS)
 
-fig, ax = plt.subplots(figsize=(7, 3.2))
+fig, ax = plt.subplots(figsize=(6, 3.2))
 for name in ("raker", "fixed_share"):
     learner = omkl.learner(name, inputs=2, kernels="rbf9", scaling="none", eta=0.3, D=30)
     squared = (learner.partial_fit(X, y).y_hat - y) ** 2

@@ -249,7 +249,7 @@ def picture(paper: Paper) -> bytes:
     if paper.tables:
         fig = _drawn_distances(distances(paper))
     else:
-        fig, ax = plt.subplots(figsize=(7, 3.2))
+        fig, ax = plt.subplots(figsize=(5.6, 3.4))
         rows = bounds()
         for name in dict.fromkeys(row["algorithm"] for row in rows):
             own = [row for row in rows if row["algorithm"] == name]
@@ -258,7 +258,9 @@ def picture(paper: Paper) -> bytes:
         ax.axvline(1.0, color="0.3", lw=0.8, ls=":")
         ax.set(xlabel="bound, of the rounds (right of 1 it says nothing)", xscale="log")
         ax.set(ylabel="mistakes, of the rounds", yscale="log")
-        ax.legend(frameon=False, fontsize=7)
+        ax.legend(
+            frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2)
+        )
     file = io.BytesIO()
     fig.savefig(file, format="png", dpi=130, bbox_inches="tight")
     plt.close(fig)
@@ -269,7 +271,7 @@ def _drawn_distances(found: list[Distance]) -> Any:
     import matplotlib.pyplot as plt
 
     tables = list(dict.fromkeys(one.table for one in found))
-    fig, ax = plt.subplots(figsize=(7, 0.8 + 0.6 * len(tables)))
+    fig, ax = plt.subplots(figsize=(5.6, 0.8 + 0.6 * len(tables)))
     for k, (reading, marker) in enumerate(zip(READINGS, "osD", strict=True)):
         own = [one for one in found if one.reading == reading]
         places = [tables.index(one.table) + 0.25 * (k - 1) for one in own]
