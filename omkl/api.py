@@ -39,7 +39,7 @@ def learner(
     first_rows: Any = None,
     **params: Any,
 ) -> OnlineLearner:
-    """A learner that has seen nothing, with the defaults of ``conf`` and the errors of omkl-run.
+    """A learner that has seen nothing; a ValueError names the setting and what it may be.
 
     Parameters
     ----------
@@ -52,14 +52,13 @@ def learner(
     D
         Random features a kernel.
     seed
-        What is drawn follows from it.
+        Whatever is drawn follows from it.
     task
         "regression" or "classification"; None: the algorithm's.
     classes
         Of a classification, words or numbers: of two the first is -1 and the second +1.
     scaling
-        "columns": inputs and labels are standardised by what was seen, nothing looks ahead.
-        "none": they are taken as they are.
+        "columns": inputs and labels are standardised by what was seen; "none": taken as they are.
     lags
         How many past labels are inputs besides.
     horizon
@@ -74,11 +73,6 @@ def learner(
         Rows of the stream, without labels, for the algorithms that look at some in advance.
     params
         Those of the algorithm, as after ``algorithm.NAME=``.
-
-    Raises
-    ------
-    ValueError
-        It names the setting and what it may be.
     """
     startup.load_numba()
     made = settings.read(
