@@ -72,7 +72,7 @@ def learner(
     first_rows
         Rows of the stream, without labels, for the algorithms that look at some in advance.
     params
-        Those of the algorithm, as after ``algorithm.NAME=``.
+        Those of the algorithm, as after ``algorithm.NAME=``, in place of its YAML's.
     """
     startup.load_numba()
     made = settings.read(
