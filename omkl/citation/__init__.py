@@ -34,10 +34,10 @@ class Reference:
     @property
     def phrases(self) -> list[str]:
         """What a docstring calls it."""
-        return self.fields.get(PHRASES, self.fields["title"]).split(";")
+        return [self.fields["title"], *filter(None, self.fields.get(PHRASES, "").split(";"))]
 
 
-PHRASES = "omkl"  # the field of what a docstring calls it, where that is not the title
+PHRASES = "omkl"  # the field of what a docstring calls it, besides its title
 _ENTRY = re.compile(r"^@(\w+)\{(\w+),\n(.*?)^\}$", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"^  (\w+) = \{(.*)\},$", re.MULTILINE)
 
