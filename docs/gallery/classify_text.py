@@ -54,10 +54,10 @@ subjects = np.array([pairs[k][1] for k in order])
 print(f"{len(texts)} texts; {np.mean(subjects == 'internet'):.0%} are about the internet")
 
 # %%
-# A text becomes 96 counts of hashed words. The classifier has nothing to choose; it says a class
+# A text becomes 256 counts of hashed words. The classifier has nothing to choose; it says a class
 # and its probability before it is told the subject.
 
-hashing = HashingVectorizer(n_features=96, stop_words="english", norm="l2")
+hashing = HashingVectorizer(n_features=256, stop_words="english", norm="l2")
 X = hashing.transform(texts).toarray()
 learner = omkl.learner("auto", inputs=X.shape[1], classes=list(SUBJECTS))
 
