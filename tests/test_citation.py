@@ -16,7 +16,6 @@ from omkl.commands.command_line import UsageError
 
 ROOT = Path(__file__).parents[1]
 NAMES = [*algorithms.names(), *federated.names()]
-WITHOUT_PAPER = {"last", "mean", "omkc_uniform"}
 NEEDED = {
     "article": {"author", "title", "journal", "year"},
     "book": {"author", "title", "publisher", "year"},
@@ -30,9 +29,10 @@ def keys(algorithm: str) -> list[str]:
 
 
 def test_every_published_algorithm_has_bibtex():
-    assert {name for name in NAMES if not citation.papers_of(name)} == WITHOUT_PAPER
-    for name in WITHOUT_PAPER:
-        assert registry.box(name)["Paper"].startswith("none")
+    without = {name for name in NAMES if not citation.papers_of(name)}
+    assert "mean" in without
+    for name in without:
+        assert registry.box(name)["Paper"].startswith("none"), name
 
 
 def test_every_title_in_a_docstring_is_cited():
