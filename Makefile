@@ -4,13 +4,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers-installed
+DOCS   := $(VENV)/.docs-installed
 FLOWER := .venv-flower
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # As many workers as cores, at most four; tests/conftest.py says what stays together.
 WORKERS ?= auto
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help setup run test test-quick test-flower fuzz lint bench ui reproduce-tables lock audit chaos endurance
+.PHONY: help setup run test test-quick test-flower fuzz lint bench docs ui reproduce-tables lock audit chaos endurance
 
 help:             ## Show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -57,6 +58,15 @@ bench: $(PEERS)   ## Measure the core against the machine's limit and its peers 
 $(PEERS): $(STAMP)
 	@echo "Installing the peers of the bench into $(VENV) (once) ..."
 	@$(PIP) install --editable '.[bench]'
+	@touch $@
+
+# mkdocs finds what makes pages beside itself; its theme says at every start what becomes of it.
+docs: $(DOCS)     ## Build the site into site/, its gallery and cards computed (minutes)
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=scripts $(BIN)/mkdocs build --strict
+
+$(DOCS): $(STAMP)
+	@echo "Installing what the site is built with into $(VENV) (once) ..."
+	@$(PIP) install --editable '.[docs]'
 	@touch $@
 
 ui: setup         ## Open MLflow on the runs in outputs/

@@ -39,7 +39,7 @@ def learner(
     first_rows: Any = None,
     **params: Any,
 ) -> OnlineLearner:
-    """A learner that has seen nothing, with the defaults of ``conf`` and the errors of omkl-run.
+    """A learner that has seen nothing; a ValueError names the setting and what it may be.
 
     Parameters
     ----------
@@ -49,27 +49,30 @@ def learner(
         How many, or their names.
     kernels
         A dictionary of ``conf/kernels``, or a mapping as such a file holds.
-    D, seed, precision
-        Random features a kernel; what is drawn from; "float64" or "float32".
-    task, classes
-        "regression" or "classification"; None: the algorithm's. The classes of a classification,
-        words or numbers: of two the first is -1 and the second +1.
+    D
+        Random features a kernel.
+    seed
+        Whatever is drawn follows from it.
+    task
+        "regression" or "classification"; None: the algorithm's.
+    classes
+        Of a classification, words or numbers: of two the first is -1 and the second +1.
     scaling
-        "columns": inputs and labels are standardised by what was seen, nothing looks ahead.
-        "none": they are taken as they are.
+        "columns": inputs and labels are standardised by what was seen; "none": taken as they are.
     lags
         How many past labels are inputs besides.
     horizon
         T, where a parameter names it (``eta="1/sqrt(T)"``).
-    interval, interval_rate
-        A level, 0.9 say: intervals that hold so often, also when the stream changes; one rate at
-        which they adapt, None for eight, mixed.
+    interval
+        A level, 0.9 say: intervals that hold so often, also when the stream changes.
+    interval_rate
+        One rate at which they adapt; None: eight, mixed.
+    precision
+        "float64" or "float32", of the random features.
     first_rows
         Rows of the stream, without labels, for the algorithms that look at some in advance.
     params
-        Those of the algorithm, as after ``algorithm.NAME=``.
-
-    Raises ValueError that names the setting and what it may be.
+        Those of the algorithm, as after ``algorithm.NAME=``, in place of its YAML's.
     """
     startup.load_numba()
     made = settings.read(

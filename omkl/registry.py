@@ -11,6 +11,7 @@ import ast
 import functools
 import importlib
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def title(name: str) -> str:
     """
     module = outside.modules().get(name)
     if module is not None and not _is_ours(name):
-        return _head_of_file(outside.source_of(module)) or name
+        return _head_of(docstring(name)) or name
     return _title_of_ours(name)
 
 
@@ -92,20 +93,56 @@ def _title_of_ours(name: str) -> str:
     return f"{shown} ({folder.replace('_', ' ')})" if folder else shown
 
 
+def docstring(name: str) -> str:
+    """What the module of an algorithm says at its top; "" where it says nothing."""
+    module = outside.modules().get(name)
+    if module is not None and not _is_ours(name):
+        return _docstring_of(outside.source_of(module))
+    return next((text for package in PACKAGES if (text := _docstring_in(package, name))), "")
+
+
+def box(name: str) -> dict[str, str]:
+    """The paper's box in the docstring of an algorithm, by its headings: Paper, Task, Round, ...
+
+    A variant that has none of its own, on other representations say, has that of the algorithm of
+    the same name in the package above.
+    """
+    headed = re.compile(r"^([A-Z][a-z]+) +(?=\S)", re.MULTILINE)
+    for of in dict.fromkeys((name, name.rpartition("/")[2])):
+        text = docstring(of)
+        paragraph = next((part for part in text.split("\n\n") if part.startswith("Paper ")), None)
+        if paragraph is not None:
+            _, *parts = headed.split(paragraph)
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            return {heading: _dedented(lines) for heading, lines in pairs}
+    return {}
+
+
+def _dedented(lines: str) -> str:
+    first, _, rest = lines.rstrip().partition("\n")
+    return f"{first}\n{textwrap.dedent(rest)}".strip()
+
+
 def _head(package: str, name: str) -> str:
+    return _head_of(_docstring_in(package, name))
+
+
+def _head_of(text: str) -> str:
+    head, colon, _ = text.partition("\n")[0].partition(": ")
+    return head if colon else ""
+
+
+def _docstring_in(package: str, name: str) -> str:
     path = _folder(package) / f"{name}.py"
-    return _head_of_file(path) if path.is_file() else ""
+    return _docstring_of(path) if path.is_file() else ""
 
 
-def _head_of_file(path: Path | None) -> str:
+def _docstring_of(path: Path | None) -> str:
     try:
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path else ""
     except SyntaxError:  # importing it tells
         return ""
-    if not text:
-        return ""
-    head, colon, _ = text.partition("\n")[0].partition(": ")
-    return head if colon else ""
+    return text or ""
 
 
 def _folder(package: str) -> Path:

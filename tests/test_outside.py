@@ -15,7 +15,7 @@ import pytest
 
 from omkl import algorithms, conf, outside, registry
 from omkl.checks import learners
-from omkl.commands import check, report
+from omkl.commands import check, cite, report
 from omkl.commands.command_line import CommandLine, UsageError
 from omkl.commands.sweep import Sweep
 from omkl.core.kernels import FAMILIES
@@ -122,6 +122,11 @@ def test_a_yaml_beside_names_its_module(package):
     line = CommandLine([f"--config-dir={folder}", "algorithm=mine", "algorithm.share=0.1"])
     assert line.checked()[1:] == ["algorithm=mine", "algorithm.share=0.1"]
     assert algorithms.load("mine").module == "mypkg.fixed_share"
+
+
+def test_the_paper_of_a_module_outside_is_cited(package):
+    told = cite.cite(["--cite", "algorithm.module=mypkg.fixed_share"])
+    assert told.startswith("@article{herbster1998tracking,") and "@misc{omkl," in told
 
 
 @pytest.mark.parametrize(

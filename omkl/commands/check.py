@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="omkl-check",
         description="Run the conformance suite. The exit status is 1 where a check fails.",
     )
+    terminal.add_version(parser)
     parser.add_argument(
         "algorithms", nargs="+", metavar="ALGORITHM",
         help="gf, say; a file of --config-dir; or a module of one's own, mypkg.fixed_share",

@@ -64,7 +64,7 @@ class CommandLine:
     )  # fmt: skip
     _INFORMATION = ("--cfg", "-c", "--info", "-i", "--help", "-h")
     _ANOTHER_MATTER = (
-        "--shell-completion", "-sc", "--hydra-help", "--version", "--experimental-rerun",
+        "--shell-completion", "-sc", "--hydra-help", "--experimental-rerun",
         "--config-name", "-cn", "--config-path", "-cp",
     )  # fmt: skip
 

@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    terminal.add_version(parser)
     parser.add_argument("model", help="model.npz, or the run folder that has one")
     parser.add_argument("file", help="a table with the columns that the model learned from")
     parser.add_argument("-o", "--output", type=Path, help="write here in place of the terminal")

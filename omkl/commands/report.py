@@ -43,6 +43,7 @@ def _parser(before_page: Sequence[BeforePage]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="omkl-report", description="Tables, figures and the MLflow view, from results alone."
     )
+    terminal.add_version(parser)
     folder: dict[str, Any] = {"type": Path, "help": "default: outputs"}
     parser.add_argument("--outputs", default=Path("outputs"), **folder)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

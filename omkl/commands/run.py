@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl import conf
-from omkl.commands import terminal
+from omkl.commands import cite, terminal
 from omkl.commands.command_line import CommandLine, UsageError
 from omkl.commands.sweep import Sweep
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
@@ -73,6 +73,9 @@ def _insisting_on_interrupts(otherwise: Callable[[Any], Any]) -> Callable[[Any],
 
 
 def _run(arguments: Sequence[str]) -> int:
+    if terminal.VERSION in arguments:
+        print(terminal.version())
+        return 0
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -85,6 +88,9 @@ def _run(arguments: Sequence[str]) -> int:
     from omkl import startup
 
     try:
+        if cite.FLAG in arguments:
+            print(cite.cite(arguments))
+            return 0
         line = CommandLine(arguments)
         sys.argv[1:] = line.checked()
         OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)

@@ -8,11 +8,17 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import omkl
+
+if TYPE_CHECKING:
+    import argparse
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+VERSION = "--version"
 COUNTS = ("OMKL_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -85,6 +91,16 @@ def _check_surroundings() -> None:
             Path.home()
         except RuntimeError:
             raise Surroundings("no home folder is known: set HOME or XDG_CACHE_HOME") from None
+
+
+def version() -> str:
+    """What every command answers to ``--version``."""
+    return f"omkl {omkl.__version__}"
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Let a command answer to ``--version``."""
+    parser.add_argument(VERSION, action="version", version=version(), help="omkl's version")
 
 
 def is_count(text: str) -> bool:

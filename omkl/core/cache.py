@@ -42,6 +42,7 @@ NOT_COMPILED = {
     "benchmark/": "other libraries, kept under keys of their own",
     "checks/": "the conformance suite",
     "cached_arrays.py": "keeps arrays, in Python",
+    "citation/": "BibTeX",
     "commands/": "compose configurations, which have keys",
     "experiment/": "feeds learners and federations, in Python",
     "api.py": "what is called from Python, above all else",

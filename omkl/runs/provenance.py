@@ -60,6 +60,7 @@ CHANGE_NO_NUMBER = {
     "api.py": "what is called from Python: it starts jobs and learners",
     "benchmark/": "other libraries, kept under keys of their own",
     "checks/": "the conformance suite",
+    "citation/": "BibTeX",
     "commands/": "compose configurations, which have keys",
     "conf.py": "finds YAML files, whose contents have keys",
     "disk.py": "writes files whole",

@@ -1,0 +1,54 @@
+# # A federation
+#
+# Ten clients see a stream each, and learn together through a server. In every round a client sends
+# at most a given number of values, and its rows stay with it.
+
+# %%
+# A file says whose a row is. For five of the ten shops the label is a rough function of the inputs,
+# for the others a smooth one.
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+import omkl
+
+ROWS = 20_000
+
+rng = np.random.default_rng(7)
+shop = rng.integers(10, size=ROWS)
+a, b = rng.uniform(-1, 1, size=(2, ROWS))
+y = 0.5 + 0.4 * np.where(shop < 5, np.sin(14.0 * a), np.sin(1.5 * a + b))
+table = pd.DataFrame({"shop": shop, "a": a, "b": b, "y": y + rng.normal(0, 0.02, ROWS)})
+table.to_csv("shops.csv", index=False)
+
+# %%
+# With POF-MKL every client weighs the kernels by itself; with vM-KOFL all share one combination.
+
+setting = [
+    "dataset=file", "dataset.path=shops.csv", "dataset.target=y", "federation=column",
+    "dataset.client_column=shop", "kernels=rbf9", "max_upload=600", "regret.ridge_features=false",
+    "algorithm.eta=0.5", "seeds=2",
+]  # fmt: skip
+runs = {
+    "POF-MKL": omkl.run("algorithm=pof_mkl", "algorithm.eta_k=0.5", "algorithm.M=3", *setting),
+    "vM-KOFL": omkl.run("algorithm=vm_kofl", "algorithm.eta_w=0.5", *setting),
+}
+
+# %%
+# Each learner has as many random features as its messages have room for.
+
+for name, run in runs.items():
+    sent = run["federated"]["up"]["numbers_a_round"]
+    print(f"{name}: {run['D']} features, {sent:.0f} numbers a client and round, ", end="")
+    print(f"mean squared error {run['mse_mean']:.5f}")
+
+# %%
+# The mean squared error of all clients' predictions so far.
+
+fig, ax = plt.subplots(figsize=(6, 3.4))
+for name, run in runs.items():
+    curve = run.curves.groupby("t")["mse"].mean()
+    ax.plot(curve.index[1:], curve.to_numpy()[1:], label=name)
+ax.set(xlabel="rounds", ylabel="mean squared error so far", yscale="log")
+legend = ax.legend(frameon=False)

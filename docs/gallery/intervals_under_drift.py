@@ -1,0 +1,49 @@
+# # Intervals under drift
+#
+# Half way through this stream the function becomes another one. `interval=0.9` asks for intervals
+# that hold 90 % of the labels all the same: they widen where they have lately failed.
+
+# %%
+# The stream: two inputs, and a label that turns over in the middle.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import omkl
+
+ROWS = 8_000
+
+rng = np.random.default_rng(1)
+X = rng.normal(size=(ROWS, 2))
+sign = np.where(np.arange(ROWS) < ROWS // 2, 1.0, -2.0)
+y = sign * np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + rng.normal(0, 0.1, ROWS)
+
+# %%
+# The learner is an ensemble of Gaussian processes whose past does not fade. It has a spread of its
+# own, of which 1.645 deviations on either side would hold 90 % if the world were as it assumes.
+
+learner = omkl.learner("ie_gp", inputs=2, interval=0.9)
+said = learner.partial_fit(X, y)
+
+adaptive = (said.low <= y) & (y <= said.high)
+own = np.abs(y - said.y_hat) <= 1.645 * said.spread
+for name, held in (("adaptive", adaptive), ("its own", own)):
+    first, second = held[: ROWS // 2], held[ROWS // 2 :]
+    print(f"{name:8}  before {first.mean():.3f}  after {second.mean():.3f}")
+
+# %%
+# How often both held, in windows of a fortieth of the stream, and the band around the change.
+
+n = ROWS // 40
+windows = np.arange(40) * n + n / 2
+fig, (top, bottom) = plt.subplots(2, figsize=(6, 5.4))
+top.plot(windows, adaptive[: 40 * n].reshape(40, n).mean(axis=1), label="adaptive")
+top.plot(windows, own[: 40 * n].reshape(40, n).mean(axis=1), label="its own spread")
+top.axhline(0.9, color="0.3", lw=0.8, ls=":")
+top.set(xlabel="row", ylabel="share of labels inside", ylim=(0, 1.03))
+top.legend(frameon=False, loc="lower left")
+shown = np.arange(ROWS // 2 - 75, ROWS // 2 + 75)
+bottom.fill_between(shown, said.low[shown], said.high[shown], color="C0", alpha=0.25, lw=0)
+bottom.plot(shown, y[shown], ".", color="0.3", ms=3)
+bottom.set(xlabel="row", ylabel="label and interval")
+fig.tight_layout()

@@ -1,0 +1,1 @@
+"""The pages of the site that are made when it is built (``make docs``)."""

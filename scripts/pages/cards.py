@@ -1,0 +1,196 @@
+"""A card for each algorithm: its docstring's box, its parameters, a curve, and what to cite."""
+
+from __future__ import annotations
+
+import functools
+import html
+import io
+import json
+import posixpath
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl import algorithms, citation, conf, federated, registry
+
+GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
+FOLDER = "algorithms"
+SEED = 7  # that of the golden numbers
+
+
+def names() -> list[str]:
+    """All registered algorithms, the federated ones last."""
+    return [*algorithms.names(), *federated.names()]
+
+
+def place(name: str) -> str:
+    """The page of an algorithm, seen from the site's root."""
+    return f"{FOLDER}/{name}.md"
+
+
+def groups() -> dict[str, list[str]]:
+    """The algorithms by what they do, in the order of the navigation."""
+    found: dict[str, list[str]] = {}
+    for name in names():
+        task = registry.box(name)["Task"]
+        folder = name.partition("/")[0] if "/" in name else ""
+        of_folder = {"as_released": "As released", "recovered": "Recovered"}
+        if name in federated.names():
+            group = "Federated"
+        elif folder in of_folder:
+            group = of_folder[folder]
+        elif task.startswith("classification"):
+            group = "Classification"
+        elif "queried labels" in task:
+            group = "Labels that cost"
+        else:
+            group = "Regression"
+        found.setdefault(group, []).append(name)
+    return found
+
+
+def index() -> str:
+    """The page that lists all algorithms."""
+    lines = ["# Algorithms", "", "What is typed after `algorithm=`, by what it does.", ""]
+    for group, members in groups().items():
+        lines += [f"## {group}", "", "| | | task |", "|---|---|---|"]
+        for name in members:
+            line = f"[{registry.title(name)}]({name}.md)"
+            task = re.split(r"[.:]", registry.box(name)["Task"])[0]
+            lines.append(f"| `{name}` | {line} | {' '.join(task.split())} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def card(name: str, curve: Curve) -> str:
+    """The Markdown of an algorithm's page; its picture is ``FOLDER/NAME.svg`` beside it."""
+    head = registry.docstring(name).partition("\n")[0]
+    summary = head.partition(": ")[2] or head
+    parent = name.rpartition("/")[2]
+    lines = [f"# {registry.title(name)}", "", html.escape(summary[:1].upper() + summary[1:]), ""]
+    lines += [f"    omkl-run algorithm={name}{_task_typed(name)}", ""]
+    if "Paper " not in registry.docstring(name):
+        lines += [f"All else is as of [{registry.title(parent)}]({_to(name, parent)}).", ""]
+    lines += [f"![{curve.caption}]({posixpath.basename(name)}.svg)", "", curve.caption, ""]
+    for heading, text in registry.box(name).items():
+        lines += [f"## {heading}", "", _section(name, heading, text), ""]
+    lines += [*_parameters(name), "## Cite", ""]
+    lines += [f"`omkl-run --cite algorithm={name}` prints:", "", "```bibtex"]
+    lines += [citation.bibtex([name]), "```", ""]
+    return "\n".join(lines)
+
+
+def _task_typed(name: str) -> str:
+    if registry.box(name)["Task"].startswith("classification"):
+        return " task=classification dataset=file dataset.path=my.csv dataset.target=class"
+    return " federation=iid clients=5" if name in federated.names() else ""
+
+
+def _section(name: str, heading: str, text: str) -> str:
+    """A section of the box, as HTML: nothing in it is meant as Markdown."""
+    if heading == "Symbols" and re.match(r"\S+(, \S+)*  ", text):
+        rows = re.split(r"\n(?=\S)", text)
+        cells = [re.split(r"\s{2,}", row, maxsplit=1) for row in rows]
+        shown = "".join(
+            f"<tr><td><code>{html.escape(symbol)}</code></td><td>{_inline(name, meaning)}</td></tr>"
+            for symbol, meaning in ([*cell, ""][:2] for cell in cells)
+        )
+        return f"<table>{shown}</table>"
+    if heading == "Round" and text.startswith("1. "):
+        steps = [re.sub(r"^\d+\. ", "", step) for step in re.split(r"\n(?=\d+\. )", text)]
+        return f"<ol>{''.join(f'<li>{_inline(name, step)}</li>' for step in steps)}</ol>"
+    return f"<p>{_inline(name, text)}</p>"
+
+
+def _inline(name: str, text: str) -> str:
+    """Text on one line; what stands in two backticks is code, and a link where it has a card."""
+
+    def shown(match: re.Match[str]) -> str:
+        inner = html.unescape(match[1])
+        code = f"<code>{html.escape(inner)}</code>"
+        if inner.startswith("docs/") and inner.endswith(".md"):
+            to = _to_page(name, inner.removeprefix("docs/"))
+        elif inner in names() and inner != name:
+            to = _to(name, inner)
+        else:
+            return code
+        return f'<a href="{to.removesuffix(".md")}.html">{code}</a>'
+
+    return re.sub(r"``(.+?)``", shown, html.escape(" ".join(text.split()), quote=False))
+
+
+def _to(name: str, other: str) -> str:
+    return _to_page(name, place(other))
+
+
+def _to_page(name: str, page: str) -> str:
+    return posixpath.relpath(page, posixpath.dirname(place(name)))
+
+
+def _parameters(name: str) -> list[str]:
+    given = {k: v for k, v in conf.entry("algorithm", name).items() if k != "name"}
+    if not given:
+        return ["## Parameters", "", "None.", ""]
+    lines = ["## Parameters", "", "| | default |", "|---|---|"]
+    return [*lines, *(f"| `algorithm.{key}` | `{value}` |" for key, value in given.items()), ""]
+
+
+# --- the picture ----------------------------------------------------------------------------------
+
+
+class Curve(NamedTuple):
+    """What a picture shows: its label, its values (T,), and a sentence about it."""
+
+    label: str
+    values: np.ndarray
+    caption: str
+
+
+@functools.cache
+def curve(name: str) -> Curve:
+    """The error so far on the stream of the golden numbers: squared, or the share of mistakes.
+
+    Of a federation the mean over its clients. ValueError where the golden numbers are others.
+    """
+    from omkl.checks import federations, learners
+
+    together = name in federated.names()
+    case: Any = federations.Case(name) if together else learners.Case(name)
+    X, y = case.stream()
+    y_hat = case.learner(seed=SEED).partial_fit(X, y).y_hat
+    golden = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))["mse"]
+    squared = (y_hat - y) ** 2
+    if not np.isclose(squared.mean(), golden, rtol=1e-9):
+        raise ValueError(f"{name}: {squared.mean()} is not {golden} of tests/golden")
+    mistakes = not together and case.classifies
+    errors = y_hat * y <= 0.0 if mistakes else squared
+    errors = errors.mean(axis=1) if together else errors
+    so_far = np.cumsum(errors) / np.arange(1, len(errors) + 1)
+    label = "share of mistakes" if mistakes else "mean squared error"
+    caption = f"The {label} so far on the small stream of its golden numbers: {so_far[-1]:.4f} "
+    return Curve(label, so_far, caption + "in the end.")
+
+
+def picture(curve: Curve) -> bytes:
+    """A small SVG that is legible on light and dark."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    grey = "#888888"
+    with plt.rc_context({"svg.hashsalt": "omkl", "text.color": grey, "axes.labelcolor": grey}):
+        fig, ax = plt.subplots(figsize=(5.2, 2.0))
+        ax.plot(np.arange(1, len(curve.values) + 1), curve.values, color="#3f7fbf", lw=1.6)
+        ax.set(xlabel="round", ylabel=curve.label, xlim=(0, len(curve.values)), ylim=(0, None))
+        ax.tick_params(colors=grey)
+        for side, spine in ax.spines.items():
+            spine.set(color=grey, visible=side in ("left", "bottom"))
+        file = io.BytesIO()
+        fig.savefig(
+            file, format="svg", transparent=True, bbox_inches="tight", metadata={"Date": None}
+        )
+        plt.close(fig)
+    return file.getvalue()

@@ -1,0 +1,94 @@
+"""What mkdocs calls when it builds the site: generated pages, links, and a check of what was built.
+
+``GALLERY_ROWS=200`` in the environment runs the gallery in miniature.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from pages import cards, gallery, links, reference, verdicts
+
+ROOT = Path(__file__).parents[1]
+PROJECT = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")  # pages that are not in docs/
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Fill in the parts of the navigation that are generated."""
+    found: dict[str, list[Any]] = {
+        "GALLERY": [{gallery.title(name): f"gallery/{name}.md"} for name in gallery.SCRIPTS],
+        "ALGORITHMS": [
+            {group: [{cards.registry.title(name): cards.place(name)} for name in names]}
+            for group, names in cards.groups().items()
+        ],
+        "PAPERS": [
+            {verdicts.heading(paper): f"{verdicts.FOLDER}/{paper.key}.md"}
+            for paper in verdicts.PAPERS
+        ],
+    }
+    config.nav = [_filled(item, found) for item in config.nav or []]
+    return config
+
+
+def _filled(item: Any, found: dict[str, list[Any]]) -> Any:
+    if isinstance(item, dict):
+        return {title: _filled(inner, found) for title, inner in item.items()}
+    if isinstance(item, list):
+        lists = [found[inner] if str(inner) in found else [_filled(inner, found)] for inner in item]
+        return [inner for one in lists for inner in one]
+    return item
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages and their pictures."""
+    rows = os.environ.get("GALLERY_ROWS")
+    contents: dict[str, str | bytes] = {
+        name: (ROOT / name).read_text(encoding="utf-8") for name in PROJECT
+    }
+    contents |= reference.pages()
+    for name in gallery.SCRIPTS:
+        page, figures = _ran(name, (gallery.FOLDER / f"{name}.py").read_text("utf-8"), rows)
+        contents[f"gallery/{name}.md"] = page
+        contents |= {f"gallery/{file}": figure for file, figure in figures.items()}
+    contents[f"{cards.FOLDER}/index.md"] = cards.index()
+    for name in cards.names():
+        curve = cards.curve(name)
+        contents[cards.place(name)] = cards.card(name, curve)
+        contents[cards.place(name).replace(".md", ".svg")] = cards.picture(curve)
+    for paper in verdicts.PAPERS:
+        contents[f"{verdicts.FOLDER}/{paper.key}.md"] = verdicts.page(paper)
+        contents[f"{verdicts.FOLDER}/{paper.key}.png"] = verdicts.picture(paper)
+    for place, content in contents.items():
+        files.append(File.generated(config, place, content=content))
+    return files
+
+
+@functools.cache
+def _ran(name: str, text: str, rows: str | None) -> tuple[str, dict[str, bytes]]:
+    """A gallery page; run again where its script has changed."""
+    return gallery.page(name, gallery.run_alone(name, int(rows) if rows else None))
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links that are right in the repository: to pages beside docs/, to scripts of the gallery."""
+    place = page.file.src_uri
+    if place in PROJECT:
+        return re.sub(r"\]\(docs/", "](", markdown)
+    if place == "gallery/README.md":
+        return re.sub(r"\]\((\w+)\.py\)", r"](\1.md)", markdown)
+    return re.sub(rf"\]\(\.\./({'|'.join(PROJECT)})", r"](\1", markdown)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Look at what was built; an error where a link is dead or a page loads from afar."""
+    problems = links.problems(Path(config.site_dir))
+    if problems:
+        raise PluginError("\n".join(problems))

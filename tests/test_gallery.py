@@ -1,0 +1,110 @@
+"""The pages of the gallery are run in miniature, and the site has a place for every page."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from pages import cards, gallery, links, verdicts
+
+from omkl import algorithms, federated, registry
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+ROWS = 150
+
+
+@pytest.mark.parametrize("name", [n for n in gallery.SCRIPTS if n != "write_an_algorithm"])
+def test_a_page_in_miniature(name):
+    ran = gallery.run(name, ROWS)
+    page, figures = gallery.page(name, ran)
+    assert sum(bool(one.printed.strip()) for one in ran) >= 1 and len(figures) >= 1
+    assert all(f"({file})" in page and data[:4] == b"\x89PNG" for file, data in figures.items())
+
+
+def test_the_page_of_an_own_algorithm_in_miniature():
+    """In plain Python: what is compiled of modules outside the package is not kept."""
+    ran = gallery.run_alone("write_an_algorithm", 30, NUMBA_DISABLE_JIT="1")
+    assert "Fixed share" in ran[-2].printed and "def update(params, state" in ran[1].printed
+    assert len(ran[-2].figures) == 1
+
+
+def test_scripts_are_cut_at_their_marks():
+    text = (
+        "# # Title\n#\n# Prose.\n\n# %%\n# More.\n\nimport os\n\nROWS = 5\n\n\n# %%\nprint(ROWS)\n"
+    )
+    first, second, third = gallery.pieces(text)
+    assert first[:2] == ("# Title\n\nProse.\n", "")
+    assert (second.prose, second.code) == ("More.\n", "import os\n\nROWS = 5")
+    assert third == ("", "print(ROWS)", 14) and text.splitlines()[13] == "print(ROWS)"
+
+
+def test_every_script_is_a_page_and_says_how_much_it_computes():
+    assert {path.stem for path in gallery.FOLDER.glob("*.py")} == set(gallery.SCRIPTS)
+    listed = re.findall(r"\]\((\w+)\.py\)", (DOCS / "gallery" / "README.md").read_text("utf-8"))
+    assert tuple(listed) == gallery.SCRIPTS
+    for name in gallery.SCRIPTS:
+        text = (gallery.FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        numbers = [
+            ast.literal_eval(node.value)
+            for node in ast.parse(text).body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ROWS"
+        ]
+        assert len(numbers) == 1 and numbers[0] > ROWS, name
+
+
+def test_the_navigation_names_every_page():
+    given = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    named = set(re.findall(r"[\w/]+\.md", str(given["nav"])))
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert pages <= named, pages - named
+    grouped = [name for names in cards.groups().values() for name in names]
+    assert sorted(grouped) == sorted([*algorithms.names(), *federated.names()])
+
+
+def test_a_card_has_the_box_the_parameters_and_the_bibtex():
+    curve = cards.curve("gf")
+    card = cards.card("gf", curve)
+    assert curve.values[-1] == pytest.approx(0.0547888, rel=1e-5), "the golden number"
+    assert b"<svg" in cards.picture(curve)
+    for heading in registry.box("gf"):
+        assert f"\n## {heading}\n" in card
+    assert "u_j is the sum of w over the kernels of node j; draw a node from p_j = " in card
+    assert "| `algorithm.freeze` | `300` |" in card and "@article{ghari2023graph," in card
+    assert "[OMKC DA-P(1)](../omkc_da_p1.md)" in cards.card("rf/omkc_da_p1", curve)
+
+
+def test_verdicts_are_those_of_the_page_of_tables():
+    """Each table of the page says in words how many of its numbers are what."""
+    text = (DOCS / "reproduction" / "README.md").read_text(encoding="utf-8")
+    for paper in verdicts.PAPERS:
+        found = verdicts.distances(paper) if paper.tables else []
+        for table in {one.table for one in found}:
+            said = text.partition(f"### {table}")[2].partition("\n### ")[0]
+            for reading in {one.reading for one in found}:
+                line = re.search(rf"^(?:.*; )?{reading}: ([^;\n]*)", said, re.MULTILINE)
+                for word in ("reproduced", "close"):
+                    number = re.search(rf"(\d+) {word}", line[1] if line else "")
+                    own = [d for d in found if (d.table, d.reading) == (table, reading)]
+                    expected = int(number[1]) if number else 0
+                    assert sum(d.verdict == word for d in own) == expected, (table, reading, word)
+    assert len(verdicts.bounds()) == 21
+    assert all(row["mistakes"] <= row["bound"] for row in verdicts.bounds())
+
+
+def test_dead_links_and_what_comes_from_afar_are_told(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<h2 id="here">x</h2><a href="#here"></a><a href="b.html#no"></a><a href="c.html"></a>'
+        '<a href="https://example.org/"></a><script src="https://example.org/x.js"></script>'
+        '<img src="//example.org/x.png"><link rel="canonical" href="https://example.org/a">'
+    )
+    (tmp_path / "b.html").write_text('<a href="a.html#here"></a>')
+    assert links.problems(tmp_path) == [
+        "a.html links to b.html#no, which has no such anchor",
+        "a.html links to c.html, which is not there",
+        "a.html would load //example.org/x.png",
+        "a.html would load https://example.org/x.js",
+    ]
