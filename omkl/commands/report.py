@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from omkl.reproduction.reproduce import BeforePage
     from omkl.runs.folder import Run
 
+CHOICES = (
+    "which runs and how: dataset=naval algorithm=raker,gf M=5, any setting; sort=mse or sort=-mse; "
+    "format=md, csv or latex; rows=algorithm columns=dataset for errors alone"
+)
+
 
 def report() -> None:
     """``omkl-report show | run | table NAME | page | figures | verify | rebuild-tracking | ui``."""
@@ -55,7 +60,8 @@ def _parser(before_page: Sequence[BeforePage]) -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    add("show", _show, "one table of all finished and failed runs")
+    showing = add("show", _show, "one table of finished and failed runs")
+    showing.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=CHOICES)
     running = add("run", _run, "run what published tables need, fill them, make the page")
     known, also = conf.names("table"), ", ".join(conf.names("comparison"))
     tables = f"default: {', '.join(known)}; there are also: {also}"
@@ -118,11 +124,26 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from omkl.report import sweep_table
+    from omkl.report import chosen, pivot, sweep_table
 
-    runs = _runs(arguments)
+    question = chosen.read(arguments.choices)
+    runs = chosen.matching(_runs(arguments), question.wanted)
     rows = sweep_table.sweep_table([run for run in runs if run.complete])
-    sweep_table.print_sweep(rows, sweep_table.failure_table(runs), Console())
+    rows, failures = chosen.ordered(rows, question.sort), sweep_table.failure_table(runs)
+    if question.rows:
+        found = pivot.pivot(rows, question.rows, question.columns)
+        if question.format == "table":
+            pivot.show(found, Console())
+        else:
+            write = {"md": pivot.markdown, "csv": pivot.csv, "latex": pivot.latex}
+            print(write[question.format](found), end="")
+    elif question.format == "table":
+        sweep_table.print_sweep(rows, failures, Console())
+    elif question.format == "latex":
+        print(sweep_table.latex(rows), end="")
+    else:
+        of_all = {"md": sweep_table.markdown, "csv": sweep_table.csv}
+        print(of_all[question.format](rows, failures), end="")
     return 0
 
 

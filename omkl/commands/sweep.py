@@ -221,8 +221,7 @@ class Sweep:
             from omkl.report import sweep_figures
 
             drawn = sweep_figures.all_figures(finished, folder)
-            names = ", ".join(path.name for path in drawn if path.suffix == ".png")
-            print(f"plots    {names} (each as .pdf too)")
+            print(console.plots_text([path.name for path in drawn if path.suffix == ".png"]))
         if any(tracked for _, tracked in jobs):
             print(console.tracked_text(cls.outputs))
 

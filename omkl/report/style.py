@@ -158,7 +158,7 @@ def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
     setting when it differs between runs of one algorithm on one data set. What
     is equal everywhere is left out.
     """
-    facts = [(run.result["params"], _settings(run)) for run in runs]
+    facts = [(run.result["params"], settings_of(run)) for run in runs]
     by_algorithm: dict[tuple[str, str], set[str]] = defaultdict(set)
     by_dataset: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for run, (params, settings) in zip(runs, facts, strict=True):
@@ -193,7 +193,7 @@ def legend(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _settings(run: Run) -> dict[str, Any]:
+def settings_of(run: Run) -> dict[str, Any]:
     """Settings outside the algorithm and the data set that can change a number, flat."""
     named = ("algorithm", "dataset", "kernels", *NEUTRAL)
     flat = {"kernels": run.result["kernels"]}

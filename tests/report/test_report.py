@@ -200,7 +200,7 @@ def test_sweep_table(sweep, tmp_path):
     assert failures[0]["settings"] == {"M": 90}
     assert failures[0]["error"] == "ValueError: algorithm.M=90 is larger than N=76"
 
-    for width, regret in ((80, False), (120, True)):
+    for width, left_out in ((120, ""), (80, ""), (60, "No room for: seeds, kernels / round")):
         stream = StringIO()
         sweep_table.print_sweep(rows, failures, Console(file=stream, width=width))
         text = stream.getvalue()
@@ -208,8 +208,9 @@ def test_sweep_table(sweep, tmp_path):
         assert max(map(len, text.splitlines())) <= width
         for row in rows:
             assert f"{1e3 * row['mse']:.2f} ± {1e3 * row['mse_std']:.2f}" in text
-        assert text.count(" * ") == 4
-        assert ("regret against" in text) is regret
+        assert text.count(" *  ") == 4
+        assert "regret against" in text
+        assert left_out in text and ("No room" in text) is bool(left_out)
         assert "runs/naval/gf-deadbeef" in text
 
     paths = sweep_table.write_sweep(rows, failures, tmp_path / "t")
@@ -225,11 +226,17 @@ def test_sweep_table_with_many_settings_fits_80_columns(sweep):
     rows = sweep_table.sweep_table(sweep)
     for row in rows:
         row["settings"] = {"eta": "0.1/sqrt(t)", "M": 5, "stream.scaling": "columns"}
-    stream = StringIO()
-    sweep_table.print_sweep(rows, [], Console(file=stream, width=80))
-    text = stream.getvalue()
-    assert text.count("  stream.scaling=columns ") == text.count(" ± ") == 12
-    assert max(map(len, text.splitlines())) <= 80
+
+    def printed(width: int) -> str:
+        stream = StringIO()
+        sweep_table.print_sweep(rows, [], Console(file=stream, width=width))
+        assert max(map(len, stream.getvalue().splitlines())) <= width
+        return stream.getvalue()
+
+    beside, below = printed(80), printed(56)
+    assert beside.count("columns  ") == beside.count(" ± ") / 2 == 12
+    assert "No room for: seeds, kernels / round, seconds. They are shown" in beside
+    assert below.count("\n  stream.scaling=columns\n") == below.count(" ± ") == 12
 
 
 def test_one_seed_has_no_spread_and_markup_is_text(run_folder_maker, tmp_path):
