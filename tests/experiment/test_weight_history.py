@@ -1,0 +1,69 @@
+"""Which rounds weights are looked at in, and that looking changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from omkl.experiment import weight_history
+from omkl.experiment.metrics import Recorder
+from omkl.experiment.weight_history import MOST, WeightHistory, curves
+
+
+def followed(T: int, expected: int | None, size: int, blank: int = 0) -> WeightHistory:
+    """Weights that say the round; blocks of ``size`` rows, every ``blank``-th without a label."""
+    history, t, row = WeightHistory(expected), 0, 0
+    while t < T:
+        known = np.ones(size, dtype=bool)
+        if blank:
+            known[(row + np.arange(size)) % blank == 0] = False
+        known[np.cumsum(known) > T - t] = False
+        before = t
+        for piece in history.pieces(before, known):
+            t += int(known[piece].sum())
+            if history.wants(t):
+                history.keep(t, np.array([float(t)]))
+        row += size
+    return history
+
+
+@pytest.mark.parametrize("T", [1, 15, 16, 17, 511, 512, 513, 1503, 40_000])
+@pytest.mark.parametrize("known", [True, False])
+def test_the_rounds_depend_on_their_number_alone(T, known):
+    rounds, weights = followed(T, T if known else None, 100).curve(T, np.array([float(T)]))
+    again, _ = followed(T, None, 37, blank=5).curve(T, np.array([float(T)]))
+    assert rounds.tolist() == again.tolist() == weights[:, 0].tolist()
+    assert rounds[-1] == T and np.all(np.diff(rounds) > 0)
+    assert min(T // 16, MOST // 2) <= len(rounds) <= MOST + 1
+    recorder = Recorder(1)
+    recorder.add(np.ones((1, T)))
+    assert set(rounds) <= set(recorder.curve()[0])
+
+
+def test_a_stream_of_a_known_length_is_cut_no_more_often_than_weights_are_kept():
+    pieces = WeightHistory(100_000).pieces(0, np.ones(100_000, dtype=bool))
+    assert MOST / 2 <= len(pieces) <= MOST + 1
+    assert [piece.start for piece in pieces[1:]] == [piece.stop for piece in pieces[:-1]]
+    assert [len(WeightHistory(None).pieces(0, np.ones(n, dtype=bool))) for n in (0, 1, 17)] == [
+        1,
+        1,
+        2,
+    ]
+
+
+def test_curves_are_means_over_the_seeds():
+    histories = [WeightHistory(20), WeightHistory(20)]
+    for history, w in zip(histories, (0.2, 0.6), strict=True):
+        history.keep(16, np.array([w, 1.0 - w]))
+    found = curves(histories, 20, np.array([[1.0, 0.0], [0.5, 0.5]]))
+    assert found["weights_t"].tolist() == [16, 20]
+    np.testing.assert_allclose(found["weights_over_time"], [[0.4, 0.6], [0.75, 0.25]])
+
+
+def test_memory_does_not_grow():
+    history = WeightHistory(None)
+    for t in range(16, 10**6, 16):
+        if history.wants(t):
+            history.keep(t, np.zeros(1))
+    assert len(vars(history)["_kept"]) <= MOST
+    assert weight_history.stride(10**6) > 16
