@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from omkl import conf
-from omkl.commands.sweep import Sweep, facts_of_jobs
+from omkl.commands.sweep import Sweep
+from omkl.runs.sweeps import facts_of_jobs
 
 TINY = (
     "algorithm=raker", "dataset.rows=30", "D=2", "seeds=1", "tracking=none", "figures=false",

@@ -30,6 +30,7 @@ from omkl.report import (
     sweep_figures,
     sweep_table,
 )
+from omkl.report.windows import windowed
 from omkl.reproduction import filled as filling
 from omkl.reproduction import matching, tables
 from omkl.reproduction.formats import origin, rendering
@@ -232,13 +233,13 @@ def test_no_tick_label_lies_on_another(width, limits):
 def test_windowed_errors_are_those_of_their_rounds(run_folder_maker, tmp_path):
     run = Run(run_folder_maker(tmp_path, n_rounds=400))
     squared = np.diff(run.curves["mse"] * run.curves["t"], axis=1, prepend=0.0)
-    found = over_time.windowed(run, n_windows=4)
+    found = windowed(run, n_windows=4)
     assert found.edges.tolist() == [0, 100, 200, 300, 400]
     np.testing.assert_allclose(found.loss, squared.reshape(3, 4, 100).mean(axis=2), rtol=1e-9)
     with_labels = np.tile(np.arange(1, 401) // 2, (3, 1))
     outside = {"mse": run.curves["mse"] * run.curves["t"] / np.maximum(with_labels, 1)}
     change(run.folder, outside | {"labels": with_labels}, mse_over="rounds with a label")
-    found = over_time.windowed(Run(run.folder), n_windows=4)
+    found = windowed(Run(run.folder), n_windows=4)
     np.testing.assert_allclose(found.loss, 2 * squared.reshape(3, 4, 100).mean(axis=2), rtol=1e-9)
 
 
