@@ -229,7 +229,19 @@ class Sweep:
             print(console.plots_text([path.name for path in drawn if path.suffix == ".png"]))
             print(f"page     {page.write(finished, folder / PAGE, failures=failures)}")
         if any(tracked for _, tracked in jobs):
+            if not interrupted:
+                _track(folder, cls.outputs)
             print(console.tracked_text(cls.outputs))
+
+
+def _track(sweep: Path, outputs: Path) -> None:
+    """Put the sweep above its runs in the MLflow view; what goes wrong is told."""
+    from omkl.tracking import database, view
+
+    try:
+        view.log_sweep(sweep, outputs)
+    except database.TrackingError as error:
+        print(f"Note: {error}")
 
 
 def _drop_claims(sweep: Path) -> None:

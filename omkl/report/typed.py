@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from omkl import conf
@@ -41,7 +41,7 @@ def _left_open(run: Run, name: str, value: Any) -> Any:
     if name == "D":  # that of a federation follows from max_upload
         return value if "federated" in run.result else FEATURES
     if name == "stream.scaling":
-        return "columns" if "path" in run.config["dataset"] else "whole"
+        return "columns" if "path" in (run.config.get("dataset") or ()) else "whole"
     if name == "stream.order":
         return "shuffled" if measure(run.result) is ERROR_RATE else "file"
     return value if name == "task" else None
@@ -87,16 +87,23 @@ def _same(value: Any, default: Any) -> bool:
         return str(value) == str(default)
 
 
-def command(run: Run) -> str:
-    """The command line that computes this run, as far as its settings are in YAML files."""
-    chosen = [f"algorithm={run.result['algorithm']}", f"dataset={run.result['dataset']}"]
+def choices(run: Run, groups: Iterable[str]) -> list[str]:
+    """``kernels=rbf9``, say: what was chosen of these groups and is not the default."""
     given = conf.read(conf.main_file())
     defaults = {k: v for one in given["defaults"] if isinstance(one, dict) for k, v in one.items()}
-    for group in ("kernels", "federation"):
+    found = []
+    for group in groups:
         section = run.config.get(group)
         name = section.get("name") if isinstance(section, Mapping) else None
         if name and name not in (defaults.get(group), "own"):
-            chosen.append(f"{group}={name}")
+            found.append(f"{group}={name}")
+    return found
+
+
+def command(run: Run) -> str:
+    """The command line that computes this run, as far as its settings are in YAML files."""
+    chosen = [f"algorithm={run.result['algorithm']}", f"dataset={run.result['dataset']}"]
+    chosen += choices(run, ("kernels", "federation"))
     more = [f"{key}={_written(value)}" for key, value in differences(run).items()]
     return " ".join(["omkl-run", *map(shlex.quote, [*chosen, *more])])
 
