@@ -9,7 +9,6 @@ from omkl.report.text import latex_text
 from omkl.reproduction.filled import ABSENT, Filled
 from omkl.reproduction.formats import contents
 from omkl.reproduction.formats.origin import facts_of
-from omkl.reproduction.tables import VARIANTS, WRITTEN
 
 
 def document(filled: Filled) -> str:
@@ -48,14 +47,14 @@ def _panel(filled: Filled, panel: contents.Panel) -> list[str]:
     for all_cells in filled.cells:
         cells = [all_cells[i] for i in panel.columns]
         out.append(r"\midrule" if all_cells is filled.cells[0] else r"\addlinespace")
-        for place, line in enumerate(contents.lines_of(cells)):
+        for place, line in enumerate(contents.lines_of(cells, plain=not filled.table.paper)):
             row = latex_text(cells[0].row) + _marks(contents.marks_of(filled, cells[0].row))
             first = row if place == 0 else ""
             if line.absent:
                 out.append(rf"{first} & {line.what} & \multicolumn{{{n}}}{{c}}{{{ABSENT}}} \\")
                 continue
             fields = [latex_text(text) for text in line.values]
-            if line.what == VARIANTS[WRITTEN]:
+            if line.what in contents.AS_WRITTEN:
                 marks = [_marks(contents.marks_of(filled, c.row, c.column)) for c in cells]
                 fields = [a + b for a, b in zip(fields, marks, strict=True)]
             out.append(" & ".join([first, line.what, *fields]) + r" \\")
