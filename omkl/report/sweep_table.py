@@ -126,7 +126,6 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
     if rows:
         fitted, remarks = sweep_columns.fitted(rows, console.width)
         ends = {i for i, row in enumerate(rows[1:]) if row["dataset"] != rows[i]["dataset"]}
-        console.print()
         columns.show(fitted.columns, console, ends, {i for i, r in enumerate(rows) if r["best"]})
         console.print()
         console.print(Text(f"* lowest {_short_names(rows)} of the data set"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from omkl import conf
+from omkl.experiment import run as runner
 from omkl.experiment import weight_history
 from omkl.experiment.metrics import Recorder
 from omkl.experiment.weight_history import MOST, WeightHistory, curves
@@ -67,3 +69,25 @@ def test_memory_does_not_grow():
             history.keep(t, np.zeros(1))
     assert len(vars(history)["_kept"]) <= MOST
     assert weight_history.stride(10**6) > 16
+
+
+def test_a_run_keeps_the_weights_over_time_of_the_mean_seed(tmp_path):
+    typed = ("algorithm=gf", "algorithm.M=3", "dataset.rows=400", "kernels=gaussian17", "D=4")
+    quiet = ("seeds=2", "regret.ridge_features=false", "regret.kernel_ridge=false")
+    config = conf.compose([*typed, *quiet, f"outputs={tmp_path}"])
+    outcome = runner.run(config)
+    assert outcome.status == "complete", outcome.run.result
+    curves = outcome.run.curves
+    assert curves["weights_t"].tolist() == [*range(16, 401, 16)]
+    assert curves["weights_over_time"].shape == (25, 17)
+    np.testing.assert_allclose(curves["weights_over_time"].sum(axis=1), 1.0)
+    np.testing.assert_allclose(curves["weights_over_time"][-1], curves["weights"].mean(axis=0))
+    job = runner.prepare(config)
+    learners = [job.learner(seed, 1) for seed in (0, 1)]
+    X, y = next(job.stream.blocks(400))
+    for learner in learners:
+        learner.partial_fit(X[:96], y[:96])
+    np.testing.assert_array_equal(
+        curves["weights_over_time"][5],
+        np.mean([weight_history.weights_of([learner]) for learner in learners], axis=0),
+    )
