@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 from omkl.report import columns, style
 from omkl.report.chosen import place
 from omkl.report.columns import Column
-from omkl.report.sweep_columns import Row, heading, loss_text, setting_names
+from omkl.report.sweep_columns import (
+    Row,
+    heading,
+    is_baseline,
+    loss_text,
+    name_text,
+    setting_names,
+)
 from omkl.report.text import csv_text, latex_table, markdown_table
 
 ABSENT = "-"
@@ -32,8 +39,9 @@ class Pivot(NamedTuple):
 def pivot(rows: Sequence[Row], by: Sequence[str], over: Sequence[str]) -> Pivot:
     """The rows of ``sweep_table`` with ``by`` down and ``over`` across.
 
-    What varies and is in neither stands in the name of a row, so that no cell has two runs.
-    ValueError for a key that is no algorithm, data set or setting that varies.
+    What varies and is in neither stands in the name of its algorithm, or of its data set where it
+    is a setting of the stream, so that no cell has two runs. ValueError for a key that is no
+    algorithm, data set or setting that varies.
     """
     varies = [*NAMED, *setting_names(rows)]
     for key in (*by, *over):
@@ -41,8 +49,10 @@ def pivot(rows: Sequence[Row], by: Sequence[str], over: Sequence[str]) -> Pivot:
             raise ValueError(f"{key} does not vary in these runs; there are: {', '.join(varies)}")
     several = len({row["dataset"] for row in rows}) > 1
     left = [k for k in varies if k not in (*by, *over) and (k != "dataset" or several)]
-    names = [_name(row, by, left) for row in rows]
-    across = [", ".join(_named(row, key) for key in over) for row in rows]
+    beside = [k for k in left if _owner(k) in over and k not in NAMED]
+    left = [k for k in left if k not in beside]
+    names = [_name([_value(row, key) for key in by], row, left) for row in rows]
+    across = [_name([_named(row, key) for key in over], row, beside) for row in rows]
     twice = Counter(zip(names, across, strict=True))
     names = [
         f"{name} [{row['folder'][-4:]}]" if twice[name, column] > 1 and row["folder"] else name
@@ -51,20 +61,31 @@ def pivot(rows: Sequence[Row], by: Sequence[str], over: Sequence[str]) -> Pivot:
     found: dict[tuple[str, str], Row] = {}
     for row, name, column in zip(rows, names, across, strict=True):
         found.setdefault((name, column), row)
-    order = sorted(range(len(rows)), key=lambda i: [place(_raw(rows[i], key)) for key in over])
-    down, along = list(dict.fromkeys(names)), list(dict.fromkeys(across[i] for i in order))
+
+    def order(i: int) -> tuple[Any, ...]:
+        values = [place(_raw(rows[i], key)) for key in (*over, *beside)]
+        return is_baseline(rows[i]) and "algorithm" in over, values
+
+    along = list(dict.fromkeys(across[i] for i in sorted(range(len(rows)), key=order)))
+    down = list(dict.fromkeys(names))
     cells = [[found.get((name, column)) for column in along] for name in down]
     return Pivot(heading(rows), ", ".join(by), down, along, cells)
 
 
-def _name(row: Row, by: Sequence[str], left: Sequence[str]) -> str:
-    chosen = [_value(row, key) for key in by]
+def _owner(key: str) -> str:
+    """What a setting that varies tells apart: data sets by how they are streamed, or learners."""
+    return "dataset" if key.startswith("stream.") else "algorithm"
+
+
+def _name(chosen: Sequence[str], row: Row, left: Sequence[str]) -> str:
     more = [_value(row, key) for key in left if key in NAMED]
     more += [f"{key}={_value(row, key)}" for key in left if key in row["settings"]]
     return ", ".join([*chosen, *more])
 
 
 def _raw(row: Row, key: str) -> Any:
+    if key == "algorithm":
+        return name_text(row)
     return row[key] if key in NAMED else row["settings"].get(key)
 
 
@@ -75,7 +96,7 @@ def _value(row: Row, key: str) -> str:
 def _named(row: Row, key: str) -> str:
     """A column's name, which says the setting as well."""
     if key in NAMED:
-        return str(row[key])
+        return _value(row, key)
     return f"{key}={_value(row, key)}" if key in row["settings"] else f"no {key}"
 
 

@@ -67,7 +67,7 @@ def fitted(rows: Sequence[Row], width: int) -> FittedSweep:
     remarks = []
     if any(map(is_baseline, rows)):
         remarks.append("(in brackets): a baseline, which has no kernel")
-    algorithm = algorithm._replace(cells=[_name_text(row) for row in rows])
+    algorithm = algorithm._replace(cells=[name_text(row) for row in rows])
     first = [algorithm, dataset]
     if len(set(dataset.cells)) == 1:
         first, remarks = [algorithm], [f"data set: {dataset.cells[0]}", *remarks]
@@ -87,7 +87,7 @@ def fitted(rows: Sequence[Row], width: int) -> FittedSweep:
     settings = [c._replace(heading=c.heading.replace(".", ".\n")) for c in settings]
     least = [*first, *settings, *(column for column in numbers if column.worth == KEPT)]
     if columns.width_of(least) > width and settings:
-        below = ["\n  ".join([_name_text(row), *pairs(row)]) for row in rows]
+        below = ["\n  ".join([name_text(row), *pairs(row)]) for row in rows]
         first[0] = algorithm._replace(cells=below)
         settings = []
     found = columns.fit([*first, *settings, *numbers], width)
@@ -104,7 +104,8 @@ def is_baseline(row: Row) -> bool:
     return row.get("status") == "baseline"
 
 
-def _name_text(row: Row) -> str:
+def name_text(row: Row) -> str:
+    """An algorithm's name; a baseline's stands in brackets."""
     name = str(row["algorithm"])
     return f"({name.removesuffix(BASELINE)})" if is_baseline(row) else name
 

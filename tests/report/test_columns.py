@@ -88,6 +88,9 @@ def test_a_pivot_has_a_run_a_cell(outputs, capsys):
     names = re.findall(r"^(\S.*?)  +\d", text, re.M)
     assert names == ["OMKL-GF, M=5", "OMKL-GF, M=10", "Raker"], "M tells runs of one cell apart"
     assert len(re.findall(r"\d \*", text)) == 2
+    beside = shown(outputs, capsys, "rows=dataset", "columns=algorithm", "format=csv")
+    header = next(csv.reader(io.StringIO(beside)))[1::2]
+    assert header == ["OMKL-GF, M=5", "OMKL-GF, M=10", "Raker"], "a setting is of its algorithm"
     over_M = shown(outputs, capsys, "algorithm=gf", "rows=dataset", "columns=M", "format=csv")
     lines = list(csv.reader(io.StringIO(over_M)))
     assert lines[0] == ["dataset", "M=5", "M=5 std", "M=10", "M=10 std"]
