@@ -13,6 +13,7 @@ from omkl.commands import terminal
 from omkl.datasets import catalogue, download
 from omkl.datasets.columns import count_inputs
 from omkl.datasets.stream import DataError
+from omkl.report import columns
 
 Entries = Mapping[str, Mapping[str, Any]]
 EPILOG = """\
@@ -77,7 +78,6 @@ def _list(entries: Entries) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    from omkl.report import columns
     from omkl.report.columns import Column
 
     places = {name: _where(entry) for name, entry in entries.items()}
@@ -85,7 +85,7 @@ def _list(entries: Entries) -> int:
     marks = {path: "here" if n == 1 else f"here ({n})" for n, path in enumerate(folders, 1)}
     where = [marks[place] if isinstance(place, Path) else place for place in places.values()]
     facts = entries.values()
-    licences = [_or_dash(entry.get("licence")) for entry in facts]
+    licences = [_brief(_or_dash(entry.get("licence"))) for entry in facts]
     console = Console()
     fitted = columns.fit(
         [
@@ -94,7 +94,7 @@ def _list(entries: Entries) -> int:
             Column("inputs", [_or_dash(_n_inputs(entry)) for entry in facts], worth=3),
             Column("target", [_or_dash(e.get("target")) for e in facts], 4, False, shortest=9),
             Column("where", where, right=False),
-            Column("licence", licences, right=False, shortest=9),
+            Column("licence", licences, worth=1, right=False),
         ],
         console.width,
     )
@@ -214,6 +214,12 @@ def _where(entry: Mapping[str, Any]) -> str | Path:
 
 def _n_inputs(entry: Mapping[str, Any]) -> int | None:
     return entry["inputs"] if "n_centres" in entry else count_inputs(entry.get("inputs"))
+
+
+def _brief(text: str) -> str:
+    """What stands before brackets; an ellipsis says that there were some."""
+    before, bracket, _ = text.partition(" (")
+    return before + columns.ELLIPSIS if bracket else before
 
 
 def _or_dash(value: Any) -> str:
