@@ -198,12 +198,12 @@ def sweep(outputs, run_folder_maker):
     (sweep / "comparison.png").write_bytes(b"png")
     names = [(a, d) for a in ("raker", "gf") for d in ("airfoil", "naval")]
     for number, (algorithm, dataset) in enumerate(names):
-        run = run_folder_maker(outputs, algorithm, dataset)
+        run = run_folder_maker(outputs, algorithm, dataset, n_rounds=30)
         fact = {"number": number, "status": "complete", "tracked": True}
         fact["folder"] = os.path.relpath(run, sweep / "jobs")
         (sweep / "jobs" / f"{dataset}-{run.name}.json").write_text(json.dumps(fact))
         view.log_run(run, outputs)
-    view.log_run(run_folder_maker(outputs, "sfg"), outputs)
+    view.log_run(run_folder_maker(outputs, "sfg", n_rounds=30), outputs)
     return sweep
 
 
