@@ -95,6 +95,13 @@ def entry(group: str, name: str, besides: Sequence[Path] = ()) -> dict[str, Any]
     return merged
 
 
+def when(group: str, name: str, besides: Sequence[Path] = ()) -> str:
+    """When to take it: the comment "# when: .." that the file begins with; "" where it has none."""
+    with open(_path_of(group, name, besides), encoding="utf-8") as file:
+        found = re.match(r"# when: (.*)", file.readline())
+    return found[1].strip() if found else ""
+
+
 def chosen(group: str, name: str) -> dict[str, Any]:
     """As ``entry``; ValueError lists what there is, and what is like the name."""
     known = names(group)

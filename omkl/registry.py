@@ -86,6 +86,29 @@ def title(name: str) -> str:
     return _title_of_ours(name)
 
 
+def summary(name: str) -> str:
+    """What an algorithm is: the first sentence of its docstring, after the title.
+
+    Of a folder, "rf/": of its package. "" for what is no module.
+    """
+    module = outside.modules().get(name)
+    if module is not None and not _is_ours(name):
+        return _summary_of_file(outside.source_of(module))
+    paths = [_folder(package) / name for package in PACKAGES]
+    for path in paths:
+        file = path / "__init__.py" if name.endswith("/") else path.with_suffix(".py")
+        if file.is_file():
+            return _summary_of_file(file, with_head=name.endswith("/"))
+    return ""
+
+
+def _summary_of_file(path: Path | None, with_head: bool = False) -> str:
+    first = _docstring_of(path).partition("\n\n")[0]
+    _, colon, rest = first.partition(": ")
+    text = " ".join((rest if colon and not with_head else first).split()).partition(". ")[0]
+    return text.removesuffix(".")
+
+
 @functools.cache
 def _title_of_ours(name: str) -> str:
     folder, _, last = name.rpartition("/")

@@ -224,7 +224,7 @@ def make_run_folder(
             "ridge_features": {
                 "label": "best kernel in hindsight (ridge regression on its random features)",
                 "mean": float(regret[:, -1].mean()),
-                "std": float(regret[:, -1].std()),
+                "std": float(regret[:, -1].std(ddof=1)) if n_seeds > 1 else None,
             },
             "kernel_ridge": {
                 "label": "best kernel in hindsight (kernel ridge regression)",

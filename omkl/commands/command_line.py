@@ -7,12 +7,12 @@ import importlib.util
 import itertools
 import os
 import re
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl import conf, outside, registry
+from omkl.commands import help_text
 
 MODULE = "algorithm.module"
 
@@ -346,29 +346,7 @@ class CommandLine:
 
     def help(self) -> str:
         """The part of ``--help`` that depends on the YAML files."""
-        groups = self.groups()
-        lines = ["Choices (group=name)"]
-        for group, names in groups.items():
-            lines += _hanging(group, ", ".join(names))
-        lines += ["", "Parameters of each algorithm (algorithm.KEY=value) and their defaults"]
-        for name in groups["algorithm"]:
-            fields = self._fields("algorithm", name)
-            fields = {k: v for k, v in fields.items() if k not in ("name", "module")}
-            lines += _hanging(name, ", ".join(f"{k}={_plain(v)}" for k, v in fields.items()))
-        lines += ["", "Settings (key=value) and their defaults"]
-        text = conf.main_file().read_text(encoding="utf-8")
-        between = text.partition("\n\n")[2].partition("\nhydra:")[0]
-        return "\n".join(lines + textwrap.indent(between.strip(), "  ").splitlines())
-
-
-def _hanging(head: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text, 79, initial_indent=f"  {head:9} ", subsequent_indent=" " * 12, break_long_words=False
-    )
-
-
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return help_text.of(self.groups(), self.besides)
 
 
 def parse_override(text: str) -> tuple[str, Any]:

@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from omkl.commands import terminal
 from omkl.datasets import catalogue, download
 from omkl.datasets.columns import count_inputs
 from omkl.datasets.stream import DataError
+from omkl.report import columns
 
 Entries = Mapping[str, Mapping[str, Any]]
 EPILOG = """\
@@ -76,28 +77,33 @@ def _chosen(names: Sequence[str]) -> Entries:
 
 def _list(entries: Entries) -> int:
     from rich.console import Console
-    from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("name", "rows", "inputs", "target", "where", "licence"):
-        justify: Literal["left", "right"] = "right" if title in ("rows", "inputs") else "left"
-        table.add_column(
-            title,
-            justify=justify,
-            overflow="fold",
-            no_wrap=title == "name",
-            min_width=len("not here (fetch)") if title == "where" else None,
-        )
-    for name, entry in entries.items():
-        table.add_row(
-            name,
-            _or_dash(entry.get("rows")),
-            _or_dash(_n_inputs(entry)),
-            _or_dash(entry.get("target")),
-            _where(entry),
-            _or_dash(entry.get("licence")),
-        )
-    Console().print(table)
+    from omkl.report.columns import Column
+
+    places = {name: _where(entry) for name, entry in entries.items()}
+    folders = dict.fromkeys(place for place in places.values() if isinstance(place, Path))
+    marks = {path: "here" if n == 1 else f"here ({n})" for n, path in enumerate(folders, 1)}
+    where = [marks[place] if isinstance(place, Path) else place for place in places.values()]
+    facts = entries.values()
+    licences = [_brief(_or_dash(entry.get("licence"))) for entry in facts]
+    console = Console()
+    fitted = columns.fit(
+        [
+            Column("name", list(entries), right=False, shortest=columns.READABLE),
+            Column("rows", [_or_dash(entry.get("rows")) for entry in facts]),
+            Column("inputs", [_or_dash(_n_inputs(entry)) for entry in facts], worth=3),
+            Column("target", [_or_dash(e.get("target")) for e in facts], 4, False, shortest=9),
+            Column("where", where, right=False),
+            Column("licence", licences, worth=1, right=False),
+        ],
+        console.width,
+    )
+    columns.show(fitted.columns, console)
+    for path, mark in marks.items():
+        console.print(Text(f"\n{mark}: {os.path.relpath(path)}"), soft_wrap=True)
+    if fitted.left_out:
+        console.print(f"No room for: {', '.join(fitted.left_out)}; omkl-data describe NAME says it")
     return 0
 
 
@@ -197,17 +203,24 @@ def _verify(entries: Entries) -> int:
     return status
 
 
-def _where(entry: Mapping[str, Any]) -> str:
+def _where(entry: Mapping[str, Any]) -> str | Path:
+    """The folder that the file was found in, or what there is in its place."""
     if "file" not in entry:
         return "your file" if "path" in entry else "made on the fly"
     path = download.locate(entry["file"])
     if path is not None:
-        return os.path.relpath(str(path).removesuffix(entry["file"]))
+        return Path(str(path).removesuffix(entry["file"]))
     return "not here (fetch)" if download.downloadable(entry) else "not here (by hand)"
 
 
 def _n_inputs(entry: Mapping[str, Any]) -> int | None:
     return entry["inputs"] if "n_centres" in entry else count_inputs(entry.get("inputs"))
+
+
+def _brief(text: str) -> str:
+    """What stands before brackets; an ellipsis says that there were some."""
+    before, bracket, _ = text.partition(" (")
+    return before + columns.ELLIPSIS if bracket else before
 
 
 def _or_dash(value: Any) -> str:

@@ -18,9 +18,16 @@ if TYPE_CHECKING:
     from omkl.reproduction.reproduce import BeforePage
     from omkl.runs.folder import Run
 
+CHOICES = (
+    "which runs and how: dataset=naval algorithm=raker,gf M=5, any setting; sort=mse or sort=-mse; "
+    "format=md, csv or latex; rows=algorithm columns=dataset for errors alone"
+)
+
+PAGE_OF = "runs of all sweeps instead, as in show: dataset=naval algorithm=raker,gf"
+
 
 def report() -> None:
-    """``omkl-report show | run | table NAME | page | figures | verify | rebuild-tracking | ui``."""
+    """``omkl-report show | page | run | table | papers | figures | verify | ..``."""
     terminal.command("omkl-report", lambda: main(sys.argv[1:]))
 
 
@@ -56,7 +63,8 @@ def _parser(before_page: Sequence[BeforePage]) -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    add("show", _show, "one table of all finished and failed runs")
+    showing = add("show", _show, "one table of finished and failed runs")
+    showing.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=CHOICES)
     running = add("run", _run, "run what published tables need, fill them, make the page")
     known, also = conf.names("table"), ", ".join(conf.names("comparison"))
     tables = f"default: {', '.join(known)}; there are also: {also}"
@@ -65,8 +73,12 @@ def _parser(before_page: Sequence[BeforePage]) -> argparse.ArgumentParser:
     running.set_defaults(before_page=before_page, error=running.error)
     filling = add("table", _table, "fill a published table from the runs that are there")
     filling.add_argument("name", help="jmlr_table1, say")
-    paging = add("page", _page, "one page of all tables and figures from those runs")
-    paging.add_argument("--to", type=Path, help="folder; default: OUTPUTS/page")
+    papers = add("papers", _papers, "one page of all published tables and figures beside ours")
+    papers.add_argument("--to", type=Path, help="folder; default: OUTPUTS/page")
+    paging = add("page", _page, "one HTML file of a sweep: table, curves, settings, commands")
+    paging.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=PAGE_OF)
+    paging.add_argument("--sweep", type=Path, help="folder of a sweep; default: the last one")
+    paging.add_argument("--to", type=Path, help="file; default: page.html in the sweep's folder")
     add("figures", _figures, "draw the plots of all runs anew")
     add("verify", _verify, "compare every run with its seal; the exit status is 1 for damage")
     add("rebuild-tracking", _rebuild, "make the MLflow view again from the run folders")
@@ -119,11 +131,26 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from omkl.report import sweep_table
+    from omkl.report import chosen, pivot, sweep_table
 
-    runs = _runs(arguments)
+    question = chosen.read(arguments.choices)
+    runs = chosen.matching(_runs(arguments), question.wanted)
     rows = sweep_table.sweep_table([run for run in runs if run.complete])
-    sweep_table.print_sweep(rows, sweep_table.failure_table(runs), Console())
+    rows, failures = chosen.ordered(rows, question.sort), sweep_table.failure_table(runs)
+    if question.rows:
+        found = pivot.pivot(rows, question.rows, question.columns)
+        if question.format == "table":
+            pivot.show(found, Console())
+        else:
+            write = {"md": pivot.markdown, "csv": pivot.csv, "latex": pivot.latex}
+            print(write[question.format](found), end="")
+    elif question.format == "table":
+        sweep_table.print_sweep(rows, failures, Console())
+    elif question.format == "latex":
+        print(sweep_table.latex(rows), end="")
+    else:
+        of_all = {"md": sweep_table.markdown, "csv": sweep_table.csv}
+        print(of_all[question.format](rows, failures), end="")
     return 0
 
 
@@ -157,6 +184,31 @@ def _table(arguments: argparse.Namespace) -> int:
 
 
 def _page(arguments: argparse.Namespace) -> int:
+    from omkl.commands.sweep import PAGE
+    from omkl.report import chosen, page, sweep_table
+    from omkl.runs import sweeps
+
+    if arguments.choices and arguments.sweep:
+        raise ValueError("a page is of one sweep or of chosen runs: --sweep or KEY=VALUE")
+    question = chosen.read(arguments.choices)
+    if question != chosen.Question(question.wanted):
+        raise ValueError("a page has all columns: leave sort=, rows=, columns= and format= out")
+    place = arguments.sweep
+    if place is None and not arguments.choices:
+        place = next(reversed(sweeps.folders(arguments.outputs)), None)
+    if place is None:
+        runs, to = chosen.matching(_runs(arguments), question.wanted), arguments.outputs
+    else:
+        runs, to = [run for run, _ in sweeps.jobs_of(place)], place
+    complete = [run for run in runs if run.complete]
+    if not complete:
+        raise ValueError(f"there is no finished run in {to}")
+    failures = sweep_table.failure_table(runs)
+    print(page.write([run.held() for run in complete], arguments.to or to / PAGE, failures))
+    return 0
+
+
+def _papers(arguments: argparse.Namespace) -> int:
     from omkl.reproduction import page, tables
 
     runs, outputs = _runs(arguments), arguments.outputs

@@ -8,7 +8,7 @@ import math
 import os
 import threading
 import uuid
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from omkl.experiment.run import Outcome
     from omkl.runs.folder import Run
+
+PAGE = "page.html"  # of a sweep, in its folder
 
 
 class Task(NamedTuple):
@@ -149,7 +151,9 @@ class Sweep:
     @classmethod
     def has_failed(cls, folder: Path) -> bool:
         """Whether a job of this start has failed."""
-        facts = (fact for fact, _ in facts_of_jobs(folder) if fact.get("start") == cls.start)
+        from omkl.runs import sweeps
+
+        facts = (fact for fact, _ in sweeps.facts_of_jobs(folder) if fact.get("start") == cls.start)
         return any(fact["status"] == "failed" for fact in facts)
 
     @classmethod
@@ -194,11 +198,12 @@ class Sweep:
 
         from omkl.report import console, sweep_table
         from omkl.runs import folder as run_folder
+        from omkl.runs import sweeps
         from omkl.runs.seal import Broken
 
         draws = cls.figures and not interrupted
         jobs = []
-        for run, tracked in _jobs_of(folder):
+        for run, tracked in sweeps.jobs_of(folder):
             try:
                 jobs.append((as_it_is(run, draws), tracked))
             except (Broken, FileNotFoundError) as error:
@@ -218,13 +223,25 @@ class Sweep:
         print(f"\ntable    {folder}/")
         print("         table.md, table.csv")
         if draws and len(finished) > 1:
-            from omkl.report import sweep_figures
+            from omkl.report import page, sweep_figures
 
             drawn = sweep_figures.all_figures(finished, folder)
-            names = ", ".join(path.name for path in drawn if path.suffix == ".png")
-            print(f"plots    {names} (each as .pdf too)")
+            print(console.plots_text([path.name for path in drawn if path.suffix == ".png"]))
+            print(f"page     {page.write(finished, folder / PAGE, failures=failures)}")
         if any(tracked for _, tracked in jobs):
+            if not interrupted:
+                _track(folder, cls.outputs)
             print(console.tracked_text(cls.outputs))
+
+
+def _track(sweep: Path, outputs: Path) -> None:
+    """Put the sweep above its runs in the MLflow view; what goes wrong is told."""
+    from omkl.tracking import database, view
+
+    try:
+        view.log_sweep(sweep, outputs)
+    except database.TrackingError as error:
+        print(f"Note: {error}")
 
 
 def _drop_claims(sweep: Path) -> None:
@@ -257,7 +274,9 @@ class Lines:
             self._tell()
 
     def _tell(self) -> None:
-        for fact, path in facts_of_jobs(self.sweep, self.told):
+        from omkl.runs import sweeps  # NumPy, which a prompt does not wait for
+
+        for fact, path in sweeps.facts_of_jobs(self.sweep, self.told):
             if "text" in fact and fact.get("start") == Sweep.start:
                 self.told.add(path)
                 print(fact["text"], flush=True)
@@ -268,35 +287,6 @@ class Lines:
         self._tell()
 
 
-def facts_of_jobs(sweep: Path, but: Container[Path] = ()) -> list[tuple[dict[str, Any], Path]]:
-    """What the jobs of a sweep have left, in the order of the jobs."""
-    facts = []
-    others: dict[str, int] = {}
-    for path in sweep.glob("jobs/*"):
-        number = path.suffix.removeprefix(".")
-        if number.isdigit():  # a job with the settings of another
-            others[path.stem] = min(int(number), others.get(path.stem, int(number)))
-        elif path.suffix == ".json" and path not in but:
-            with contextlib.suppress(ValueError):  # just being written
-                facts.append((json.loads(path.read_text(encoding="utf-8")), path))
-    for fact, path in facts:
-        fact["number"] = min(fact["number"], others.get(path.stem, fact["number"]))
-    return sorted(facts, key=lambda pair: pair[0]["number"])
-
-
 def as_it_is(run: Run, with_curves: bool) -> Run:
     """A run of a sweep to be shown; what failed is held in memory. Raises as ``Run.held``."""
     return run if "result" in run.__dict__ else run.held(with_curves)
-
-
-def _jobs_of(sweep: Path) -> Iterator[tuple[Run, bool]]:
-    """The runs of the jobs that ended, in the order of the jobs, and whether they are tracked."""
-    from omkl.runs.folder import Run
-    from omkl.runs.writing import held_in_memory
-
-    for fact, path in facts_of_jobs(sweep):
-        if fact["status"] == "failed":
-            place = path.relative_to(sweep)  # where the traceback is, seen from the table
-            yield held_in_memory(place, result=fact["result"], config=fact["config"]), False
-        elif fact["status"] != "begun":
-            yield Run(Path(os.path.normpath(path.parent / fact["folder"]))), fact["tracked"]

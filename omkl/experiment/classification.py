@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.core.learner import Learner
-from omkl.core.weights import normalised
 from omkl.datasets import DataError
-from omkl.experiment import baselines, kept_model, metrics
+from omkl.experiment import baselines, kept_model, metrics, weight_history
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
@@ -33,6 +32,7 @@ from omkl.experiment.job import (
 from omkl.experiment.metrics import Recorder, mistaken, one_against_rest
 from omkl.experiment.regret import load_or_compute
 from omkl.experiment.settings import Settings
+from omkl.experiment.weight_history import WeightHistory, weights_of
 from omkl.runs.folder import ERROR_RATE
 from omkl.runs.writing import MODEL
 from omkl.theory import mistake_bounds
@@ -55,6 +55,7 @@ class OneSeed(NamedTuple):
     largest_norm: float
     n_classes_met: int
     model: bytes | None
+    history: WeightHistory
 
 
 class Classification(LearnerJob):
@@ -148,10 +149,12 @@ def _computed(
         regret={},
     )
     result["baselines"], baseline_curves = _baselines(job)
+    weights = np.stack([seed.weights for seed in done])
     curves = {
         "t": rounds,
         "error_rate": sums / rounds,
-        "weights": np.stack([seed.weights for seed in done]),
+        "weights": weights,
+        **weight_history.curves([seed.history for seed in done], T, weights),
         "usage": used,
         "updates": updates,
         "support": np.stack([seed.support for seed in done]),
@@ -293,14 +296,15 @@ def _one_seed(
     job: Classification, r: int, n_threads: int, report: Callable[[np.ndarray], None]
 ) -> OneSeed:
     learners, recorder = _learners(job, job.seeds[r], n_threads), Recorder(1)
-    K = len(job.stream.classes)
-    seconds, largest_norm, met = 0.0, 0.0, np.empty(0)
+    seconds, largest_norm, met, history = (
+        0.0,
+        0.0,
+        np.empty(0),
+        WeightHistory(job.streams[r].n_rounds),
+    )
     for X, y in job.streams[r].blocks(job.settings.block):
         before = time.perf_counter()
-        y_hat = np.stack(
-            [x.partial_fit(X, one_against_rest(y, k, K)).y_hat for k, x in enumerate(learners)],
-            axis=1,
-        )
+        y_hat = _said(learners, X, y, recorder.n_rounds, history)
         seconds += time.perf_counter() - before
         if not np.isfinite(y_hat).all():
             raise FloatingPointError(
@@ -319,7 +323,7 @@ def _one_seed(
         model = kept_model.content(job, learners, known, stream.moments.arrays())
     return OneSeed(
         recorder,
-        weights=np.mean([normalised(x.state.log_w) for x in learners], axis=0),
+        weights=weights_of(learners),
         updates=np.sum([x.state.updates for x in learners], axis=0),
         support=np.sum([kept.support_size(x.state.model) for x in learners], axis=0),
         used=learners[0].used,
@@ -328,7 +332,23 @@ def _one_seed(
         largest_norm=largest_norm,
         n_classes_met=len(met),
         model=model,
+        history=history,
     )
+
+
+def _said(
+    learners: list[Learner], X: np.ndarray, y: np.ndarray, t: int, history: WeightHistory
+) -> np.ndarray:
+    """What the learners of K classes said of a block of rows after round t, (n, 1) or (n, K)."""
+    K, parts = max(2, len(learners)), []
+    for rows in history.pieces(t, np.ones(len(y), dtype=bool)):
+        traces = [
+            learner.partial_fit(X[rows], one_against_rest(y[rows], k, K))
+            for k, learner in enumerate(learners)
+        ]
+        parts.append(np.stack([trace.y_hat for trace in traces], axis=1))
+        history.look(t + rows.stop, learners)
+    return np.concatenate(parts)
 
 
 class _RunningErrors:

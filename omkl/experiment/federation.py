@@ -20,6 +20,8 @@ What a federated run has besides what ``omkl.runs.folder`` lists (R seeds, K cli
 
 ``curves.npz``
     mse            (R, P) mean over the clients of each one's up to round t
+    served         (P,) rounds of all clients up to round t, where some have fewer than others,
+                   and mse_of_rounds (R, P), the mean squared error of all these
     regret_clients, regret_clients_ridge   (R, P) mean over the clients
     server_regret  (R, P) sum over the clients, as in (12)
     client_mse, client_regret, client_ridge_regret   (R, K) after the client's last round
@@ -49,7 +51,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import Stream
-from omkl.experiment import memory
+from omkl.experiment import memory, weight_history
 from omkl.experiment.federated_regret import against_comparators
 from omkl.experiment.job import (
     Computed,
@@ -62,6 +64,7 @@ from omkl.experiment.job import (
 )
 from omkl.experiment.metrics import Recorder, label_cost, largest_norm
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
+from omkl.experiment.weight_history import WeightHistory
 from omkl.federated import budget
 from omkl.federated.protocol import FederatedAlgorithm, FederatedTrace
 from omkl.federated.simulation import Federation
@@ -122,12 +125,17 @@ class FederatedJob(NamedTuple):
         n_threads = min(self.settings.n_threads, R)
         federations = [self.federation(seed) for seed in self.seeds]
         sums, seconds = Sums(self), np.zeros(R)
+        histories = [WeightHistory(T) for _ in range(R)]
 
         def one(r: int, rows: slice) -> FederatedTrace:
-            before = time.perf_counter()
-            trace = federations[r].partial_fit(self.split.X[rows], self.split.y[rows])
+            before, traces = time.perf_counter(), []
+            X, y = self.split.X[rows], self.split.y[rows]
+            for piece in histories[r].pieces(rows.start, np.ones(len(y), bool)):
+                traces.append(federations[r].partial_fit(X[piece], y[piece]))
+                if self.used and histories[r].wants(t := rows.start + piece.stop):
+                    histories[r].keep(t, _weights(federations[r]))
             seconds[r] += time.perf_counter() - before
-            return trace
+            return FederatedTrace(*map(np.concatenate, zip(*traces, strict=True)))
 
         clock = time.perf_counter()
         size = max(1, CLIENT_ROUNDS // K)
@@ -139,7 +147,7 @@ class FederatedJob(NamedTuple):
                     running = float(sums.errors.total.mean() / sums.errors.n_rounds)
                     progress("rounds", sums.errors.n_rounds, T, running)
         timing = Timing(time.perf_counter() - clock, seconds.tolist(), n_threads)
-        return _computed(self, federations, sums, timing, progress, measured)
+        return _computed(self, federations, sums, histories, timing, progress, measured)
 
 
 def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
@@ -231,6 +239,7 @@ def _computed(
     job: FederatedJob,
     federations: list[Federation],
     sums: Sums,
+    histories: list[WeightHistory],
     timing: Timing,
     progress: Progress | None,
     measured: Measured | None,
@@ -250,9 +259,17 @@ def _computed(
         "change_rounds": np.zeros(0, dtype=np.int64),
     }
     largest_loss = max(float(run.totals.worst[1]) for run in federations)
-    if job.used:
+    if not sums.together:
+        served = np.minimum(rounds[:, None], lengths).sum(axis=1)
         curves |= {
-            "weights": np.stack([_weights(run) for run in federations]),
+            "served": served,
+            "mse_of_rounds": len(lengths) * sums.errors.curve()[1] / served,
+        }
+    if job.used:
+        weights = np.stack([_weights(run) for run in federations])
+        curves |= {
+            "weights": weights,
+            **weight_history.curves(histories, T, weights),
             "sent_kernels": np.stack([run.totals.used for run in federations]),
             **kernel_curves(job.used),
         }

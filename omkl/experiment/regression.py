@@ -18,7 +18,7 @@ from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
 from omkl.datasets.stream import Chunk
-from omkl.experiment import kept_model
+from omkl.experiment import kept_model, weight_history
 from omkl.experiment.baselines import Baselines
 from omkl.experiment.job import (
     Computed,
@@ -35,6 +35,7 @@ from omkl.experiment.regret import against_comparators
 from omkl.experiment.settings import Settings
 from omkl.experiment.spread import Intervals, Spreads
 from omkl.experiment.target_units import TargetUnits
+from omkl.experiment.weight_history import WeightHistory
 from omkl.online import intervals
 from omkl.runs.folder import MSE
 from omkl.runs.predictions import Predictions
@@ -154,6 +155,7 @@ class _Pass:
         self.moments: dict[str, np.ndarray] = {}  # of the columns, after the last row
         self.squared, self.asked = Recorder(len(learners)), Recorder(len(learners))
         self.recent = Recent()
+        self.weights = [WeightHistory(job.stream.n_rounds) for _ in learners]
         self.spreads = Spreads(len(learners))
         self.intervals: Intervals | None = None
         if job.settings.interval:
@@ -181,8 +183,7 @@ class _Pass:
             found = list(pool.map(lambda r: self._one(r, block), range(len(self.learners))))
             said, y = Trace(*(np.stack(arrays) for arrays in zip(*found, strict=True))), block.y
         else:
-            n_before = self.squared.n_rounds
-            trace, y = label_sources.learn(self.streamed[0], block.x, self.job.label, n_before)
+            trace, y = self._asking(block.x, self.job.label)
             said = Trace(*(array[None, :] for array in trace))
             self.seconds[0] = time.perf_counter() - clock - self.baselines.seconds
         known = ~np.isnan(y)
@@ -201,10 +202,26 @@ class _Pass:
             self._add(block.x, said, y, half)
 
     def _one(self, r: int, block: Chunk) -> Trace:
-        before = time.perf_counter()
-        trace = self.streamed[r].partial_fit(block.x, block.y)
+        before, n_rounds, traces = time.perf_counter(), self.squared.n_rounds, []
+        known = ~np.isnan(block.y)
+        for rows in self.weights[r].pieces(n_rounds, known):
+            traces.append(self.streamed[r].partial_fit(block.x[rows], block.y[rows]))
+            n_rounds += int(known[rows].sum())
+            self.weights[r].look(n_rounds, self.learners[r : r + 1])
         self.seconds[r] += time.perf_counter() - before
-        return trace
+        return Trace(*map(np.concatenate, zip(*traces, strict=True)))
+
+    def _asking(self, X: np.ndarray, label: label_sources.Label) -> label_sources.Answered:
+        """The same of one learner that asks for the labels of X (n, d)."""
+        n_rounds, traces, answers = self.squared.n_rounds, [], []
+        for rows in self.weights[0].pieces(n_rounds, np.ones(len(X), dtype=bool)):
+            trace, y = label_sources.learn(self.streamed[0], X[rows], label, n_rounds)
+            traces.append(trace)
+            answers.append(y)
+            n_rounds += len(y)
+            self.weights[0].look(n_rounds, self.learners)
+        trace = Trace(*map(np.concatenate, zip(*traces, strict=True)))
+        return label_sources.Answered(trace, np.concatenate(answers))
 
     def _add(self, X: np.ndarray, said: Trace, y: np.ndarray, half: np.ndarray | None) -> None:
         """Rounds X (n, d) with what was said of them, (R, n) each, and labels y (n,) or NaN.
@@ -284,17 +301,18 @@ def _computed(
         **passed.spreads.result(),
         **(passed.intervals.result() if passed.intervals else {}),
     }
+    weights = np.stack([normalised(learner.state.log_w) for learner in learners])
     curves = {
         "t": rounds,
         "mse": sums / n_scored,
         "labels": n_queried,
-        "weights": np.stack([normalised(learner.state.log_w) for learner in learners]),
+        "weights": weights,
         "usage": used,
         **kernel_curves(kernels),
         "change_rounds": np.array(job.stream.change_rounds, dtype=np.int64),
         **passed.baselines.curves(np.broadcast_to(n_scored, n_queried.shape)[0], n_unscored),
     }
-    curves |= passed.recent.curves()
+    curves |= passed.recent.curves() | weight_history.curves(passed.weights, T, weights)
     covered = passed.spreads.curves()
     covered |= passed.intervals.curves() if passed.intervals else {}
     curves |= {name: share[:, n_unscored:] for name, share in covered.items()}

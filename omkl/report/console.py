@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +148,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if classify:
         rows = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
         yield "updates", f"{result['updates_per_kernel']:,.1f} a kernel{rows}"
-    elif not federated:  # its clients ask always
+    elif result["al_efficiency"] < 1.0:  # others ask always: their labels cost nothing
         yield "labels", cost_text(result)
     yield from _all_regret_rows(result)
     n_clients = federated["n_clients"] if federated else 1
@@ -262,9 +263,15 @@ def print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None:
     print(f"         result.json, results.parquet, curves.npz, config.yaml{''.join(kept)}")
     plots = sorted(p.name for p in folder.glob("*.png"))
     if plots:
-        print(f"plots    {', '.join(plots)} (each as .pdf too)")
+        print(plots_text(plots))
     if outcome.tracked:
         print(tracked_text(outputs))
+
+
+def plots_text(names: Sequence[str]) -> str:
+    """Which plots there are, in lines that no terminal has to break."""
+    text = f"plots    {', '.join(names)} (each as .pdf too)"
+    return textwrap.fill(text, 80, subsequent_indent=" " * 9, break_long_words=False)
 
 
 def tracked_text(outputs: Path) -> str:

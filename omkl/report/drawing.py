@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 
 from omkl.report import style
 from omkl.report.baselines import NAMES
@@ -26,6 +28,7 @@ Array = np.ndarray
 N_DRAWN = 2000
 N_DRAWN_SMALL = 500
 CHANGES = "the stream changes"
+CHANGE_COLOUR = "#b2182b"  # no line of a learner has it
 WIDTH = 7.0  # inches
 N_COLUMNS = 3
 
@@ -39,9 +42,13 @@ def band_line(
     label: str,
     floor: float = -math.inf,
     opacity: float = 0.2,
+    looks: Mapping[str, Any] | None = None,
 ) -> Line2D:
-    """A line with its band; both are kept at ``floor`` or above, for a logarithmic axis."""
-    looks = style.look(index)
+    """A line with its band; both are kept at ``floor`` or above, for a logarithmic axis.
+
+    It has the look ``index`` of the cycle, unless ``looks`` says another.
+    """
+    looks = style.look(index) if looks is None else looks
     if std is not None and len(t) > 1:
         lower, upper = np.maximum(mean - std, floor), np.maximum(mean + std, floor)
         axes.fill_between(t, lower, upper, color=looks["color"], alpha=opacity, linewidth=0)
@@ -80,12 +87,14 @@ def round_axis(axes: Axes, t: Array) -> None:
 
 
 def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:
-    """Dashed lines where the stream is known to change; the first one carries the label."""
+    """Lines where the stream is known to change, above all else; the first carries the label."""
     label: str | None = CHANGES
     if any(line.get_label() == CHANGES for line in axes.get_lines()):
         return
+    dashed: dict[str, Any] = {"color": CHANGE_COLOUR, "linestyle": (0, (4, 2)), "linewidth": 1.3}
+    dashed["path_effects"] = [withStroke(linewidth=2.6, foreground="white")]  # on a dark map too
     for change in rounds[(rounds > t[0]) & (rounds <= t[-1])]:
-        axes.axvline(change, color=style.GREY, linewidth=1, linestyle=(0, (4, 3)), label=label)
+        axes.axvline(change, label=label, zorder=3, **dashed)
         label = None
 
 

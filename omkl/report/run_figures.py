@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from omkl.core.kernels import FAMILIES, Family
 from omkl.report import drawing, federated_figures, style
+from omkl.report.over_time import over_time
 from omkl.report.prediction_figures import coverage, experts, has_kernels, predictions, title
 from omkl.report.text import theorem_text
 from omkl.runs.folder import ERROR_RATE, Run, measure
@@ -39,10 +40,10 @@ def figures_in_hindsight(run: Run, folder: Path | None = None) -> list[Path]:
 
 def _figures(run: Run) -> Sequence[Callable[[Run, Path | None], list[Path]]]:
     if run.complete and measure(run.result) is ERROR_RATE:
-        return mse, mistakes, experts, weights, updates
+        return mse, over_time, mistakes, experts, weights, updates
     of_predictions = (predictions, coverage, experts)
     of_federation = (federated_figures.clients, federated_figures.server)
-    return mse, mse_over_labels, *of_predictions, regret, weights, usage, *of_federation
+    return mse, over_time, mse_over_labels, *of_predictions, regret, weights, usage, *of_federation
 
 
 def _in_hindsight() -> Sequence[Callable[[Run, Path | None], list[Path]]]:
@@ -208,9 +209,7 @@ def mistakes(run: Run, folder: Path | None = None) -> list[Path]:
         figure = Figure(figsize=(drawing.WIDTH, 4.2))
         axes = figure.add_subplot()
         low, high = drawing.positive_limits(mean, std)
-        axes.plot(t, t, color=style.GREY, linewidth=0.8, label="every round a mistake")
         drawing.band_line(axes, t, mean, std, 0, f"mistakes, {_seeds(run)}", floor=low)
-        high = max(high, float(t[-1]))
         if "bound" in curves and np.isfinite(curves["bound"]).all():
             looks = {**style.look(1), "linestyle": "none", "markersize": 6}
             label = f"bound of {theorem_text(run.result['bound'])}"

@@ -9,7 +9,7 @@ import io
 import math
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ LINES: tuple[Any, ...] = (
     (0, (7, 1.6, 1.2, 1.6)),
     (0, (4, 1.2, 1, 1.2, 1, 1.2)),
 )
+# Of settings, which have a colour in common: as many as curves in one panel.
+DASHES: tuple[Any, ...] = (*LINES, (0, (9, 1.5, 1.2, 1.5, 1.2, 1.5)), (0, (2.8, 2.8)))
 MARKERS = "osD^vPX*"
 GREY = "#666666"
 
@@ -76,6 +78,26 @@ def look(index: int) -> dict[str, Any]:
     }
 
 
+def looks_of(runs: Sequence[Run], legend: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The look of every entry of the legend: its algorithm has the colour, its settings the dash.
+
+    More algorithms than colours are all black: no two of them share a colour that would tell them
+    apart.
+    """
+    algorithms = list(dict.fromkeys(name_of(run) for run in runs))
+    settings = [entry.removeprefix(name_of(run)) for run, entry in zip(runs, legend, strict=True)]
+    known = sorted(dict.fromkeys(settings), key=bool)  # none is solid
+    one_colour = len(algorithms) > len(COLOURS)
+    return {
+        entry: {
+            "color": "#000000" if one_colour else COLOURS[algorithms.index(name_of(run))],
+            "linestyle": DASHES[known.index(text) % len(DASHES)],
+            "marker": MARKERS[known.index(text) % len(MARKERS)],
+        }
+        for run, entry, text in zip(runs, legend, settings, strict=True)
+    }
+
+
 def save(
     figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = ("png", "pdf")
 ) -> list[Path]:
@@ -105,38 +127,75 @@ def wrapped(text: str, width: int) -> str:
 
 
 def log_axis(axis: Axis, low: float, high: float) -> None:
-    """A logarithmic axis from ``low`` to ``high`` (> 0) with few, plain tick labels."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+    """A logarithmic axis from ``low`` to ``high`` (> 0) with few, plain tick labels.
+
+    No label touches the next one, however short the axis is when it is drawn.
+    """
+    from matplotlib.ticker import FuncFormatter, Locator, NullLocator
+
+    class Ticks(Locator):
+        def __call__(self) -> Any:
+            return self.tick_values(*axis.get_view_interval())
+
+        def tick_values(self, vmin: float, vmax: float) -> Any:
+            least, most = sorted((max(vmin, 1e-300), max(vmax, 1e-300)))
+            return _log_ticks(least, most, _gap(axis))
 
     axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})  # type: ignore[attr-defined]
-    axis.set_major_locator(FixedLocator(_log_ticks(low, high)))
+    axis.set_major_locator(Ticks())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
-    """The coarsest of a few ladders of round numbers with four steps inside the limits."""
+def _gap(axis: Axis) -> Callable[[float, float], float]:
+    """What share of the axis, as it lies now, the labels of two ticks need between these."""
+    box = axis.axes.bbox
+    if axis.axis_name == "y":  # type: ignore[attr-defined]
+        height = 72.0 * box.height / axis.axes.figure.dpi
+        return lambda a, b: 14.0 / max(height, 1.0)
+    width = 72.0 * box.width / axis.axes.figure.dpi
+
+    def apart(a: float, b: float) -> float:
+        # A digit is as wide as 0.64 of the letter's size, 9 points; a blank lies in between.
+        return (len(f"{a:g}") + len(f"{b:g}") + 3) / 2 * 5.8 / max(width, 1.0)
+
+    return apart
+
+
+def _log_ticks(
+    low: float, high: float, gap: Callable[[float, float], float] = lambda a, b: 0.09
+) -> list[float]:
+    """The coarsest of a few ladders of round numbers with four steps inside the limits.
+
+    ``gap(a, b)`` is the share of the axis that two ticks beside each other need.
+    """
     from matplotlib.ticker import MaxNLocator
 
     decades = math.log10(high / low)
+    if decades <= 0.0:
+        return [low]
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     if decades > 3:
         chosen = exponents[:: max(1, math.ceil(decades / 6))]
-        return [10.0**e for e in chosen if low <= 10.0**e <= high]
+        ticks = [10.0**e for e in chosen if low <= 10.0**e <= high]
+        return _apart(ticks, decades, gap) if ticks else []
     for ladder in ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 4, 6), (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):
         ticks = [m * 10.0**e for e in exponents for m in ladder]
         ticks = [tick for tick in ticks if low <= tick <= high]
         if len(ticks) >= 4:
-            return _apart(ticks, 0.09 * decades)
+            return _apart(ticks, decades, gap)
     even = MaxNLocator(nbins=4, steps=[1, 2, 5, 10]).tick_values(low, high)
-    return [float(tick) for tick in even if low <= tick <= high]
+    ticks = [float(tick) for tick in even if low <= tick <= high]
+    return _apart(ticks, decades, gap) if ticks else []
 
 
-def _apart(ticks: Sequence[float], decades: float) -> list[float]:
-    """Those ticks that are at least so far from the last one chosen: their labels have room."""
+def _apart(
+    ticks: Sequence[float], decades: float, gap: Callable[[float, float], float]
+) -> list[float]:
+    """Those ticks whose labels have room beside the last one chosen."""
     chosen = [ticks[0]]
     for tick in ticks[1:]:
-        if math.log10(tick / chosen[-1]) >= decades:
+        if math.log10(tick / chosen[-1]) >= gap(chosen[-1], tick) * decades:
             chosen.append(tick)
     return chosen
 
@@ -164,7 +223,7 @@ def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
     setting when it differs between runs of one algorithm on one data set. What
     is equal everywhere is left out.
     """
-    facts = [(run.result["params"], _settings(run)) for run in runs]
+    facts = [(run.result["params"], settings_of(run)) for run in runs]
     by_algorithm: dict[tuple[str, str], set[str]] = defaultdict(set)
     by_dataset: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for run, (params, settings) in zip(runs, facts, strict=True):
@@ -199,7 +258,7 @@ def legend(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _settings(run: Run) -> dict[str, Any]:
+def settings_of(run: Run) -> dict[str, Any]:
     """Settings outside the algorithm and the data set that can change a number, flat."""
     named = ("algorithm", "dataset", "kernels", *NEUTRAL)
     flat = {"kernels": run.result["kernels"]}

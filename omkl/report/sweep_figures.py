@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from omkl.report import drawing, style
-from omkl.report.baselines import NAMES, computed
+from omkl.report.comparison_figure import (
+    BOTH,
+    axis_names,
+    comparison,
+    complete,
+    long_names,
+    spread_of,
+)
 from omkl.report.text import theorem_text
 from omkl.runs.folder import Run, measure
-
-BOTH = ("png", "pdf")
 
 
 def all_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
@@ -28,85 +32,6 @@ def all_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
         with_labels = [run for run in runs if "labels" in run.curves]
         drawn += comparison(with_labels, folder, "labels", against="labels")
     return drawn + summary(runs, folder) + tradeoff(runs, folder)
-
-
-def comparison(
-    runs: Sequence[Run],
-    folder: Path,
-    name: str = "comparison",
-    suffixes: Sequence[str] = BOTH,
-    against: str = "t",
-) -> list[Path]:
-    """A panel a data set with the MSE or error curves of all its complete runs.
-
-    ``against`` is "t", the rounds, or "labels", those bought so far on the mean of the seeds.
-    """
-    runs, legend, datasets = _complete(runs)
-    if not runs:
-        return []
-    order = list(dict.fromkeys(legend))
-    with style.applied():
-        rows, columns = drawing.panel_grid(len(datasets))
-        width = max(drawing.WIDTH, 3.4 * columns)
-        beside = [NAMES[name] for name in NAMES if any(name in computed(r.result) for r in runs)]
-        texts = [style.wrapped(entry, 60) for entry in order]
-        legend_columns, legend_height = _fitted([*texts, *beside], width)
-        figure = Figure(figsize=(width, (3.6 if rows == 1 else 2.7 * rows) + legend_height))
-        lines: dict[str, Line2D] = {}
-        for place, dataset in enumerate(datasets):
-            axes = figure.add_subplot(rows, columns, place + 1)
-            members = [
-                (run, order.index(entry))
-                for run, entry in zip(runs, legend, strict=True)
-                if run.result["dataset"] == dataset
-            ]
-            lines |= {order[i]: line for i, line in _curves(axes, members, texts, against).items()}
-            axes.set_title(style.wrapped(dataset, 30))
-            if place + columns >= len(datasets):
-                axes.set_xlabel("round t" if against == "t" else "labels bought")
-            if place % columns == 0:
-                axes.set_ylabel(f"{_axis_names(runs)} of rounds 1..t")
-        others = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
-        others = {
-            name: others[name] for name in (*NAMES.values(), drawing.CHANGES) if name in others
-        }
-        figure.legend(
-            [*(lines[entry] for entry in order), *others.values()],
-            [*texts, *others],
-            loc="outside lower center",
-            ncols=legend_columns,
-        )
-        figure.suptitle(f"Running {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
-        return style.save(figure, folder, name, suffixes)
-
-
-def _curves(
-    axes: Axes, members: Sequence[tuple[Run, int]], texts: Sequence[str], against: str
-) -> dict[int, Line2D]:
-    """The curves of one data set's runs, each with its place in the legend: a line a place.
-
-    The baselines are those of the first run that has some; labels cost them nothing, so they have
-    no line against labels.
-    """
-    lines, limits, last = {}, [], 1
-    for run, index in members:
-        chosen = drawing.drawn_rounds(run.curves["t"], 0.01, drawing.N_DRAWN_SMALL)
-        x = np.atleast_2d(run.curves[against]).mean(axis=0)[chosen]
-        mean, std = drawing.mean_std(run.curves[measure(run.result).key][:, chosen])
-        limits.append(drawing.positive_limits(mean, std))
-        lines[index] = drawing.band_line(
-            axes, x, mean, std, index, texts[index], floor=limits[-1][0], opacity=0.12
-        )
-        if against == "t":
-            drawing.mark_changes(axes, run.curves["change_rounds"], x)
-        last = max(last, int(x[-1]))
-    with_baselines = [run for run, _ in members if computed(run.result)]
-    for run in with_baselines[:1] if against == "t" else []:
-        chosen = drawing.drawn_rounds(run.curves["t"], 0.01, drawing.N_DRAWN_SMALL)
-        limits += drawing.baseline_lines(axes, run.curves, chosen)
-    style.log_axis(axes.yaxis, min(low for low, _ in limits), max(high for _, high in limits))
-    drawing.round_axis(axes, np.array([1, last]))
-    return lines
 
 
 def summary(
@@ -121,10 +46,11 @@ def summary(
     ``titles`` are for data sets that go by another name here.
     """
     titles = titles or {}
-    runs, legend, datasets = _complete(runs)
+    runs, legend, datasets = complete(runs)
     if not runs:
         return []
-    order = list(dict.fromkeys(legend))
+    looks = style.looks_of(runs, legend)
+    order = list(looks)
     texts = [style.wrapped(entry, 34) for entry in order]
     with style.applied():
         rows, columns = drawing.panel_grid(len(datasets))
@@ -149,14 +75,14 @@ def summary(
                     xerr=[[mean - left], [std]] if std else None,
                     ecolor="#999999",
                     elinewidth=1,
-                    **{**style.look(index), "linestyle": "none", "markersize": 6},
+                    **{**looks[entry], "linestyle": "none", "markersize": 6},
                 )
             style.log_axis(axes.xaxis, low / 1.15, high * 1.15)
             _name_lines(axes, texts if place % columns == 0 else [], len(order))
             axes.set_title(style.wrapped(titles.get(dataset, dataset), 30))
             if place + columns >= len(datasets):
-                axes.set_xlabel(f"{_axis_names(runs)} of all rounds")
-        figure.suptitle(f"Final {_long_names(runs)}, {_spread_of(runs)}", fontsize=10)
+                axes.set_xlabel(f"{axis_names(runs)} of all rounds")
+        figure.suptitle(f"Final {long_names(runs)}, {spread_of(runs)}", fontsize=10)
         return style.save(figure, folder, name, suffixes)
 
 
@@ -276,12 +202,17 @@ def _trade(
             x = [run.result[panel.over] for run in runs]
         if runs:
             y = [panel.unit * run.result[panel.quantity] for run in runs]
+            across = _deviations(runs, panel.over, 1.0)
+            up = _deviations(runs, panel.quantity, panel.unit)
+            grey: dict[str, Any] = {"ecolor": "#999999", "elinewidth": 0.9, "capsize": 0}
+            axes.errorbar(x, y, xerr=across, yerr=up, fmt="none", **grey)
             (handles[learner, M],) = axes.plot(
                 x, y, label=f"{learner}, M = {M}", **style.look(index)
             )
     axes.set_ylabel(panel.ylabel)
     if panel.over != "eta_c":
         axes.set_xlabel("AL_eff, share of the labels bought" if last else "")
+        axes.xaxis.get_major_locator().set_params(nbins=5)  # type: ignore[call-arg]
         return handles
     style.log_axis(axes.xaxis, leftmost / 1.2, 1.2 * max(positive))
     if with_zero:
@@ -289,6 +220,14 @@ def _trade(
         axes.set_xticks(ticks, ["0", *(f"{t:g}" for t in ticks[1:])])
     axes.set_xlabel("confidence eta_c" if last else "")
     return handles
+
+
+def _deviations(runs: Sequence[Run], quantity: str, unit: float) -> list[float] | None:
+    """Deviations over the seeds of a quantity of result.json; None where there are none."""
+    key = f"{quantity.removesuffix('_mean')}_std"
+    if any(run.result.get(key) is None for run in runs):
+        return None
+    return [unit * run.result[key] for run in runs]
 
 
 def _asking(run: Run) -> str:
@@ -300,38 +239,7 @@ def _threshold(run: Run) -> float:
     return float(run.result["params"][_asking(run)])
 
 
-def _complete(runs: Sequence[Run]) -> tuple[list[Run], list[str], list[str]]:
-    """Complete runs, their entries in a legend, and their data sets in order of appearance."""
-    complete = [run for run in runs if run.complete]
-    datasets = list(dict.fromkeys(run.result["dataset"] for run in complete))
-    return complete, style.legend(complete), datasets
-
-
 def _name_lines(axes: Axes, texts: Sequence[str], n_lines: int) -> None:
     """A place for every line, the first above; their names where the panel has any."""
     axes.set_ylim(n_lines - 0.5, -0.5)
     axes.set_yticks(range(n_lines), texts)
-
-
-def _axis_names(runs: Sequence[Run]) -> str:
-    return " or ".join(dict.fromkeys(drawing.axis_name(measure(run.result)) for run in runs))
-
-
-def _long_names(runs: Sequence[Run]) -> str:
-    return " or ".join(dict.fromkeys(measure(run.result).long for run in runs))
-
-
-def _spread_of(runs: Sequence[Run]) -> str:
-    counts = sorted({len(run.result["seeds"]) for run in runs})
-    if counts == [1]:
-        return "1 seed"
-    among = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"mean ± std over {among} seeds"
-
-
-def _fitted(texts: Sequence[str], width: float) -> tuple[int, float]:
-    """The columns of a legend of these texts in ``width`` inches, and its height."""
-    longest = max(len(line) for text in texts for line in text.split("\n"))
-    columns = max(1, min(len(texts), int(width / (0.07 * longest + 0.55))))
-    deepest = max(text.count("\n") + 1 for text in texts)
-    return columns, 0.17 * deepest * math.ceil(len(texts) / columns) + 0.1

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omkl.disk import write_atomically
-from omkl.report import baselines, stars, style
-from omkl.report.text import csv_text, markdown_table, markdown_text, readable
+from omkl.report import baselines, columns, stars, style, sweep_columns
+from omkl.report.columns import Column
+from omkl.report.sweep_columns import (
+    BASELINE,
+    Row,
+    pairs,
+    setting_names,
+    setting_texts,
+    short_names,
+)
+from omkl.report.text import csv_text, latex_table, markdown_table, markdown_text
 from omkl.runs.folder import ERROR_RATE, LARGE_MSE, MSE, Run, measure
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-Row = dict[str, Any]
 
 
 def sweep_table(runs: Sequence[Run]) -> list[Row]:
@@ -24,9 +28,9 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     ``mse`` and ``mse_std``, or ``error_rate`` and ``error_rate_std``, are in units of 1 (std
     None for one seed), ``scores`` the same by seed, ``seconds`` is the time of all seeds; ``best``
     marks the lowest of the data set and what does not differ from it, ``p_star`` is the p-value
-    (``omkl.report.stars``); ``regret`` belongs to the first comparator that was computed, named in
-    ``comparator`` (both None if none was). ``al_efficiency`` is the share of the labels that
-    were asked for. Below the runs of a data set are its ``baselines``.
+    (``omkl.report.stars``); ``regret`` and ``regret_std`` belong to the first comparator that was
+    computed, named in ``comparator`` (all None if none was). ``al_efficiency`` is the share of the
+    labels that were asked for. Below the runs of a data set are its ``baselines``.
     """
     varying = style.varying(runs)
     rows = []
@@ -46,6 +50,7 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
                 "scores": dict(zip(result["seeds"], result[key], strict=True)),
                 "draws": _draws(run),
                 "regret": comparator and comparator["mean"],
+                "regret_std": comparator and comparator["std"],
                 "comparator": comparator and comparator["label"],
                 "labels": result["labels"],
                 "al_efficiency": result["al_efficiency"],
@@ -84,7 +89,7 @@ def _baseline_rows(runs: Sequence[Run], varying: Sequence[Row]) -> list[Row]:
         of_stream = {k: v for k, v in settings.items() if k.startswith("stream.")}
         for name, entry in baselines.computed(result).items() if run.complete else ():
             row = {
-                "algorithm": f"{baselines.NAMES[name]} (baseline)",
+                "algorithm": f"{baselines.NAMES[name]}{BASELINE}",
                 "dataset": result["dataset"],
                 "settings": of_stream,
                 "measure": kind,
@@ -92,6 +97,7 @@ def _baseline_rows(runs: Sequence[Run], varying: Sequence[Row]) -> list[Row]:
                 f"{kind.key}_std": None,
                 "best": False,
                 "regret": None,
+                "regret_std": None,
                 "comparator": None,
                 "status": "baseline",
                 "folder": "",
@@ -123,88 +129,78 @@ def failure_table(runs: Sequence[Run]) -> list[Row]:
 
 
 def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> None:
-    """Print the rows to a ``rich.console.Console`` of 80 columns or more, failures last.
+    """Print the rows to a ``rich.console.Console``, failures last.
 
-    The regret has a column only where there is room for it (100 columns).
+    Columns that say least are left out where there is no room, and named.
     """
     from rich.text import Text
 
-    with_regret = console.width >= 100 and any(row["regret"] is not None for row in rows)
     if rows:
-        console.print(_grid(rows, with_regret))
-        console.print(
-            Text(
-                f"* {stars.meaning(rows, _short_names(rows))}; AL_eff: share of the labels "
-                "asked for; seconds: all seeds"
-            )
-        )
-        if with_regret:
-            console.print(Text("regret against: " + "; ".join(_comparators(rows))))
+        fitted, remarks = sweep_columns.fitted(rows, console.width)
+        ends = {i for i, row in enumerate(rows[1:]) if row["dataset"] != rows[i]["dataset"]}
+        columns.show(fitted.columns, console, ends, {i for i, r in enumerate(rows) if r["best"]})
+        console.print()
+        console.print(Text(f"* {stars.meaning(rows, short_names(rows))}"))
+        for remark in remarks:
+            console.print(Text(remark))
+        if "regret" not in fitted.left_out and (comparators := _comparators(rows)):
+            console.print(Text("regret against: " + "; ".join(comparators)))
+        if fitted.left_out:
+            console.print(Text(columns.left_out_text(fitted.left_out)))
     if failures:
-        console.print(_failure_grid(failures))
+        _print_failures(failures, console)
 
 
-def _grid(rows: Sequence[Row], with_regret: bool) -> Table:
-    from rich import box
-    from rich.table import Table
+def _print_failures(failures: Sequence[Row], console: Any) -> None:
+    from rich.padding import Padding
     from rich.text import Text
 
-    settings = _setting_names(rows)
-    below_name = len(settings) > 1  # columns would be too narrow
-    longest = max(2 + len(pair) for row in rows for pair in _pairs(row)) if below_name else 7
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    grid.add_column("algorithm", overflow="fold", min_width=min(longest, 26))
-    grid.add_column("data set", overflow="fold", min_width=6)
-    for name in [] if below_name else settings:
-        grid.add_column(Text(name), overflow="fold", min_width=4)
-    numbers = [_heading(rows), *(["regret"] if with_regret else [])]
-    for heading in (*numbers, "AL_eff", "seconds", "kernels\n/ round", "seeds"):
-        grid.add_column(heading, justify="right", no_wrap=True)
-    for place, row in enumerate(rows):
-        cells = [
-            "\n  ".join([row["algorithm"], *(_pairs(row) if below_name else [])]),
-            row["dataset"],
-            *([] if below_name else _setting_texts(row, settings)),
-            _loss_text(row) + (" *" if row["best"] else "  "),
-            *([_number(row["regret"], "{:.4g}")] if with_regret else []),
-            *_cost_texts(row),
-        ]
-        last = place + 1 == len(rows) or rows[place + 1]["dataset"] != row["dataset"]
-        looks = "bold" if row["best"] else ""
-        grid.add_row(*(Text(cell, style=looks) for cell in cells), end_section=last)
-    return grid
-
-
-def _failure_grid(failures: Sequence[Row]) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    title = f"{len(failures)} not complete"
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-    for heading in ("run", "error", "folder"):
-        grid.add_column(heading, overflow="fold")
+    console.print(Text(f"\n{len(failures)} not complete"))
     for row in failures:
-        what = ", ".join([f"{row['algorithm']} on {row['dataset']}", *_pairs(row)])
-        grid.add_row(Text(what), Text(row["error"]), Text(row["folder"]))
-    return grid
+        what = ", ".join([f"{row['algorithm']} on {row['dataset']}", *pairs(row)])
+        console.print(Padding(Text(f"{what}: {row['error']}"), (0, 0, 0, 2)))
+        console.print(Text(f"  {row['folder']}"), soft_wrap=True)  # it is there to be copied
 
 
 def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> list[Path]:
     """Write table.csv (every run, numbers in full) and table.md (for reading)."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "table.csv", folder / "table.md"]
-    write_atomically(paths[0], csv_text(_csv_lines(rows, failures)))
-    write_atomically(paths[1], "\n".join([*_markdown(rows), *_failures_in_markdown(failures)]))
+    write_atomically(paths[0], csv(rows, failures))
+    write_atomically(paths[1], markdown(rows, failures))
     return paths
 
 
+def csv(rows: Sequence[Row], failures: Sequence[Row]) -> str:
+    """Every run and baseline, numbers in full and in units of 1."""
+    return csv_text(_csv_lines(rows, failures))
+
+
+def markdown(rows: Sequence[Row], failures: Sequence[Row]) -> str:
+    return "\n".join([*_markdown(rows), *_failures_in_markdown(failures)])
+
+
+def latex(rows: Sequence[Row]) -> str:
+    """The same columns as a LaTeX table."""
+    shown, n_names, body = _cells(rows)
+    bold = {(i, n_names) for i, row in enumerate(rows) if row["best"]}
+    return latex_table([column.heading for column in shown], body, n_names, bold)
+
+
+def _cells(rows: Sequence[Row]) -> tuple[list[Column], int, list[list[str]]]:
+    """All columns, how many of them are names, and the cells by row."""
+    shown = sweep_columns.columns_of(rows)
+    n_names = sum(not column.right for column in shown)
+    by_row = zip(*(column.cells for column in shown), strict=True)
+    return shown, n_names, [list(cells) for cells in by_row]
+
+
 def _csv_lines(rows: Sequence[Row], failures: Sequence[Row]) -> Iterator[list[Any]]:
-    settings = _setting_names([*rows, *failures])
+    settings = setting_names([*rows, *failures])
     keys = dict.fromkeys(row["measure"].key for row in rows) or {"mse": None}
     losses = [name for key in keys for name in (key, f"{key}_std")]
-    numbers = [*losses, "regret", "comparator", "labels", "al_efficiency", "mse_per_label"]
-    numbers += ["seconds", "kernels_per_round", "n_seeds", "best", "p_star"]
+    numbers = [*losses, "regret", "regret_std", "comparator", "labels", "al_efficiency"]
+    numbers += ["mse_per_label", "seconds", "kernels_per_round", "n_seeds", "best", "p_star"]
     yield ["algorithm", "dataset", *settings, *numbers, "status", "error", "folder"]
     for row in [*rows, *failures]:
         chosen = [row["settings"].get(name, "") for name in settings]
@@ -216,25 +212,13 @@ def _csv_lines(rows: Sequence[Row], failures: Sequence[Row]) -> Iterator[list[An
 def _markdown(rows: Sequence[Row]) -> list[str]:
     if not rows:
         return []
-    settings = _setting_names(rows)
-    headings = ["algorithm", "data set", *settings, _heading(rows), "regret", "AL_eff", "seconds"]
-    headings += ["kernels / round", "seeds"]
-    body = []
-    for row in rows:
-        loss = _loss_text(row)
-        body.append(
-            [
-                *(row["algorithm"], row["dataset"], *_setting_texts(row, settings)),
-                f"**{loss}**" if row["best"] else loss,
-                _number(row["regret"], "{:.4g}"),
-                *_cost_texts(row),
-            ]
-        )
-    remark = (
-        f"Bold: {stars.meaning(rows, _short_names(rows))}. AL_eff: share of the labels that "
-        "were asked for. Seconds: all seeds together."
-    )
-    parts = [markdown_table(headings, body, left=2 + len(settings)), "", remark, ""]
+    shown, n_names, body = _cells(rows)
+    for row, cells in zip(rows, body, strict=True):
+        if row["best"]:
+            cells[n_names] = f"**{cells[n_names]}**"
+    remark = f"Bold: {stars.meaning(rows, short_names(rows))}. Seconds: all seeds together."
+    headings = [column.heading for column in shown]
+    parts = [markdown_table(headings, body, left=n_names), "", remark, ""]
     if comparators := _comparators(rows):
         parts += [f"Regret against: {markdown_text('; '.join(comparators))}.", ""]
     return parts
@@ -243,10 +227,10 @@ def _markdown(rows: Sequence[Row]) -> list[str]:
 def _failures_in_markdown(failures: Sequence[Row]) -> list[str]:
     if not failures:
         return []
-    settings = _setting_names(failures)
+    settings = setting_names(failures)
     headings = ["algorithm", "data set", *settings, "error", "folder"]
     body = [
-        [r["algorithm"], r["dataset"], *_setting_texts(r, settings), r["error"], r["folder"]]
+        [r["algorithm"], r["dataset"], *setting_texts(r, settings), r["error"], r["folder"]]
         for r in failures
     ]
     return ["Not complete:", "", markdown_table(headings, body, left=len(headings)), ""]
@@ -257,51 +241,5 @@ def _short(folder: Path) -> str:
     return "/".join(Path(folder).parts[-3:])
 
 
-def _setting_names(rows: Iterable[Row]) -> list[str]:
-    return list(dict.fromkeys(name for row in rows for name in row["settings"]))
-
-
-def _setting_texts(row: Row, names: Iterable[str]) -> list[str]:
-    chosen = row["settings"]
-    return [style.value_text(chosen[name]) if name in chosen else "" for name in names]
-
-
-def _pairs(row: Row) -> list[str]:
-    return [f"{name}={style.value_text(value)}" for name, value in row["settings"].items()]
-
-
 def _comparators(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row["comparator"] for row in rows if row["comparator"]))
-
-
-def _cost_texts(row: Row) -> list[str]:
-    """Labels, seconds, kernels a round and seeds, which a baseline has none of."""
-    if row.get("status") == "baseline":
-        return [""] * 4
-    return [
-        f"{row['al_efficiency']:.3g}",
-        f"{row['seconds']:.3g}",
-        f"{row['kernels_per_round']:.4g}",
-        str(row["n_seeds"]),
-    ]
-
-
-def _loss_text(row: Row) -> str:
-    kind = row["measure"]
-    loss, std = kind.scale * row[kind.key], row[f"{kind.key}_std"]
-    if kind.scale == 1.0:
-        return readable(loss) + ("" if std is None else f" ± {readable(std, loss)}")
-    return f"{loss:.2f}" if std is None else f"{loss:.2f} ± {kind.scale * std:.2f}"
-
-
-def _heading(rows: Sequence[Row]) -> str:
-    kinds = dict.fromkeys(row["measure"] for row in rows) or {MSE: None}
-    return " or ".join(f"{kind.short}{kind.unit}" for kind in kinds)
-
-
-def _short_names(rows: Sequence[Row]) -> str:
-    return " or ".join(dict.fromkeys(row["measure"].short for row in rows))
-
-
-def _number(value: float | None, form: str) -> str:
-    return "" if value is None else form.format(value)

@@ -131,6 +131,9 @@ def command(
         rendering.render(matching.fill(table, runs), rendering.FORMATS, outputs / "tables")
         print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
     print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
+    if not any(table.paper for table in chosen):  # of one's own, which is on no page
+        print(f"tables   {outputs / 'tables'}/ ({', '.join(rendering.FORMATS)})")
+        return max(0 if all(cells.done.values()) else 1, *codes, 0)
     page_folder = page_folder or outputs / "page"
     codes += [bring(outputs, page_folder) for bring in (() if names else before_page)]
     everything = [tables.load_table(name) for name in known]

@@ -1,4 +1,4 @@
-"""The published tables: files of ``conf/table`` and the numbers of published.csv.
+"""Tables: files of ``conf/table``, and the numbers of published.csv that most of them are about.
 
 ``load_table`` reads such a file. ``matching`` says which runs it needs and puts finished runs into
 its cells, ``filled`` judges and writes them.
@@ -6,7 +6,8 @@ its cells, ``filled`` judges and writes them.
 A file of conf/table
 
     name, title       of the file; in print
-    paper, table      select the published numbers in published.csv
+    paper, table      select the published numbers in published.csv; a table of one's own has
+                      neither, and no ``published``
     rows, columns     lists of lines, each with a ``label``
     footnotes         text, with the labels of ``rows`` and ``columns`` that it belongs to
 
@@ -14,8 +15,8 @@ A cell's settings come from the table, then its row, then its column:
 
     published, where  the algorithm in published.csv; further columns of it, as {M: 10}; null
                       for a row of ours that the paper lacks, which is shown and not judged
-    metric            mse_e3 | al_efficiency | runtime_s | mean_client_regret |
-                      client_regret_spread | mean_client_ridge_regret |
+    metric            mse_e3 | error_percent | regret | al_efficiency | runtime_s |
+                      mean_client_regret | client_regret_spread | mean_client_ridge_regret |
                       client_ridge_regret_spread
     dataset           data set
     algorithm         ours, as the paper is written; null where there is none
@@ -93,6 +94,19 @@ def _regret(result: Mapping[str, Any], comparator: str = "clients") -> tuple[flo
     return entry["mean"], entry["std"]
 
 
+def _errors(result: Mapping[str, Any]) -> tuple[float, float | None]:
+    std = result["error_rate_std"]
+    return 100.0 * result["error_rate_mean"], None if std is None else 100.0 * std
+
+
+def _first_regret(result: Mapping[str, Any]) -> tuple[float, float | None]:
+    """Against the first comparator that was computed."""
+    found = [entry for entry in result["regret"].values() if "mean" in entry]
+    if not found:
+        raise ValueError(f"no regret of {result['algorithm']} was computed")
+    return found[0]["mean"], found[0]["std"]
+
+
 def _spread(result: Mapping[str, Any], comparator: str = "clients") -> tuple[float, float | None]:
     _regret(result, comparator)
     return result["regret"][comparator]["spread"], None
@@ -100,6 +114,8 @@ def _spread(result: Mapping[str, Any], comparator: str = "clients") -> tuple[flo
 
 METRICS = {
     "mse_e3": Metric("MSE × 10⁻³", True, _mse),
+    "error_percent": Metric("errors, %", True, _errors),
+    "regret": Metric("regret", True, _first_regret),
     "al_efficiency": Metric("AL_eff", True, _efficiency),
     "runtime_s": Metric("run time, s", False, _seconds),
     "mean_client_regret": Metric("regret of the clients, mean", True, _regret),
@@ -177,7 +193,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Table:
-    """A published table: which numbers it holds and how to make ours."""
+    """A table: which numbers it holds and how to make ours; ``paper`` is "" for one's own."""
 
     name: str
     title: str
@@ -204,8 +220,12 @@ def load_table(source: str | Mapping[str, Any]) -> Table:
     cell that published.csv does not hold exactly once.
     """
     spec = conf.entry("table", source) if isinstance(source, str) else dict(source)
-    keys = {"name", "title", "paper", "table", "columns", "rows"}
+    keys = {"name", "title", "columns", "rows"} | ({"paper", "table"} & set(spec))
+    if len(keys & {"paper", "table"}) == 1:
+        raise ValueError("a published table has a paper and a table, one's own has neither")
     _check_keys(spec, keys, {"footnotes", "sweeps"} | _CELL_KEYS, "the table")
+    if "paper" not in spec:
+        spec = {"paper": "", "table": "", "published": None, **spec}
     for what, besides in (("row", {"by_column"}), ("column", set())):
         for line in spec[f"{what}s"]:
             _check_keys(line, {"label"}, _CELL_KEYS | besides, f"a {what}")
@@ -244,6 +264,8 @@ def load_table(source: str | Mapping[str, Any]) -> Table:
     )
     for line in table.specs:
         for cell in line:
+            if cell.published is not None and not table.paper:
+                raise ValueError(f"published: {cell.published} is of no paper: name paper, table")
             published_number(table, cell)
     return table
 

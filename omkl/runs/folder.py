@@ -11,7 +11,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     model.npz        the learner after the last row (``omkl.online.model_file``), with model=true
     labels.csv       row and label, as they came, where labels come from outside
     curves.npz       arrays (see below)
-    *.png, *.pdf     plots: mse, regret, weights, usage; labels where some were not asked for
+    *.png, *.pdf     plots
 
 ``result.json``
     status            "complete" | "failed"; a run that was interrupted has no result.json
@@ -104,9 +104,9 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
                       seed: label, prediction and its spread, NaN where it is not known; and
                       recent_half, half the width of the interval that was asked for
     regret_<name>     (R, P) cumulative squared error minus the comparator's
-    baseline_<name>   (P,) mean squared error of a baseline in rounds 1..t, in classification
-                      its error rate, the mean over the seeds
+    baseline_<name>   (P,) error of a baseline in rounds 1..t; in classification seeds' mean
     weights           (R, N) expert weights after the last round, rows sum to 1
+    weights_over_time (G, N) after rounds weights_t (G,), up to 32 and the last; seeds' mean
     usage             (R, N) rounds in which the kernel was evaluated
     kernel_family     (N,) "gaussian", "laplacian" or another of ``omkl.core.kernels``
     kernel_bandwidth  (N,) bandwidths in the family's convention

@@ -78,6 +78,7 @@ CHANGE_NO_NUMBER = {
     "runs/folder.py": "reads and writes what was computed",
     "runs/frames.py": "shows what was computed",
     "runs/seal.py": "digests of what was computed",
+    "runs/sweeps.py": "reads what sweeps have left",
     "startup.py": "the order of imports",
     "threads.py": "how many threads, and no number depends on that",
     "tracking/": "copies finished runs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.metadata
 import json
 import logging
@@ -13,7 +14,7 @@ import sqlite3
 import time
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -23,11 +24,12 @@ import numpy as np
 from omkl import cached_arrays, disk
 from omkl.datasets import cache
 from omkl.runs.folder import Replaced, Run
-from omkl.runs.seal import RESULT
-from omkl.tracking.records import Record, reason_of
+from omkl.runs.seal import LABELS, RESULT
+from omkl.tracking.records import FINAL, Data, Record, reason_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import DatasetInput
 
 
 LOCK_SECONDS = 60.0
@@ -66,13 +68,18 @@ def write_record(client: MlflowClient, record: Record, outputs: Path) -> str:
     try:
         params = [Param(name, value) for name, value in record.params.items()]
         metrics = [Metric(name, value, record.end, 0) for name, value in record.metrics.items()]
-        curve = "error_curve" if "error_rate" in record.metrics else "mse_curve"
-        metrics += [Metric(curve, value, record.end, step) for step, value in record.curve]
+        metrics += [
+            Metric(name, value, record.end, step)
+            for name, curve in record.curves.items()
+            for step, value in curve
+        ]
         for part in _chunks(params, _PARAMS_PER_BATCH):
             client.log_batch(run_id, params=part, synchronous=True)
         for part in _chunks(metrics, _METRICS_PER_BATCH):
             client.log_batch(run_id, metrics=part, synchronous=True)
-        copy_files(record, _artifacts(outputs, record.experiment) / run_id / "artifacts")
+        if record.data:
+            client.log_inputs(run_id, [_dataset_input(record.data)])
+        link_files(record, artifacts_of(outputs, record.experiment, run_id))
         client.set_terminated(run_id, record.status, record.end)
         # Last: a run without this tag was cut short and will be replaced.
         client.set_tag(run_id, "result_sha256", record.digest)
@@ -85,20 +92,51 @@ def write_record(client: MlflowClient, record: Record, outputs: Path) -> str:
     return run_id
 
 
-def copy_files(record: Record, to: Path) -> None:
-    """Copy the files of a run folder: what a run writes, so no links, no folders, nothing hidden.
+def _dataset_input(data: Data) -> DatasetInput:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    What a link leads to would be served with the page. Raises Replaced.
-    """
-    to.mkdir(parents=True)
+    dataset = Dataset(
+        name=data.name,
+        digest=data.digest,
+        source_type="omkl",
+        source=data.source,
+        profile=data.profile,
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "stream")])
+
+
+def link_files(record: Record, to: Path) -> None:
+    """Put the files of a run folder into the view. Raises Replaced."""
     with disk.reading(record.folder):
-        for path in record.folder.iterdir():
-            if path.name.startswith(".") or path.is_symlink() or not path.is_file():
-                continue
-            shutil.copy2(path, to / path.name, follow_symlinks=False)
+        link_all(record.folder.iterdir(), to)
     copy = Run(to)
     if not (to / RESULT).exists() or copy.digest != record.digest or copy.problem is not None:
-        raise Replaced(f"{record.folder} was replaced while it was copied")
+        raise Replaced(f"{record.folder} was replaced while it was read")
+
+
+def link_all(paths: Iterable[Path], to: Path) -> None:
+    """Give files a second name below ``to``, so that nothing is stored twice.
+
+    Only what a run writes: no links, which would be served with the page, no folders, nothing
+    hidden. Files are replaced and not changed, so that the second name keeps what was; but labels
+    are added to their file, which is copied, and so is all where the disk has no second names.
+    """
+    to.mkdir(parents=True)
+    for path in paths:
+        if path.name.startswith(".") or path.is_symlink() or not path.is_file():
+            continue
+        if path.name == LABELS or not _linked(path, to / path.name):
+            shutil.copy2(path, to / path.name, follow_symlinks=False)
+
+
+def _linked(path: Path, to: Path) -> bool:
+    try:
+        os.link(path, to, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in (errno.EPERM, errno.EXDEV, errno.ENOTSUP, errno.EMLINK, errno.EACCES):
+            return False
+        raise
+    return True
 
 
 def _table_view(record: Record) -> str:
@@ -107,9 +145,9 @@ def _table_view(record: Record) -> str:
     Without it the table shows no metric. The form is not documented; MLflow falls
     back to its plain table where it does not understand it.
     """
+    finals = [name for name in record.metrics if name.startswith(f"{FINAL}/")]
     key = "error_rate" if "error_rate" in record.metrics else "mse"
-    names = [key, f"{key}_std", "kernels_per_round", "labels", "seconds"]
-    names += [name for name in record.metrics if name.startswith("regret_")]
+    names = [*finals, f"{key}_std", "kernels_per_round", "labels", "seconds"]
     columns = [f"metrics.`{name}`" for name in names]
     view = {
         "orderByKey": f"metrics.`{key}`",
@@ -147,6 +185,10 @@ def database_file(outputs: Path) -> Path:
 
 def _artifacts(outputs: Path, experiment: str = "") -> Path:
     return outputs / "mlartifacts" / experiment
+
+
+def artifacts_of(outputs: Path, experiment: str, run_id: str) -> Path:
+    return _artifacts(outputs, experiment) / run_id / "artifacts"
 
 
 def database_uri(database: Path) -> str:

@@ -1,4 +1,8 @@
-"""One run as the view keeps it: final metrics, a curve, parameters, tags and a note."""
+"""One run as the view keeps it: final metrics, curves, parameters, data set, tags and a note.
+
+The charts of MLflow are sorted by the names of metrics, those with a prefix first: a section
+"curves" has what a run is judged by over time, "final" the same after the last round.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.report import typed
 from omkl.report.baselines import NAMES, accuracy_text, computed, worse_than
-from omkl.runs.folder import NEUTRAL, Run, measure
+from omkl.report.windows import windowed
+from omkl.runs import seal
+from omkl.runs.folder import LARGE_MSE, MSE, NEUTRAL, Run, measure, number_of
 
 CURVE_POINTS = 500
+REGRET_POINTS = 100
+CURVES, FINAL = "curves", "final"  # sections of MLflow's page of charts
+SO_FAR, OF_A_WINDOW = "so far", "of a window"
+DIGEST_LENGTH = 36  # MLflow's
 _PARAM_LENGTH = 6000
 _TAG_LENGTH = 5000
 _KEY_LENGTH = 250
@@ -37,9 +48,19 @@ class Record:
     start: int  # ms since 1970
     end: int
     metrics: dict[str, float]
-    curve: list[tuple[int, float]]  # (round, seed-mean MSE)
+    curves: dict[str, list[tuple[int, float]]]  # (round, seed-mean)
     params: dict[str, str]
     tags: dict[str, str]
+    data: Data | None
+
+
+class Data(NamedTuple):
+    """The data of a run: MLflow's data set. The digest is the beginning of the sha256."""
+
+    name: str
+    digest: str
+    source: str  # JSON: files, their sha256 and where they are from
+    profile: str
 
 
 def read_record(folder: Path, outputs: Path) -> Record:
@@ -58,9 +79,10 @@ def read_record(folder: Path, outputs: Path) -> Record:
         start=start,
         end=start + round(1000 * float(result.get("seconds", 0.0))),
         metrics=_final_metrics(result),
-        curve=_curve(run),
+        curves=_curves(run),
         params=_params(run),
         tags=_tags(run, outputs),
+        data=_data(result),
     )
 
 
@@ -73,14 +95,46 @@ def about_one_run(error: Exception) -> bool:
 
 
 def _run_name(run: Run) -> str:
-    """The algorithm and its sizes: the papers' capital letters, such as M=10."""
+    """The algorithm, its sizes, and what was typed: runs that differ have different names.
+
+    Sizes are the papers' capital letters, such as M=10.
+    """
     result = run.result
-    sizes = [
-        f"{name}={value}"
+    sizes = {
+        f"algorithm.{name}": value
         for name, value in result["params"].items()
         if len(name) == 1 and name.isupper() and isinstance(value, int)
-    ]
-    return " ".join([str(result["algorithm"]), *sizes])
+    }
+    different = sizes | typed.differences(run)
+    others = typed.choices(run, ("kernels", "federation"))
+    pairs = [f"{name.removeprefix('algorithm.')}={_text(v)}" for name, v in different.items()]
+    return _short(" ".join([str(result["algorithm"]), *others, *pairs]), _KEY_LENGTH)
+
+
+def _data(result: Mapping[str, Any]) -> Data | None:
+    """The files of a run by their sha256, or what a synthetic stream is made of."""
+    stream = result.get("stream")
+    if not stream:
+        return None
+    files = stream.get("files", ())
+    made = json.dumps(stream.get("synthetic", stream.get("title", "")), sort_keys=True)
+    digests = [str(file["sha256"]) for file in files]
+    digest = digests[0] if len(digests) == 1 else seal.sha256_of("".join(digests or [made]))
+    source = {"files": list(files), "url": stream.get("url")} if files else {"made of": made}
+    sizes = {"rows": result.get("n_rounds"), "inputs": result.get("n_inputs")}
+    name = str(stream.get("name", result["dataset"]))
+    text = json.dumps(source, default=str)
+    return Data(name, digest[:DIGEST_LENGTH], _short(text, _PARAM_LENGTH), json.dumps(sizes))
+
+
+def unit_of(result: Mapping[str, Any]) -> tuple[str, float]:
+    """What errors are called in charts, which show two decimals, and the factor of the unit."""
+    kind = measure(result)
+    if kind is not MSE:
+        return "errors in percent", kind.scale
+    if number_of(result["mse_mean"]) >= LARGE_MSE:
+        return "MSE", 1.0
+    return "MSE in 1e-3", kind.scale
 
 
 def _final_metrics(result: Mapping[str, Any]) -> dict[str, float]:
@@ -90,11 +144,10 @@ def _final_metrics(result: Mapping[str, Any]) -> dict[str, float]:
         f"{key}_std": result.get(f"{key}_std"),
         "seconds": result.get("seconds"),
         "kernels_per_round": result.get("kernels_per_round"),
-        "labels": result.get("labels"),
-        "al_efficiency": result.get("al_efficiency"),
-        "mse_per_label": result.get("mse_per_label"),
         **{name: result.get(name) for name in ("rmse", "mae", "r2")},
     }
+    if result.get("al_efficiency", 1.0) < 1.0:  # others ask always
+        values |= {name: result.get(name) for name in ("labels", "al_efficiency", "mse_per_label")}
     spread = result.get("spread", {})
     values |= {name: score for name, score in spread.items() if name != "windows"}
     interval = result.get("interval", {})
@@ -106,25 +159,51 @@ def _final_metrics(result: Mapping[str, Any]) -> dict[str, float]:
                 values[f"baseline_{name}_{what}"] = value
     for name, entry in result.get("regret", {}).items():
         values[f"regret_{name}"] = entry.get("mean")
+    named = {_key(name): value for name, value in values.items()}
+    if f"{key}_mean" in result:
+        unit, scale = unit_of(result)
+        named[f"{FINAL}/{unit}"] = scale * number_of(result[f"{key}_mean"])
+        known = (entry["mean"] for entry in result["regret"].values() if "mean" in entry)
+        named[f"{FINAL}/regret"] = next(known, None)
     return {
-        _key(name): float(value)
-        for name, value in values.items()
+        name: float(value)
+        for name, value in named.items()
         if value is not None and math.isfinite(value)
     }
 
 
-def _curve(run: Run) -> list[tuple[int, float]]:
-    """(round, seed-mean MSE) in log-spaced rounds, the first and the last included."""
+def _curves(run: Run) -> dict[str, list[tuple[int, float]]]:
+    """By the name of its chart: (round, mean over the seeds).
+
+    The error so far in log-spaced rounds, the first and the last included; that of windows; and
+    the regret against the first comparator that was computed.
+    """
     if not (run.folder / "curves.npz").exists():
-        return []
-    t, mse = run.curves["t"], run.curves[measure(run.result).key]
+        return {}
+    curves, result = run.curves, run.result
+    t, (unit, scale) = curves["t"], unit_of(result)
     chosen = _log_spaced(t, CURVE_POINTS)
-    mean = mse[:, chosen].mean(axis=0)
-    return [
-        (int(step), float(value))
-        for step, value in zip(t[chosen], mean, strict=True)
-        if math.isfinite(value)
-    ]
+    what, _, of = unit.partition(" in ")
+    ending = f" in {of}" if of else ""
+    found = windowed(run)
+    points = {
+        f"{CURVES}/{what} {SO_FAR}{ending}": (
+            t[chosen], scale * curves[measure(result).key][:, chosen],
+        ),
+        f"{CURVES}/{what} {OF_A_WINDOW}{ending}": (found.edges[1:], scale * found.loss),
+    }  # fmt: skip
+    stated = result["regret"]
+    for name in [n for n in stated if "mean" in stated[n] and f"regret_{n}" in curves][:1]:
+        chosen = _log_spaced(t, REGRET_POINTS)
+        points[f"{CURVES}/regret"] = t[chosen], curves[f"regret_{name}"][:, chosen]
+    return {
+        name: [
+            (int(step), float(value))
+            for step, value in zip(rounds, values.mean(axis=0), strict=True)
+            if math.isfinite(value)
+        ]
+        for name, (rounds, values) in points.items()
+    }
 
 
 def _log_spaced(t: np.ndarray, n_points: int) -> np.ndarray:

@@ -2,12 +2,12 @@
 
 The folders are the truth (``omkl.runs.folder``); this view can be deleted and made
 again from them at any time (``rebuild``). It consists of ``mlflow.db`` (SQLite)
-and ``mlartifacts/`` (copies of the run folders' files) in the outputs folder.
+and ``mlartifacts/`` (second names of the run folders' files) in the outputs folder.
 
 One MLflow experiment a data set, so that the chart page compares algorithms on
-the same data; one MLflow run a run folder. Metrics are few, because the user
-interface draws one chart a metric: the final numbers and one curve, the
-seed-mean of the MSE, with at most 500 points.
+the same data; one MLflow run a run folder, and one above the runs of a sweep. Metrics are few,
+because the user interface draws one chart a metric: curves of the error so far, of windows, and
+of the regret, with at most 500 points, and the final numbers.
 
 MLflow takes 1.5 s to import and another 1.7 s to create its tables, so nothing
 here imports it before it is needed; ``prepare`` does both ahead of time.
@@ -26,6 +26,7 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from omkl.runs import sweeps
 from omkl.runs.folder import Replaced, Run, folders
 from omkl.tracking.database import (
     TrackingError,
@@ -43,6 +44,7 @@ from omkl.tracking.database import (
     state_of,
     write_record,
 )
+from omkl.tracking.parents import write_parents
 from omkl.tracking.records import Record, about_one_run, read_record, reason_of
 
 if TYPE_CHECKING:
@@ -109,6 +111,20 @@ def _write(client: MlflowClient, record: Record, outputs: Path) -> tuple[str, st
             record = read_record(record.folder, outputs)
 
 
+def log_sweep(sweep: Path, outputs: Path) -> list[str]:
+    """Write a sweep into the view, above its runs that are there, one run an experiment.
+
+    Returns their ids. Raises TrackingError.
+    """
+    outputs = resolved(outputs)
+
+    def work() -> list[str]:
+        with explained(outputs), locked(outputs, ".mlflow.lock"):
+            return write_parents(open_view(outputs), sweep.resolve(), outputs)
+
+    return _undisturbed(work)
+
+
 def holds(run: Run, outputs: Path) -> bool:
     """Whether the view holds this very result; asked without importing MLflow."""
     question = "SELECT 1 FROM tags WHERE key = 'result_sha256' AND value = ?"  # written last
@@ -161,7 +177,7 @@ def rebuild(outputs: Path, progress: Progress | None = None) -> int:
     database = database_file(outputs)
     staged = outputs / f".mlflow-rebuild-{uuid.uuid4().hex}.db"
     writer = _Writer(outputs, progress)
-    swapped = False
+    swapped, parents = False, []
     with explained(outputs), locked(outputs, ".mlflow-rebuild.lock"):
         for leftover in outputs.glob(".mlflow-rebuild-*.db*"):
             leftover.unlink(missing_ok=True)
@@ -170,6 +186,8 @@ def rebuild(outputs: Path, progress: Progress | None = None) -> int:
             writer.write_all(client)
             with locked(outputs, ".mlflow.lock"):
                 writer.write_all(client)
+                for sweep in sweeps.folders(outputs):
+                    parents += write_parents(client, sweep, outputs)
                 if state_of(database, thorough=True) == "broken":
                     database.rename(free_name(database))
                 # A leftover journal of the old file would be applied to the new one.
@@ -182,9 +200,9 @@ def rebuild(outputs: Path, progress: Progress | None = None) -> int:
         finally:
             if not swapped:
                 staged.unlink(missing_ok=True)
-                for _, run_id in writer.written.values():
+                for run_id in (*parents, *(run_id for _, run_id in writer.written.values())):
                     remove_artifacts(outputs, run_id)
-    return len(run_ids)
+    return len(run_ids.difference(parents))
 
 
 class _Writer:

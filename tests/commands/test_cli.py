@@ -226,7 +226,7 @@ def test_own_table_from_the_prompt_to_the_results(tmp_path):
     done = omkl_run(tmp_path, *typed, *TINY, "figures=true", "tracking=mlflow")
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert "Found finished: nothing was computed" in done.stdout
-    assert "plots    mse.png, predictions.png, regret.png, usage.png" in done.stdout
+    assert "plots    mse.png, over_time.png, predictions.png, regret.png" in done.stdout
     assert "tracked  outputs/mlflow.db  (look: omkl-report ui)\n" in done.stdout
     assert (tmp_path / "outputs" / "mlflow.db").exists()
     for path in folder.iterdir():
@@ -338,7 +338,7 @@ def test_sweep_is_told_by_the_files_of_its_jobs(sweep_folder):
     done = omkl_run(sweep_folder, *SWEEP, "algorithm.M=3,3", "dataset=good", "figures=true")
     assert "plots    comparison.png, summary.png (each as .pdf too)\n" in done.stdout
     (folder,) = (sweep_folder / "outputs" / "sweeps").iterdir()
-    names = {"comparison.png", "summary.pdf", "table.md", "table.csv"}
+    names = {"comparison.png", "summary.pdf", "table.md", "table.csv", "page.html"}
     assert names <= {path.name for path in folder.iterdir()}
     jobs = [json.loads(path.read_text()) for path in folder.glob("jobs/*.json")]
     assert sorted(job["number"] for job in jobs) == [0, 2], "each once"

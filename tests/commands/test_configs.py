@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from omkl import conf, federated
+from omkl import conf, federated, registry
 from omkl.commands.command_line import CommandLine
 from omkl.core import kernels
 from omkl.datasets import prepare
@@ -80,14 +81,26 @@ def test_yaml_states_every_parameter(name: str):
 
 def test_help_lists_every_choice_and_setting():
     text = CommandLine([]).help()
-    words = text.replace(",", " ").split()
+    words = re.sub("[,:]", " ", text).split()
     for _, name in CHOICES:
-        assert name in words
+        folder, slash, last = name.rpartition("/")
+        assert last in words and folder + slash in ["", *words], "a line a folder"
     assert "jmlr_table1" not in words, "tables are for omkl-report"
     for key in configuration():
         assert key in GROUPS or f"\n  {key}:" in text
     assert "\n  debug     quick\n" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_help_says_what_each_algorithm_is_and_when_to_take_it():
+    text = " ".join(CommandLine([]).help().split())
+    for name in (name for group, name in CHOICES if group == "algorithm" and "/" not in name):
+        what, when = registry.summary(name), conf.when("algorithm", name)
+        assert len(what) > 10 and len(when) > 10, name
+        assert f" {name} {what} when: {when} " in text
+    assert "rf/ omkc_da_o, omkc_da_p1, omkc_da_p2, " in text
+    assert "kernel classifiers on random features: the memory does not grow" in text
+    assert registry.summary("no_such_module") == ""
 
 
 def test_one_override_makes_a_run_for_trying_things(tmp_path: Path):

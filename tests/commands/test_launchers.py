@@ -27,8 +27,9 @@ from omkl import conf, threads
 from omkl.commands import batch_launcher
 from omkl.commands.batch_launcher import Composer
 from omkl.commands.command_line import EXTRAS, CommandLine, UsageError
-from omkl.commands.sweep import Sweep, facts_of_jobs
+from omkl.commands.sweep import Sweep
 from omkl.runs import config_file
+from omkl.runs.sweeps import facts_of_jobs
 from tests.commands.test_cli import (
     TINY,
     environment,

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from omkl.commands.sweep import Sweep, facts_of_jobs
+from omkl.commands.sweep import Sweep
+from omkl.runs.sweeps import facts_of_jobs
 from tests.compositions import compose
 
 TINY = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from omkl.datasets import DataError, catalogue, download, opening, prepare
 from omkl.experiment import run as runner
 from omkl.federated.split import by_column, by_site, consecutive, deal
 from omkl.report import run_figures, sweep_table
+from omkl.report.windows import windowed
 from omkl.reproduction import tables
 from tests.compositions import compose
 
@@ -106,6 +109,11 @@ def test_clients_of_unequal_length_are_served_to_their_end(tmp_path, name):
     at_50 = [squared[: min(50, n), k].sum() / min(50, n) for k, n in enumerate(counts)]
     assert curves["mse"][0, 49] == pytest.approx(np.mean(at_50))
     np.testing.assert_allclose(curves["mse"][:, -1], result["mse"])
+    # A window's error is over the rounds of those that are still there.
+    windows = windowed(run)
+    ends = windows.edges.tolist()
+    in_window = [squared[a:b].sum() / there[a:b].sum() for a, b in itertools.pairwise(ends)]
+    np.testing.assert_allclose(windows.loss[0], in_window)
     assert sizes["down"]["numbers"] == pytest.approx(
         sizes["down"]["numbers_a_round"] * counts.mean()
     )
@@ -188,7 +196,7 @@ def test_a_run(tmp_path):
         curves["regret_clients"][:, -1], curves["client_regret"].mean(axis=1)
     )
     assert np.all(curves["client_regret"] <= regret["bound"])
-    names = {"mse", "regret", "weights", "clients", "server"}
+    names = {"mse", "over_time", "regret", "weights", "clients", "server"}
     assert {p.stem for p in run_figures.all_figures(run)} == names
     (row,) = sweep_table.sweep_table([run])
     assert row["regret"] == regret["mean"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import re
 import subprocess
@@ -14,11 +15,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from omkl import conf
 from omkl.checks.learners import default_settings
-from omkl.report import drawing, prediction_figures, run_figures, style, sweep_figures, sweep_table
+from omkl.report import (
+    drawing,
+    over_time,
+    prediction_figures,
+    run_figures,
+    style,
+    sweep_figures,
+    sweep_table,
+)
+from omkl.report.windows import windowed
 from omkl.reproduction import filled as filling
 from omkl.reproduction import matching, tables
 from omkl.reproduction.formats import origin, rendering
@@ -67,7 +79,9 @@ def check_drawn(paths: list[Path], names: list[str]) -> None:
 @pytest.mark.parametrize("n_seeds", [1, 3])
 def test_figures_of_a_run(run_folder_maker, tmp_path, n_rounds, n_seeds):
     run = Run(run_folder_maker(tmp_path, n_rounds=n_rounds, n_seeds=n_seeds))
-    check_drawn(run_figures.all_figures(run), ["mse", "regret", "weights", "usage"])
+    over_time = ["over_time"] if n_rounds > 1 else []  # of which there are two windows
+    names = ["mse", *over_time, "regret", "weights", "usage"]
+    check_drawn(run_figures.all_figures(run), names)
     assert not list(run.folder.glob(".*"))
 
 
@@ -84,7 +98,8 @@ def test_figures_of_odd_runs(run_folder_maker, tmp_path):
         "mse": np.zeros((3, 400)),
     }
     run = change(folder, arrays)
-    check_drawn(run_figures.all_figures(run), ["mse", "regret", "weights", "usage"])
+    names = ["mse", "over_time", "regret", "weights", "usage"]
+    check_drawn(run_figures.all_figures(run), names)
 
 
 def test_mse_draws_the_mean_the_band_and_the_changes(run_folder_maker, tmp_path, monkeypatch):
@@ -160,11 +175,95 @@ def test_the_looks_of_280_lines_differ():
     assert len({str(style.look(i)) for i in range(280)}) == 280
 
 
+def test_a_colour_is_an_algorithm_and_a_dash_its_settings(sweep, run_folder_maker, tmp_path):
+    legend = style.legend(sweep[:3])
+    raker, five, ten = (style.looks_of(sweep[:3], legend)[entry] for entry in legend)
+    assert raker["color"] != five["color"] == ten["color"]
+    assert raker["linestyle"] == "solid" and five["linestyle"] != ten["linestyle"]
+    many = [Run(run_folder_maker(tmp_path, f"learner_{i}", "wine")) for i in range(8)]
+    colours = {looks["color"] for looks in style.looks_of(many, style.legend(many)).values()}
+    assert colours == {"#000000"}, "no colour stands for two of them"
+
+
+def test_from_eight_curves_on_an_algorithm_has_a_panel(run_folder_maker, tmp_path, monkeypatch):
+    """The others are pale there; fewer share one panel."""
+    runs = [Run(run_folder_maker(tmp_path, "raker", level=0.05))]
+    for M in range(2, 9):
+        folder = run_folder_maker(tmp_path, "gf", key=f"{M:08d}", params={"M": M})
+        runs.append(Run(folder))
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
+    sweep_figures.comparison(runs, tmp_path)
+    sweep_figures.comparison(runs[:7], tmp_path)
+    small, one = drawn
+    pale = [[line.get_label() for line in axes.get_lines()].count("the other runs")
+            for axes in small.axes]  # fmt: skip
+    assert [axes.get_title() for axes in small.axes] == ["Raker", "OMKL-GF", "OMKL-GF"]
+    assert pale == [7, 3, 6]
+    limits = {axes.get_ylim() for axes in small.axes}
+    assert len(limits) == 1 and len(one.axes) == 1
+    texts = [text.get_text() for text in small.axes[2].get_legend().get_texts()]
+    assert texts == ["M=7", "M=8"]
+
+
 def test_log_ticks_are_few_and_inside():
     for low, high in [(0.02, 0.021), (0.03, 0.08), (0.01, 0.3), (1e-3, 1), (1e-17, 1e5)]:
         ticks = style._log_ticks(low, high)
         assert 2 <= len(ticks) <= 9
         assert all(low <= tick <= high for tick in ticks)
+
+
+@pytest.mark.parametrize("width", [1.2, 2.0, 5.0])
+@pytest.mark.parametrize("limits", [(0.0055, 0.0085), (0.078, 0.104), (0.01, 0.3), (1e-9, 1e4)])
+def test_no_tick_label_lies_on_another(width, limits):
+    """However short the axis: (0.006, 0.007, 0.008) and (0.08, 0.09, 0.1) once were one word."""
+    with style.applied():
+        figure = Figure(figsize=(width, 1.5))
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        style.log_axis(axes.xaxis, *limits)
+        axes.set_yticks([0], ["a name"])
+        figure.draw_without_rendering()
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert len(boxes) > (0 if width < 2 else 1)
+        ends = [(box.x0, box.x1) for box in boxes]
+        assert all(left[1] + 2 < right[0] for left, right in itertools.pairwise(ends))
+
+
+def test_windowed_errors_are_those_of_their_rounds(run_folder_maker, tmp_path):
+    run = Run(run_folder_maker(tmp_path, n_rounds=400))
+    squared = np.diff(run.curves["mse"] * run.curves["t"], axis=1, prepend=0.0)
+    found = windowed(run, n_windows=4)
+    assert found.edges.tolist() == [0, 100, 200, 300, 400]
+    np.testing.assert_allclose(found.loss, squared.reshape(3, 4, 100).mean(axis=2), rtol=1e-9)
+    with_labels = np.tile(np.arange(1, 401) // 2, (3, 1))
+    outside = {"mse": run.curves["mse"] * run.curves["t"] / np.maximum(with_labels, 1)}
+    change(run.folder, outside | {"labels": with_labels}, mse_over="rounds with a label")
+    found = windowed(Run(run.folder), n_windows=4)
+    np.testing.assert_allclose(found.loss, 2 * squared.reshape(3, 4, 100).mean(axis=2), rtol=1e-9)
+
+
+def test_weights_over_time_are_a_map_of_kernels_with_the_change(run_folder_maker, tmp_path):
+    weights = np.random.default_rng(0).dirichlet(np.ones(76), size=4)
+    run = change(
+        run_folder_maker(tmp_path),
+        {
+            "weights_t": np.array([128, 256, 384, 400]),
+            "weights_over_time": weights,
+            "change_rounds": np.array([200]),
+        },
+    )
+    drawn = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
+        over_time.over_time(run)
+    above, below, _ = drawn[0].axes
+    (mesh,) = below.collections
+    assert mesh.get_array().shape == (76, 4)
+    np.testing.assert_array_equal(mesh.get_array()[0], np.maximum(weights[:, 0], weights.min()))
+    for axes in (above, below):
+        (line,) = [x for x in axes.get_lines() if x.get_label() == drawing.CHANGES]
+        assert line.get_xdata()[0] == 200 and line.get_color() == drawing.CHANGE_COLOUR
 
 
 @pytest.mark.slow
@@ -204,7 +303,7 @@ def test_sweep_table(sweep, tmp_path):
     assert failures[0]["settings"] == {"M": 90}
     assert failures[0]["error"] == "ValueError: algorithm.M=90 is larger than N=76"
 
-    for width, regret in ((80, False), (120, True)):
+    for width, left_out in ((120, ""), (80, ""), (60, "No room for: seeds, kernels / round")):
         stream = StringIO()
         sweep_table.print_sweep(rows, failures, Console(file=stream, width=width))
         text = stream.getvalue()
@@ -212,9 +311,10 @@ def test_sweep_table(sweep, tmp_path):
         assert max(map(len, text.splitlines())) <= width
         for row in rows:
             assert f"{1e3 * row['mse']:.2f} ± {1e3 * row['mse_std']:.2f}" in text
-        assert text.count(" * ") == 8
+        assert text.count(" *  ") == 8
         assert "paired t over seeds, Holm, 5%" in " ".join(text.split())
-        assert ("regret against" in text) is regret
+        assert "regret against" in text
+        assert left_out in text and ("No room" in text) is bool(left_out)
         assert "runs/naval/gf-deadbeef" in text
 
     paths = sweep_table.write_sweep(rows, failures, tmp_path / "t")
@@ -234,11 +334,17 @@ def test_sweep_table_with_many_settings_fits_80_columns(sweep):
     rows = sweep_table.sweep_table(sweep)
     for row in rows:
         row["settings"] = {"eta": "0.1/sqrt(t)", "M": 5, "stream.scaling": "columns"}
-    stream = StringIO()
-    sweep_table.print_sweep(rows, [], Console(file=stream, width=80))
-    text = stream.getvalue()
-    assert text.count("  stream.scaling=columns ") == text.count(" ± ") == 12
-    assert max(map(len, text.splitlines())) <= 80
+
+    def printed(width: int) -> str:
+        stream = StringIO()
+        sweep_table.print_sweep(rows, [], Console(file=stream, width=width))
+        assert max(map(len, stream.getvalue().splitlines())) <= width
+        return stream.getvalue()
+
+    beside, below = printed(80), printed(56)
+    assert beside.count("columns  ") == beside.count(" ± ") / 2 == 12
+    assert "No room for: seeds, kernels / round, seconds. They are shown" in beside
+    assert below.count("\n  stream.scaling=columns\n") == below.count(" ± ") == 12
 
 
 def test_one_seed_has_no_spread_and_markup_is_text(run_folder_maker, tmp_path):

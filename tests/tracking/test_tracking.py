@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -53,6 +54,9 @@ def quick_creation(monkeypatch, empty_database):
         monkeypatch.setattr(place, "create_database", create)
 
 
+SO_FAR = "curves/MSE so far in 1e-3"
+
+
 def client(outputs):
     return view_database._client(outputs / "mlflow.db")
 
@@ -86,7 +90,7 @@ def test_content(outputs, run_folder_maker):
     result = json.loads((folder / "result.json").read_text())
     run = client(outputs).get_run(run_id)
     assert client(outputs).get_experiment(run.info.experiment_id).name == "airfoil"
-    assert run.info.run_name == "sfg_r M=10"
+    assert run.info.run_name == "sfg_r M=10 eta=0.1 seeds=3"
     assert run.info.status == "FINISHED"
     assert run.info.start_time == 1767225600000  # 2026-01-01 UTC in ms
     assert run.info.end_time - run.info.start_time == 500
@@ -102,15 +106,17 @@ def test_content(outputs, run_folder_maker):
         "seed": "0",
     }
     metrics = dict(run.data.metrics)
-    assert metrics.pop("mse_curve") == pytest.approx(result["mse_mean"], rel=1e-12)
+    so_far, last = metrics.pop("curves/MSE so far in 1e-3"), 1e3 * result["mse_mean"]
+    assert so_far == pytest.approx(last, rel=1e-12)
+    assert metrics.pop("curves/MSE of a window in 1e-3") == pytest.approx(last, rel=0.2)
+    regret = result["regret"]["ridge_features"]["mean"]
+    assert metrics.pop("curves/regret") == metrics.pop("final/regret") == regret
     assert metrics == {
+        "final/MSE in 1e-3": last,
         "mse": result["mse_mean"],
         "mse_std": result["mse_std"],
         "seconds": 0.5,
         "kernels_per_round": 76.0,
-        "labels": 3000.0,
-        "al_efficiency": 1.0,
-        "mse_per_label": result["mse_mean"] / 3000,
         "regret_ridge_features": result["regret"]["ridge_features"]["mean"],
     }
     tags = run.data.tags
@@ -132,17 +138,111 @@ def test_content(outputs, run_folder_maker):
     }
 
 
+def test_the_charts_that_a_page_begins_with_are_those_over_time(outputs, run_folder_maker):
+    """MLflow sorts sections by name, "Model metrics" last, and the charts in each."""
+    folder = run_folder_maker(outputs)
+    change(
+        folder,
+        al_efficiency=0.5,
+        labels=200.0,
+        baselines={"mean": {"rmse": 0.5, "mae": 0.4}},
+        rmse=0.3,
+    )
+    run = client(outputs).get_run(view.log_run(folder, outputs))
+    charts = sorted(run.data.metrics, key=lambda name: ("/" not in name, name))
+    assert charts[:5] == [
+        "curves/MSE of a window in 1e-3",
+        SO_FAR,
+        "curves/regret",
+        "final/MSE in 1e-3",
+        "final/regret",
+    ]
+    assert run.data.metrics["al_efficiency"] == 0.5, "where labels cost"
+
+
+def test_the_data_are_mlflows_data_set_by_their_sha256(outputs, run_folder_maker):
+    folder = run_folder_maker(outputs)
+    files = [{"name": "airfoil.dat", "bytes": 5, "sha256": "ab" * 32}]
+    change(folder, stream={"name": "airfoil", "files": files, "url": "https://a.b/c"})
+    (given,) = client(outputs).get_run(view.log_run(folder, outputs)).inputs.dataset_inputs
+    assert (given.dataset.name, given.dataset.digest) == ("airfoil", ("ab" * 32)[:36])
+    assert json.loads(given.dataset.source) == {"files": files, "url": "https://a.b/c"}
+    assert json.loads(given.dataset.profile) == {"rows": 400, "inputs": 5}
+
+
+def test_files_are_not_stored_twice(outputs, run_folder_maker, monkeypatch):
+    folder = run_folder_maker(outputs)
+    (folder / "labels.csv").write_text("row,label\n")
+    artifacts = outputs / "mlartifacts" / "airfoil" / view.log_run(folder, outputs) / "artifacts"
+    for name in ("curves.npz", "result.json"):
+        assert os.path.samefile(folder / name, artifacts / name)
+    assert not os.path.samefile(folder / "labels.csv", artifacts / "labels.csv"), "it grows"
+
+    def refused(*names, **how):
+        raise OSError(errno.EXDEV, "another disk")
+
+    monkeypatch.setattr(os, "link", refused)
+    view_database.link_all([folder / "curves.npz"], outputs / "elsewhere")
+    copied = outputs / "elsewhere" / "curves.npz"
+    assert copied.read_bytes() == (folder / "curves.npz").read_bytes()
+    assert not os.path.samefile(folder / "curves.npz", copied)
+
+
+@pytest.fixture
+def sweep(outputs, run_folder_maker):
+    """Raker and GF on two data sets, and another run that is of no sweep."""
+    sweep = outputs / "sweeps" / "2026"
+    (sweep / "jobs").mkdir(parents=True)
+    (sweep / "sweep.json").write_text("{}")
+    (sweep / "table.md").write_text("| a table |")
+    (sweep / "comparison.png").write_bytes(b"png")
+    names = [(a, d) for a in ("raker", "gf") for d in ("airfoil", "naval")]
+    for number, (algorithm, dataset) in enumerate(names):
+        run = run_folder_maker(outputs, algorithm, dataset, n_rounds=30)
+        fact = {"number": number, "status": "complete", "tracked": True}
+        fact["folder"] = os.path.relpath(run, sweep / "jobs")
+        (sweep / "jobs" / f"{dataset}-{run.name}.json").write_text(json.dumps(fact))
+        view.log_run(run, outputs)
+    view.log_run(run_folder_maker(outputs, "sfg", n_rounds=30), outputs)
+    return sweep
+
+
+def test_a_sweep_is_a_run_above_its_runs(sweep, outputs, quick_creation):
+    n_rebuilt = []
+
+    def rebuild(*_):
+        n_rebuilt.append(view.rebuild(outputs))
+
+    for write in (view.log_sweep, view.log_sweep, rebuild):
+        write(sweep, outputs)
+        runs = {run.info.run_id: run for run in all_runs(outputs)}
+        parents = {i: run for i, run in runs.items() if "sweep" in run.data.tags}
+        assert len(runs) == 5 + 2 and len(parents) == 2, "one an experiment, however often written"
+        for run in runs.values():
+            above = run.data.tags.get("mlflow.parentRunId")
+            if run.data.tags.get("algorithm") in ("raker", "gf"):
+                assert parents[above].info.experiment_id == run.info.experiment_id
+            else:
+                assert above is None
+        for run_id, run in parents.items():
+            assert run.info.run_name == "sweep of 2: raker, gf"
+            assert run.data.tags["mlflow.note.content"] == "| a table |"
+            files = {item.path for item in client(outputs).list_artifacts(run_id)}
+            assert files == {"table.md", "comparison.png"}
+    assert n_rebuilt == [5], "parents are no runs of ours"
+
+
 @pytest.mark.parametrize("n_rounds", [1, 2, 499, 500, 501, 3000])
 def test_curve_has_at_most_500_points_with_both_ends(outputs, run_folder_maker, n_rounds):
     folder = run_folder_maker(outputs, n_rounds=n_rounds, n_seeds=2)
     run_id = view.log_run(folder, outputs)
-    history = client(outputs).get_metric_history(run_id, "mse_curve")
+    history = client(outputs).get_metric_history(run_id, SO_FAR)
     steps = [point.step for point in history]
     assert steps == sorted(set(steps))
     assert len(steps) <= 500
     assert (steps[0], steps[-1]) == (1, n_rounds)
     with np.load(folder / "curves.npz") as curves:
-        expected = curves["mse"].mean(axis=0)[np.array(steps) - 1]
+        expected = 1e3 * curves["mse"].mean(axis=0)[np.array(steps) - 1]
     np.testing.assert_allclose([point.value for point in history], expected, rtol=1e-12)
 
 
@@ -199,7 +299,7 @@ def test_infinite_values_are_left_out(outputs, run_folder_maker):
     curves["mse"][:, 3:] = [np.inf, np.nan]
     np.savez_compressed(folder / "curves.npz", **curves)
     run_id = view.log_run(folder, outputs)
-    steps = [point.step for point in client(outputs).get_metric_history(run_id, "mse_curve")]
+    steps = [point.step for point in client(outputs).get_metric_history(run_id, SO_FAR)]
     assert steps == [1, 2, 3]
 
 
@@ -253,7 +353,7 @@ def test_a_run_that_was_cut_short_is_replaced(outputs, run_folder_maker, monkeyp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(shutil, "copy2", full)
+        patched.setattr(os, "link", full)
         with pytest.raises(TrackingError, match="No space left"):
             view.log_run(folder, outputs)
     assert all_runs(outputs) == []

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omkl.reproduction.filled import ABSENT, RULES, RUN_TIME_RULE, VERDICTS, Cell, Entry, Filled
-from omkl.reproduction.tables import METRICS, VARIANTS, Footnote, Table
+from omkl.reproduction.tables import METRICS, VARIANTS, WRITTEN, Footnote, Table
 from omkl.runs.folder import Run
 
 WIDE = 6  # columns that fit beside each other
@@ -53,8 +53,14 @@ class Line:
     absent: bool = False
 
 
-def lines_of(cells: Sequence[Cell]) -> list[Line]:
-    """Published where anything is, and every variant that one of the cells has."""
+AS_WRITTEN = (VARIANTS[WRITTEN], "")  # what lines are called that footnotes are marked in
+
+
+def lines_of(cells: Sequence[Cell], plain: bool = False) -> list[Line]:
+    """Published where anything is, and every variant that one of the cells has.
+
+    ``plain``: of a table of one's own, where a number as written goes without saying.
+    """
     n = len(cells)
     papers = tuple(published_text(cell) for cell in cells)
     found = [Line("published", papers, ("",) * n, ("published",) * n)] if any(papers) else []
@@ -62,7 +68,8 @@ def lines_of(cells: Sequence[Cell]) -> list[Line]:
     for variant, what in VARIANTS.items():
         if any(variant in cell.entries for cell in cells):
             entries = [cell.entries.get(variant, nothing) for cell in cells]
-            found.append(_entry_line(what, entries))
+            unsaid = plain and variant == WRITTEN
+            found.append(_entry_line("" if unsaid else what, entries))
     return found
 
 
@@ -122,10 +129,13 @@ def paper_name(table: Table) -> str:
 
 def caption(table: Table) -> str:
     unit = f" ({METRICS[table.metrics[0]].heading})" if len(table.metrics) == 1 else ""
-    return f"{paper_name(table)}, table {table.table}: {table.title}{unit}"
+    of_paper = f"{paper_name(table)}, table {table.table}: " if table.paper else ""
+    return f"{of_paper}{table.title}{unit}"
 
 
 def count_text(filled: Filled) -> str:
+    if not filled.table.paper:
+        return "Mean and standard deviation over the seeds"
     if not filled.entries():
         return f"{len(filled.all_cells)} run times, without a verdict"
     found = {what: filled.entries(variant) for variant, what in VARIANTS.items()}
@@ -149,6 +159,9 @@ def counts_text(numbers: Mapping[str, int]) -> str:
 
 
 def rules_of(filled: Filled) -> list[str]:
+    """How verdicts are found; one's own numbers get none."""
+    if not filled.table.paper:
+        return []
     metrics = [METRICS[m] for m in filled.table.metrics]
     found = [RULES] if any(m.judged for m in metrics) else []
     return found + [RUN_TIME_RULE] * (not all(m.judged for m in metrics))

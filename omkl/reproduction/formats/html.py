@@ -8,7 +8,6 @@ from html import escape
 from omkl.reproduction.filled import ABSENT, Cell, Filled
 from omkl.reproduction.formats import contents
 from omkl.reproduction.formats.origin import facts_of
-from omkl.reproduction.tables import VARIANTS, WRITTEN
 
 CSS = """
 :root { color-scheme: light dark; --line: #d9d9d9; --soft: #5c5c5c; --back: #ffffff;
@@ -93,7 +92,7 @@ def body(filled: Filled) -> list[str]:
         lines = []
         for all_cells in filled.cells:
             cells = [all_cells[i] for i in panel.columns]
-            found = contents.lines_of(cells)
+            found = contents.lines_of(cells, plain=not filled.table.paper)
             for place, line in enumerate(found):
                 first = ""
                 if place == 0:
@@ -129,7 +128,7 @@ def _fields(filled: Filled, line: contents.Line, cells: Sequence[Cell]) -> str:
         cells, line.values, line.remarks, line.css_classes, strict=True
     ):
         marks = ""
-        if line.what == VARIANTS[WRITTEN]:
+        if line.what in contents.AS_WRITTEN:
             marks = _marks(filled, contents.marks_of(filled, cell.row, cell.column))
         small = f"<span>{escape(remark)}</span>" if remark else ""
         fields.append(f'<td class="{name}">{escape(value)}{marks}{small}</td>')

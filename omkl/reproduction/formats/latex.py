@@ -5,31 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from omkl.report.text import latex_text
 from omkl.reproduction.filled import ABSENT, Filled
 from omkl.reproduction.formats import contents
 from omkl.reproduction.formats.origin import facts_of
-from omkl.reproduction.tables import VARIANTS, WRITTEN
-
-_TEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "−": r"$-$",
-    "⁻": r"$^{-}$",
-    "³": r"$^{3}$",
-    **{character: f"\\{character}" for character in "#$%&_"},
-}
-
-
-def escaped(text: str) -> str:
-    text = text.replace("× 10⁻³", "\0")  # one formula, not four
-    return "".join(_TEX.get(c, c) for c in text).replace("\0", r"$\times 10^{-3}$")
 
 
 def document(filled: Filled) -> str:
@@ -39,22 +18,22 @@ def document(filled: Filled) -> str:
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering\small",
-        rf"\caption{{{escaped(contents.caption(table))}.}}",
+        rf"\caption{{{latex_text(contents.caption(table))}.}}",
         rf"\label{{tab:{re.sub(r'[^A-Za-z0-9]+', '-', table.name)}}}",
     ]
     for panel in contents.panels(table):
         if panel.heading:
-            out.append(rf"\medskip {escaped(panel.heading)}\par")
+            out.append(rf"\medskip {latex_text(panel.heading)}\par")
         out += _panel(filled, panel)
     out += ["", r"\medskip"]
     out += [r"\begin{minipage}{0.95\linewidth}\footnotesize\raggedright"]
     numbered = enumerate(contents.numbered(table), start=1)
-    notes = [f"$^{{{i}}}$ {escaped(note.text)}" for i, note in numbered]
-    notes += [escaped(text) for text in contents.remarks_of(table)]
-    notes.append(f"{escaped(contents.count_text(filled))}.")
-    notes += [f"{escaped(rule)}." for rule in contents.rules_of(filled)]
-    notes += [f"failed: {escaped(text)}" for text in contents.errors_of(filled)]
-    notes += ["; ".join(f"{name}: {escaped(text)}" for name, text in facts_of(filled)) + "."]
+    notes = [f"$^{{{i}}}$ {latex_text(note.text)}" for i, note in numbered]
+    notes += [latex_text(text) for text in contents.remarks_of(table)]
+    notes.append(f"{latex_text(contents.count_text(filled))}.")
+    notes += [f"{latex_text(rule)}." for rule in contents.rules_of(filled)]
+    notes += [f"failed: {latex_text(text)}" for text in contents.errors_of(filled)]
+    notes += ["; ".join(f"{name}: {latex_text(text)}" for name, text in facts_of(filled)) + "."]
     out += ["\\par\n".join(notes), r"\end{minipage}", r"\end{table}"]
     return "\n".join(out) + "\n"
 
@@ -62,25 +41,25 @@ def document(filled: Filled) -> str:
 def _panel(filled: Filled, panel: contents.Panel) -> list[str]:
     columns = [filled.table.columns[i] for i in panel.columns]
     n = len(columns)
-    names = [escaped(c) + _marks(contents.column_marks(filled, c)) for c in columns]
+    names = [latex_text(c) + _marks(contents.column_marks(filled, c)) for c in columns]
     out = [rf"\begin{{tabular}}{{ll{'r' * n}}}", r"\toprule"]
     out.append(" & ".join(["", "", *names]).strip() + r" \\")
     for all_cells in filled.cells:
         cells = [all_cells[i] for i in panel.columns]
         out.append(r"\midrule" if all_cells is filled.cells[0] else r"\addlinespace")
-        for place, line in enumerate(contents.lines_of(cells)):
-            row = escaped(cells[0].row) + _marks(contents.marks_of(filled, cells[0].row))
+        for place, line in enumerate(contents.lines_of(cells, plain=not filled.table.paper)):
+            row = latex_text(cells[0].row) + _marks(contents.marks_of(filled, cells[0].row))
             first = row if place == 0 else ""
             if line.absent:
                 out.append(rf"{first} & {line.what} & \multicolumn{{{n}}}{{c}}{{{ABSENT}}} \\")
                 continue
-            fields = [escaped(text) for text in line.values]
-            if line.what == VARIANTS[WRITTEN]:
+            fields = [latex_text(text) for text in line.values]
+            if line.what in contents.AS_WRITTEN:
                 marks = [_marks(contents.marks_of(filled, c.row, c.column)) for c in cells]
                 fields = [a + b for a, b in zip(fields, marks, strict=True)]
             out.append(" & ".join([first, line.what, *fields]) + r" \\")
             if any(line.remarks):
-                remarks = [rf"\emph{{{escaped(r)}}}" if r else "" for r in line.remarks]
+                remarks = [rf"\emph{{{latex_text(r)}}}" if r else "" for r in line.remarks]
                 out.append(" & ".join(["", "", *remarks]) + r" \\")
     return [*out, r"\bottomrule", r"\end{tabular}"]
 

@@ -8,7 +8,6 @@ from omkl.report.text import markdown_table, markdown_text
 from omkl.reproduction.filled import Filled
 from omkl.reproduction.formats import contents
 from omkl.reproduction.formats.origin import facts_of
-from omkl.reproduction.tables import VARIANTS, WRITTEN
 
 
 def document(filled: Filled) -> str:
@@ -25,12 +24,12 @@ def body(filled: Filled) -> list[str]:
         lines = []
         for all_cells in filled.cells:
             cells = [all_cells[i] for i in panel.columns]
-            for place, line in enumerate(contents.lines_of(cells)):
+            for place, line in enumerate(contents.lines_of(cells, plain=not filled.table.paper)):
                 texts = [
                     markdown_text(value) + (f"<br>{markdown_text(remark)}" if remark else "")
                     for value, remark in zip(line.values, line.remarks, strict=True)
                 ]
-                if line.what == VARIANTS[WRITTEN]:
+                if line.what in contents.AS_WRITTEN:
                     marks = (contents.marks_of(filled, c.row, c.column) for c in cells)
                     texts = [text + _marks(m) for text, m in zip(texts, marks, strict=True)]
                 row = markdown_text(cells[0].row) + _marks(contents.marks_of(filled, cells[0].row))

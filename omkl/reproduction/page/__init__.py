@@ -74,7 +74,11 @@ def comparison_folder(folder: Path) -> Path:
 def build(
     specs: Sequence[Table], outputs: Path, folder: Path, runs: Iterable[Run] | None = None
 ) -> list[Path]:
-    """Write the page of these tables into ``folder``; index.html is the first path."""
+    """Write the page of these tables into ``folder``; index.html is the first path.
+
+    Tables of one's own are on no page of papers.
+    """
+    specs = [table for table in specs if table.paper]
     runs = list(find(outputs) if runs is None else runs)
     filled = [matching.fill(table, runs) for table in specs]
     folder.mkdir(parents=True, exist_ok=True)

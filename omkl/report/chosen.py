@@ -1,0 +1,132 @@
+"""Which runs a report is about, and how it shows them: ``dataset=naval algorithm=raker,gf``."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from omkl.report import style
+from omkl.report.sweep_columns import Row, is_baseline, setting_names
+from omkl.runs.folder import Run
+
+FORMATS = ("table", "md", "csv", "latex")
+SHOWN_AS = ("sort", "format", "rows", "columns")  # keys that do not choose runs
+NUMBERS = ("mse", "error_rate", "regret", "seconds", "labels", "kernels_per_round", "n_seeds")
+
+
+class Question(NamedTuple):
+    """What is asked for.
+
+    ``wanted``         values by key, of which a run has one each
+    ``sort``           a key of the table, with a minus before it from the largest; "" as they are
+    ``format``         one of ``FORMATS``
+    ``rows, columns``  keys of a pivot; () for the table of all columns
+    """
+
+    wanted: Mapping[str, Sequence[str]]
+    sort: str = ""
+    format: str = FORMATS[0]
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+def read(texts: Sequence[str]) -> Question:
+    """What ``KEY=VALUE`` ask for; ValueError says which of them cannot be."""
+    pairs: dict[str, list[str]] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals and value):
+            raise ValueError(f"{text!r} chooses nothing; write KEY=VALUE, as in dataset=naval")
+        if key in pairs:
+            raise ValueError(f"{key} is given twice; several values are {key}=ONE,OTHER")
+        pairs[key] = [part for part in value.split(",") if part]
+    shown = {key: pairs.pop(key) for key in SHOWN_AS if key in pairs}
+    form = shown.get("format", [FORMATS[0]])
+    if len(form) != 1 or form[0] not in FORMATS:
+        raise ValueError(f"format={','.join(form)} is none of {', '.join(FORMATS)}")
+    sort = shown.get("sort", [""])
+    if len(sort) != 1:
+        raise ValueError(f"sort={','.join(sort)}: rows are sorted by one column")
+    rows, columns = (tuple(shown.get(key, ())) for key in ("rows", "columns"))
+    if bool(rows) != bool(columns):
+        raise ValueError("a pivot has both: rows=algorithm columns=dataset")
+    return Question(pairs, sort[0], form[0], rows, columns)
+
+
+def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[Run]:
+    """The runs that have what is wanted; ValueError for a key that no run has, or if none is left.
+
+    Values are compared as numbers where they are numbers, and may have ``*``: ``rf/*``.
+    """
+    facts = [_facts(run) for run in runs]
+    for key in wanted:
+        if not any(key in of_run for of_run in facts):
+            known = dict.fromkeys(name for of_run in facts for name in of_run)
+            raise ValueError(f"no run has a {key}; there are: {', '.join([*known, *SHOWN_AS])}")
+    left = [
+        run
+        for run, of_run in zip(runs, facts, strict=True)
+        if all(
+            key in of_run and any(_is(of_run[key], text) for text in texts)
+            for key, texts in wanted.items()
+        )
+    ]
+    if not left:
+        said = " ".join(f"{key}={','.join(texts)}" for key, texts in wanted.items())
+        values = "; ".join(f"{key}: {_values(facts, key)}" for key in wanted)
+        raise ValueError(f"no run has {said}. There are {values}")
+    return left
+
+
+def _values(facts: Sequence[Mapping[str, Any]], key: str) -> str:
+    found = dict.fromkeys(style.value_text(of_run[key]) for of_run in facts if key in of_run)
+    return ", ".join(found)
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """What a run can be chosen by: names, parameters of its algorithm, and settings."""
+    result = run.result
+    names = {key: result[key] for key in ("algorithm", "dataset", "status", "key")}
+    return style.settings_of(run) | result["params"] | names
+
+
+def _is(value: Any, text: str) -> bool:
+    shown = style.value_text(value)
+    if shown == text or fnmatch.fnmatchcase(shown, text):
+        return True
+    try:
+        return float(value) == float(text)
+    except (TypeError, ValueError):
+        return False
+
+
+def ordered(rows: Sequence[Row], sort: str) -> list[Row]:
+    """The rows of each data set, by ``sort``; those that do not have the number come last.
+
+    With "" they are in the order of algorithms and settings, baselines last.
+    """
+    names = setting_names(rows)
+    known = [*NUMBERS, "algorithm", *names]
+    key, largest_first = sort.removeprefix("-"), sort.startswith("-")
+    if sort and (key not in known or not any(key in row | row["settings"] for row in rows)):
+        raise ValueError(f"sort={sort}: no row has a {key}; there are: {', '.join(known)}")
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+
+    def by_names(row: Row) -> tuple[Any, ...]:
+        values = (place(row["settings"].get(name)) for name in names)
+        return datasets.index(row["dataset"]), is_baseline(row), row["algorithm"], *values
+
+    found = sorted(rows, key=by_names)
+    if sort:
+        found.sort(key=lambda row: place((row | row["settings"]).get(key)), reverse=largest_first)
+        found.sort(key=lambda row: (row | row["settings"]).get(key) is None)
+        found.sort(key=lambda row: datasets.index(row["dataset"]))
+    return found
+
+
+def place(value: Any) -> tuple[int, float, str]:
+    """A key that sorts values of a setting: numbers by their size, before what is none."""
+    if isinstance(value, int | float):
+        return 0, float(value), ""
+    return 1, 0.0, style.value_text(value)

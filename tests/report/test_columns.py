@@ -1,0 +1,146 @@
+"""Tables that fit a terminal, and which runs ``omkl-report show`` shows how."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from omkl.commands import data, report
+from omkl.report import chosen, columns, pivot, sweep_table
+from omkl.report.columns import Column
+from omkl.runs.folder import Run
+
+NAMES = Column("name", ["a_very_long_name_of_a_learner", "short"], right=False, shortest=6)
+ERROR = Column("MSE", ["1.00 ± 0.25", "12.00"])
+SECONDS = Column("seconds", ["0.1", "0.2"], worth=2)
+SEEDS = Column("seeds", ["5", "5"], worth=1)
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out", "name"),
+    [
+        (80, [], "a_very_long_name_of_a_learner"),
+        (55, [], "a_very_long_name_…_learner"),
+        (50, ["seeds"], "a_very_long_name_o…a_learner"),
+        (40, ["seeds", "seconds"], "a_very_long_name_o…_learner"),
+        (20, ["seeds", "seconds"], "a_ve…er"),
+    ],
+)
+def test_long_names_are_shortened_and_what_says_least_is_left_out(width, left_out, name):
+    fitted = columns.fit([NAMES, ERROR, SECONDS, SEEDS], width)
+    lines = [line for row in columns.lines(fitted.columns) for line in row]
+    assert fitted.left_out == left_out
+    assert max(map(len, lines)) <= width
+    assert lines[2].split("  ")[0] == name
+    assert "1.00 ± 0.25" in lines[2], "numbers stay whole"
+    told = columns.left_out_text(left_out)
+    assert all(heading in told for heading in left_out) and bool(told) is bool(left_out)
+
+
+def test_cells_of_several_lines_and_a_blank_line_between_groups():
+    below = Column("run", ["one\n  M=5", "two\n  M=5"], right=False)
+    assert columns.lines([below, Column("wide\nheading", ["1", "2"])], ends={0}) == [
+        ["          wide", "run    heading", "─────  ───────"],
+        ["one          1", "  M=5", ""],
+        ["two          2", "  M=5"],
+    ]
+
+
+@pytest.fixture
+def outputs(run_folder_maker, tmp_path):
+    """Raker and GF with two M on two data sets, and a failure."""
+    for dataset in ("airfoil", "naval"):
+        run_folder_maker(tmp_path, "raker", dataset, level=0.05)
+        for M in (10, 5):
+            params = {"eta": "0.1/sqrt(t)", "M": M}
+            run_folder_maker(tmp_path, "gf", dataset, f"{M:08d}", level=M / 1e3, params=params)
+    run_folder_maker(tmp_path, "sfg", "naval", "deadbeef", failed=True)
+    return tmp_path
+
+
+def shown(outputs, capsys, *choices: str) -> str:
+    assert report.main(["show", "--outputs", str(outputs), *choices]) == 0
+    return capsys.readouterr().out
+
+
+def test_show_chooses_sorts_and_writes(outputs, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = shown(outputs, capsys, "dataset=naval", "algorithm=raker,gf")
+    assert re.findall(r"^(OMKL-GF +\d+|Raker) ", text, re.M) == ["OMKL-GF    5", "OMKL-GF    10",
+                                                                 "Raker"]  # fmt: skip
+    assert "data set: naval" in text and "sfg" not in text
+    text = shown(outputs, capsys, "dataset=naval", "sort=-mse", "format=csv")
+    lines = list(csv.DictReader(io.StringIO(text)))
+    assert [line["algorithm"] for line in lines] == ["Raker", "OMKL-GF", "OMKL-GF", "OMKL-SFG"]
+    errors = [float(line["mse"]) for line in lines[:3]]
+    assert errors == sorted(errors, reverse=True) and lines[3]["status"] == "failed"
+    assert shown(outputs, capsys, "M=5", "format=md").count("| OMKL-GF") == 2
+    text = shown(outputs, capsys, "algorithm=g*", "M=5.0", "format=latex")
+    assert text.count(r"\textbf{") == 2 and text.count(r" \\") == 3
+
+
+def test_a_pivot_has_a_run_a_cell(outputs, capsys):
+    text = shown(outputs, capsys, "rows=algorithm", "columns=dataset")
+    names = re.findall(r"^(\S.*?)  +\d", text, re.M)
+    assert names == ["OMKL-GF, M=5", "OMKL-GF, M=10", "Raker"], "M tells runs of one cell apart"
+    assert len(re.findall(r"\d \*", text)) == 2
+    beside = shown(outputs, capsys, "rows=dataset", "columns=algorithm", "format=csv")
+    header = next(csv.reader(io.StringIO(beside)))[1::2]
+    assert header == ["OMKL-GF, M=5", "OMKL-GF, M=10", "Raker"], "a setting is of its algorithm"
+    over_M = shown(outputs, capsys, "algorithm=gf", "rows=dataset", "columns=M", "format=csv")
+    lines = list(csv.reader(io.StringIO(over_M)))
+    assert lines[0] == ["dataset", "M=5", "M=5 std", "M=10", "M=10 std"]
+    run = Run(outputs / "runs" / "naval" / "gf-00000010")
+    assert float(lines[2][3]) == run.result["mse_mean"]
+    assert r"\begin{tabular}{lrr}" in shown(outputs, capsys, "rows=M", "columns=dataset",
+                                            "format=latex")  # fmt: skip
+
+
+def test_a_wide_pivot_is_cut_between_columns(outputs):
+    rows = sweep_table.sweep_table([Run(p.parent) for p in outputs.rglob("*-0*/result.json")])
+    found = pivot.pivot(rows, ["algorithm"], ["dataset", "M"])
+    stream = io.StringIO()
+    pivot.show(found, Console(file=stream, width=44))
+    text = stream.getvalue()
+    assert max(map(len, text.splitlines())) <= 44
+    assert all(text.count(name) == 1 for name in found.columns)
+    assert text.count("\nRaker") == len(re.findall(r"^algorithm", text, re.M)) > 1
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (["naval"], "'naval' chooses nothing; write KEY=VALUE"),
+        (["colour=red"], "no run has a colour; there are:"),
+        (["dataset=navall"], "no run has dataset=navall. There are dataset: airfoil, naval"),
+        (["format=docx"], "format=docx is none of table, md, csv, latex"),
+        (["sort=beauty"], "sort=beauty: no row has a beauty"),
+        (["rows=algorithm"], "a pivot has both: rows=algorithm columns=dataset"),
+        (["rows=algorithm", "columns=eta"], "eta does not vary in these runs"),
+        (["M=5", "M=10"], "M is given twice; several values are M=ONE,OTHER"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(outputs, capsys, choices, message):
+    assert report.main(["show", "--outputs", str(outputs), *choices]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_numbers_are_compared_as_numbers(outputs):
+    runs = [Run(outputs / "runs" / "naval" / name) for name in ("gf-00000005", "gf-00000010")]
+    assert chosen.matching(runs, {"M": ["5.0"], "regret.lam": ["1e-3"]}) == runs[:1]
+
+
+@pytest.mark.parametrize("width", [80, 70])
+def test_a_line_a_data_set(capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert data.main(["list"]) == 0
+    table, _, notes = capsys.readouterr().out.partition("\n\n")
+    lines = table.splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) == len(set(lines)) > 20 and all(line[0] != " " for line in lines)
+    assert ("No room for: licence" in notes) is (width == 70)
+    assert lines[0].split()[:5] == ["name", "rows", "inputs", "target", "where"]
