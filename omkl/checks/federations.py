@@ -20,6 +20,7 @@ from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, defaul
 from omkl.core import hyperparameters, jit
 from omkl.core.kernels import Kernel
 from omkl.federated import protocol
+from omkl.federated.rounds import FederatedTrace
 from omkl.federated.simulation import Federation
 
 CLIENTS, ROUNDS = 5, 200
@@ -77,7 +78,7 @@ class Case:
         return [federation.server.model.theta, federation.server.log_w, *federation.clients]
 
     @functools.cached_property
-    def played(self) -> protocol.FederatedTrace:
+    def played(self) -> FederatedTrace:
         federation = self.learner()
         federation._run = getattr(protocol.run_rounds, "py_func", protocol.run_rounds)
         return federation.partial_fit(*self.stream(self.rounds_to_play))

@@ -144,4 +144,14 @@ def upload(params: Params, N: int, W: int) -> int:
     return params.M * W
 
 
+def exposure(params: Params, N: int, n_rounds: int) -> int:
+    # Weights choose a bin and divide the step by its probability; with one bin they do neither.
+    if params.M < N:
+        raise ValueError(
+            f"pof_mkl with M={params.M} of {N} kernels: which ones a client sends tells of all its "
+            f"earlier labels, and no noise on what it sends hides that. Set algorithm.M={N}"
+        )
+    return 1
+
+
 algorithm = register(__name__, draws=(1, 0))
