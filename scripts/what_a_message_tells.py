@@ -4,9 +4,9 @@
     python scripts/what_a_message_tells.py privacy.epsilon=8     with noise at the clients
 
 Plays 40 rounds of 4 clients, 160 messages, and guesses from each the sample that it was computed
-from (``omkl.federated.leakage``). Further words are settings of omkl-run. A sample is given away
-where x and y are right to 1e-6. The median distance of the guessed x from the sample's stands beside
-that of a guess that looks at no message: the mean input.
+from (``omkl.federated.leakage``). Further words are settings of omkl-run. A sample is told where x
+and y are right to 1e-6. The median distance of the guessed x from the sample's stands beside that
+of a guess that looks at no message: the mean input.
 """
 
 from __future__ import annotations

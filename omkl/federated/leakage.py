@@ -29,6 +29,9 @@ EXACT = 1e-6  # a residual of angles below which they are those of an input
 NEAREST, FARTHEST = 1e-6, 1e3  # from the network's output, that a label is looked for
 
 
+ATTACKED = ("ofskl", "ofmkl_avg", "vm_kofl", "em_kofl", "pof_mkl", "perfedavg")
+
+
 class Guess(NamedTuple):
     """x (d,) and y, and the residual of what was solved: 0 but for rounding where it is right."""
 
@@ -54,7 +57,12 @@ def guess(name: str, params: Any, model: Any, seen: Seen) -> Guess | None:
     """The sample behind a message of the algorithm ``name``; None where equations are too few.
 
     ``model`` are the shared parameters, whose random features or layers the server knows.
+    ValueError for an algorithm that is none of ``ATTACKED``.
     """
+    if name not in ATTACKED:
+        raise ValueError(
+            f"what a message of {name} tells is not known; of {', '.join(ATTACKED)} it is"
+        )
     if name == "perfedavg":
         steps = rate(params.alpha, seen.t), rate(params.beta, seen.t)
         return from_network(model.sizes, seen.theta[0], seen.sent[0], *steps)

@@ -162,8 +162,10 @@ class Server:
         message.losses[: len(update.losses)] = update.losses
         message.n[:] = n, len(update.losses)
         if not self._receive(self.state, message, self._inbox):
-            bounds = f"{self.guards.max_change}, or a loss above {self.guards.max_loss}"
-            raise Refused(f"it moves the shared parameters by more than {bounds}")
+            bounds = {"robust.max_change": self.guards.max_change}
+            bounds |= {"robust.max_loss": self.guards.max_loss} if len(update.losses) else {}
+            given = [f"{key}={bound}" for key, bound in bounds.items() if bound is not None]
+            raise Refused(f"it is larger than {' and '.join(given)} allow")
 
     def note(self, client: int, reason: str) -> None:
         """Note what went wrong with a client in this round; the round goes on."""
