@@ -1,10 +1,10 @@
 """One client in ten lies: what it does to the honest ones, under each guard of the server.
 
     python scripts/lying_clients.py
-    python scripts/lying_clients.py --seeds 1 --rounds 100
+    python scripts/lying_clients.py --seeds 3
 
 Ten clients of naval, dealt out at random, 500 rounds; client 0 sends what ``LIES`` makes of an
-honest message. MSE x 10^3 over the nine honest clients, mean over the seeds.
+honest message. MSE x 10^3 over the nine honest clients, the mean over the seeds.
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ GUARDS = {
     "max_change": ("robust.max_change={bound}",),
     "trim = 0.1": ("robust.trim=0.1",),
     "median": ("robust.trim=0.5",),
-    "both": ("robust.max_change={bound}", "robust.trim=0.1"),
 }
 # Settings, and a bound on a message's change that no honest one passed.
 LEARNERS = {
     "OFSKL": (("algorithm=ofskl",), 0.2),
     "vM-KOFL": (("algorithm=vm_kofl",), 1.0),
-    "POF-MKL, M = 51": (("algorithm=pof_mkl", "algorithm.M=51"), 1.0),
     "POF-MKL, M = 1": (("algorithm=pof_mkl",), 6.0),
 }
 
@@ -66,7 +64,7 @@ def main() -> None:
 
     logging.getLogger("omkl").setLevel(logging.ERROR)  # a line for every refusal
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=500)
     given = parser.parse_args()
     stream = ["dataset=naval", "federation=iid", f"clients={CLIENTS}"]

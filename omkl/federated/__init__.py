@@ -6,8 +6,8 @@ federation in one process, ``split`` how rows become clients, ``hindsight`` what
 against, ``parties`` server and client on their own, ``flower`` the same parties as Flower apps.
 
 ``exchange`` clips and adds noise to what a client sends, refuses and trims at the server;
-``safeguards`` are its settings, ``privacy`` counts what the noise is worth, and ``leakage`` works out
-what a message without it gives away: the sample.
+``safeguards`` are its settings, ``privacy`` counts what the noise is worth, and ``leakage`` works
+out what a message without it gives away: the sample.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Params(NamedTuple):
 
 
 class ClientState(NamedTuple):
-    """What the clients keep to themselves."""
+    """What the clients keep; which kernels they send tells of it."""
 
     log_w: np.ndarray  # (K, N)
     order: np.ndarray  # (K, N) int64 kernels by weight, largest first
