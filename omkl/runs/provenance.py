@@ -64,7 +64,6 @@ CHANGE_NO_NUMBER = {
     "conf.py": "finds YAML files, whose contents have keys",
     "disk.py": "writes files whole",
     "federated/__init__.py": "names",
-    "federated/leakage.py": "what a curious server works out; no run does",
     "federated/flower/": "deploys a federation; its results are no run folders",
     "federated/parties.py": "as flower",
     "outside.py": "finds modules of others, whose text counts beside",
