@@ -87,12 +87,13 @@ def draw(prices: Sequence[Price], variance: float) -> Figure:
         look = style.look(index)
         axes.plot(EPSILONS, 1e3 * one.errors, label=style.display_name(one.name), **look)
         axes.axhline(1e3 * one.plain, color=look["color"], linestyle="--", linewidth=0.8)
-    axes.axhline(1e3 * variance, color=style.GREY, linewidth=1.6)
+    axes.axhline(1e3 * variance, color=style.GREY, linewidth=1.6, label="mean of the target")
+    axes.plot([], [], color=style.GREY, linestyle="--", linewidth=0.8, label="without noise")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel(f"epsilon of a sample, delta = {DELTA:g}")
     axes.set_ylabel("MSE x 10$^3$")
-    figure.legend(loc="outside upper center", ncols=3)
+    figure.legend(loc="outside upper center", ncols=4)
     return figure
 
 
