@@ -10,7 +10,7 @@ import functools
 import pickle
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, defaul
 from omkl.core import hyperparameters, jit
 from omkl.core.kernels import Kernel
 from omkl.federated import protocol
+from omkl.federated.exchange import Protection, no_protection
+from omkl.federated.leakage import ATTACKED, Seen, guess
+from omkl.federated.rounds import FederatedTrace
 from omkl.federated.simulation import Federation
 
 CLIENTS, ROUNDS = 5, 200
@@ -77,7 +80,7 @@ class Case:
         return [federation.server.model.theta, federation.server.log_w, *federation.clients]
 
     @functools.cached_property
-    def played(self) -> protocol.FederatedTrace:
+    def played(self) -> FederatedTrace:
         federation = self.learner()
         federation._run = getattr(protocol.run_rounds, "py_func", protocol.run_rounds)
         return federation.partial_fit(*self.stream(self.rounds_to_play))
@@ -157,6 +160,108 @@ def check_privacy(case: Case) -> None:
     np.testing.assert_array_equal(second[:58], first[:58])
     others = [k for k in range(X.shape[1]) if k != 2]
     assert not np.array_equal(second[58:, others], first[58:, others])
+
+
+class Sent(NamedTuple):
+    """Messages of one client in n rounds, to a server that broadcasts the same all the time.
+
+    theta (N, W) as broadcast; announced (n, A); rows (n, m), values (n, m, W) and losses (n, E);
+    normals (n, m W + E) that noise was made of
+    """
+
+    theta: np.ndarray
+    announced: np.ndarray
+    rows: np.ndarray
+    values: np.ndarray
+    losses: np.ndarray
+    normals: np.ndarray
+
+
+def sent_by_one(
+    case: Case, X: np.ndarray, y: np.ndarray, protection: Protection, start: int = 20
+) -> tuple[Federation, Sent]:
+    """The messages on X (T, 1, d), y (T, 1) after ``start`` rounds that were learned from."""
+    federation = case.learner(K=1, M=len(DICTIONARY))
+    federation.partial_fit(X[:start], y[:start])
+    params, server, clients = federation.params, federation.server, federation.clients
+    message, scratch = federation._message, federation._scratch
+    run = protocol.compiled_for(type(params), protocol.run_client_round)
+    announce = protocol.compiled_for(type(params), protocol.run_announcement)
+    rng = np.random.default_rng(5)
+    theta, found = server.model.theta.copy(), []
+    for s in range(start, len(y)):
+        u, v = rng.random(case.algorithm.draws[0]), rng.random(case.algorithm.draws[1])
+        normals = rng.standard_normal(message.theta.size + len(message.losses))
+        announce(params, server, s + 1, v)
+        draws = (u, normals, protection)
+        run(params, server, clients, s + 1, X[s], y[s, 0], *draws, scratch, message)
+        arrays = server.announced, message.rows, message.theta, message.losses
+        found.append([array.copy() for array in arrays] + [normals])
+    return federation, Sent(theta, *(np.stack(part) for part in zip(*found, strict=True)))
+
+
+def check_exposure(case: Case) -> None:
+    """A sample changes no more messages of its client than ``exposure`` says."""
+    X, y = streams(60, K=1)
+    params = case.params(M=len(DICTIONARY))
+    exposure = case.algorithm.exposure(params, len(DICTIONARY), 60)
+    _, plain = sent_by_one(case, X, y, no_protection())
+    other, labels = X.copy(), y.copy()
+    other[40], labels[40] = -X[40], 1.0 - y[40]
+    _, changed = sent_by_one(case, other, labels, no_protection())
+    pairs = list(zip(plain[2:5], changed[2:5], strict=True))
+    differ = [not all(np.array_equal(a[s], b[s]) for a, b in pairs) for s in range(40)]
+    assert differ[20] and not any(differ[:20])
+    assert sum(differ) <= exposure
+
+
+def check_noise(case: Case) -> None:
+    """A message is clipped, then noise is added to it."""
+    X, y = streams(40, K=1)
+    _, plain = sent_by_one(case, X, y, no_protection())
+    whole = case.algorithm.announces[0] > 0
+    clip, clip_losses, sd = 1e-3, 1e-2, 0.5
+    protection = Protection(clip, clip_losses, sd, 2.0 * sd, whole)
+    _, noisy = sent_by_one(case, X, y, protection)
+    for s in range(20):
+        base = 0.0 if whole else plain.theta[plain.rows[s]]
+        change = plain.values[s] - base
+        clipped = change * min(1.0, clip / max(float(np.linalg.norm(change)), 1e-300))
+        assert np.linalg.norm(clipped) <= clip * (1.0 + 1e-12)
+        size = change.size
+        expected = base + clipped + sd * noisy.normals[s][:size].reshape(change.shape)
+        np.testing.assert_allclose(noisy.values[s], expected, rtol=0, atol=1e-12)
+        losses = plain.losses[s]
+        losses = losses * min(1.0, clip_losses / max(float(np.linalg.norm(losses)), 1e-300))
+        losses = losses + 2.0 * sd * noisy.normals[s][size:]
+        np.testing.assert_allclose(noisy.losses[s], losses, rtol=0, atol=1e-12)
+
+
+def recovered(case: Case, protection: Protection) -> tuple[int, float, float]:
+    """How many of 40 samples a curious server works out to 1e-6 from their messages, the median
+    distance of its guesses from x, and that of the mean input, which takes no message."""
+    X, y = streams(60, K=1)
+    federation, sent = sent_by_one(case, X, y, protection)
+    right, distances = 0, []
+    for s in range(40):
+        seen = Seen(21 + s, sent.theta, sent.announced[s], sent.rows[s], sent.values[s])
+        found = guess(case.name, federation.params, federation.server.model, seen)
+        if found is not None and np.isfinite(found.x).all():
+            distances.append(float(np.linalg.norm(found.x - X[20 + s, 0])))
+            right += bool(distances[-1] < 1e-6)
+    blind = np.linalg.norm(X[20:, 0] - X.mean(axis=(0, 1)), axis=1)
+    return right, float(np.median(distances or [np.inf])), float(np.median(blind))
+
+
+def check_what_noise_hides(case: Case) -> None:
+    """With noise as large as two messages may be apart nothing is recovered from one of them."""
+    if case.name not in ATTACKED:
+        raise Skip("nobody has written down what its messages tell")
+    clip = 0.01
+    whole = case.algorithm.announces[0] > 0
+    protection = Protection(clip, clip, 2.0 * clip, 2.0 * clip, whole)
+    right, distance, blind = recovered(case, protection)
+    assert right == 0 and distance > 0.9 * blind
 
 
 def check_budget(case: Case) -> None:

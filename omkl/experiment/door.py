@@ -27,6 +27,7 @@ from omkl.core.learner import PRECISIONS
 from omkl.datasets import keys
 from omkl.datasets.keys import TASKS, check_keys
 from omkl.datasets.naming import checked_name
+from omkl.federated.privacy import UNITS
 from omkl.federated.split import SCHEMES
 
 INTERVAL = ("interval", "interval_rate")
@@ -36,6 +37,7 @@ DEEPEST, MOST_BITS = 20, 4096  # of a configuration: levels, and bits of a whole
 SECTIONS = ("algorithm", "dataset", "kernels", "federation", "stream", "regret")
 NAME = Kind(lambda value: isinstance(value, str), "a name")
 SHARE = Kind(lambda value: is_number(value) and 0 < value < 1, "a number between 0 and 1")
+SIZE = Kind(lambda value: is_number(value) and 0 < value <= 1e100, "a number above 0 up to 1e100")
 
 # What the keys of conf/config.yaml may hold; omkl.datasets.keys says it of a data set's. Bounds
 # leave what can be meant: omkl.experiment.memory looks at what they take together.
@@ -48,6 +50,7 @@ KINDS: dict[str, Kind] = {
     "seed": whole(0, 2**63 - 1),
     "clients": or_null(whole(1, 100_000)),
     "max_upload": or_null(whole(1, 10**7)),
+    "clients_per_round": or_null(whole(1, 100_000)),
     "interval": or_null(SHARE),
     "interval_rate": or_null(SHARE),
     "threads": or_null(whole(1, 1_024)),
@@ -73,6 +76,28 @@ REGRET: dict[str, Kind] = {
     "kernel_ridge_rounds": whole(0),
     "mistake_bound": SWITCH,
 }
+ROBUST: dict[str, Kind] = {
+    "max_change": or_null(SIZE),
+    "max_loss": or_null(SIZE),
+    "trim": number(0, 0.5),
+}
+MOST_EPSILON = 1e6  # far above what hides anything; the accountant's arithmetic holds to there
+PRIVACY: dict[str, Kind] = {
+    "epsilon": or_null(
+        Kind(
+            lambda value: is_number(value) and 1e-3 <= value <= MOST_EPSILON,
+            f"a number from 0.001 to {MOST_EPSILON:,.0f}",
+        )
+    ),
+    "delta": Kind(
+        lambda value: is_number(value) and 1e-100 <= value < 1, "a number of 1e-100 up to 1"
+    ),
+    "unit": one_of(*UNITS),
+    "clip": SIZE,
+    "clip_losses": SIZE,
+}
+# Sections of a federation that runs from before them lack.
+EXCHANGE: dict[str, dict[str, Kind]] = {"robust": ROBUST, "privacy": PRIVACY}
 BY_SITE: dict[str, Kind] = {"home": whole(1), "away": whole(0)}
 
 
@@ -112,11 +137,14 @@ def check(config: Mapping[str, Any]) -> None:
         for text in (key, value):
             if isinstance(text, str) and not is_writable(text):
                 raise ValueError(f"{shown(key)}={shown(value)} holds what no file can")
-    check_section("", config, KINDS, optional=("task", *INTERVAL))
+    check_section("", config, KINDS, optional=("task", "clients_per_round", *INTERVAL))
     if told := or_null(NAME).refusal("kernels.name", config["kernels"].get("name")):
         raise ValueError(told)
     check_section("stream", config["stream"], STREAM, optional=("lags", "follow"))
     check_section("regret", config["regret"], REGRET)
+    for section, kinds in EXCHANGE.items():
+        if section in config:
+            check_section(section, config[section], kinds)
     check_keys(config["dataset"])
     if config["dataset"].get("task") is None:
         raise ValueError(f"dataset.task is missing; it is {one_of(*TASKS).words}")

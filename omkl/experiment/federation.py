@@ -5,7 +5,9 @@ What a federated run has besides what ``omkl.runs.folder`` lists (R seeds, K cli
 ``result.json``
     federated      scheme, n_clients, rounds (of the longest stream), least_rounds (of the
                    shortest), rows (of the data set), rows_used, max_upload and, per round and
-                   client and in total, numbers and bytes: see ``communication``
+                   client and in total, numbers and bytes: see ``communication``; with
+                   safeguards, ``safeguards``: their settings, messages asked for and refused,
+                   and with privacy the noise and what it is worth (``federated.privacy``)
     regret         {"clients": ..}: (11), the mean over the clients of each one's loss above
                    that of its best online kernel; ``spread`` is the standard deviation over
                    the clients, mean over the seeds, ``bound`` theorem 1's right-hand side
@@ -65,8 +67,9 @@ from omkl.experiment.job import (
 from omkl.experiment.metrics import Recorder, label_cost, largest_norm
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
 from omkl.experiment.weight_history import WeightHistory
-from omkl.federated import budget
-from omkl.federated.protocol import FederatedAlgorithm, FederatedTrace
+from omkl.federated import budget, privacy, safeguards
+from omkl.federated.protocol import FederatedAlgorithm
+from omkl.federated.rounds import FederatedTrace
 from omkl.federated.simulation import Federation
 from omkl.federated.split import Split, split
 from omkl.runs.folder import MSE
@@ -107,6 +110,7 @@ class FederatedJob(NamedTuple):
             len(self.split.clients),
             self.settings.max_upload,
             lengths=self.split.lengths,
+            guards=self.settings.safeguards,
         )
 
     def notes(self) -> list[str]:
@@ -168,13 +172,18 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
         D = budget.features_for(algorithm, early, len(used), max_upload) if used else 1
     if used:  # before the data are opened: a wrong number should not wait for a large file
         budget.check_budget(algorithm, early, (len(used), 2 * D), max_upload)
+    if settings.safeguards.privacy is not None:  # so should what it cannot keep, and for whom
+        privacy.account(settings.safeguards.privacy, algorithm, early, max(1, len(used)), 2)
     clients = split(settings.config) if clients is None else clients
+    _check_asked(settings, len(clients.clients))
     built = hyperparameters.build(algorithm.Params, given, len(clients.y), sizes)
     d, n_clients = clients.X.shape[2], len(clients.clients)
 
     def party_bytes(features: int) -> int:
         model = algorithm.model(built, used, d, features, settings.seed, max_upload)
         one = memory.bytes_of(algorithm.client_state(built, used, model, 1))
+        if settings.safeguards.trim:  # the server looks at all messages of a round
+            one += budget.BYTES * algorithm.upload(built, *model.theta.shape)
         return memory.bytes_of(model) + n_clients * one
 
     each = memory.extrapolated(party_bytes, D)
@@ -182,6 +191,14 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     found = settings.resolved(D=D, n_clients=len(clients.clients))
     portable = named_by_content(found, clients.stream)
     return FederatedJob(portable, D, clients, dictionary, algorithm, built, settings.seeds)
+
+
+def _check_asked(settings: Settings, n_clients: int) -> None:
+    most = settings.safeguards.clients_per_round
+    if most is not None and most > n_clients:
+        raise ValueError(
+            f"clients_per_round={most}: there are {n_clients} clients; leave it out to ask all"
+        )
 
 
 class Sums:
@@ -323,6 +340,7 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
         "bytes": budget.BYTES * (numbers + indices) * n_rounds,
     }
     return {
+        **exchanged(job, runs),
         "scheme": job.settings.scheme,
         "n_clients": K,
         "rounds": T,
@@ -334,6 +352,21 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
         "down": down,
         "bytes_of_all": K * (up["bytes"] + down["bytes"]),
     }
+
+
+def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
+    """What the safeguards did, of those that are on; messages are means over the seeds."""
+    given = job.settings.safeguards
+    if given == safeguards.NONE:
+        return {}
+    asked, refused = np.stack([run.totals.replies for run in runs]).sum(axis=1).mean(axis=0)
+    found: dict[str, Any] = {"safeguards": {**given._replace(privacy=None)._asdict()}}
+    found["safeguards"] |= {"messages": float(asked), "refused": float(refused)}
+    if given.privacy is not None:
+        N, T = len(runs[0].server.model.theta), len(job.split.y)
+        counted = privacy.account(given.privacy, job.algorithm, job.params, N, T)
+        found["safeguards"]["privacy"] = given.privacy._asdict() | counted._asdict()
+    return found
 
 
 def _weights(run: Federation) -> np.ndarray:

@@ -18,7 +18,10 @@ from omkl.datasets import Stream, keys
 from omkl.datasets.content import FileContent
 from omkl.datasets.keys import default_order, default_scaling
 from omkl.datasets.naming import name_of_file
-from omkl.experiment.door import INTERVAL, check
+from omkl.experiment.door import EXCHANGE, INTERVAL, check
+from omkl.federated import safeguards
+from omkl.federated.privacy import Privacy
+from omkl.federated.safeguards import Safeguards
 from omkl.threads import default_threads
 
 
@@ -82,6 +85,7 @@ class Settings:
     scheme: str | None  # of a federation; None: one learner on one stream
     n_clients: int | None
     max_upload: int | None
+    safeguards: Safeguards
     stream: StreamSettings
     regret: RegretSettings
     interval: IntervalSettings | None
@@ -122,15 +126,28 @@ class Settings:
         """The configuration with what has been found out: its key names the run."""
         known = {key: v for key, v in self.given.items() if key not in ("task", "resume")}
         known |= {} if self.resume is None else {"resume": self.resume}
-        # Without what is off: runs from before there were intervals, lags and follow keep their
-        # keys.
+        # Without what is off: runs from before there were intervals, lags and follow, or
+        # safeguards of a federation, keep their keys.
         known = {k: v for k, v in known.items() if k not in INTERVAL or v is not None}
+        known = {k: v for k, v in known.items() if k not in self._safeguards_off}
         stream = {k: v for k, v in known["stream"].items() if k not in ("lags", "follow")}
         stream |= self.stream.options
         found = {"dataset": self.dataset, "stream": stream, "D": self.D, "clients": self.n_clients}
         name, given, module = self.algorithm
         own = {} if module is None else {"module": module}
         return known | found | {"algorithm": {**known["algorithm"], "name": name, **own, **given}}
+
+    @property
+    def _safeguards_off(self) -> set[str]:
+        """Keys of the configuration that change nothing, being off."""
+        given = self.safeguards
+        robust = given._replace(clients_per_round=None, privacy=None)
+        on = {
+            "clients_per_round": given.clients_per_round is not None,
+            "robust": robust != safeguards.NONE,
+            "privacy": given.privacy is not None,
+        }
+        return {key for key, is_on in on.items() if not is_on}
 
     def notes(self) -> list[str]:
         """What of the configuration was changed to fit the dictionary."""
@@ -185,6 +202,7 @@ def read(config: Mapping[str, Any]) -> Settings:
         scheme=scheme,
         n_clients=config["clients"],
         max_upload=config["max_upload"],
+        safeguards=_safeguards_of(config, scheme),
         stream=StreamSettings(
             stream["limit"],
             scaling,
@@ -200,6 +218,20 @@ def read(config: Mapping[str, Any]) -> Settings:
         given=config,
         **{key: config[key] for key in _PLAIN},
     )
+
+
+def _safeguards_of(config: Mapping[str, Any], scheme: str | None) -> Safeguards:
+    """What ``clients_per_round``, ``robust`` and ``privacy`` ask for."""
+    robust, privacy = ({**config.get(section, {})} for section in EXCHANGE)
+    noise = None
+    if privacy.get("epsilon") is not None:
+        noise = Privacy(**privacy)
+    given = Safeguards(config.get("clients_per_round"), **robust, privacy=noise)
+    if scheme is None and given != safeguards.NONE:
+        raise ValueError(
+            "clients_per_round, robust and privacy are of a federation: add federation=iid"
+        )
+    return given
 
 
 def interval_of(

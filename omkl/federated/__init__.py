@@ -4,6 +4,10 @@
 ``budget`` how much it may send, ``algorithms`` one file a learner, ``simulation`` a whole
 federation in one process, ``split`` how rows become clients, ``hindsight`` what regret is measured
 against, ``parties`` server and client on their own, ``flower`` the same parties as Flower apps.
+
+``exchange`` clips and adds noise to what a client sends, refuses and trims at the server;
+``safeguards`` are its settings, ``privacy`` counts what the noise is worth, and ``leakage`` works
+out what a message without it gives away: the sample.
 """
 
 from __future__ import annotations

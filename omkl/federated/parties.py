@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.seeding import party_generators
+from omkl.core.seeding import asking_generator, noise_generators, party_generators
 from omkl.experiment.federation import FederatedJob
-from omkl.federated import protocol
+from omkl.federated import protocol, safeguards, states
 from omkl.federated.budget import check_budget
 from omkl.federated.messages import Message
+from omkl.federated.privacy import SecretNormals
 from omkl.federated.protocol import compiled_for
 
 log = logging.getLogger(__name__)
@@ -29,16 +30,21 @@ class Broadcast(NamedTuple):
     theta      rows of the shared parameters (n, W): all, or those that are announced first
     log_w      (E,) weights of the server, where it shares them
     announced  (A,) int64 rows that the server names
+    asked      (m,) int64 clients that it asks for an update; (0,) for all
     """
 
     t: int
     theta: np.ndarray
     log_w: np.ndarray
     announced: np.ndarray
+    asked: np.ndarray
 
 
 class Update(NamedTuple):
-    """What client k sends in round t: new values (n, W) of rows (n,), and losses (E,)."""
+    """What client k sends in round t: new values (n, W) of rows (n,), and losses (E,).
+
+    One that was not asked sends neither rows nor losses.
+    """
 
     client: int
     t: int
@@ -48,7 +54,11 @@ class Update(NamedTuple):
 
 
 class ClientRound(NamedTuple):
-    """A client's round: its update, its prediction before the label, its regret so far (11)."""
+    """A client's round: its update, its prediction before the label, its regret so far (11).
+
+    With privacy y_hat and regret are NaN: they would tell what the noise hides. The client's own
+    are ``Client.y_hat`` and ``Client.regret``.
+    """
 
     update: Update
     y_hat: float
@@ -92,14 +102,18 @@ class Server:
         check_budget(job.algorithm, job.params, self.shape, budget)
         most = job.algorithm.upload(job.params, *self.shape)
         self.most_numbers = most if budget is None else min(most, budget)
-        self.state = protocol.new_server_state(job.algorithm, model)
+        self.state = states.new_server_state(job.algorithm, model)
         self.events: list[Event] = []
         self.numbers = np.zeros(self.n_clients, dtype=np.int64)  # received from each client
         self.t = 0
         self._rng = party_generators(seed, self.n_clients)[0]
-        self._message = protocol.new_message(job.algorithm, job.params, model)
+        self._message = states.new_message(job.algorithm, job.params, model)
+        self.guards = job.settings.safeguards
+        self._inbox = safeguards.inbox_for(self.guards, self.n_clients, self._message)
+        self._asking_rng = asking_generator(seed)
+        self._asked: list[int] = []  # in this round
         self._senders: set[int] = set()  # of this round
-        protocol.qualify_names(model)
+        states.qualify_names(model)
         kind = type(job.params)
         self._announce = compiled_for(kind, protocol.run_announcement)
         self._receive = compiled_for(kind, protocol.run_receipt)
@@ -114,27 +128,44 @@ class Server:
         sends_rows = self.algorithm.announces[0]
         rows = state.announced[:sends_rows] if sends_rows else slice(None)
         log_w = state.log_w[:0] if sends_rows else state.log_w
-        return Broadcast(
-            self.t, state.model.theta[rows].copy(), log_w.copy(), state.announced.copy()
-        )
+        sent = (state.model.theta[rows].copy(), log_w.copy(), state.announced.copy())
+        return Broadcast(self.t, *sent, self._ask())
+
+    def _ask(self) -> np.ndarray:
+        """Draw the clients that are asked for an update; (0,) stands for all."""
+        there = np.array(self.present(), dtype=np.int64)
+        wanted = self.guards.clients_per_round
+        drawn = safeguards.draw_asked(self._asking_rng, 1, self.n_clients, there, wanted)
+        self._asked = there[drawn[0]].tolist()
+        return np.array(self._asked if wanted else [], dtype=np.int64)
 
     def receive(self, update: Update) -> bool:
         """Take an update into this round; False, and an event, if it is refused."""
         try:
             self._check_sender(update)
-            self._check_content(update)
+            if update.client in self._asked:
+                self._check_content(update)
+                self._take(update)
+            elif not all(isinstance(a, np.ndarray) and a.size == 0 for a in update[2:]):
+                raise Refused("it sends an update and was not asked for one")
         except Refused as error:
             self.note(update.client, str(error))
             return False
+        self._senders.add(update.client)
+        self.numbers[update.client] += update.theta.size + update.losses.size
+        return True
+
+    def _take(self, update: Update) -> None:
         message, n = self._message, len(update.rows)
         message.rows[:n] = update.rows
         message.theta[:n] = update.theta
         message.losses[: len(update.losses)] = update.losses
         message.n[:] = n, len(update.losses)
-        self._receive(self.state, message)
-        self._senders.add(update.client)
-        self.numbers[update.client] += update.theta.size + update.losses.size
-        return True
+        if not self._receive(self.state, message, self._inbox):
+            bounds = {"robust.max_change": self.guards.max_change}
+            bounds |= {"robust.max_loss": self.guards.max_loss} if len(update.losses) else {}
+            given = [f"{key}={bound}" for key, bound in bounds.items() if bound is not None]
+            raise Refused(f"it is larger than {' and '.join(given)} allow")
 
     def note(self, client: int, reason: str) -> None:
         """Note what went wrong with a client in this round; the round goes on."""
@@ -174,7 +205,7 @@ class Server:
 
     def finish(self) -> None:
         """End the round: learn from the updates that were taken."""
-        self._aggregate(self.params, self.state, self.t, len(self.present()))
+        self._aggregate(self.params, self.state, self.t, len(self._asked), self._inbox)
 
     def present(self) -> list[int]:
         """The clients that have a sample in this round."""
@@ -186,9 +217,11 @@ class Client:
 
     What it must not lose is its client state, its cumulative losses and the number of rounds
     that it has drawn random numbers for; ``checkpoint`` and ``restore`` carry it over a restart.
+    Noise is drawn from the operating system's randomness; with ``simulated`` from the seed, as in
+    the simulation, so that whoever knows the seed can take it off again.
     """
 
-    def __init__(self, job: FederatedJob, seed: int, client: int) -> None:
+    def __init__(self, job: FederatedJob, seed: int, client: int, simulated: bool = False) -> None:
         self.job = job
         self.params = job.params
         self.client = client
@@ -198,12 +231,18 @@ class Client:
         self.y = np.ascontiguousarray(job.split.y[own, client])
         algorithm = job.algorithm
         model = _shared_parameters(job, seed)
-        self.server = protocol.new_server_state(algorithm, model)  # as last broadcast
+        self.server = states.new_server_state(algorithm, model)  # as last broadcast
         kernels = algorithm.kernels(job.params, job.dictionary)
         self._first_state = algorithm.client_state(job.params, kernels, model, 1)
-        protocol.qualify_names(self._first_state, model)
-        self._scratch = protocol.new_scratch(algorithm, model)
-        self._message = protocol.new_message(algorithm, job.params, model)
+        states.qualify_names(self._first_state, model)
+        self._scratch = states.new_scratch(algorithm, model)
+        self._message = states.new_message(algorithm, job.params, model)
+        self._protection = safeguards.protection_for(
+            job.settings.safeguards, algorithm, job.params, len(model.theta), len(job.split.y)
+        )
+        self._normals = self._message.theta.size + len(self._message.losses)
+        self._simulated = simulated
+        self.private = job.settings.safeguards.privacy is not None
         self._run = compiled_for(type(job.params), protocol.run_client_round)
         self._set_row = compiled_for(type(job.params), protocol.set_row)
         self._rewind()
@@ -213,8 +252,12 @@ class Client:
         first = self._first_state
         self.state = type(first)(*(field.copy() for field in first))
         self.losses = np.zeros(1 + len(self.server.model.theta))  # cumulative
+        self.y_hat = self.regret = float("nan")  # of the last round
         self._drawn = 0
         self._rng = party_generators(self.seed, self.client + 1)[1 + self.client]
+        self._noise: SecretNormals | np.random.Generator = SecretNormals()
+        if self._simulated:
+            self._noise = noise_generators(self.seed, self.client + 1)[self.client]
 
     def run_round(self, broadcast: Broadcast) -> ClientRound:
         """Round ``broadcast.t``: predict from the broadcast, see the label, learn.
@@ -225,18 +268,30 @@ class Client:
         if not 1 <= broadcast.t <= len(self.y):
             raise ValueError(f"there is no round {broadcast.t}; the stream has {len(self.y)}")
         self._take(broadcast)
-        n_draws = self.job.algorithm.draws[0]
-        self._rng.random((max(0, broadcast.t - 1 - self._drawn), n_draws))
-        u = self._rng.random(n_draws)
-        self._drawn = broadcast.t
+        u, normals = self._draw(broadcast.t)
         s = broadcast.t - 1
-        states = (self.params, self.server, self.state)
-        written = (self._scratch, self._message)
-        y_hat = self._run(*states, broadcast.t, self.X[s : s + 1], self.y[s], u, *written)
+        own = (self.params, self.server, self.state)
+        draws, written = (u, normals, self._protection), (self._scratch, self._message)
+        self.y_hat = self._run(*own, broadcast.t, self.X[s : s + 1], self.y[s], *draws, *written)
         self.losses[0] += self._scratch.own_loss[0]
         self.losses[1:] += self._scratch.loss
-        regret = float(self.losses[0] - self.losses[1:].min())
-        return ClientRound(self._update(broadcast.t, self._message), y_hat, regret)
+        self.regret = float(self.losses[0] - self.losses[1:].min())
+        if len(broadcast.asked) and self.client not in broadcast.asked:
+            self._message.n[:] = 0
+        measured = (np.nan, np.nan) if self.private else (self.y_hat, self.regret)
+        return ClientRound(self._update(broadcast.t, self._message), *measured)
+
+    def _draw(self, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """The random numbers of round t, and the noise; those of missed rounds are passed over."""
+        n_draws = self.job.algorithm.draws[0]
+        missed = max(0, t - 1 - self._drawn)
+        self._rng.random((missed, n_draws))
+        self._drawn = t
+        if not self.private:
+            return self._rng.random(n_draws), np.zeros(0)
+        if self._simulated:
+            self._noise.standard_normal(missed * self._normals)
+        return self._rng.random(n_draws), self._noise.standard_normal(self._normals)
 
     def _take(self, broadcast: Broadcast) -> None:
         server, sends_rows = self.server, self.job.algorithm.announces[0]
@@ -272,6 +327,8 @@ class Client:
             self._put(checkpoint)
             self._drawn = int(checkpoint["drawn"][0])
             self._rng.random((self._drawn, self.job.algorithm.draws[0]))
+            if self._simulated and self.private:
+                self._noise.standard_normal(self._drawn * self._normals)
 
     def _put(self, checkpoint: Mapping[str, np.ndarray]) -> None:
         for name, array in self.state._asdict().items():
@@ -280,17 +337,20 @@ class Client:
 
 
 def play(job: FederatedJob, seed: int, n_rounds: int | None = None) -> tuple[Server, np.ndarray]:
-    """All parties in one process, message by message; the server, and y_hat (T, K)."""
+    """All parties in one process, message by message; the server, and y_hat (T, K).
+
+    Noise is the simulation's.
+    """
     T, K = job.split.y.shape
     n_rounds = n_rounds or T
     server = Server(job, seed)
-    clients = [Client(job, seed, k) for k in range(K)]
+    clients = [Client(job, seed, k, simulated=True) for k in range(K)]
     y_hat: Any = np.full((n_rounds, K), np.nan)
     for s in range(n_rounds):
         broadcast = server.broadcast()
         for k in server.present():
             played = clients[k].run_round(broadcast)
-            y_hat[s, k] = played.y_hat
+            y_hat[s, k] = clients[k].y_hat
             server.receive(played.update)
         server.finish()
     return server, y_hat

@@ -6,7 +6,7 @@ K clients see a stream each; a server holds the parameters that they share. Ever
     select      a client draws the rows of the shared parameters that it will learn
     predict     it predicts from the server's state and from its own; no label yet
     local_step  it sees the label, learns its own state and writes a message
-    aggregate   the server learns from the messages of all clients
+    aggregate   the server learns from the messages of all clients that it asked for them
 
 The same steps run in the simulation, all clients in compiled code, and behind Flower, a client
 a process (``omkl.federated.flower``).
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, dispatch, inlined, qualify_name, uncached
+from omkl.core.jit import compiled, dispatch, inlined, uncached
 from omkl.core.representations import random_features
 from omkl.core.representations.random_features import (
     RandomFeatures,
@@ -40,7 +40,8 @@ from omkl.core.representations.random_features import (
     outputs,
     transform_ahead,
 )
-from omkl.federated.messages import Message, clear, empty_message, receive, squared_norm
+from omkl.federated.exchange import protect, settle, take
+from omkl.federated.messages import clear, squared_norm
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -91,40 +92,6 @@ class ClientScratch(NamedTuple):
     model: Any
 
 
-class Totals(NamedTuple):
-    """Sums over all rounds so far.
-
-    losses  (K, 1 + N) of the prediction and of every kernel, by client
-    sent    (K, 2) int64 numbers and rows that each client has sent
-    used    (N,) int64 messages that held a row
-    worst   (2,) the largest squared error of a prediction and the largest loss of a kernel
-    """
-
-    losses: np.ndarray
-    sent: np.ndarray
-    used: np.ndarray
-    worst: np.ndarray
-
-
-class FederatedTrace(NamedTuple):
-    """What n rounds gave.
-
-    y_hat   (n, K), given before each label; NaN where a client is done
-    loss    (n, K) of the predictions, L of the paper, summed up to each round
-    regret  (n, K) after each round, as in (11)
-
-    Sums of a client that is done stay what they are.
-    """
-
-    y_hat: np.ndarray
-    loss: np.ndarray
-    regret: np.ndarray
-
-    def rows(self, rows: slice) -> FederatedTrace:
-        """The trace of some rounds, without a copy."""
-        return FederatedTrace(self.y_hat[rows], self.loss[rows], self.regret[rows])
-
-
 class NoClientState(NamedTuple):
     """The state of clients that keep nothing."""
 
@@ -169,7 +136,7 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
 def aggregate(params, server, t, n_clients):
     """The server learns from the sums of this round's messages.
 
-    ``n_clients`` counts the clients that have a sample in this round.
+    ``n_clients`` counts the clients that have a sample in this round and were asked.
     """
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
@@ -207,7 +174,9 @@ def evaluate(model, X, row, scratch):
 
 
 @inlined
-def client_round(params, server, clients, k, t, X, row, y, u, scratch, message):
+def client_round(
+    params, server, clients, k, t, X, row, y, u, normals, protection, scratch, message
+):
     """A client's round: its prediction, given before y is seen; ``message`` is ready to be sent.
 
     Within a round the rows of X (C, d) are visited in their order, none left out (``evaluate``).
@@ -216,27 +185,45 @@ def client_round(params, server, clients, k, t, X, row, y, u, scratch, message):
     select(params, server, clients, k, t, u, scratch, message)
     y_hat = predict(params, server, clients, k, t, X, row, scratch)
     local_step(params, server, clients, k, t, y, y_hat, scratch, message)
+    protect(protection, server.model.theta, message, normals)
     return y_hat
 
 
 @compiled
-def run_rounds(params, server, clients, t, present, X, Y, u, v, scratch, message, totals, trace):
+def run_rounds(
+    params, server, clients, t, present, X, Y, draws, protection, inbox, scratch, message, totals,
+    trace,
+):  # fmt: skip
     """Rounds t + 1 .. t + n of the C clients ``present`` (C,) int64, of K.
 
-    X (n, C, d), Y (n, C); u (n, C, a) and v (n, b) uniform numbers of the clients and of the
-    server. Written: the sums ``totals`` of all K clients, and ``trace`` (n, C) of those present.
+    X (n, C, d), Y (n, C); ``draws`` is what was drawn for these rounds. Written: the sums
+    ``totals`` of all K clients, and ``trace`` (n, C) of those present.
     """
     n, C = Y.shape
     N = scratch.f.shape[0]
     losses, worst = totals.losses, totals.worst
     for s in range(n):
         now = t + s + 1
-        announce(params, server, now, v[s])
+        announce(params, server, now, draws.v[s])
+        n_asked = 0
         for c in range(C):
             k = present[c]
             y = Y[s, c]
+            u, normals = draws.u[s, c], draws.normals[s, c]
             y_hat = client_round(
-                params, server, clients, k, now, X[s], c, y, u[s, c], scratch, message
+                params,
+                server,
+                clients,
+                k,
+                now,
+                X[s],
+                c,
+                y,
+                u,
+                normals,
+                protection,
+                scratch,
+                message,
             )
             trace.y_hat[s, c] = y_hat
             losses[k, 0] += scratch.own_loss[0]
@@ -250,19 +237,26 @@ def run_rounds(params, server, clients, t, present, X, Y, u, v, scratch, message
             worst[0] = max(worst[0], (y_hat - y) * (y_hat - y))
             trace.loss[s, c] = losses[k, 0]
             trace.regret[s, c] = losses[k, 0] - best
+            if not draws.asked[s, c]:
+                continue
+            n_asked += 1
             totals.sent[k, 0] += message.n[0] * message.theta.shape[1] + message.n[1]
             totals.sent[k, 1] += message.n[0]
             for j in range(message.n[0]):
                 totals.used[message.rows[j]] += 1
-            receive(server, message)
-        aggregate(params, server, now, C)
+            totals.replies[k, 0] += 1
+            totals.replies[k, 1] += not take(server, message, inbox)
+        settle(server, inbox)
+        aggregate(params, server, now, n_asked)
         clear(server)
 
 
 @compiled
-def run_client_round(params, server, clients, t, X, y, u, scratch, message):
+def run_client_round(params, server, clients, t, X, y, u, normals, protection, scratch, message):
     """The round of one client, X (1, d), with the server's state as sent to it; returns y_hat."""
-    return client_round(params, server, clients, 0, t, X, 0, y, u, scratch, message)
+    return client_round(
+        params, server, clients, 0, t, X, 0, y, u, normals, protection, scratch, message
+    )
 
 
 @compiled
@@ -272,14 +266,15 @@ def run_announcement(params, server, t, u):
 
 
 @compiled
-def run_receipt(server, message):
-    """One message at the server."""
-    receive(server, message)
+def run_receipt(server, message, inbox):
+    """One message at the server; returns whether it is taken."""
+    return take(server, message, inbox)
 
 
 @compiled
-def run_aggregation(params, server, t, n_clients):
+def run_aggregation(params, server, t, n_clients, inbox):
     """The server's part after the clients'."""
+    settle(server, inbox)
     aggregate(params, server, t, n_clients)
     clear(server)
 
@@ -308,6 +303,7 @@ class FederatedAlgorithm(NamedTuple):
     Params          the NamedTuple of hyper-parameters, the keys of its YAML
     upload          (params, N, W) -> the most numbers that a client sends in a round
     client_state    (params, dictionary, model, K) -> what the clients keep, arrays (K, ...)
+    exposure        (params, N, T) -> messages, of T, that one sample of a client can change
     kernels         (params, dictionary) -> the kernels that it learns with; () for a network
     model           (params, dictionary, d, D, seed, max_upload) -> shared parameters
     scratch         (model) -> what evaluating the model for a client writes to
@@ -321,6 +317,7 @@ class FederatedAlgorithm(NamedTuple):
     Params: type
     upload: Callable[[Any, int, int], int]
     client_state: Callable[..., Any]
+    exposure: Callable[[Any, int, int], int]
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]]
     model: Callable[..., Any]
     scratch: Callable[[Any], Any]
@@ -347,6 +344,16 @@ def _features_scratch(
     return random_features.scratch(model, every_kernel=True, rows=rows)
 
 
+def _one_message(params: Any, N: int, n_rounds: int) -> int:
+    """``exposure`` of clients that keep nothing."""
+    return 1
+
+
+def _all_messages(params: Any, N: int, n_rounds: int) -> int:
+    """``exposure`` of clients that keep what they have learned."""
+    return n_rounds
+
+
 # The steps, and what a module may leave out.
 _STEPS = {
     "announce": announce,
@@ -371,9 +378,12 @@ def register(
     """Make the steps that a module defines those that the loop takes for its Params.
 
     Read from the module by their names: Params, select, predict, local_step, aggregate and
-    upload; announce and client_state where it has them. AttributeError names what it lacks.
+    upload; announce, client_state and exposure where it has them. AttributeError names what it
+    lacks.
     """
-    given = _OPTIONAL | vars(sys.modules[module])
+    own = vars(sys.modules[module])
+    exposure = _all_messages if "client_state" in own else _one_message
+    given: dict[str, Any] = {"exposure": exposure, **_OPTIONAL, **own}
     wanted = ("Params", "upload", *_OPTIONAL, *_STEPS)
     if missing := [name for name in wanted if name not in given]:
         raise AttributeError(
@@ -387,6 +397,7 @@ def register(
         given["Params"],
         given["upload"],
         given["client_state"],
+        given["exposure"],
         kernels,
         model,
         scratch,
@@ -394,53 +405,3 @@ def register(
         shared_weights,
         announces,
     )
-
-
-# --- states before the first round --------------------------------------------------------------
-
-
-def _n_losses(algorithm: FederatedAlgorithm, model: Any) -> int:
-    """E: the losses that a client sends."""
-    return len(model.theta) if algorithm.shared_weights else 0
-
-
-def new_server_state(algorithm: FederatedAlgorithm, model: Any) -> ServerState:
-    """The server before the first round."""
-    N, W = model.theta.shape
-    E = _n_losses(algorithm, model)
-    return ServerState(
-        model,
-        log_w=np.zeros(E),
-        announced=np.zeros(algorithm.announces[1], dtype=np.int64),
-        sums=np.zeros((N, W)),
-        senders_of=np.zeros(N, dtype=np.int64),
-        losses=np.zeros(E),
-        senders=np.zeros(1, dtype=np.int64),
-    )
-
-
-def new_message(algorithm: FederatedAlgorithm, params: Any, model: Any) -> Message:
-    """An empty message with room for the most that a client may send."""
-    N, W = model.theta.shape
-    E = _n_losses(algorithm, model)
-    return empty_message((algorithm.upload(params, N, W) - E) // W, W, E)
-
-
-def new_scratch(algorithm: FederatedAlgorithm, model: Any) -> ClientScratch:
-    """What the rounds of a client of this model write to."""
-    N = len(model.theta)
-    return ClientScratch(
-        every=np.arange(N),
-        f=np.zeros(N),
-        loss=np.zeros(N),
-        own_loss=np.zeros(1),
-        p=np.zeros(1),
-        w=np.zeros(N),
-        model=algorithm.scratch(model),
-    )
-
-
-def qualify_names(*states: Any) -> None:
-    """Give the types of these states their full names in compiled code."""
-    for state in states:
-        qualify_name(type(state))

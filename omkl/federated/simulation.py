@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl.core.seeding import party_generators
-from omkl.federated import protocol
+from omkl.core.seeding import asking_generator, noise_generators, party_generators
+from omkl.federated import protocol, safeguards, states
 from omkl.federated.budget import check_budget
-from omkl.federated.protocol import FederatedAlgorithm, FederatedTrace, Totals
+from omkl.federated.protocol import FederatedAlgorithm
+from omkl.federated.rounds import Draws, FederatedTrace, Totals
+from omkl.federated.safeguards import Safeguards
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
+
+MOST_NOISE = 2**20  # numbers of noise that are drawn ahead of their rounds
 
 
 class Federation:
@@ -41,6 +45,9 @@ class Federation:
     lengths
         (K,) whole numbers of at least 1: rounds after which each client is done, and the others
         go on. None: all stay.
+    guards
+        Noise at the clients, refusals and robust means at the server; ``safeguards.NONE``.
+        ValueError for privacy that the algorithm cannot keep, or without ``lengths``.
     """
 
     def __init__(
@@ -55,6 +62,7 @@ class Federation:
         max_upload: int | None = None,
         model: Any = None,
         lengths: np.ndarray | None = None,
+        guards: Safeguards = safeguards.NONE,
     ) -> None:
         kernels = algorithm.kernels(params, dictionary)
         if model is None:
@@ -65,20 +73,28 @@ class Federation:
         self.params = params
         self.d = d
         self.n_clients = n_clients
+        if lengths is None and guards.privacy is not None:
+            raise ValueError("privacy counts messages: say after how many rounds clients are done")
         if lengths is None:
             lengths = np.full(n_clients, np.iinfo(np.int64).max)
         self.lengths = np.array(lengths, dtype=np.int64)
         if self.lengths.shape != (n_clients,) or self.lengths.min() < 1:
             raise ValueError(f"lengths are {n_clients} numbers of at least 1; got {lengths}")
-        self.server = protocol.new_server_state(algorithm, model)
+        self.server = states.new_server_state(algorithm, model)
         self.clients = algorithm.client_state(params, kernels, model, n_clients)
-        protocol.qualify_names(self.clients, model)
+        states.qualify_names(self.clients, model)
         server_rng, *self._client_rngs = party_generators(seed, n_clients)
         self._server_rng = server_rng
+        self.guards = guards
+        n_rounds = int(self.lengths.max())
+        self._protection = safeguards.protection_for(guards, algorithm, params, N, n_rounds)
+        self._asking_rng = asking_generator(seed)
+        self._noise_rngs = noise_generators(seed, n_clients if guards.privacy else 0)
         self.t = 0
         self.totals = Totals(
             losses=np.zeros((n_clients, 1 + N)),
             sent=np.zeros((n_clients, 2), dtype=np.int64),
+            replies=np.zeros((n_clients, 2), dtype=np.int64),
             used=np.zeros(N, dtype=np.int64),
             worst=np.zeros(2),
         )
@@ -86,8 +102,9 @@ class Federation:
 
     def _prepare(self) -> None:
         self._run = protocol.compiled_for(type(self.params), protocol.run_rounds)
-        self._scratch = protocol.new_scratch(self.algorithm, self.server.model)
-        self._message = protocol.new_message(self.algorithm, self.params, self.server.model)
+        self._scratch = states.new_scratch(self.algorithm, self.server.model)
+        self._message = states.new_message(self.algorithm, self.params, self.server.model)
+        self._inbox = safeguards.inbox_for(self.guards, self.n_clients, self._message)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> FederatedTrace:
         """n rounds: X (n, K, d), y (n, K). Any split into blocks gives the same numbers.
@@ -144,12 +161,24 @@ class Federation:
         trace: FederatedTrace,
     ) -> None:
         """Rounds of the C clients ``present``: X (n, C, d), y (n, C), u (n, C, a), v (n, b)."""
-        states = (self.params, self.server, self.clients)
-        written = (self._scratch, self._message, self.totals, trace)
-        self._run(*states, self.t, present, X, y, u, v, *written)
+        n, K, most = len(y), self.n_clients, self.guards.clients_per_round
+        asked = safeguards.draw_asked(self._asking_rng, n, K, present, most)
+        size = self._message.theta.size + len(self._message.losses)
+        step = max(1, MOST_NOISE // (K * size)) if self._noise_rngs else n
+        for start in range(0, n, step):
+            rows = slice(start, min(n, start + step))
+            n_here = rows.stop - start
+            normals = np.empty((n_here, len(present), size if self._noise_rngs else 0))
+            for c, k in enumerate(present if self._noise_rngs else ()):
+                normals[:, c] = self._noise_rngs[k].standard_normal((n_here, size))
+            draws = Draws(u[rows], v[rows], asked[rows], normals)
+            states_of_all = (self.params, self.server, self.clients)
+            written = (self._scratch, self._message, self.totals, trace.rows(rows))
+            streams = (self.t + start, present, X[rows], y[rows], draws)
+            self._run(*states_of_all, *streams, self._protection, self._inbox, *written)
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_run", "_scratch", "_message")
+        left_out = ("_run", "_scratch", "_message", "_inbox")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

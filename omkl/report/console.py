@@ -202,6 +202,8 @@ def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     least, most = federated["least_rounds"], federated["rounds"]
     if least < most:
         yield "rounds", f"{least:,} to {most:,}, of each client as many as it has rows"
+    if safeguards := federated.get("safeguards"):
+        yield "safeguards", _safeguards_text(safeguards)
     for way, name in (("up", "to the server"), ("down", "to the client")):
         sent = federated[way]
         limit = federated["max_upload"] if way == "up" else None
@@ -211,6 +213,24 @@ def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             + (f" (allowed {limit:,})" if limit else "")
             + f", {sent['bytes'] / 1e6:.3g} MB a client",
         )
+
+
+def _safeguards_text(done: Mapping[str, Any]) -> str:
+    parts = []
+    if (wanted := done["clients_per_round"]) is not None:
+        parts.append(f"{wanted} clients a round are asked")
+    if done["trim"]:
+        parts.append(f"{done['trim']:g} of the values left out at either end")
+    if done["max_change"] is not None or done["max_loss"] is not None:
+        parts.append(f"{done['refused']:,.0f} of {done['messages']:,.0f} messages refused")
+    if privacy := done.get("privacy"):
+        of_sample, of_client = privacy["epsilon_of_sample"], privacy["epsilon_of_client"]
+        parts.append(
+            f"noise {privacy['noise']:.3g} on changes clipped to {privacy['clip']:g}: "
+            f"epsilon {of_sample:.3g} of a sample, {of_client:.3g} of a client, at delta "
+            f"{privacy['delta']:g}"
+        )
+    return "; ".join(parts)
 
 
 def _bound_text(bound: Mapping[str, Any]) -> str:

@@ -1,8 +1,14 @@
 """Theorems 1 and 2 of Ghari and Shen, NeurIPS 2022: what POF-MKL's regrets never exceed.
 
 Both are for losses in [0, 1], (as2), and for constant steps eta and eta_k. Theorem 1 is about a
-client against its best online kernel, (11). Theorem 2 is about the server, the sum over all
-clients against the best single function, (12), and holds for the mean over the draws of kernels.
+client against its best online kernel, (11), and holds for whatever the server sends. Theorem 2 is
+about the server, the sum over all clients against the best single function, (12), and holds for the
+mean over the draws of kernels.
+
+Where the server asks m of K clients, drawn at random, (10) is the mean over the m. Its expectation
+is the same, and so is the second term that (32) of the proof gives for it, which bounds the square
+of a sum by a sum of squares. So (14) holds as it stands, for the mean over the draws of clients
+too. It says nothing where messages are clipped, have noise, are refused or trimmed.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Params(NamedTuple):
 
 
 class ClientState(NamedTuple):
-    """What the clients keep to themselves."""
+    """What the clients keep, and send row by row as the server names kernels."""
 
     theta: np.ndarray  # (K, N, 2 D)
     norm2: np.ndarray  # (K, N)

@@ -58,7 +58,7 @@ class Params(NamedTuple):
 
 
 class ClientState(NamedTuple):
-    """What the clients keep to themselves."""
+    """What the clients keep; which kernels they send tells of it."""
 
     log_w: np.ndarray  # (K, N)
     order: np.ndarray  # (K, N) int64 kernels by weight, largest first
@@ -142,6 +142,16 @@ def aggregate(params, server, t, n_clients):
 
 def upload(params: Params, N: int, W: int) -> int:
     return params.M * W
+
+
+def exposure(params: Params, N: int, n_rounds: int) -> int:
+    # Weights choose a bin and divide the step by its probability; with one bin they do neither.
+    if params.M < N:
+        raise ValueError(
+            f"pof_mkl with M={params.M} of {N} kernels: which ones a client sends tells of all its "
+            f"earlier labels, and no noise on what it sends hides that. Set algorithm.M={N}"
+        )
+    return 1
 
 
 algorithm = register(__name__, draws=(1, 0))

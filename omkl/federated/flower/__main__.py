@@ -71,6 +71,11 @@ def main(arguments: Sequence[str]) -> int:
     flown = ENGINES[engine](overrides, n_rounds, timeout=timeout)
     seconds = time.perf_counter() - start
     n, K = flown.y_hat.shape
+    if job.settings.safeguards.privacy is not None:
+        print(f"{engine}: {n} rounds of {K} clients in {seconds:.1f} s")
+        print("with privacy the clients report neither predictions nor regret")
+        _print_events(flown)
+        return 0
     came = ~np.isnan(flown.y_hat)
     squares = np.square(flown.y_hat - job.split.y[:n])[came]
     mse = squares.mean() if squares.size else np.nan
@@ -79,9 +84,13 @@ def main(arguments: Sequence[str]) -> int:
     if missing := np.count_nonzero(there & ~came):
         print(f"{missing} of {np.count_nonzero(there)} replies are missing")
     print(f"largest distance from our simulation: {difference(overrides, flown):.1e}")
+    _print_events(flown)
+    return 0
+
+
+def _print_events(flown: Flown) -> None:
     for event in flown.events:
         print(f"round {event.t}, client {event.client}: {event.reason}")
-    return 0
 
 
 if __name__ == "__main__":
