@@ -22,6 +22,7 @@ import numpy as np
 from omkl.datasets import DataError, Stream, opening
 
 SCHEMES = ("iid", "in_turn", "consecutive", "by_site", "column")
+HOLDERS = "holders"  # every client has its own file: no data set is split
 
 
 class Split(NamedTuple):
@@ -133,6 +134,11 @@ def split(config: Mapping[str, Any]) -> Split:
     scheme, n_clients, n_rounds = federation["name"], config["clients"], federation["rounds"]
     published = dataset.get("federated") or {}
     name = dataset["name"]
+    if scheme == HOLDERS:
+        raise ValueError(
+            "federation=holders has no data set to split: its clients bring their own files, see "
+            "python -m omkl.federated.flower server"
+        )
     key = None
     if scheme == "by_site":
         key = "sites"

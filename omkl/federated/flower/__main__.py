@@ -36,6 +36,10 @@ ENGINES: dict[str, Callable[..., Flown]] = {
 def main(arguments: Sequence[str]) -> int:
     from omkl.commands.command_line import CommandLine
 
+    if arguments and arguments[0] == "client":
+        from omkl.federated.flower import client
+
+        return client.main(arguments[1:])
     engine, words = (arguments[0], list(arguments[1:])) if arguments else ("", [])
     if engine not in (*ENGINES, "app"):
         print(f"omkl: {engine or 'nothing'} is no engine. There are:", file=sys.stderr)

@@ -29,6 +29,7 @@ from omkl.experiment.run import prepare
 from omkl.federated.flower.records import (
     arrays_of,
     broadcast_record,
+    last_line,
     read_broadcast,
     read_round,
     round_record,
@@ -237,7 +238,7 @@ class Exchange:
         self._waiting.discard(identity)
         client = self._client_of.get(node, -1)
         if message.has_error():
-            reason = _last_line(message.error.reason)
+            reason = last_line(message.error.reason)
             self._server.note(client, f"failed in round {t}: {reason}")
             return None
         try:
@@ -268,11 +269,6 @@ def _nodes(grid: Grid, n_clients: int) -> list[int]:
                 f"{len(nodes)} of {n_clients} clients came within {NODES_SECONDS:g} s"
             )
         time.sleep(0.2)
-
-
-def _last_line(reason: Any) -> str:
-    lines = [line for line in str(reason).splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason"
 
 
 Deliver = Callable[[int, int, Message], "tuple[int, Message] | None"]
