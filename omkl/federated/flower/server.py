@@ -71,6 +71,7 @@ class Talk:
         self._time_limit, self._progress = time_limit, progress
         self._peers: dict[int, Peer] = {}
         self._asked: dict[str, Asked] = {}
+        self._told: set[int] = set()  # clients that know it is over
         self._looked = 0.0
 
     def run(self) -> None:
@@ -80,7 +81,7 @@ class Talk:
         """
         goes_on = self._coordinator.t > 0
         end = time.monotonic() + self._time_limit
-        while len(self._ready()) < self._needed():
+        while not self._coordinator.over and len(self._ready()) < self._needed():
             self._listen()
             if goes_on and time.monotonic() > end and self._ready():
                 break
@@ -228,15 +229,18 @@ class Talk:
 
     def _part(self) -> None:
         """Give all that are there the last parameters, for their models."""
-        last = self._coordinator.last_broadcast()
+        last, members = self._coordinator.last_broadcast(), self._coordinator.members
         end = time.monotonic() + FAREWELL
-        for peer in self._peers.values():
-            if peer.member:
-                content = asked_record(last, peer.member.client)
-                content["said"] = said(finished=True)["said"]
-                self._send(peer, "finished", last.t, "query", content)
-        while time.monotonic() < end and any(a.about == "finished" for a in self._asked.values()):
+        waiting: set[int] = set()
+        while time.monotonic() < end and (waiting or len(self._told) < len(members)):
+            for peer in self._peers.values():
+                if peer.member and peer.member.client not in self._told:
+                    self._told.add(peer.member.client)
+                    content = asked_record(last, peer.member.client)
+                    content["said"] = said(finished=True)["said"]
+                    self._send(peer, "finished", last.t, "query", content)
             self._listen()
+            waiting = {a.node for a in self._asked.values() if a.about == "finished"}
 
 
 def _client_of(peer: Peer) -> int:

@@ -49,17 +49,24 @@ class Measured(NamedTuple):
 
 
 class Coordinator:
-    """The server with its folder; ValueError if the folder is another federation's."""
+    """The server with its folder; ValueError if the folder is another federation's.
 
-    def __init__(self, folder: Path, terms: Terms) -> None:
+    stop   the round after which it is over, although clients have rows left; None: none
+    used   (N,) int64 messages that held a row of the shared parameters
+    sent   (K, 2) int64 numbers and rows that each client has sent
+    """
+
+    def __init__(self, folder: Path, terms: Terms, stop: int | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
+        self.folder, self.stop = folder, stop
         self.terms = _terms_of(folder, terms)
         self.plan = agreement.agreed(self.terms)
         agreement.warm_up(self.plan)
         self.server = Server(self.plan, self.plan.settings.seed)
         self.members = Members(self.terms.n_clients, folder / CLIENTS)
         self.broadcast: Broadcast | None = None  # of the open round
+        self.used = np.zeros(len(self.server.state.model.theta), dtype=np.int64)
+        self.sent = np.zeros((self.terms.n_clients, 2), dtype=np.int64)
         self._replies: dict[int, Reply] = {}
         self._lines: list[dict[str, Any]] = []
         self._n_events = 0
@@ -73,7 +80,9 @@ class Coordinator:
 
     @property
     def over(self) -> bool:
-        """Whether no round is left: all clients are done."""
+        """Whether no round is left."""
+        if self.stop is not None and self.t >= self.stop:
+            return True
         return bool((self.server.lengths <= self.t).all())
 
     def admit(self, key: str, columns: list[str], wished: int | None, name: str) -> Member:
@@ -132,6 +141,9 @@ class Coordinator:
         for client, reply in sorted(self._replies.items()):
             if reply.update is not None and self.server.receive(reply.update):
                 squared[client], regret[client] = reply.squared_error, reply.regret
+                self.used[reply.update.rows] += 1
+                n_rows, n_numbers = len(reply.update.rows), reply.update.theta.size
+                self.sent[client] += n_numbers + reply.update.losses.size, n_rows
         self.server.finish()
         for client, reply in self._replies.items():
             if reply.done:
@@ -144,7 +156,6 @@ class Coordinator:
 
     def last_broadcast(self) -> Broadcast:
         """The parameters after the last round, as a broadcast of the one that would follow."""
-        self.server.state.losses[:] = 0.0
         return self.server.broadcast()
 
     def measured(self) -> Measured:
@@ -158,7 +169,7 @@ class Coordinator:
 
     def write_model(self) -> Path | None:
         """``model.npz`` of the parameters after the last round; None for a network."""
-        content = model.of_server(self.terms, self.plan, self.server)
+        content = model.of_server(self.terms, self.plan, self.server, self.t)
         if content is None:
             return None
         write_atomically(self.folder / MODEL, content)
@@ -170,7 +181,8 @@ class Coordinator:
         events = self.server.events[self._n_events :]
         _append(self.folder / EVENTS, [event._asdict() for event in events])
         self._n_events = len(self.server.events)
-        kept = self.server.checkpoint() | {"n_events": np.array(self._n_events)}
+        own = {"n_events": np.array(self._n_events), "used": self.used, "sent": self.sent}
+        kept = self.server.checkpoint() | own
         write_atomically(self.folder / STATE, npz_bytes(kept))
 
     def _go_on(self) -> None:
@@ -180,11 +192,17 @@ class Coordinator:
             return
         with np.load(self.folder / STATE, allow_pickle=False) as archive:
             kept = {name: archive[name] for name in archive.files}
-        self._n_events = int(kept.pop("n_events"))
+        self._n_events = int(kept["n_events"])
+        self.used[:], self.sent[:] = kept["used"], kept["sent"]
         self.server.restore(kept)
         self._lines = _cut(self.folder / ROUNDS, self.server.t)
         events = _cut(self.folder / EVENTS, self._n_events)
         self.server.events[:] = [Event(**event) for event in events]
+
+
+def reopened(folder: Path) -> Coordinator:
+    """The server whose folder this is, to look at what it holds."""
+    return Coordinator(folder, agreement.read((folder / TERMS).read_text()))
 
 
 def _terms_of(folder: Path, terms: Terms) -> Terms:

@@ -2,7 +2,7 @@
 
     terms.json        what the server said; a client of this folder joins no other federation
     state.npz         after its last row: learner, scaling, and the reply that it gave
-    predictions.csv   its own rows: number, prediction before the label, label
+    predictions.csv   its own rows: round, number, prediction before the label, label
     model.npz         in the end, for ``omkl.load_learner`` and ``omkl-predict``
 
 A row is learned once: asked for the same round again, by a server that was killed, the client
@@ -29,6 +29,7 @@ from omkl.federated.parties import Broadcast, Client, Refused, Update
 from omkl.runs.writing import npz_bytes
 
 TERMS, STATE, MODEL, PREDICTIONS = "terms.json", "state.npz", "model.npz", "predictions.csv"
+COLUMNS = ("round", "row", "y_hat", "y")  # of the predictions
 
 
 class Reply(NamedTuple):
@@ -57,7 +58,7 @@ class Holder:
     ) -> None:
         self.folder, self.rows = folder, rows
         self.terms: Terms | None = None
-        self.squared_error, self.n_scored = 0.0, 0
+        self.squared_error, self.n_scored, self._n_lines = 0.0, 0, 0
         self._tell = tell or _print
         self._kept = _read(folder / STATE)
         folder.mkdir(parents=True, exist_ok=True)
@@ -165,21 +166,25 @@ class Holder:
         assert self._party is not None and self._last is not None
         if not math.isnan(error):
             self.squared_error, self.n_scored = self.squared_error + error, self.n_scored + 1
-        with open(self.folder / PREDICTIONS, "a") as file:
-            file.write(f"{self.rows.n_read},{y_hat!r},{y!r}\n")
         t, reply = self._last
+        with open(self.folder / PREDICTIONS, "a") as file:
+            if not file.tell():
+                file.write(",".join(COLUMNS) + "\n")
+            file.write(f"{t},{self.rows.n_read},{y_hat!r},{y!r}\n")
+        self._n_lines += 1
         assert reply.update is not None
         learned = {f"party.{name}": a for name, a in self._party.checkpoint().items()}
         learned |= {f"units.{name}": a for name, a in self._units.arrays().items()}
         said = {f"reply.{n}": getattr(reply.update, n) for n in ("rows", "theta", "losses")}
         numbers = np.array([self.squared_error, reply.squared_error, reply.regret])
         counts = [self._party.client, t, self.rows.n_read, self.n_scored, int(reply.done)]
+        counts.append(self._n_lines)
         own = {"numbers": numbers, "counts": np.array(counts)}
         write_atomically(self.folder / STATE, npz_bytes(learned | said | own))
 
     def _go_on(self, kept: Mapping[str, np.ndarray]) -> None:
         """Where the process that wrote the state was; rows of a live stream do not come again."""
-        client, t, n_rows, self.n_scored, done = kept["counts"].tolist()
+        client, t, n_rows, self.n_scored, done, self._n_lines = kept["counts"].tolist()
         self.squared_error, error, regret = kept["numbers"].tolist()
         party = self._party_of(client)
         party.restore(_below("party.", kept))
@@ -188,7 +193,8 @@ class Holder:
         self._last = (t, Reply(update, error, regret, bool(done)))
         self.rows.skip(n_rows)
         path = self.folder / PREDICTIONS
-        lines = path.read_text().splitlines(keepends=True)[:n_rows]  # the next may be half a line
+        lines = path.read_text().splitlines(keepends=True)
+        lines = lines[: 1 + self._n_lines]  # the next may be half a line
         write_atomically(path, "".join(lines))
 
 

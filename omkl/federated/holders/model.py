@@ -36,7 +36,7 @@ def of_client(terms: Terms, plan: Agreed, party: Client, units: Units, t: int) -
     return _content(terms, plan, theta, log_w, units, t)
 
 
-def of_server(terms: Terms, plan: Agreed, server: Server) -> bytes | None:
+def of_server(terms: Terms, plan: Agreed, server: Server, t: int) -> bytes | None:
     """The same of the server, which knows the clients' weights only where they send losses.
 
     Without them kernels count the same. Where clients scale by what they see, the model is in
@@ -46,7 +46,7 @@ def of_server(terms: Terms, plan: Agreed, server: Server) -> bytes | None:
         return None
     units = Units(terms) if terms.scaling == "bounds" else None
     state = server.state
-    return _content(terms, plan, state.model.theta, state.log_w, units, server.t)
+    return _content(terms, plan, state.model.theta, state.log_w, units, t)
 
 
 def _content(

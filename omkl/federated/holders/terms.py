@@ -25,6 +25,7 @@ from omkl.online.settings import input_names
 
 SCALINGS = ("columns", "bounds", "none")
 FORMAT = 1
+WORDS = ("dataset=file", f"federation={HOLDERS}", "seeds=1")  # of every federation of holders
 ENDLESS = np.iinfo(np.int64).max  # rounds of a client whose rows nobody has counted
 
 
@@ -91,7 +92,7 @@ def made(
 
     ``scaling`` None: "bounds" where they are given, else "columns".
     """
-    config = conf.compose([*overrides, "dataset=file", f"federation={HOLDERS}", "seeds=1"])
+    config = conf.compose([*overrides, *(word for word in WORDS if word not in overrides)])
     names = input_names(inputs)
     if config["clients"] is None:
         raise ValueError("how many clients? Set clients=K")
