@@ -100,6 +100,7 @@ def main(arguments: Sequence[str]) -> int:
     if talk.refused:
         tell(talk.refused)
     path = talk.holder.write_model()
+    talk.holder.rows.close()
     tell(talk.holder.summary() + (f"; model in {path}" if path else ""))
     return 1 if talk.refused else 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,6 +72,11 @@ class Members:
             kept = {known: found._asdict() for known, found in self._by_key.items()}
             write_atomically(self._path, json.dumps(kept, indent=1))
         return member
+
+    def keep(self, keys: Iterable[str]) -> None:
+        """Forget all others: of nodes without a key, those that are gone."""
+        there = set(keys)
+        self._by_key = {key: m for key, m in self._by_key.items() if key in there}
 
     def require(self, key: str, client: int) -> None:
         """Refused, with the names of both, unless this key speaks for the client."""

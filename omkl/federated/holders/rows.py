@@ -100,6 +100,10 @@ class OwnRows:
             raise DataError(f"{self.name} ended where the label of a row was to come")
         return self._number(line[0] if line else "", self.target)
 
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
     def _take(self) -> Row | None:
         while (cells := next(self._lines, None)) is not None:
             if not any(cell.strip() for cell in cells):
@@ -154,4 +158,8 @@ def opened(path: str, stdin: TextIO, target: str, left_out: Sequence[str] = ()) 
         source = open(file, encoding="utf-8-sig", newline="")  # noqa: SIM115, read row by row
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from None
-    return OwnRows(source, file.name, target, left_out)
+    try:
+        return OwnRows(source, file.name, target, left_out)
+    except DataError:
+        source.close()
+        raise
