@@ -18,8 +18,7 @@ from flwr.app import Error, Message
 from omkl.federated.flower import keys
 from omkl.federated.flower.node import Node
 from omkl.federated.flower.records import (
-    asked_client,
-    read_broadcast,
+    read_asked,
     read_said,
     reply_record,
     said,
@@ -62,7 +61,7 @@ class Talk:
     def _round(self, message: Message) -> Any:
         if self.holder.terms is None:  # its folder is new, and the server knows it
             return said(unknown=True)
-        broadcast, number = read_broadcast(message.content), asked_client(message.content)
+        number, broadcast = read_asked(message.content)
         reply = self.holder.play(number, broadcast)
         return reply_record(number, broadcast.t, reply)
 
@@ -74,8 +73,7 @@ class Talk:
             return said(columns=self.holder.rows.columns, wished=self.wished, name=self.name)
         elif "finished" in words:
             if self.holder.terms is not None:
-                number = asked_client(message.content)
-                self.holder.finish(number, read_broadcast(message.content))
+                self.holder.finish(*read_asked(message.content))
             self.ended = True
         return said()
 

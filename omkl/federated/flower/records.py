@@ -71,38 +71,52 @@ def read_said(content: RecordDict) -> dict[str, Any]:
 
 
 def asked_record(broadcast: Broadcast, client: int) -> RecordDict:
-    """A broadcast, and which client is asked."""
-    content = broadcast_record(broadcast)
-    content["round"] = ConfigRecord({"t": broadcast.t, "client": client})
-    return content
+    """A broadcast, and which client is asked.
+
+    In one record, since Flower fetches every array in two requests of its own.
+    """
+    arrays = {name: getattr(broadcast, name) for name in ("theta", "log_w", "announced")}
+    return RecordDict({"asked": _packed(arrays, t=broadcast.t, client=client)})
 
 
-def asked_client(content: RecordDict) -> int:
-    return int(content.config_records["round"]["client"])
+def read_asked(content: RecordDict) -> tuple[int, Broadcast]:
+    """The client that is asked, and the broadcast."""
+    record = content.config_records["asked"]
+    theta, log_w, announced = (_unpacked(record, n) for n in ("theta", "log_w", "announced"))
+    return int(record["client"]), Broadcast(int(record["t"]), theta, log_w, announced)
 
 
 def reply_record(client: int, t: int, reply: Reply) -> RecordDict:
-    """What a client answers; the first three are all that it tells of its rows."""
-    measured = {"squared_error": reply.squared_error, "regret": reply.regret}
-    content = {
-        "measured": MetricRecord(measured),
-        "round": ConfigRecord({"t": t, "client": client, "done": reply.done}),
-    }
-    if reply.update is not None:
-        update = reply.update
-        arrays = arrays_of(rows=update.rows, theta=update.theta, losses=update.losses)
-        return RecordDict(content | {"update": arrays})
-    return RecordDict(content)
+    """What a client answers; besides the update, two numbers are all that it tells of its rows."""
+    names = () if reply.update is None else ("rows", "theta", "losses")
+    arrays = {name: getattr(reply.update, name) for name in names}
+    measured = {"squared_error": reply.squared_error, "regret": reply.regret, "done": reply.done}
+    return RecordDict({"reply": _packed(arrays, t=t, client=client, **measured)})
 
 
 def read_reply(content: RecordDict) -> tuple[int, int, Reply]:
     """The client that speaks, the round, and its reply; raises whatever is wrong with it."""
-    sender = content.config_records["round"]
-    client, t = int(sender["client"]), int(sender["t"])
-    measured = content.metric_records["measured"]
+    record = content.config_records["reply"]
+    client, t = int(record["client"]), int(record["t"])
     update = None
-    if "update" in content.array_records:
-        arrays = {n: array.numpy() for n, array in content.array_records["update"].items()}
-        update = Update(client, t, **arrays)
-    squared_error, regret = float(measured["squared_error"]), float(measured["regret"])
-    return client, t, Reply(update, squared_error, regret, bool(sender["done"]))
+    if "theta" in record:
+        update = Update(client, t, *(_unpacked(record, n) for n in ("rows", "theta", "losses")))
+    squared_error, regret = float(record["squared_error"]), float(record["regret"])
+    return client, t, Reply(update, squared_error, regret, bool(record["done"]))
+
+
+_TYPES = {"rows": "<i8", "announced": "<i8"}  # of the arrays that are no float64
+
+
+def _packed(arrays: dict[str, np.ndarray], **scalars: Any) -> ConfigRecord:
+    record = ConfigRecord(scalars)
+    for name, array in arrays.items():
+        record[name] = array.astype(_TYPES.get(name, "<f8")).tobytes()
+        record[f"{name}.shape"] = list(array.shape)
+    return record
+
+
+def _unpacked(record: ConfigRecord, name: str) -> np.ndarray:
+    """A copy: what arrives cannot be written to."""
+    array = np.frombuffer(record[name], dtype=_TYPES.get(name, "<f8"))
+    return array.reshape(record[f"{name}.shape"]).copy()
