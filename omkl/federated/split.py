@@ -125,20 +125,24 @@ def streams_of(stream: Stream, rows: np.ndarray, clients: list[str]) -> Split:
     return Split(inputs, targets, clients, rows, lengths, stream)
 
 
-def split(config: Mapping[str, Any]) -> Split:
-    """The clients' streams of a resolved configuration.
-
-    Raises ValueError (DataError for data) that says what is wrong and what to do.
-    """
-    dataset, federation = config["dataset"], config["federation"]
-    scheme, n_clients, n_rounds = federation["name"], config["clients"], federation["rounds"]
-    published = dataset.get("federated") or {}
-    name = dataset["name"]
+def _require_rows(scheme: str) -> None:
     if scheme == HOLDERS:
         raise ValueError(
             "federation=holders has no data set to split: its clients bring their own files, see "
             "python -m omkl.federated.flower server"
         )
+
+
+def split(config: Mapping[str, Any]) -> Split:
+    """The clients' streams of a resolved configuration.
+
+    Raises ValueError (DataError for data) that says what is wrong and what to do.
+    """
+    _require_rows(config["federation"]["name"])
+    dataset, federation = config["dataset"], config["federation"]
+    scheme, n_clients, n_rounds = federation["name"], config["clients"], federation["rounds"]
+    published = dataset.get("federated") or {}
+    name = dataset["name"]
     key = None
     if scheme == "by_site":
         key = "sites"
