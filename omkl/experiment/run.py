@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from omkl.core import cache
 from omkl.datasets import DataError, keys, label_sources
 from omkl.experiment import classification, door, federation, regression, settings
-from omkl.experiment.job import Computed, Job, Progress, own_modules
+from omkl.experiment.job import Computed, Described, Job, Progress, own_modules
 from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
 from omkl.runs import earlier
@@ -145,7 +145,7 @@ def run(
         return Outcome(failed, "failed", [])
 
 
-def record(job: Job, computed: Computed, started: str) -> Outcome:
+def record(job: Described, computed: Computed, started: str) -> Outcome:
     """Write the run of numbers that parties of their own have computed, begun at an ISO time."""
     config, modules = job.settings.config, own_modules(job)
     folder = folder_of(config)

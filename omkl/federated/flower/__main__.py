@@ -93,11 +93,12 @@ def run_of(engine: str) -> Callable[..., Flown]:
     """The engine of that name; each imports what it needs alone."""
     from omkl.federated.flower import deployment, in_process
 
-    return {
+    engines: dict[str, Callable[..., Flown]] = {
         "grid": in_process.run_on_grid,
         "simulation": in_process.run_on_simulation,
         "deployment": deployment.run_deployed,
-    }[engine]
+    }
+    return engines[engine]
 
 
 def _numbers(own: dict[str, str]) -> tuple[int, float]:
