@@ -389,6 +389,22 @@ def test_a_run_folder_as_of_any_run(files, tmp_path):
     assert run.curves["weights"].sum() == pytest.approx(1.0)
 
 
+def test_errors_may_stay_with_the_client(files):
+    """measured=false: nothing but the update is told, and it is the same update."""
+    silent, heard = (
+        Parties(files, files / str(told), made(measured=told)) for told in (False, True)
+    )
+    for parties in (silent, heard):
+        parties.to_the_end()
+    assert np.isnan(silent.server.measured().squared_error).all()
+    assert np.isnan(silent.server.measured().regret).all()
+    theta = [parties.server.server.state.model.theta for parties in (silent, heard)]
+    np.testing.assert_array_equal(*theta)
+    assert silent.clients[0].summary() == heard.clients[0].summary()
+    with pytest.raises(ValueError, match="there is nothing to make a run of"):
+        results.computed(silent.server)
+
+
 def test_a_network_keeps_no_model(files):
     parties = Parties(files, files / "own", made("perfedavg", scaling="none"))
     parties.round()

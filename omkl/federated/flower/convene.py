@@ -10,6 +10,7 @@ It has no data. Words of its own:
     host= port=             where it serves: 127.0.0.1 and 9092
     quorum= timeout=        a round is closed by so many answers, or after so many seconds
     rounds=N                stop after round N
+    measured=false          clients keep their errors and regrets to themselves: no run folder
 
 All others are those of omkl-run: clients=3 algorithm=pof_mkl federation.rounds=500 kernels=...
 The same command goes on from the last round of FOLDER.
@@ -38,7 +39,7 @@ from omkl.federated.holders.coordinator import Coordinator
 
 OWN = (
     "inputs", "target", "bounds", "scaling", "keys", "insecure", "host", "port", "quorum",
-    "timeout", "rounds",
+    "timeout", "rounds", "measured",
 )  # fmt: skip
 PORT = 9092
 SHOW = 2.0  # seconds between two lines about the rounds
@@ -61,6 +62,7 @@ class Words(NamedTuple):
     quorum: int | None
     timeout: float
     rounds: int | None
+    measured: bool
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -73,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         words = read(own)
         made = terms.made(
             CommandLine([*others, *terms.WORDS]).checked(),
-            words.inputs, words.target, words.bounds, words.scaling,
+            words.inputs, words.target, words.bounds, words.scaling, words.measured,
         )  # fmt: skip
         coordinator = Coordinator(folder, made, words.rounds)
         link = _link(words)
@@ -98,10 +100,7 @@ def read(own: dict[str, str]) -> Words:
         if not own.get(key):
             raise ValueError(f"{key}= is missing: which columns do all clients have?")
     given = own["inputs"]
-    insecure = own.get("insecure", "false").lower()
-    if insecure not in ("true", "false"):
-        raise ValueError(f"insecure={insecure} is neither true nor false")
-    if (insecure == "true") == ("keys" in own):
+    if _switch(own, "insecure", False) == ("keys" in own):
         raise ValueError(
             "keys=FOLDER has the server's certificate and the clients' keys (python -m "
             "omkl.federated.flower keys FOLDER makes them for a trial); insecure=true goes "
@@ -118,6 +117,7 @@ def read(own: dict[str, str]) -> Words:
         quorum=int(_number(own, "quorum", 0, 1)) or None,
         timeout=_number(own, "timeout", TIMEOUT, 1e-3),
         rounds=int(_number(own, "rounds", 0, 1)) or None,
+        measured=_switch(own, "measured", True),
     )
 
 
@@ -139,6 +139,13 @@ def _number(own: dict[str, str], key: str, default: float, least: float) -> floa
     if key in own and not (math.isfinite(number) and number >= least):
         raise ValueError(f"{key}={own[key]} is no number of at least {least:g}")
     return number
+
+
+def _switch(own: dict[str, str], key: str, default: bool) -> bool:
+    given = own.get(key, str(default)).lower()
+    if given not in ("true", "false"):
+        raise ValueError(f"{key}={given} is neither true nor false")
+    return given == "true"
 
 
 def _bounds(path: str) -> dict[str, Any]:
@@ -178,14 +185,15 @@ def _serve(coordinator: Coordinator, link: Link, words: Words) -> None:
             _say(f"round {t}: {len(coordinator.answered)} answers")
 
     Talk(link, coordinator, words.keys, words.quorum, words.timeout, progress).run()
-    outcome = record_and_show(results.job_of(coordinator), results.computed(coordinator), started)
     path = coordinator.write_model()
-    measured = coordinator.measured()
-    _say(
-        f"{coordinator.t} rounds in {measured.seconds:.1f} s, mean squared error "
-        f"{np.mean(outcome.run.result['mse']):.6g}, {len(coordinator.server.events)} events; "
-        f"run {outcome.run.folder}" + (f", model in {path}" if path else "")
-    )
+    told = f"{coordinator.t} rounds in {coordinator.measured().seconds:.1f} s, "
+    told += f"{len(coordinator.server.events)} events" + (f", model in {path}" if path else "")
+    if not coordinator.terms.measured:
+        _say(f"{told}; measured=false: no run folder")
+        return
+    outcome = record_and_show(results.job_of(coordinator), results.computed(coordinator), started)
+    mse = np.mean(outcome.run.result["mse"])
+    _say(f"{told}, mean squared error {mse:.6g}; run {outcome.run.folder}")
     for note in outcome.notes:
         _say(note)
 

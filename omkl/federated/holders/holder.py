@@ -37,7 +37,8 @@ class Reply(NamedTuple):
 
     update         None where it has no row any more
     squared_error  of its prediction, in units of its target; NaN where there were no units yet
-    regret         (11) so far, in the units that it learns in
+    regret         (11) so far, in the units that it learns in; both NaN where terms are not to
+                   be ``measured``
     done           whether this was its last row
     """
 
@@ -58,7 +59,7 @@ class Holder:
     ) -> None:
         self.folder, self.rows = folder, rows
         self.terms: Terms | None = None
-        self.squared_error, self.n_scored, self._n_lines = 0.0, 0, 0
+        self.squared_error, self.regret, self.n_scored, self._n_lines = 0.0, 0.0, 0, 0
         self._tell = tell or _print
         self._kept = _read(folder / STATE)
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +112,9 @@ class Holder:
         y_hat, known = self._units.prediction(played.y_hat), self._units.knows_labels
         self._units.learn(y)
         error = (y_hat - y) ** 2 if known else math.nan
-        reply = Reply(played.update, error, played.regret, self.rows.ended)
+        self.regret = played.regret
+        told = (error, played.regret) if self.terms.measured else (math.nan, math.nan)
+        reply = Reply(played.update, *told, self.rows.ended)
         self._last = (broadcast.t, reply)
         self._keep(y_hat, y, error)
         return reply
@@ -138,7 +141,7 @@ class Holder:
         if self.n_scored:
             told += f", mean squared error {self.squared_error / self.n_scored:.6g}"
         if self._last is not None:
-            told += f", regret {self._last[1].regret:.4g}"
+            told += f", regret {self.regret:.4g}"
         if missing := self.rows.n_without_label:
             told += f"; {missing} rows without a label were left out"
         if self.terms is not None and self._units.n_outside:
@@ -176,7 +179,8 @@ class Holder:
         learned = {f"party.{name}": a for name, a in self._party.checkpoint().items()}
         learned |= {f"units.{name}": a for name, a in self._units.arrays().items()}
         said = {f"reply.{n}": getattr(reply.update, n) for n in ("rows", "theta", "losses")}
-        numbers = np.array([self.squared_error, reply.squared_error, reply.regret])
+        told = (reply.squared_error, reply.regret)
+        numbers = np.array([self.squared_error, self.regret, *told])
         counts = [self._party.client, t, self.rows.n_read, self.n_scored, int(reply.done)]
         counts.append(self._n_lines)
         own = {"numbers": numbers, "counts": np.array(counts)}
@@ -185,7 +189,7 @@ class Holder:
     def _go_on(self, kept: Mapping[str, np.ndarray]) -> None:
         """Where the process that wrote the state was; rows of a live stream do not come again."""
         client, t, n_rows, self.n_scored, done, self._n_lines = kept["counts"].tolist()
-        self.squared_error, error, regret = kept["numbers"].tolist()
+        self.squared_error, self.regret, error, regret = kept["numbers"].tolist()
         party = self._party_of(client)
         party.restore(_below("party.", kept))
         self._units.restore(_below("units.", kept))

@@ -39,6 +39,7 @@ class Terms(NamedTuple):
     scaling    "columns": each client standardises by what it has seen; "bounds": by those given;
                "none": rows are taken as they are
     n_rounds   T; None: until every client is done
+    measured   whether clients tell their squared errors and regrets
     """
 
     identity: str
@@ -49,6 +50,7 @@ class Terms(NamedTuple):
     scaling: str
     n_clients: int
     n_rounds: int | None
+    measured: bool = True
 
     def text(self) -> str:
         """As JSON, which ``read`` reads."""
@@ -86,7 +88,7 @@ def made(
     target: str,
     bounds: Mapping[str, Sequence[float]] | None = None,
     scaling: str | None = None,
-    identity: str | None = None,
+    measured: bool = True,
 ) -> Terms:
     """The terms of a new federation, from words of omkl-run: ValueError says what is missing.
 
@@ -98,7 +100,7 @@ def made(
         raise ValueError("how many clients? Set clients=K")
     if target in names:
         raise ValueError(f"target={target} is one of the inputs: {', '.join(names)}")
-    identity = identity or secrets.token_hex(8)
+    identity = secrets.token_hex(8)
     config["dataset"] |= {
         "name": f"{HOLDERS}-{identity[:8]}",
         "title": "files of their holders",
@@ -114,7 +116,8 @@ def made(
         raise ValueError(f"scaling={scaling} and bounds do not go together")
     config["stream"] |= {"scaling": "none" if scaling == "none" else "columns"}
     rounds = config["federation"]["rounds"]
-    terms = Terms(identity, config, names, target, limits, scaling, int(config["clients"]), rounds)
+    n_clients = int(config["clients"])
+    terms = Terms(identity, config, names, target, limits, scaling, n_clients, rounds, measured)
     agreed(terms)
     return terms
 
