@@ -389,6 +389,17 @@ def test_a_run_folder_as_of_any_run(files, tmp_path):
     assert run.curves["weights"].sum() == pytest.approx(1.0)
 
 
+def test_curves_begin_with_the_first_score(files):
+    """Scaled by what was seen, a client's first round is in no units."""
+    parties = Parties(files, files / "own", made())
+    parties.to_the_end()
+    found = results.computed(parties.server)
+    assert found.curves["t"].tolist() == list(range(2, 13))
+    errors = parties.server.measured().squared_error
+    assert found.curves["mse"][0, 0] == pytest.approx(errors[1].mean())
+    assert found.result["mse_over"] == "all rounds but the first of each client"
+
+
 def test_errors_may_stay_with_the_client(files):
     """measured=false: nothing but the update is told, and it is the same update."""
     silent, heard = (

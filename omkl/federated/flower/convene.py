@@ -182,7 +182,7 @@ def _serve(coordinator: Coordinator, link: Link, words: Words) -> None:
     def progress(t: int) -> None:
         if time.monotonic() - shown[0] >= SHOW:
             shown[0] = time.monotonic()
-            _say(f"round {t}: {len(coordinator.answered)} answers")
+            _say(f"round {t}, answers: {len(coordinator.answered)}")
 
     Talk(link, coordinator, words.keys, words.quorum, words.timeout, progress).run()
     path = coordinator.write_model()

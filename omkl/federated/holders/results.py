@@ -2,8 +2,9 @@
 
 Its run folder has the keys of a federated run (``omkl.experiment.federation``) that do not need
 anybody's rows: ``regret`` has ``clients`` alone, and there is nothing in hindsight. The mse is in
-units of the target; kernels, weights and communication are as the server knows them. Besides:
-``events``, how many messages did not count.
+units of the target; kernels, weights and communication are as the server knows them. Curves begin
+with the first round that any client has a score of. Besides: ``events``, how many messages did not
+count.
 """
 
 from __future__ import annotations
@@ -62,10 +63,11 @@ def computed(coordinator: Coordinator) -> Computed:
     T = len(errors)
     recorder = Recorder(1)
     recorder.add(np.zeros((1, T)))
-    rounds = recorder.curve()[0]
     scored = (~np.isnan(errors)).sum(axis=0)
     if not scored.any():
         raise ValueError("no client has measured anything: there is nothing to make a run of")
+    rounds = recorder.curve()[0]
+    rounds = rounds[rounds > np.flatnonzero(~np.isnan(errors).all(axis=1))[0]]
     client_mse = np.nansum(errors, axis=0) / np.maximum(scored, 1)
     mse = np.array([client_mse[scored > 0].mean()])
     client_regret = _last_known(regrets)
