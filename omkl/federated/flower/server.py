@@ -1,7 +1,8 @@
 """The server of a federation of holders: the talk with its clients, round by round.
 
 A round is closed when ``quorum`` clients have answered, when all that are there have, or after
-``time_limit`` seconds. Who is not there is not waited for; who comes back is asked at once.
+``time_limit`` seconds. Who has left is waited for some seconds, in which a process that was killed
+and started again takes the place of the old one; who comes back is asked at once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flwr.app import Message, RecordDict
+from flwr.common.constant import ErrorCode
 
 from omkl.federated.flower import keys
 from omkl.federated.flower.link import Link
@@ -26,6 +28,7 @@ log = logging.getLogger(__name__)
 
 POLL = 0.01  # seconds between two looks at the replies
 LOOK = 0.5  # seconds between two looks at who is there
+GRACE = 5.0  # seconds that an open round waits for a client that was there and is gone
 FAREWELL = 30.0  # seconds in which clients take the last parameters
 
 
@@ -71,6 +74,7 @@ class Talk:
         self._time_limit, self._progress = time_limit, progress
         self._peers: dict[int, Peer] = {}
         self._asked: dict[str, Asked] = {}
+        self._gone: dict[int, float] = {}  # clients that have left, and when
         self._told: set[int] = set()  # clients that know it is over
         self._looked = 0.0
 
@@ -115,7 +119,7 @@ class Talk:
                     self._ask_round(peer, broadcast)
             self._listen()
             waiting = self._waiting(broadcast.t)
-            if len(self._coordinator.answered) >= needed or not waiting:
+            if len(self._coordinator.answered) >= needed or not (waiting or self._may_be_back()):
                 break
             if time.monotonic() >= end:
                 for peer in waiting:
@@ -128,7 +132,16 @@ class Talk:
         if client in self._coordinator.answered:
             return
         peer.asked_in = broadcast.t
+        self._gone.pop(client, None)
         self._send(peer, "round", broadcast.t, "train", asked_record(broadcast, client))
+
+    def _may_be_back(self) -> bool:
+        """Whether a client that has not answered has just left."""
+        return any(
+            time.monotonic() - since < GRACE and not self._done(client)
+            for client, since in self._gone.items()
+            if client not in self._coordinator.answered
+        )
 
     def _waiting(self, t: int) -> list[Peer]:
         """Those that were asked for round t and are there, in the order of the clients."""
@@ -174,6 +187,7 @@ class Talk:
     def _leave(self, peer: Peer, why: str) -> None:
         self._asked = {i: asked for i, asked in self._asked.items() if asked.node != peer.node}
         if peer.member and not self._coordinator.over:
+            self._gone[peer.member.client] = time.monotonic()
             self._coordinator.note(peer.member.client, why)
 
     def _take(self, asked: Asked, message: Message) -> None:
@@ -181,6 +195,10 @@ class Talk:
         if peer is None:
             return
         client = peer.member.client if peer.member else None
+        if message.has_error() and message.error.code == ErrorCode.NODE_UNAVAILABLE:
+            if client is not None:  # the next look says what became of it
+                self._gone[client] = time.monotonic()
+            return
         if message.has_error():
             reason = last_line(message.error.reason)
             self._coordinator.note(client, f"failed in round {asked.t}: {reason}")
