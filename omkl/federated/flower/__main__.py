@@ -45,6 +45,9 @@ def main(arguments: Sequence[str]) -> int:
     engine, words = (arguments[0], list(arguments[1:])) if arguments else ("", [])
     if engine in COMMANDS:
         return COMMANDS[engine](words)
+    if engine in ("-h", "--help"):
+        print(__doc__)
+        return 0
     if engine not in ENGINES:
         print(f"omkl: {engine or 'nothing'} is no engine. There are:", file=sys.stderr)
         print(str(__doc__).split("\n\n", 1)[1], file=sys.stderr)

@@ -68,6 +68,9 @@ class Words(NamedTuple):
 def main(arguments: Sequence[str]) -> int:
     from omkl.commands.command_line import CommandLine
 
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return 0
     try:
         if not arguments or "=" in arguments[0]:
             raise ValueError("name the folder of the federation first: server FOLDER inputs=...")
