@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
+import subprocess
+import sys
 import time
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +22,7 @@ import omkl
 from omkl import federated
 from omkl.federated import parties
 from omkl.federated.flower import __main__ as command
-from omkl.federated.flower import apps, deployment, in_process
+from omkl.federated.flower import app_folder, apps, deployment, in_process
 
 K, T = 4, 12
 LINE = (
@@ -297,6 +302,46 @@ def test_a_deployment_whose_server_and_client_are_killed(tmp_path):
     (run,) = (tmp_path / "outputs").glob("runs/*/*/result.json")
     assert '"n_clients": 3' in run.read_text()
     assert not [p for p in (tmp_path / "keys").rglob("*.key") if p.stat().st_mode & 0o077]
+
+
+@pytest.mark.filterwarnings("default")
+def test_an_app_on_the_nodes_of_flower(tmp_path, monkeypatch):
+    """``flwr run FOLDER`` on a SuperLink and two SuperNodes, as Flower starts them."""
+    line = POF.replace(f"clients={K}", "clients=2")
+    ports = [deployment.free_port() for _ in range(3)]
+    address = f"127.0.0.1:{ports[0]}"
+    programs = Path(sys.executable).parent
+    (tmp_path / "flwr").mkdir()
+    (tmp_path / "flwr" / "config.toml").write_text(
+        f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{address}"\n'
+        "insecure = true\n"
+    )
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flwr"))
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    app_folder.write_app(tmp_path / "app", line, n_rounds=2, keep=str(tmp_path / "kept"))
+
+    def started(name, *arguments):
+        with open(tmp_path / f"{name}.log", "wb") as log:
+            command = [str(programs / arguments[0]), *arguments[1:]]
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        stack.callback(deployment.end, process)
+
+    with contextlib.ExitStack() as stack:
+        started("link", "flower-superlink", "--insecure", "--port", str(ports[0]),
+                "--disable-runtime-dependency-installation")  # fmt: skip
+        wait_until(lambda: "running on" in (tmp_path / "link.log").read_text())
+        for k in (0, 1):
+            started(f"node-{k}", "flower-supernode", "--insecure", "--superlink", address,
+                    "--node-config", f"partition-id={k}", "--port", str(ports[1 + k]))  # fmt: skip
+        run = [str(programs / "flwr"), "run", str(tmp_path / "app"), "here"]
+        assert subprocess.run(run, capture_output=True, timeout=120).returncode == 0
+        result = tmp_path / "app" / "result.npz"
+        wait_until(result.exists, seconds=300.0)
+    flown = in_process.read_result(result)
+    assert flown.events == [] and flown.y_hat.shape == (2, 2)
+    assert apps.difference(line, flown) <= 1e-12
+    assert len(list((tmp_path / "kept").glob("client-*.npz"))) == 2
 
 
 def wait_until(happened, seconds=200.0):

@@ -48,7 +48,7 @@ class Deployment:
         job = job_of(overrides)
         self.folder, self.n_clients = folder, len(job.lengths)
         self.insecure = insecure
-        self._port = _free_port()
+        self._port = free_port()
         words = [w for w in shlex.split(overrides) if not w.lstrip("+~").startswith(OF_THE_DATA)]
         self._words = [
             *words, f"clients={self.n_clients}", f"federation.rounds={job.lengths.max()}",
@@ -136,7 +136,7 @@ class Deployment:
         """End all processes."""
         for process in (self._server, *self._clients.values()):
             if process is not None:
-                _stop(process)
+                end(process)
 
     def _start(self, log: str, *arguments: str) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -203,7 +203,8 @@ def _predictions(folder: Path) -> np.ndarray:
     return np.array(whole, dtype=float).reshape(-1, 4)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody uses."""
     with socket.socket() as free:
         free.bind((HOST, 0))
         return int(free.getsockname()[1])
@@ -222,7 +223,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """End a process that we started, and the processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
