@@ -40,7 +40,7 @@ class Measured(NamedTuple):
     squared_error  in units of the target; NaN in a client's first round too, where it scales
                    by what it has seen
     regret         (11), in the units that are learned in
-    seconds        of all rounds, and those of the server between them
+    seconds        from the opening of each round to its closing, summed
     """
 
     squared_error: np.ndarray
@@ -64,7 +64,6 @@ class Coordinator:
         agreement.warm_up(self.plan)
         self.server = Server(self.plan, self.plan.settings.seed)
         self.members = Members(self.terms.n_clients, folder / CLIENTS)
-        self.broadcast: Broadcast | None = None  # of the open round
         self.used = np.zeros(len(self.server.state.model.theta), dtype=np.int64)
         self.sent = np.zeros((self.terms.n_clients, 2), dtype=np.int64)
         self._replies: dict[int, Reply] = {}
@@ -105,8 +104,7 @@ class Coordinator:
     def open_round(self) -> Broadcast:
         """Begin a round; returns what the clients are sent."""
         self._opened, self._replies = time.perf_counter(), {}
-        self.broadcast = self.server.broadcast()
-        return self.broadcast
+        return self.server.broadcast()
 
     def receive(self, key: str, client: int, t: int, reply: Reply) -> bool:
         """Take a reply of the node with this key; False, and an event, if it does not count."""
@@ -151,7 +149,6 @@ class Coordinator:
                 self.server.lengths[client] = min(self.server.lengths[client], last)
         seconds = time.perf_counter() - self._opened
         self._lines.append({"squared_error": squared, "regret": regret, "seconds": seconds})
-        self.broadcast = None
         self._keep()
 
     def last_broadcast(self) -> Broadcast:
