@@ -76,6 +76,8 @@ def _engine(engine: str, words: list[str]) -> int:
         return 0
     start = time.perf_counter()
     options = {"insecure": own.get("insecure") == "true"} if engine == "deployment" else {}
+    if options.get("insecure"):
+        print(f"omkl: {keys.UNPROTECTED}", file=sys.stderr)
     flown = run_of(engine)(overrides, n_rounds, timeout=timeout, **options)
     seconds = time.perf_counter() - start
     n, K = flown.y_hat.shape

@@ -91,6 +91,8 @@ def main(arguments: Sequence[str]) -> int:
     except (Refused, ValueError) as error:  # DataError is one
         tell(str(error))
         return 1
+    if given.insecure:
+        tell(keys.UNPROTECTED)
     try:
         node.serve(talk.answer, tell, lambda: talk.over)
     except KeyboardInterrupt:

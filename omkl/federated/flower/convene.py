@@ -43,10 +43,6 @@ OWN = (
 )  # fmt: skip
 PORT = 9092
 SHOW = 2.0  # seconds between two lines about the rounds
-UNPROTECTED = (
-    "insecure=true: there is no TLS and no check of keys. Whoever is in between reads and changes "
-    "all that is sent, and whoever reaches {address} can take a client's place that is free."
-)
 
 
 class Words(NamedTuple):
@@ -179,7 +175,7 @@ def _serve(coordinator: Coordinator, link: Link, words: Words) -> None:
     address = f"{words.host}:{link.port}"
     _say(f"federation {coordinator.terms.identity} on {address}, after round {coordinator.t}")
     if words.keys is None:
-        _say(UNPROTECTED.format(address=address))
+        _say(keys.UNPROTECTED)
     shown = [time.monotonic()]
 
     def progress(t: int) -> None:
