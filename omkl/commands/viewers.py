@@ -17,7 +17,7 @@ from typing import Any
 
 from omkl.datasets.label_sources import Label
 from omkl.experiment import run as runner
-from omkl.experiment.job import Progress
+from omkl.experiment.job import Computed, Described, Progress
 from omkl.experiment.run import Outcome
 from omkl.experiment.settings import Settings
 from omkl.runs.folder import Run
@@ -45,6 +45,17 @@ def run_and_show(
             return outcome
         try:
             return viewers.show(outcome, outcome.settings)
+        except Exception as error:
+            return runner.spoilt(outcome, error)
+
+
+def record_and_show(job: Described, computed: Computed, started: str) -> Outcome:
+    """As ``omkl.experiment.run.record``, with the figures and the tracking that are asked for."""
+    with Viewers(None) as viewers:
+        viewers.begun(job.settings)
+        outcome = runner.record(job, computed, started)
+        try:
+            return viewers.show(outcome, job.settings)
         except Exception as error:
             return runner.spoilt(outcome, error)
 

@@ -54,6 +54,7 @@ NOT_COMPILED = {
     "federated/budget.py": "counts what is sent, in Python",
     "federated/flower/": "carries messages, in Python",
     "federated/hindsight.py": "NumPy",
+    "federated/holders/": "clients with files of their own and their server, in Python",
     "federated/parties.py": "client and server of a deployment, in Python",
     "federated/simulation.py": "holds what the compiled rounds work on",
     "federated/split.py": "deals rows, in Python",

@@ -28,7 +28,7 @@ from omkl.datasets import keys
 from omkl.datasets.keys import TASKS, check_keys
 from omkl.datasets.naming import checked_name
 from omkl.federated.privacy import UNITS
-from omkl.federated.split import SCHEMES
+from omkl.federated.split import HOLDERS, SCHEMES
 
 INTERVAL = ("interval", "interval_rate")
 MOST_LAM = 1e100  # times the rounds it stays far from where numbers end
@@ -151,7 +151,7 @@ def check(config: Mapping[str, Any]) -> None:
     if config["seed"] + config["seeds"] > 2**63:
         raise ValueError(f"seed={config['seed']} is too large: seeds are below 2^63")
     given = config["federation"]
-    scheme = one_of("none", *SCHEMES)
+    scheme = one_of("none", *SCHEMES, HOLDERS)
     if told := scheme.refusal("federation.name", given.get("name")):
         raise ValueError(told)
     if given["name"] != "none":

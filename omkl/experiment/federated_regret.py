@@ -28,7 +28,7 @@ def against_comparators(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Entries of ``regret``, and their curves: (11), the same above ridge regressions, and (12)."""
     K, rounds = len(job.split.clients), sums.errors.curve()[0]
-    regret = {"clients": _over_clients(COMPARATOR, sums.client_regret)}
+    regret = {"clients": over_clients(COMPARATOR, sums.client_regret)}
     curves = {"client_regret": sums.client_regret, "regret_clients": sums.regrets.curve()[1]}
     bound = theorem_1(job.params, len(job.used), rounds)
     if bound is not None:
@@ -42,7 +42,7 @@ def against_comparators(
         return regret, curves
     found = _hindsight(job, progress)
     own = sums.client_errors - found["client_errors"]
-    regret["clients_ridge"] = _over_clients(CLIENTS_RIDGE, own)
+    regret["clients_ridge"] = over_clients(CLIENTS_RIDGE, own)
     curves["client_ridge_regret"] = own
     curves["regret_clients_ridge"] = sums.errors.curve()[1] - found["mean_errors"][:, rounds - 1]
     above = sums.losses.curve()[1] - found["shared_loss"][:, rounds - 1]
@@ -68,7 +68,7 @@ def _bounded(bound: np.ndarray, theorem: str, of: str, largest_loss: float) -> d
     }
 
 
-def _over_clients(label: str, regret: np.ndarray) -> dict[str, Any]:
+def over_clients(label: str, regret: np.ndarray) -> dict[str, Any]:
     """The entry of regrets (R, K): their mean over the clients, and how they spread."""
     mean, deviation = mean_and_deviation(regret.mean(axis=1))
     spread = float(regret.std(axis=1, ddof=1).mean()) if regret.shape[1] > 1 else None

@@ -95,6 +95,21 @@ class FederatedJob(NamedTuple):
         return self.split.stream
 
     @property
+    def n_inputs(self) -> int:
+        return self.stream.n_inputs
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(K,) rounds of each client."""
+        return self.split.lengths
+
+    def rows_of(self, client: int) -> tuple[np.ndarray, np.ndarray]:
+        """X (n, d) and y (n,) of a client's rounds."""
+        own = slice(self.split.lengths[client])
+        X, y = self.split.X[own, client], self.split.y[own, client]
+        return np.ascontiguousarray(X), np.ascontiguousarray(y)
+
+    @property
     def used(self) -> Sequence[Kernel]:
         """The kernels that the clients learn with; a network has none."""
         return self.algorithm.kernels(self.params, self.dictionary)

@@ -54,6 +54,35 @@ class Computed(NamedTuple):
 Measured = Callable[[Computed], None]
 
 
+class Rows(Protocol):
+    """What a run says of the rows that it is of; a ``Stream`` is that."""
+
+    @property
+    def n_inputs(self) -> int: ...
+
+    @property
+    def provenance(self) -> dict[str, Any]: ...
+
+
+class Described(Protocol):
+    """What a run says of its job, wherever its numbers were computed; a ``Job`` is that."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def stream(self) -> Rows: ...
+
+    @property
+    def dictionary(self) -> tuple[Kernel, ...]: ...
+
+    @property
+    def D(self) -> int: ...
+
+    @property
+    def seeds(self) -> list[int]: ...
+
+
 class Job(Protocol):
     """Everything that has been checked and built before the first round.
 
@@ -107,7 +136,7 @@ class Timing(NamedTuple):
     n_threads: int
 
 
-def own_modules(job: Job) -> dict[str, str]:
+def own_modules(job: Described) -> dict[str, str]:
     """The digests of the modules outside the package that a job's numbers come from, by name."""
     module = job.settings.algorithm.module
     algorithm = {} if module is None else outside.digests([module])
@@ -121,7 +150,7 @@ def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:
 
 
 def reported(
-    job: Job,
+    job: Described,
     measure: Measure,
     losses: np.ndarray,
     timing: Timing,

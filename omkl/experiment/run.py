@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from omkl.core import cache
 from omkl.datasets import DataError, keys, label_sources
 from omkl.experiment import classification, door, federation, regression, settings
-from omkl.experiment.job import Computed, Job, Progress, own_modules
+from omkl.experiment.job import Computed, Described, Job, Progress, own_modules
 from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
 from omkl.runs import earlier
@@ -104,7 +104,7 @@ def run(
     tracking are their viewers' business: ``omkl.commands.viewers``.
     """
     door.check_sections(config)
-    started = _now()
+    started = now()
     config = config if label is None else settings.asking_a_function(config)
     try:
         if progress:
@@ -144,6 +144,17 @@ def run(
         with contextlib.suppress(OSError):  # without a disk to write on, it is still returned
             write_failure(failed)
         return Outcome(failed, "failed", [])
+
+
+def record(job: Described, computed: Computed, started: str) -> Outcome:
+    """Write the run of numbers that parties of their own have computed, begun at an ISO time."""
+    config, modules = job.settings.config, own_modules(job)
+    folder = folder_of(config)
+    stamp = _stamp(config, started, numbers_stamp(job.stream.provenance, modules), modules)
+    with staging_folder(folder) as staging:
+        computed = computed._replace(result=stamp | computed.result)
+        written = _write(folder, staging, config, computed)
+    return Outcome(written, "complete", job.settings.notes(), job.settings)
 
 
 def _lacking(settings: Settings, folder: Path) -> bool:
@@ -219,7 +230,8 @@ def _require_same(source: label_sources.Label | None, found: Settings) -> None:
         raise DataError(f"{source.path.name}: the file changed while it was read. Start again.")
 
 
-def _now() -> str:
+def now() -> str:
+    """The time, ISO, UTC, in seconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
@@ -258,12 +270,12 @@ def _failed(config: Mapping[str, Any], started: str, error: Exception, explained
 
 def lost(config: Mapping[str, Any], message: str) -> Outcome:
     """The outcome of a job whose process did not live to tell it."""
-    return Outcome(_failed(config, _now(), RuntimeError(message), explained=True), "failed", [])
+    return Outcome(_failed(config, now(), RuntimeError(message), explained=True), "failed", [])
 
 
 def spoilt(outcome: Outcome, error: Exception) -> Outcome:
     """The outcome of a finished job that a viewer could not show; its folder stays as it is."""
     assert outcome.settings is not None
     explained = isinstance(error, DataError | OSError | MemoryError)
-    run = _failed(outcome.settings.config, _now(), error, explained)
+    run = _failed(outcome.settings.config, now(), error, explained)
     return Outcome(run, "failed", [])

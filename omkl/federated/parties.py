@@ -8,20 +8,48 @@ party draws them from the seed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from omkl.core.seeding import asking_generator, noise_generators, party_generators
-from omkl.experiment.federation import FederatedJob
 from omkl.federated import protocol, safeguards, states
 from omkl.federated.budget import check_budget
 from omkl.federated.messages import Message
 from omkl.federated.privacy import SecretNormals
-from omkl.federated.protocol import compiled_for
+from omkl.federated.protocol import FederatedAlgorithm, compiled_for
+
+if TYPE_CHECKING:
+    from omkl.core.kernels import Kernel
+    from omkl.experiment.settings import Settings
 
 log = logging.getLogger(__name__)
+
+
+class Plan(Protocol):
+    """What all parties agree on before the first round; a ``FederatedJob`` is one.
+
+    lengths     (K,) int64 rounds of each client, as far as they are known
+    rows_of(k)  X (n, d) and y (n,) of client k, none where it has them one by one
+    """
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def algorithm(self) -> FederatedAlgorithm: ...
+    @property
+    def params(self) -> Any: ...
+    @property
+    def dictionary(self) -> Sequence[Kernel]: ...
+    @property
+    def D(self) -> int: ...
+    @property
+    def n_inputs(self) -> int: ...
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+    def rows_of(self, client: int) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 class Broadcast(NamedTuple):
@@ -77,9 +105,9 @@ class Refused(ValueError):
     """An update that cannot be used; the text says why."""
 
 
-def _shared_parameters(job: FederatedJob, seed: int) -> Any:
+def shared_parameters(job: Plan, seed: int) -> Any:
     """The shared parameters before the first round, which every party draws for itself."""
-    d, D, budget = job.stream.n_inputs, job.D, job.settings.max_upload
+    d, D, budget = job.n_inputs, job.D, job.settings.max_upload
     kernels = job.algorithm.kernels(job.params, job.dictionary)
     return job.algorithm.model(job.params, kernels, d, D, seed, budget)
 
@@ -91,12 +119,12 @@ class Server:
     goes on without it, and a client without an update counts as one that changed nothing.
     """
 
-    def __init__(self, job: FederatedJob, seed: int) -> None:
+    def __init__(self, job: Plan, seed: int) -> None:
         self.params = job.params
-        self.n_clients = len(job.split.clients)
-        self.lengths = job.split.lengths
+        self.lengths = job.lengths.copy()
+        self.n_clients = len(self.lengths)
         self.algorithm = job.algorithm
-        model = _shared_parameters(job, seed)
+        model = shared_parameters(job, seed)
         self.shape = model.theta.shape
         budget = job.settings.max_upload
         check_budget(job.algorithm, job.params, self.shape, budget)
@@ -115,6 +143,7 @@ class Server:
         self._senders: set[int] = set()  # of this round
         states.qualify_names(model)
         kind = type(job.params)
+        self._set_row = compiled_for(kind, protocol.set_row)
         self._announce = compiled_for(kind, protocol.run_announcement)
         self._receive = compiled_for(kind, protocol.run_receipt)
         self._aggregate = compiled_for(kind, protocol.run_aggregation)
@@ -211,6 +240,31 @@ class Server:
         """The clients that have a sample in this round."""
         return [k for k in range(self.n_clients) if self.t <= self.lengths[k]]
 
+    def checkpoint(self) -> dict[str, np.ndarray]:
+        """Everything that the next round depends on, as arrays; between two rounds."""
+        state = self.state
+        return {
+            "t": np.array([self.t]),
+            "theta": state.model.theta.copy(),
+            "log_w": state.log_w.copy(),
+            "announced": state.announced.copy(),
+            "numbers": self.numbers.copy(),
+            "lengths": self.lengths.copy(),
+        }
+
+    def restore(self, checkpoint: Mapping[str, np.ndarray]) -> None:
+        """Let a fresh server go on from a ``checkpoint()``, to the bit."""
+        self.t = int(checkpoint["t"][0])
+        for i, values in enumerate(checkpoint["theta"]):
+            self._set_row(self.state.model, i, values)
+        self.state.log_w[...] = checkpoint["log_w"]
+        self.state.announced[...] = checkpoint["announced"]
+        self.numbers[...] = checkpoint["numbers"]
+        self.lengths[...] = checkpoint["lengths"]
+        self._rng.random((self.t, self.algorithm.draws[1]))
+        if self.guards.clients_per_round:
+            self._asking_rng.random((self.t, self.n_clients))
+
 
 class Client:
     """Client k of a federation, on its own stream.
@@ -221,16 +275,14 @@ class Client:
     the simulation, so that whoever knows the seed can take it off again.
     """
 
-    def __init__(self, job: FederatedJob, seed: int, client: int, simulated: bool = False) -> None:
+    def __init__(self, job: Plan, seed: int, client: int, simulated: bool = False) -> None:
         self.job = job
         self.params = job.params
         self.client = client
         self.seed = seed
-        own = slice(job.split.lengths[client])
-        self.X = np.ascontiguousarray(job.split.X[own, client])
-        self.y = np.ascontiguousarray(job.split.y[own, client])
+        self.X, self.y = job.rows_of(client)
         algorithm = job.algorithm
-        model = _shared_parameters(job, seed)
+        model = shared_parameters(job, seed)
         self.server = states.new_server_state(algorithm, model)  # as last broadcast
         kernels = algorithm.kernels(job.params, job.dictionary)
         self._first_state = algorithm.client_state(job.params, kernels, model, 1)
@@ -238,7 +290,7 @@ class Client:
         self._scratch = states.new_scratch(algorithm, model)
         self._message = states.new_message(algorithm, job.params, model)
         self._protection = safeguards.protection_for(
-            job.settings.safeguards, algorithm, job.params, len(model.theta), len(job.split.y)
+            job.settings.safeguards, algorithm, job.params, len(model.theta), int(job.lengths.max())
         )
         self._normals = self._message.theta.size + len(self._message.losses)
         self._simulated = simulated
@@ -267,12 +319,16 @@ class Client:
         """
         if not 1 <= broadcast.t <= len(self.y):
             raise ValueError(f"there is no round {broadcast.t}; the stream has {len(self.y)}")
-        self._take(broadcast)
-        u, normals = self._draw(broadcast.t)
         s = broadcast.t - 1
+        return self.play(broadcast, self.X[s], float(self.y[s]))
+
+    def play(self, broadcast: Broadcast, x: np.ndarray, y: float) -> ClientRound:
+        """As ``run_round``, with this row x (d,) and its label."""
+        self.take(broadcast)
+        u, normals = self._draw(broadcast.t)
         own = (self.params, self.server, self.state)
         draws, written = (u, normals, self._protection), (self._scratch, self._message)
-        self.y_hat = self._run(*own, broadcast.t, self.X[s : s + 1], self.y[s], *draws, *written)
+        self.y_hat = self._run(*own, broadcast.t, x[None], y, *draws, *written)
         self.losses[0] += self._scratch.own_loss[0]
         self.losses[1:] += self._scratch.loss
         self.regret = float(self.losses[0] - self.losses[1:].min())
@@ -293,7 +349,17 @@ class Client:
             self._noise.standard_normal(missed * self._normals)
         return self._rng.random(n_draws), self._noise.standard_normal(self._normals)
 
-    def _take(self, broadcast: Broadcast) -> None:
+    def predict(self, broadcast: Broadcast, x: np.ndarray) -> float:
+        """What ``play`` will predict for this row x (d,), before its label; changes nothing."""
+        before = self.checkpoint()
+        self.play(broadcast, x, 0.0)
+        y_hat = self.y_hat
+        self._rewind()
+        self.restore(before)
+        return y_hat
+
+    def take(self, broadcast: Broadcast) -> None:
+        """Take over what the server broadcasts."""
         server, sends_rows = self.server, self.job.algorithm.announces[0]
         server.announced[:] = broadcast.announced
         rows = broadcast.announced[:sends_rows] if sends_rows else range(len(server.model.theta))
@@ -336,12 +402,12 @@ class Client:
         self.losses[...] = checkpoint["losses"]
 
 
-def play(job: FederatedJob, seed: int, n_rounds: int | None = None) -> tuple[Server, np.ndarray]:
+def play(job: Plan, seed: int, n_rounds: int | None = None) -> tuple[Server, np.ndarray]:
     """All parties in one process, message by message; the server, and y_hat (T, K).
 
     Noise is the simulation's.
     """
-    T, K = job.split.y.shape
+    T, K = int(job.lengths.max()), len(job.lengths)
     n_rounds = n_rounds or T
     server = Server(job, seed)
     clients = [Client(job, seed, k, simulated=True) for k in range(K)]

@@ -22,6 +22,7 @@ import numpy as np
 from omkl.datasets import DataError, Stream, opening
 
 SCHEMES = ("iid", "in_turn", "consecutive", "by_site", "column")
+HOLDERS = "holders"  # every client has its own file: no data set is split
 
 
 class Split(NamedTuple):
@@ -124,11 +125,20 @@ def streams_of(stream: Stream, rows: np.ndarray, clients: list[str]) -> Split:
     return Split(inputs, targets, clients, rows, lengths, stream)
 
 
+def _require_rows(scheme: str) -> None:
+    if scheme == HOLDERS:
+        raise ValueError(
+            "federation=holders has no data set to split: its clients bring their own files, see "
+            "python -m omkl.federated.flower server"
+        )
+
+
 def split(config: Mapping[str, Any]) -> Split:
     """The clients' streams of a resolved configuration.
 
     Raises ValueError (DataError for data) that says what is wrong and what to do.
     """
+    _require_rows(config["federation"]["name"])
     dataset, federation = config["dataset"], config["federation"]
     scheme, n_clients, n_rounds = federation["name"], config["clients"], federation["rounds"]
     published = dataset.get("federated") or {}

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
+import subprocess
+import sys
 import time
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,16 +18,19 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install -e '.[f
 
 from flwr.app import Array, ArrayRecord, ConfigRecord
 
+import omkl
 from omkl import federated
 from omkl.federated import parties
 from omkl.federated.flower import __main__ as command
-from omkl.federated.flower import apps, deployment, in_process
+from omkl.federated.flower import app_folder, apps, deployment, in_process
 
 K, T = 4, 12
 LINE = (
     "dataset=synthetic dataset.rows=400 kernels=gaussian17 federation=iid "
     f"clients={K} federation.rounds={T} seeds=1"
 )
+OPEN = ["F", "inputs=a", "target=y", "insecure=true"]
+JOIN = ["--data", "-", "--target", "y", "--superlink", "localhost:1"]
 POF = f"algorithm=pof_mkl algorithm.M=3 algorithm.xi=0.5 {LINE}"
 
 
@@ -173,6 +182,11 @@ def test_an_app_without_a_folder(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == "flower-app/: flwr run flower-app\n"
     assert command.main(["app", "mine", *POF.split()]) == 0
     assert (tmp_path / "mine" / "omkl_apps.py").exists()
+    assert f'omkl-result = "{tmp_path / "flower-app" / "result.npz"}"' in written
+    assert 'omkl-keep = "~/.omkl/flower-app"' in written and '"omkl"]' in written
+    assert command.main(["app", "own", *POF.split(), "result=here.npz", "keep=there"]) == 0
+    written = (tmp_path / "own" / "pyproject.toml").read_text()
+    assert 'omkl-result = "here.npz"' in written and 'omkl-keep = "there"' in written
 
 
 def test_missing_replies_are_told(monkeypatch, capsys):
@@ -182,12 +196,31 @@ def test_missing_replies_are_told(monkeypatch, capsys):
 
         return in_process.run_on_grid(overrides, n_rounds, deliver=deliver)
 
-    monkeypatch.setitem(command.ENGINES, "grid", lossy)
+    monkeypatch.setattr(command, "run_of", lambda engine: lossy)
     assert command.main(["grid", *POF.split()]) == 0
     out = capsys.readouterr().out
     assert f"2 of {T * K} replies are missing" in out and "nan" not in out
     flown = in_process.run_on_grid(POF, deliver=lambda client, t, r: None)
     assert np.isnan(apps.difference(POF, flown))
+
+
+def test_a_node_speaks_for_one_client():
+    """Node 2 says from round 5 on that it is client 3, with theta + 1000."""
+
+    def deliver(client, t, reply):
+        if client == 1 and t >= 5:
+            change(reply, theta=lambda a: a + 1000.0)
+            reply.content["round"] = ConfigRecord({"t": t, "client": 3})
+        return 0, reply
+
+    flown = in_process.run_on_grid(POF, deliver=deliver)
+    named = {e.reason for e in flown.events if e.client == 1}
+    assert named == {"node 2 says that it is client 3, which is node 4; it is client 1"}
+    assert np.isnan(flown.y_hat[4:, 1]).all() and np.isnan(flown.y_hat).sum() == T - 4
+    lost = in_process.run_on_grid(
+        POF, deliver=lambda c, t, r: None if c == 1 and t >= 5 else (0, r)
+    )
+    np.testing.assert_array_equal(flown.theta, lost.theta)
 
 
 def test_a_client_that_breaks(monkeypatch):
@@ -216,13 +249,31 @@ def test_a_client_that_breaks(monkeypatch):
         (["grid", "rounds=-1"], "rounds is at least 0"),
         (["grid", "timeout=0"], "timeout above 0 seconds"),
         (["grid", "timeout=nan"], "timeout above 0 seconds"),
+        (["deployment", "insecure=yes"], "neither true nor false"),
+        (["keys"], "name a folder"),
+        (["key", "FOLDER", "../ann"], "is no name of a client"),
+        (["server"], "name the folder of the federation first"),
+        (["server", "F", "target=y"], "inputs= is missing"),
+        (["server", "F", "inputs=a", "target=y"], "insecure=true goes without"),
+        (["server", "F", "inputs=a", "target=y", "insecure=1"], "insecure=1 is neither"),
+        (["server", "F", "dataset=naval"], "a server of holders has no data"),
+        (["server", *OPEN, "quorum=0"], "quorum=0 is no number of at least 1"),
+        (["server", *OPEN, "bounds=none.yaml"], "bounds=none.yaml cannot be read"),
+        (["server", *OPEN, "clients=2", "algorithm=raker"], "raker does not learn in a federation"),
+        (["client", *JOIN], "--keys FOLDER has this client's key"),
+        (
+            ["client", *JOIN, "--keys", "KEYS"],
+            "Make a key: python -m omkl.federated.flower key KEYS",
+        ),
     ],
 )
-def test_what_cannot_be_flown_is_told(words, message, capsys):
+def test_what_cannot_be_flown_is_told(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert command.main(words) in (1, 2)
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs omkl[flower-simulation]")
 @pytest.mark.filterwarnings("default")
 def test_the_simulation_engine_gives_the_simulation():
     flown = in_process.run_on_simulation(POF, n_rounds=5)
@@ -231,41 +282,66 @@ def test_the_simulation_engine_gives_the_simulation():
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_deployment_gives_the_simulation(tmp_path):
-    """One server and four clients as processes of their own on this machine."""
-    flown = deployment.run_deployed(POF, n_rounds=2, folder=tmp_path, seconds=400)
-    assert flown.events == [] and flown.y_hat.shape == (2, K)
-    assert apps.difference(POF, flown) <= 1e-12
-    assert len(list((tmp_path / "kept").glob("client-*.npz"))) == K
+def test_a_deployment_whose_server_and_client_are_killed(tmp_path):
+    """Three clients with a file each, TLS and keys; bit for bit the simulation all the same."""
+    line = POF.replace(f"clients={K}", "clients=3") + " figures=false"
+    with deployment.deployment(line, tmp_path) as deployed:
+        wait_until(lambda: deployed.learned(0) >= 2)
+        deployed.kill_server()
+        deployed.kill(1)
+        assert deployed.learned(0) < T
+        deployed.start_server()
+        deployed.start(1)
+        flown = deployed.result(seconds=400)
+    assert flown.y_hat.shape == (T, 3) and not np.isnan(flown.y_hat).any()
+    assert apps.difference(line, flown) == 0.0
+    told = {(1, "it is another process now"), (1, "it has left")}
+    assert {(e.client, e.reason) for e in flown.events} <= told
+    learner = omkl.load_learner(deployed.models()[-1])
+    assert len(deployed.models()) == 4 and np.isfinite(learner.predict([[0.0] * 5])).all()
+    (run,) = (tmp_path / "outputs").glob("runs/*/*/result.json")
+    assert '"n_clients": 3' in run.read_text()
+    assert not [p for p in (tmp_path / "keys").rglob("*.key") if p.stat().st_mode & 0o077]
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_client_of_a_deployment_is_killed_and_comes_back(tmp_path):
-    """SIGKILL to a SuperNode: rounds go on, and it goes on from what it had on disk."""
-    with deployment.deployment(POF, tmp_path) as deployed:
-        deployed.run(n_rounds=8, timeout=20.0)
-        wait_until(lambda: deployed.learned(1) >= 2)
-        deployed.kill(1)
-        last = deployed.learned(1)  # perhaps a round whose reply died with it
-        before = deployed.learned(0)
-        wait_until(lambda: deployed.learned(0) >= before + 2)
-        deployed.start(1)
-        flown = deployed.result(seconds=400)
-    away = np.isnan(flown.y_hat)
-    assert away[:, 1].any() and not away[:, [0, 2, 3]].any() and not away[-1].any()
-    rounds = set(np.flatnonzero(away[:, 1]) + 1)
-    assert {(e.t, e.client) for e in flown.events} >= {(t, 1) for t in rounds}
-    assert {e.client for e in flown.events} <= {1, -1}  # -1: back, and not heard from yet
-    # As in this process, with a client that is away in the same rounds.
-    same = in_process.run_on_grid(
-        POF,
-        n_rounds=8,
-        alive=lambda client, t: client != 1 or t not in rounds or t <= last,
-        deliver=lambda client, t, r: None if client == 1 and t in rounds else (0, r),
-        run_config={"omkl-keep": str(tmp_path / "same")},
+def test_an_app_on_the_nodes_of_flower(tmp_path, monkeypatch):
+    """``flwr run FOLDER`` on a SuperLink and two SuperNodes, as Flower starts them."""
+    line = POF.replace(f"clients={K}", "clients=2")
+    ports = [deployment.free_port() for _ in range(3)]
+    address = f"127.0.0.1:{ports[0]}"
+    programs = Path(sys.executable).parent
+    (tmp_path / "flwr").mkdir()
+    (tmp_path / "flwr" / "config.toml").write_text(
+        f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{address}"\n'
+        "insecure = true\n"
     )
-    np.testing.assert_allclose(flown.y_hat, same.y_hat, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(flown.theta, same.theta, rtol=0, atol=1e-12)
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flwr"))
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    app_folder.write_app(tmp_path / "app", line, n_rounds=2, keep=str(tmp_path / "kept"))
+
+    def started(name, *arguments):
+        with open(tmp_path / f"{name}.log", "wb") as log:
+            command = [str(programs / arguments[0]), *arguments[1:]]
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        stack.callback(deployment.end, process)
+
+    with contextlib.ExitStack() as stack:
+        started("link", "flower-superlink", "--insecure", "--port", str(ports[0]),
+                "--disable-runtime-dependency-installation")  # fmt: skip
+        wait_until(lambda: "running on" in (tmp_path / "link.log").read_text())
+        for k in (0, 1):
+            started(f"node-{k}", "flower-supernode", "--insecure", "--superlink", address,
+                    "--node-config", f"partition-id={k}", "--port", str(ports[1 + k]))  # fmt: skip
+        run = [str(programs / "flwr"), "run", str(tmp_path / "app"), "here"]
+        assert subprocess.run(run, capture_output=True, timeout=120).returncode == 0
+        result = tmp_path / "app" / "result.npz"
+        wait_until(result.exists, seconds=300.0)
+    flown = in_process.read_result(result)
+    assert flown.events == [] and flown.y_hat.shape == (2, 2)
+    assert apps.difference(line, flown) <= 1e-12
+    assert len(list((tmp_path / "kept").glob("client-*.npz"))) == 2
 
 
 def wait_until(happened, seconds=200.0):

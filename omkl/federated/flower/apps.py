@@ -9,7 +9,6 @@ sends.
 from __future__ import annotations
 
 import functools
-import io
 import logging
 import shlex
 import time
@@ -29,11 +28,22 @@ from omkl.experiment.run import prepare
 from omkl.federated.flower.records import (
     arrays_of,
     broadcast_record,
+    last_line,
     read_broadcast,
     read_round,
     round_record,
 )
-from omkl.federated.parties import Broadcast, Client, ClientRound, Event, Server, play
+from omkl.federated.holders.members import Members
+from omkl.federated.parties import (
+    Broadcast,
+    Client,
+    ClientRound,
+    Event,
+    Refused,
+    Server,
+    play,
+)
+from omkl.runs.writing import npz_bytes
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +97,7 @@ def client_app(given: Mapping[str, Any] | None = None) -> ClientApp:
         client = int(context.node_config["partition-id"])
         party = _client(str(config["omkl"]), client)
         folder = str(config.get("omkl-keep", ""))
-        path = Path(folder) / f"client-{client}.npz" if folder else None
+        path = Path(folder).expanduser() / f"client-{client}.npz" if folder else None
         broadcast = read_broadcast(message.content)
         checkpoint = _read_checkpoint(path, context)
         if checkpoint is not None and int(checkpoint["drawn"][0]) >= broadcast.t:
@@ -128,13 +138,7 @@ def _write_checkpoint(party: Client, path: Path | None, context: Context) -> Non
     context.state["client"] = arrays_of(**checkpoint)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, _npz(checkpoint | {"run": np.array([_signed(context.run_id)])}))
-
-
-def _npz(arrays: Mapping[str, np.ndarray]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, **dict(arrays))  # type: ignore[arg-type]
-    return buffer.getvalue()
+        write_atomically(path, npz_bytes(checkpoint | {"run": np.array([_signed(context.run_id)])}))
 
 
 def server_app(given: Mapping[str, Any] | None = None) -> ServerApp:
@@ -151,7 +155,7 @@ def server_app(given: Mapping[str, Any] | None = None) -> ServerApp:
         if config.get("omkl-result"):
             events = np.array([f"{e.t}\t{e.client}\t{e.reason}" for e in flown.events], dtype=str)
             arrays = flown._asdict() | {"events": events}
-            write_atomically(Path(str(config["omkl-result"])), _npz(arrays))
+            write_atomically(Path(str(config["omkl-result"])), npz_bytes(arrays))
 
     return app
 
@@ -183,7 +187,7 @@ class Exchange:
         self._server = server
         self._nodes = _nodes(grid, server.n_clients)
         self._asked: dict[str, tuple[int, int]] = {}  # message: round, node
-        self._client_of: dict[int, int] = {}  # by node, of those that have answered
+        self._members = Members(server.n_clients)  # by node, of those that have answered
         self._waiting: set[str] = set()  # messages of this round without an answer
         self._silent: set[int] = set()  # clients that this round has not heard of
 
@@ -194,9 +198,10 @@ class Exchange:
             i: (then, node) for i, (then, node) in self._asked.items() if then >= t - LATE
         }
         self._silent = set(self._server.present())
-        # A client that came back has another number.
+        # A client that came back without a key has another number: its old one is free again.
         self._nodes = list(self._grid.get_node_ids()) or self._nodes
-        self._nodes = [n for n in self._nodes if self._client_of.get(n, -1) in {-1, *self._silent}]
+        self._members.keep(_name_of(node) for node in self._nodes)
+        self._nodes = [n for n in self._nodes if self._client_of(n) in {-1, *self._silent}]
         content = broadcast_record(broadcast)
         messages = [
             Message(content, dst_node_id=node, message_type="train", group_id=str(t))
@@ -230,14 +235,19 @@ class Exchange:
                 time.sleep(POLL)
         return answers
 
+    def _client_of(self, node: int) -> int:
+        """The client that a node has spoken for; -1 before its first answer."""
+        member = self._members.get(_name_of(node))
+        return -1 if member is None else member.client
+
     def _read(self, message: Message) -> ClientRound | None:
         """What a message holds; None, and an event, where that cannot be read."""
         identity = message.metadata.reply_to_message_id
         t, node = self._asked.pop(identity)
         self._waiting.discard(identity)
-        client = self._client_of.get(node, -1)
+        client = self._client_of(node)
         if message.has_error():
-            reason = _last_line(message.error.reason)
+            reason = last_line(message.error.reason)
             self._server.note(client, f"failed in round {t}: {reason}")
             return None
         try:
@@ -245,16 +255,25 @@ class Exchange:
         except Exception as error:  # whatever came: it is one client's
             self._server.note(client, f"its message cannot be read: {error!r}")
             return None
-        self._client_of[node] = played.update.client
+        try:
+            self._members.bind(_name_of(node), played.update.client, "")
+        except Refused as error:
+            self._server.note(client, str(error))
+            return None
         return played
 
     def note_silent(self) -> None:
         """Note the clients that have not answered in this round."""
         for identity in self._waiting:
-            client = self._client_of.get(self._asked[identity][1], -1)
+            client = self._client_of(self._asked[identity][1])
             # Without a number, one that others are heard of may have answered as another node.
             if client in self._silent or (client < 0 and self._silent):
                 self._server.note(client, "no reply in time")
+
+
+def _name_of(node: int) -> str:
+    """What a node is called where keys are not known."""
+    return str(node)
 
 
 def _nodes(grid: Grid, n_clients: int) -> list[int]:
@@ -268,11 +287,6 @@ def _nodes(grid: Grid, n_clients: int) -> list[int]:
                 f"{len(nodes)} of {n_clients} clients came within {NODES_SECONDS:g} s"
             )
         time.sleep(0.2)
-
-
-def _last_line(reason: Any) -> str:
-    lines = [line for line in str(reason).splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason"
 
 
 Deliver = Callable[[int, int, Message], "tuple[int, Message] | None"]

@@ -1,9 +1,14 @@
-"""A server and its clients as processes of their own, and apps for ``flwr run``."""
+"""A trial of a federation of holders on this machine: a server and K clients as processes.
+
+The rows of a data set are dealt out to files, one a client, as the split of a simulated federation
+has them, so that the numbers can be compared with it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -13,187 +18,156 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from omkl.disk import write_atomically
-from omkl.federated.flower.apps import TIMEOUT, Flown, compile_steps, job_of, read_checkpoint
-from omkl.federated.flower.in_process import read_result
+import numpy as np
 
-PYPROJECT = """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
+from omkl.federated.flower import keys
+from omkl.federated.flower.apps import TIMEOUT, Flown, job_of
+from omkl.federated.holders.coordinator import MODEL, reopened
+from omkl.federated.holders.holder import PREDICTIONS
 
-[project]
-name = "omkl-federation"
-version = "1.0.0"
-description = "A federation of omkl"
-license = {{ file = "LICENSE" }}
-dependencies = ["flwr>=1.41.0"]
-
-[tool.hatch.build.targets.wheel]
-packages = ["."]
-
-[tool.flwr.app]
-publisher = "omkl"
-fab-format-version = 1
-flwr-version-target = "1.41.0"
-
-[tool.flwr.app.components]
-serverapp = "omkl_apps:server"
-clientapp = "omkl_apps:client"
-
-[tool.flwr.app.config]
-omkl = {omkl}
-omkl-rounds = {rounds}
-omkl-timeout = {timeout}
-omkl-result = {result}
-omkl-keep = {keep}
-"""
-
-APPS = '''"""The two apps; everything else is in omkl."""
-
-from omkl.federated.flower.apps import client_app, server_app
-
-server = server_app()
-client = client_app()
-'''
-
-
-def write_app(
-    folder: Path,
-    overrides: str,
-    n_rounds: int = 0,
-    timeout: float = TIMEOUT,
-    result: str = "",
-    keep: str = "",
-) -> None:
-    """A folder for ``flwr run``: it starts this federation on any Flower server."""
-    import json
-
-    folder.mkdir(parents=True, exist_ok=True)
-    text = {"omkl": overrides, "result": result, "keep": keep}
-    quoted = {name: json.dumps(value) for name, value in text.items()}
-    pyproject = PYPROJECT.format(rounds=n_rounds, timeout=float(timeout), **quoted)
-    write_atomically(folder / "pyproject.toml", pyproject)
-    write_atomically(folder / "omkl_apps.py", APPS)
-    write_atomically(folder / "LICENSE", "MIT, as omkl, which these few lines start.\n")
+HOST = "127.0.0.1"
+# Words that say how the simulated federation gets its rows: here clients have theirs.
+OF_THE_DATA = ("dataset", "federation", "stream", "seeds", "clients", "outputs")
 
 
 class Deployment:
-    """One SuperLink and a SuperNode for each client, as processes of their own on loopback.
+    """One server and a client for each of K, as processes of their own on loopback.
 
-    About 7 s a round with 4 clients: a SuperNode asks for work every 3 s and starts a process
-    for each message. Made by ``deployment``, which ends all of them.
+    ``folder`` has ``data`` (a file a client), ``keys``, ``server`` and a folder a client.
+    ``insecure``: without TLS and registered keys. Made by ``deployment``, which ends all of them.
     """
 
-    def __init__(self, overrides: str, folder: Path) -> None:
-        self.folder = folder
-        self.overrides = overrides
-        self.n_clients = len(job_of(overrides).split.clients)
-        self._result = folder / "result.npz"
-        self._kept = folder / "kept"
-        self._app = folder / "app"
-        home = folder / "flwr"
-        home.mkdir(parents=True, exist_ok=True)
-        port, *self._ports = _free_ports(1 + self.n_clients)
-        self._address = f"127.0.0.1:{port}"
-        (home / "config.toml").write_text(
-            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{self._address}"\n'
-            "insecure = true\n"
-        )
-        self._bin = Path(sys.executable).parent
-        self._environment = {
-            **os.environ,
-            "PATH": f"{self._bin}{os.pathsep}{os.environ.get('PATH', '')}",
-            "FLWR_HOME": str(home),
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "PYTHONPATH": os.pathsep.join(sys.path),
-        }
-        self._processes = contextlib.ExitStack()
-        self._nodes: dict[int, subprocess.Popen[bytes]] = {}
-        try:
-            self._link = self._start(
-                "server", "flower-superlink", "--insecure",
-                "--disable-runtime-dependency-installation",
-                "--host", "127.0.0.1", "--port", str(port),
-            )  # fmt: skip
-            _wait_for_port(port, self._link, folder)
-            for client in range(self.n_clients):
-                self.start(client)
-        except BaseException:
-            self.stop()
-            raise
+    def __init__(
+        self,
+        overrides: str,
+        folder: Path,
+        n_rounds: int = 0,
+        timeout: float = TIMEOUT,
+        insecure: bool = False,
+    ) -> None:
+        job = job_of(overrides)
+        self.folder, self.n_clients = folder, len(job.lengths)
+        self.insecure = insecure
+        self._port = free_port()
+        words = [w for w in shlex.split(overrides) if not w.lstrip("+~").startswith(OF_THE_DATA)]
+        self._words = [
+            *words, f"clients={self.n_clients}", f"federation.rounds={job.lengths.max()}",
+            f"inputs={job.n_inputs}", "target=y", "scaling=none", f"outputs={folder / 'outputs'}",
+            f"timeout={timeout}", f"port={self._port}", "tracking=none",
+            "insecure=true" if insecure else f"keys={folder / 'keys'}",
+        ]  # fmt: skip
+        if n_rounds:
+            self._words.append(f"rounds={n_rounds}")
+        for client in range(self.n_clients):
+            _write_rows(self.data(client), *job.rows_of(client))
+            keys.make_client_key(folder / "keys", _name(client))
+        keys.make_certificates(folder / "keys", [HOST, "localhost"])
+        self._clients: dict[int, subprocess.Popen[bytes]] = {}
+        self._server: subprocess.Popen[bytes] | None = None
 
-    def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        with open(self.folder / f"{name}.log", "ab") as log_file:
-            process = subprocess.Popen(
-                [str(self._bin / arguments[0]), *arguments[1:]],
-                stdout=log_file,
-                stderr=subprocess.STDOUT,
-                env=self._environment,
-                start_new_session=True,
-            )
-        self._processes.callback(_stop, process)
-        return process
+    def data(self, client: int) -> Path:
+        """The file of a client."""
+        return self.folder / "data" / f"{client}.csv"
 
-    def start(self, client: int) -> None:
-        """Start a client's SuperNode, or start it again."""
-        self._nodes[client] = self._start(
-            f"client-{client}", "flower-supernode", "--insecure", "--superlink", self._address,
-            "--node-config", f"partition-id={client} num-partitions={self.n_clients}",
-            "--host", "127.0.0.1", "--port", str(self._ports[client]),
+    def of_client(self, client: int) -> Path:
+        """The folder of a client."""
+        return self.folder / _name(client)
+
+    @property
+    def of_server(self) -> Path:
+        """The folder of the server."""
+        return self.folder / "server"
+
+    def start_server(self) -> None:
+        """Start the server, or start it again."""
+        self._server = self._start("server", "server", str(self.of_server), *self._words)
+
+    def start(self, client: int, *more: str) -> None:
+        """Start a client, or start it again; ``more`` are further arguments, the last counts."""
+        secured = ["--insecure"] if self.insecure else []
+        self._clients[client] = self._start(
+            _name(client), "client", "--superlink", f"{HOST}:{self._port}", "--target", "y",
+            "--data", str(self.data(client)), "--keys", str(self.folder / "keys"), "--name",
+            _name(client), "--folder", str(self.of_client(client)), "--number", str(client),
+            *secured, *more,
         )  # fmt: skip
 
     def kill(self, client: int) -> None:
-        """Kill a client's SuperNode and what it has started, as a power failure does."""
-        process = self._nodes.pop(client)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        """Kill a client, as a power failure does."""
+        _kill(self._clients.pop(client))
+
+    def kill_server(self) -> None:
+        """Kill the server, as a power failure does."""
+        assert self._server is not None
+        _kill(self._server)
 
     def learned(self, client: int) -> int:
         """The last round that a client has learned from; 0 before the first."""
-        checkpoint = read_checkpoint(self._kept / f"client-{client}.npz")
-        return 0 if checkpoint is None else int(checkpoint["drawn"][0])
-
-    def run(self, n_rounds: int = 0, timeout: float = TIMEOUT) -> None:
-        """Start the rounds; returns at once. What an earlier run kept on disk is removed."""
-        line = self.overrides
-        for kept in self._kept.glob("client-*.npz"):
-            kept.unlink()
-        write_app(self._app, line, n_rounds, timeout, str(self._result), str(self._kept))
-        self._result.unlink(missing_ok=True)
-        started = subprocess.run(
-            [str(self._bin / "flwr"), "run", str(self._app), "here"],
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        if started.returncode:
-            raise RuntimeError(f"flwr run failed:\n{started.stdout}\n{started.stderr}")
+        played = _predictions(self.of_client(client))
+        return int(played[-1, 0]) if len(played) else 0
 
     def result(self, seconds: float) -> Flown:
         """What came out; RuntimeError, with the end of the logs, if nothing has in time."""
         end = time.monotonic() + seconds
-        while not self._result.exists():
-            if self._link.poll() is not None or time.monotonic() > end:
+        for process in (self._server, *self._clients.values()):
+            assert process is not None
+            try:
+                code = process.wait(max(end - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                code = 1
+            if code:
                 raise RuntimeError(f"no result came.\n{_log_ends(self.folder)}")
-            time.sleep(0.5)
-        return read_result(self._result)
+        server = reopened(self.of_server)
+        regret = server.measured().regret
+        y_hat = np.full(regret.shape, np.nan)
+        for client in range(self.n_clients):
+            for t, _, said, _ in _predictions(self.of_client(client)):
+                y_hat[int(t) - 1, client] = said
+        y_hat[np.isnan(regret)] = np.nan
+        theta = server.server.state.model.theta
+        return Flown(y_hat, regret, theta, server.server.events, server.server.numbers)
+
+    def models(self) -> list[Path]:
+        """The models that were kept: that of the server first."""
+        folders = [self.of_server, *map(self.of_client, range(self.n_clients))]
+        return [folder / MODEL for folder in folders if (folder / MODEL).exists()]
 
     def stop(self) -> None:
         """End all processes."""
-        self._processes.close()
+        for process in (self._server, *self._clients.values()):
+            if process is not None:
+                end(process)
+
+    def _start(self, log: str, *arguments: str) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        with open(self.folder / f"{log}.log", "ab") as log_file:
+            return subprocess.Popen(
+                [sys.executable, "-m", "omkl.federated.flower", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log_file,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
 
 
 @contextlib.contextmanager
-def deployment(overrides: str, folder: Path | None = None) -> Iterator[Deployment]:
-    """A server and its clients on this machine; ``folder`` keeps the logs and what is learned."""
+def deployment(
+    overrides: str,
+    folder: Path | None = None,
+    n_rounds: int = 0,
+    timeout: float = TIMEOUT,
+    insecure: bool = False,
+) -> Iterator[Deployment]:
+    """A server and its clients on this machine; ``folder`` keeps what they write."""
     with contextlib.ExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="omkl-")))
-        compile_steps(job_of(overrides))
-        deployed = Deployment(overrides, folder)
+        deployed = Deployment(overrides, folder.resolve(), n_rounds, timeout, insecure)
         stack.callback(deployed.stop)
+        deployed.start_server()
+        for client in range(deployed.n_clients):
+            deployed.start(client)
         yield deployed
 
 
@@ -203,28 +177,37 @@ def run_deployed(
     timeout: float = TIMEOUT,
     folder: Path | None = None,
     seconds: float = 1800.0,
+    insecure: bool = False,
 ) -> Flown:
-    """A server and its clients as processes of their own, about 7 s a round with 4 clients."""
-    with deployment(overrides, folder) as deployed:
-        deployed.run(n_rounds, timeout)
+    """A server and its clients as processes of their own; a fraction of a second a round."""
+    with deployment(overrides, folder, n_rounds, timeout, insecure) as deployed:
         return deployed.result(seconds)
 
 
-def _free_ports(n: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+def _name(client: int) -> str:
+    return f"client-{client}"
 
 
-def _wait_for_port(port: int, process: subprocess.Popen[bytes], folder: Path) -> None:
-    end = time.monotonic() + 60.0
-    while time.monotonic() < end and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
-            return
-        time.sleep(0.2)
-    raise RuntimeError(f"the server did not start.\n{_log_ends(folder)}")
+def _write_rows(path: Path, X: np.ndarray, y: np.ndarray) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header = ",".join([*(f"x{k}" for k in range(1, X.shape[1] + 1)), "y"])
+    rows = np.column_stack([X, y]).tolist()
+    path.write_text("\n".join([header, *(",".join(map(repr, row)) for row in rows)]) + "\n")
+
+
+def _predictions(folder: Path) -> np.ndarray:
+    """Round, row, y_hat and y of a client's rows so far, but for a line that is being written."""
+    path = folder / PREDICTIONS
+    lines = path.read_text().splitlines(keepends=True)[1:] if path.exists() else []
+    whole = [line.split(",") for line in lines if line.endswith("\n")]
+    return np.array(whole, dtype=float).reshape(-1, 4)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses."""
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        return int(free.getsockname()[1])
 
 
 def _log_ends(folder: Path) -> str:
@@ -235,7 +218,12 @@ def _log_ends(folder: Path) -> str:
     return "\n".join(ends)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
     """End a process that we started, and the processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
