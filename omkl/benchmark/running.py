@@ -1,0 +1,285 @@
+"""Running a suite: every stream, every learner, every seed, in turns; what is there is kept."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.benchmark import cells, learners, peer_models, peer_process, streams
+from omkl.benchmark.learners import Diverged, Said
+from omkl.benchmark.scores import MAIN, Rules, scored
+from omkl.benchmark.streams import Opened
+from omkl.benchmark.suite import OURS, PEER, TRIVIAL, Entry, Suite
+from omkl.online.specification import Specification
+from omkl.runs.provenance import commit, machine, versions
+
+Tell = Callable[[str], None]
+
+
+class Place(NamedTuple):
+    """A stream of a suite in its folder.
+
+    truth (n,) is what would have been best to say, or None; ``stated`` what is said of it.
+    """
+
+    name: str
+    task: str
+    path: Path
+    truth: np.ndarray | None
+    change_rounds: tuple[int, ...]
+    stated: dict[str, Any]
+
+    def opened(self, lags: int) -> Opened:
+        return streams.opened(self.path, self.task, lags)
+
+
+class Cell(NamedTuple):
+    """A (stream, learner) and where its result is."""
+
+    place: Place
+    entry: Entry
+    folder: Path
+    of: dict[str, Any]
+
+
+def run(suite: Suite, folder: Path, jobs: int = 1, tell: Tell = print) -> dict[str, Any]:
+    """Compute what is not there yet; returns what suite.json says.
+
+    ``jobs`` peers are run at a time. Seeds are run in turns: one of every learner, then another.
+    """
+    index: dict[str, Any] = {
+        "suite": suite.as_read(),
+        "begun": _now(),
+        "versions": versions(),
+        "machine": machine(),
+        "commit": commit(),
+        "streams": {},
+        "cells": [],
+    }
+    for stream in suite.streams:
+        task = suite.task_of(stream)
+        try:
+            place = read_stream(stream, task, suite, folder)
+        except streams.MISSING as error:
+            index["streams"][stream["name"]] = {"task": task, "missing": str(error)}
+            tell(f"{stream['name']}: not there: {error}")
+            continue
+        index["streams"][place.name] = place.stated
+        found = list(cells_of(suite, place, folder))
+        _run_stream(suite, found, jobs, tell)
+        index["cells"] += [
+            {"stream": place.name, "learner": cell.entry.name, "kind": cell.entry.kind,
+             "folder": cell.folder.relative_to(folder).as_posix()}
+            for cell in found
+        ]  # fmt: skip
+        cells.write_index(folder, index)
+    cells.write_index(folder, index)
+    return index
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def read_stream(stream: Mapping[str, Any], task: str, suite: Suite, folder: Path) -> Place:
+    """Read a stream from its source and write its table into the folder.
+
+    Raises one of ``streams.MISSING``.
+    """
+    rows = streams.load(stream, task, suite.rows)
+    path = folder / "streams" / f"{streams.file_name(stream['name'])}.parquet"
+    streams.write(rows, path)
+    stated = rows.stated | {"change_rounds": list(rows.change_rounds)}
+    return Place(str(stream["name"]), task, path, rows.truth, rows.change_rounds, stated)
+
+
+def cells_of(suite: Suite, place: Place, folder: Path) -> Iterator[Cell]:
+    """The cells of a stream, in the order of the suite."""
+    for entry in suite.entries(place.task):
+        of = cells.identity(suite, entry, place.stated)
+        where = cells.folder_of(folder, place.name, entry, cells.key_of(of))
+        yield Cell(place, entry, where, of)
+
+
+def _run_stream(suite: Suite, found: Sequence[Cell], jobs: int, tell: Tell) -> None:
+    """All seeds of all cells of one stream."""
+    prepared = {cell.folder: _Prepared(suite, cell, tell) for cell in found}
+    peers = [p for p in prepared.values() if p.cell.entry.kind == PEER]
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(one.run_all) for one in peers]
+        rest = [p for p in prepared.values() if p.cell.entry.kind != PEER]
+        most = max((len(p.seeds) for p in rest), default=0)
+        for turn in range(most):
+            for one in rest:
+                one.run_turn(turn)
+        for done in waiting:
+            done.result()
+
+
+class _Prepared:
+    """A cell that is run seed by seed, as far as it has not been."""
+
+    def __init__(self, suite: Suite, cell: Cell, tell: Tell) -> None:
+        self.suite, self.cell, self.tell = suite, cell, tell
+        self.seeds = _seeds(suite, cell)
+        self.result = _known(cell, tell)
+        self._runner: Runner | None = None
+
+    def run_all(self) -> None:
+        for turn in range(len(self.seeds)):
+            self.run_turn(turn)
+
+    def run_turn(self, turn: int) -> None:
+        """Run the seed number ``turn``, unless it is there or the cell has ended otherwise."""
+        if turn >= len(self.seeds) or self.seeds[turn] in self.result["seeds"]:
+            return
+        if self.result["status"] not in ("", cells.COMPLETE):
+            return
+        clock, seed = time.perf_counter(), self.seeds[turn]
+        status, reason, said = cells.COMPLETE, "", None
+        try:
+            if self._runner is None:
+                self._runner = Runner(self.suite, self.cell)
+            said = self._runner.said(seed)
+        except (Diverged, FloatingPointError) as error:
+            status, reason = cells.DIVERGED, str(error)
+        except peer_process.TookTooLong as error:
+            status, reason = cells.TOO_LONG, str(error)
+        except MissingPeer as error:
+            status, reason = cells.MISSING, str(error)
+        except (peer_process.Failed, ValueError) as error:
+            status, reason = cells.FAILED, str(error)
+        self._keep(seed, said, status, reason)
+        told = f"{time.perf_counter() - clock:.1f} s" if said else f"{status}: {reason}"
+        place, entry = self.cell.place, self.cell.entry
+        self.tell(f"{place.name}: {entry.name}, seed {seed}: {told}")
+
+    def _keep(self, seed: int, said: Said | None, status: str, reason: str) -> None:
+        self.result |= {"status": status, "reason": reason}
+        curves: dict[str, np.ndarray] = {}
+        if said is not None and self._runner is not None:
+            found = self._runner.scored(said)
+            self.result = cells.with_seed(self.result, seed, found.scores)
+            curves = cells.with_curves(cells.curves(self.cell.folder), found.curves)
+        if self._runner is not None:
+            self.result |= {"chosen": dict(self._runner.chosen), "command": self._runner.command()}
+        if status != cells.MISSING:  # it may be there the next time
+            cells.write(self.cell.folder, self.result, curves)
+        else:
+            cells.write(self.cell.folder, {**self.result, "status": ""}, {})
+
+
+def _known(cell: Cell, tell: Tell) -> dict[str, Any]:
+    """The result so far; one that is damaged is made anew."""
+    try:
+        found = cells.read(cell.folder)
+    except cells.Damaged as error:
+        tell(f"made anew: {error}")
+        cells.forget(cell.folder)
+        found = None
+    if found is not None:
+        return found
+    return {
+        "key": cells.key_of(cell.of), "of": cell.of, "stream": cell.place.name,
+        "learner": cell.entry.name, "kind": cell.entry.kind, "task": cell.place.task,
+        "status": "", "reason": "", "seeds": [], "scores": {}, "chosen": {}, "command": "",
+        "versions": versions(),
+    }  # fmt: skip
+
+
+def _seeds(suite: Suite, cell: Cell) -> list[int]:
+    seeds = suite.seeds_of(cell.entry)
+    once = cell.entry.kind == OURS and learners.draws_nothing(cell.entry, cell.place.task)
+    return seeds[:1] if once else seeds
+
+
+class MissingPeer(Exception):
+    """The library of a peer is not installed."""
+
+
+class Runner:
+    """What is made once for all seeds of a cell: rows, settings, and of a grid the best.
+
+    ``chosen`` are parameters that the prefix chose. Raises MissingPeer, or ValueError for
+    settings that do not fit.
+    """
+
+    def __init__(self, suite: Suite, cell: Cell) -> None:
+        self.suite, self.cell = suite, cell
+        self.chosen: Mapping[str, Any] = {}
+        entry, place = cell.entry, cell.place
+        if entry.kind == PEER and (reason := peer_models.missing(entry.what)):
+            raise MissingPeer(reason)
+        raw = entry.kind == PEER and suite.peers_see == "raw"
+        self.opened = place.opened(entry.lags)
+        self.stream = self.opened.stream
+        X, y = streams.arrays(self.stream)
+        self.y = learners.codes(self.stream, y) if self.stream.classes else y
+        self.X = streams.numbers(place.path, self.stream) if raw else X
+        self.made: Specification | None = None
+        if entry.kind != PEER and not self._trivial_of_classes:
+            if entry.grid:
+                self.chosen = self._best_on_the_prefix()
+            self.made = self._specification(self.chosen)
+            learners.warm_up(self.made, self.stream)
+
+    @property
+    def _trivial_of_classes(self) -> bool:
+        return self.cell.entry.kind == TRIVIAL and self.cell.place.task == "classification"
+
+    def _specification(self, further: Mapping[str, Any]) -> Specification:
+        return learners.specification(self.cell.entry, self.stream, len(self.y), further)
+
+    def _best_on_the_prefix(self) -> Mapping[str, Any]:
+        """The settings of the grid with the least loss there, with the first seed."""
+        y, rules = self.y[: self.suite.prefix], Rules(1, self.suite.window, self.suite.fading)
+        found = []
+        for settings in self.cell.entry.grid:
+            try:
+                said = learners.pass_over(
+                    self._specification(settings), self.stream, 0, self.suite.prefix
+                )
+            except (Diverged, FloatingPointError):
+                continue
+            scores = scored(y, said, rules, classes=bool(self.stream.classes)).scores
+            found.append((scores[MAIN[self.cell.place.task]], settings))
+        if not found:
+            raise Diverged("with no setting of its grid are its predictions finite")
+        return min(found, key=lambda pair: pair[0])[1]
+
+    def said(self, seed: int) -> Said:
+        entry = self.cell.entry
+        if entry.kind == PEER:
+            task = peer_process.PeerTask(
+                entry.what, self.cell.place.task, len(self.stream.classes), seed,
+                list(self.stream.inputs),
+            )  # fmt: skip
+            return peer_process.pass_over(task, self.X, self.y, self.suite.seconds)
+        if self._trivial_of_classes:
+            return learners.trivial(entry, self.stream)
+        assert self.made is not None
+        return learners.pass_over(self.made, self.stream, seed)
+
+    def scored(self, said: Said) -> Any:
+        suite, place = self.suite, self.cell.place
+        rules = Rules(suite.n_unscored, suite.window, suite.fading)
+        return scored(
+            self.y, said, rules, place.truth, place.change_rounds, bool(self.stream.classes)
+        )
+
+    def command(self) -> str:
+        """What ``omkl-run`` is typed in the folder of the results; "" of what it has not."""
+        if self.made is None:
+            return ""
+        typed = learners.overrides(self.cell.entry, self.chosen, self.opened.overrides, 0)
+        return " ".join(["omkl-run", *(_quoted(text) for text in typed)])
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if any(mark in text for mark in " ()[]*^") else text
