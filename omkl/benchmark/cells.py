@@ -1,7 +1,7 @@
 """The folder of a suite's results: what each learner said of each stream is kept, and found again.
 
     suite.json             the suite as it was read, versions, machine, streams, and its cells
-    streams/NAME.parquet   rows, and NAME.truth.npy, what would have been best to say of each
+    streams/NAME.parquet   its rows, which omkl-run reads as well
     cells/STREAM/LEARNER-KEY/result.json   one (stream, learner): scores, a list over its seeds
     cells/STREAM/LEARNER-KEY/curves.npz    its curves by seed: errors against rounds
     page/                  tables and pictures, made of the others
@@ -44,8 +44,8 @@ COMPLETE, DIVERGED, TOO_LONG, FAILED, MISSING = (
 )  # fmt: skip
 KEY_DIGITS = 12
 # What scores a pass, and what makes and runs peers.
-OF_SCORES = ("scores.py", "learners.py")
-OF_PEERS = ("scores.py", "peer_models.py", "peer_process.py")
+OF_SCORES = ("scores.py", "learners.py", "said.py")
+OF_PEERS = ("scores.py", "said.py", "peer_models.py", "peer_process.py")
 
 
 class Damaged(ValueError):

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.benchmark import peer_models
-from omkl.benchmark.learners import Diverged, Said
+from omkl.benchmark.said import Diverged, Said
 from omkl.disk import write_atomically
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

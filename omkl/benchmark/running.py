@@ -12,14 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.benchmark import cells, learners, peer_models, peer_process, streams
-from omkl.benchmark.learners import Diverged, Said
+from omkl.benchmark.said import Diverged, Said
 from omkl.benchmark.scores import MAIN, Rules, scored
-from omkl.benchmark.streams import Opened
+from omkl.benchmark.streams import Opened, Rows
 from omkl.benchmark.suite import OURS, PEER, TRIVIAL, Entry, Suite
 from omkl.online.specification import Specification
 from omkl.runs.provenance import commit, machine, versions
 
 Tell = Callable[[str], None]
+Wanted = Callable[[str, Entry], bool]
+"""wanted(stream, entry): whether a cell is to be computed now."""
 
 
 class Place(NamedTuple):
@@ -48,13 +50,27 @@ class Cell(NamedTuple):
     of: dict[str, Any]
 
 
-def run(suite: Suite, folder: Path, jobs: int = 1, tell: Tell = print) -> dict[str, Any]:
-    """Compute what is not there yet; returns what suite.json says.
+def everything(stream: str, entry: Entry) -> bool:
+    return True
+
+
+def run(
+    suite: Suite,
+    folder: Path,
+    jobs: int = 1,
+    tell: Tell = print,
+    wanted: Wanted = everything,
+    changed: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Compute what is wanted and not there yet; returns what suite.json says.
 
     ``jobs`` peers are run at a time. Seeds are run in turns: one of every learner, then another.
+    What is not wanted now and was computed before stays. ``changed`` is what was typed in place
+    of the suite's file.
     """
     index: dict[str, Any] = {
         "suite": suite.as_read(),
+        "changed": dict(changed or {}),
         "begun": _now(),
         "versions": versions(),
         "machine": machine(),
@@ -72,7 +88,8 @@ def run(suite: Suite, folder: Path, jobs: int = 1, tell: Tell = print) -> dict[s
             continue
         index["streams"][place.name] = place.stated
         found = list(cells_of(suite, place, folder))
-        _run_stream(suite, found, jobs, tell)
+        _run_stream(suite, [c for c in found if wanted(place.name, c.entry)], jobs, tell)
+        found = [cell for cell in found if (cell.folder / "result.json").exists()]
         index["cells"] += [
             {"stream": place.name, "learner": cell.entry.name, "kind": cell.entry.kind,
              "folder": cell.folder.relative_to(folder).as_posix()}
@@ -93,7 +110,12 @@ def read_stream(stream: Mapping[str, Any], task: str, suite: Suite, folder: Path
     Raises one of ``streams.MISSING``.
     """
     rows = streams.load(stream, task, suite.rows)
-    path = folder / "streams" / f"{streams.file_name(stream['name'])}.parquet"
+    return place_of(stream, rows, task, folder / "streams")
+
+
+def place_of(stream: Mapping[str, Any], rows: Rows, task: str, folder: Path) -> Place:
+    """Rows that were read, as a table in a folder of tables."""
+    path = folder / f"{streams.file_name(stream['name'])}.parquet"
     streams.write(rows, path)
     stated = rows.stated | {"change_rounds": list(rows.change_rounds)}
     return Place(str(stream["name"]), task, path, rows.truth, rows.change_rounds, stated)

@@ -157,8 +157,8 @@ OF_A_LEARNER = {"name", "algorithm", "params", "grid", "lags", "kernels", "D", "
 
 
 def names() -> list[str]:
-    """The suites of conf/benchmark; what they share stands in a folder below."""
-    return [name for name in conf.names(GROUP) if "/" not in name]
+    """The suites of conf/benchmark."""
+    return conf.names(GROUP)
 
 
 def read(given: str, changed: Mapping[str, Any] | None = None) -> Suite:
@@ -170,11 +170,7 @@ def read(given: str, changed: Mapping[str, Any] | None = None) -> Suite:
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
             raise BadSuite(f"there is no file {path}")
-        content: dict[str, Any] = {}
-        own = conf.read(path)
-        for base in own.pop("defaults", []):
-            content |= conf.entry(GROUP, base)
-        content |= {"name": path.stem} | own
+        content = {"name": path.stem} | conf.read(path)
     else:
         if given not in names():
             raise BadSuite(f"there is no suite {given}; there are: {', '.join(names())}")

@@ -1,0 +1,51 @@
+"""What statistics over the streams say of learners: the part of the page that is about ranks."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pandas as pd
+
+from omkl.benchmark.documents import Heading, Part, Picture, Table, Text
+
+MOST_DRAWN = 20  # learners in a diagram, those with the best ranks
+
+
+def parts(errors: pd.DataFrame, reference: str, place: Path, task: str) -> list[Part]:
+    """Friedman's test, the diagram of critical differences, and ratios with their intervals.
+
+    ``errors`` are streams x learners, inf where one failed, NaN where there is no value.
+    """
+    statistics = importlib.import_module("omkl.benchmark.statistics")
+    rank_diagram = importlib.import_module("omkl.benchmark.rank_diagram")
+    found: list[Part] = [Heading(f"{task.capitalize()}: over the streams", 3)]
+    try:
+        ranks = statistics.average_ranks(errors).ranks
+        best = errors[list(ranks.index[:MOST_DRAWN])]
+        drawn = rank_diagram.draw_critical_differences(best, place / f"{task}_ranks.png")
+        whole = statistics.friedman(errors) if len(errors) > 1 else None
+    except ValueError as error:
+        return [*found, Text(f"Nothing can be said: {error}.")]
+    if whole is not None:
+        found.append(
+            Text(
+                f"Friedman's test on {whole.n_learners} learners and {whole.n_streams} streams: "
+                f"chi-squared {whole.statistic:.1f}, p = {whole.p:.2g}; F of Iman and Davenport "
+                f"{whole.f:.2f}, p = {whole.f_p:.2g}. {whole.blocks.left_out}".strip()
+            )
+        )
+    of_best = f" of the {MOST_DRAWN} best" if len(ranks) > MOST_DRAWN else ""
+    found.append(Picture(drawn[0], f"Average ranks{of_best}; bars join what does not differ"))
+    if reference in errors:
+        ratios = statistics.log_ratio(errors, to=reference)
+        body = [
+            [str(name), f"{row.ratio:.3f}", f"{row.ratio_low:.3f} to {row.ratio_high:.3f}",
+             str(row.n_streams)]
+            for name, row in ratios.iterrows()
+        ]  # fmt: skip
+        found += [
+            Text(f"Error over that of {reference}: geometric mean, and its 95 % interval."),
+            Table(["", "ratio", "interval", "streams"], body),
+        ]
+    return found
