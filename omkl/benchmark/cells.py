@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import io
 import json
 import re
@@ -63,17 +64,20 @@ def identity(suite: Suite, entry: Entry, stream: Mapping[str, Any]) -> dict[str,
         "entry": entry._asdict() | {"name": "", "tasks": []},
     }
     if entry.kind == PEER:
-        library = peer_models.peer(entry.what).library
+        library = peer_models.library_of(entry.what)
         found["peers_see"] = suite.peers_see
         found["seconds"] = suite.seconds
-        found["library"] = f"{library} {_version(library)}"
+        found["library"] = f"{library} {_version(library, entry.what)}"
     else:
         found["prefix"] = suite.prefix if entry.grid else 0
     found["code"] = _code(entry.kind == PEER)
     return found
 
 
-def _version(library: str) -> str:
+def _version(library: str, peer: str) -> str:
+    """The library's version; of a module of one's own the digest of its text."""
+    if ":" in peer and (spec := importlib.util.find_spec(peer.partition(":")[0])) and spec.origin:
+        return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
     try:
         return packaged.version_of(library)
     except ImportError:

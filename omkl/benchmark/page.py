@@ -80,7 +80,8 @@ def _protocol(results: Results) -> str:
     return (
         f"{typed}Suite `{suite.name}` of `{suite.version}`, one pass over at most "
         f"{suite.rows:,} rows of each stream, {suite.seeds} seeds "
-        f"(peers {suite.peer_seeds}); {first}. Inputs are {_scaling(suite)}. Means over the seeds; bold: the lowest. Made with omkl "
+        f"(peers {suite.peer_seeds}); {first}. Inputs are {_scaling(suite)}. "
+        f"Means over the seeds; bold: the lowest. Made with omkl "
         f"{stated['versions']['omkl']}, commit {stated['commit'] or 'unknown'}, on "
         f"{stated['machine']['processor']}; begun {stated['begun']}."
     )

@@ -8,6 +8,7 @@ mapping by name. Inputs are standardised by what they have seen.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -174,10 +175,18 @@ def peer(name: str) -> Peer:
     return Peer(function, module.partition(".")[0], make)
 
 
+def library_of(name: str) -> str:
+    """The package that a peer is of; one's own is not imported. LookupError as ``peer``."""
+    return name.partition(":")[0].partition(".")[0] if ":" in name else peer(name).library
+
+
 def missing(name: str) -> str | None:
     """Why a peer cannot run here, None where it can."""
     try:
-        packaged.require(peer(name).library)
+        if ":" not in name:
+            packaged.require(library_of(name))
+        elif importlib.util.find_spec(library_of(name)) is None:
+            return f"there is no module {name.partition(':')[0]}"
     except (ImportError, LookupError) as error:
         return str(error)
     return None

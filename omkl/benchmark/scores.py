@@ -96,7 +96,8 @@ def _of_numbers(losses: Array, y: Array, said: Any, counts: Array) -> dict[str, 
     mse = float(losses[counts].mean())
     mae = float(np.abs(said.y_hat - y)[counts].mean())
     found = {"mse": mse, "rmse": float(np.sqrt(mse)), "mae": mae}
-    found["as_run"] = float(np.sqrt(losses[1:].mean()))
+    # One by one, as a run sums up.
+    found["as_run"] = float(np.sqrt(np.cumsum(losses[1:])[-1] / (len(losses) - 1)))
     known = counts & (said.spread > 0.0)
     if known.any():
         of_spread = spread.scores(losses[known], said.spread[known])

@@ -84,7 +84,7 @@ def load(entry: Mapping[str, Any], task: str, most: int) -> Rows:
         package = str(entry.get("package", source))
         X, y = _packaged(entry, source, package, most)
         version = packaged.version_of(package)
-    frame = _table(entry, X, y, task)
+    frame = table_of(entry, X, y, task)
     n_blank = len(y) - len(frame)
     if entry.get("order", "file") == "shuffled":
         frame = frame.iloc[np.random.default_rng(SHUFFLE).permutation(len(frame))]
@@ -157,7 +157,7 @@ def _packaged(
     return (X[chosen] if chosen else X), y
 
 
-def _table(entry: Mapping[str, Any], X: pd.DataFrame, y: np.ndarray, task: str) -> pd.DataFrame:
+def table_of(entry: Mapping[str, Any], X: pd.DataFrame, y: np.ndarray, task: str) -> pd.DataFrame:
     """Inputs and target as one table, its columns named by text."""
     import pandas as pd
 
