@@ -61,13 +61,16 @@ def run(
     tell: Tell = print,
     wanted: Wanted = everything,
     changed: Mapping[str, Any] | None = None,
+    retry: bool = False,
 ) -> dict[str, Any]:
     """Compute what is wanted and not there yet; returns what suite.json says.
 
     ``jobs`` peers are run at a time. Seeds are run in turns: one of every learner, then another.
-    What is not wanted now and was computed before stays. ``changed`` is what was typed in place
-    of the suite's file.
+    What is not wanted now and was computed before stays, and so does what was computed on a stream
+    that is no longer there. ``changed`` is what was typed in place of the suite's file; with
+    ``retry`` cells that failed, diverged or took too long are tried again.
     """
+    before = _index_before(folder, suite)
     index: dict[str, Any] = {
         "suite": suite.as_read(),
         "changed": dict(changed or {}),
@@ -83,12 +86,12 @@ def run(
         try:
             place = read_stream(stream, task, suite, folder)
         except streams.MISSING as error:
-            index["streams"][stream["name"]] = {"task": task, "missing": str(error)}
+            _keep_before(index, before, stream["name"], {"task": task, "missing": str(error)})
             tell(f"{stream['name']}: not there: {error}")
             continue
         index["streams"][place.name] = place.stated
         found = list(cells_of(suite, place, folder))
-        _run_stream(suite, [c for c in found if wanted(place.name, c.entry)], jobs, tell)
+        _run_stream(suite, [c for c in found if wanted(place.name, c.entry)], jobs, tell, retry)
         found = [cell for cell in found if (cell.folder / "result.json").exists()]
         index["cells"] += [
             {"stream": place.name, "learner": cell.entry.name, "kind": cell.entry.kind,
@@ -98,6 +101,25 @@ def run(
         cells.write_index(folder, index)
     cells.write_index(folder, index)
     return index
+
+
+def _index_before(folder: Path, suite: Suite) -> dict[str, Any]:
+    """What suite.json said of an earlier run of this suite; nothing where it was another."""
+    try:
+        found = cells.read_index(folder)
+    except cells.Damaged:
+        return {"streams": {}, "cells": []}
+    protocol = ("version", "rows", "prefix", "window", "fading", "first_round")
+    same = all(found["suite"][key] == getattr(suite, key) for key in protocol)
+    return found if same else {"streams": {}, "cells": []}
+
+
+def _keep_before(
+    index: dict[str, Any], before: Mapping[str, Any], stream: str, missing: dict[str, Any]
+) -> None:
+    """Of a stream that is not there now, what was computed when it was."""
+    index["streams"][stream] = before["streams"].get(stream, missing)
+    index["cells"] += [cell for cell in before["cells"] if cell["stream"] == stream]
 
 
 def _now() -> str:
@@ -129,9 +151,9 @@ def cells_of(suite: Suite, place: Place, folder: Path) -> Iterator[Cell]:
         yield Cell(place, entry, where, of)
 
 
-def _run_stream(suite: Suite, found: Sequence[Cell], jobs: int, tell: Tell) -> None:
+def _run_stream(suite: Suite, found: Sequence[Cell], jobs: int, tell: Tell, retry: bool) -> None:
     """All seeds of all cells of one stream."""
-    prepared = {cell.folder: _Prepared(suite, cell, tell) for cell in found}
+    prepared = {cell.folder: _Prepared(suite, cell, tell, retry) for cell in found}
     peers = [p for p in prepared.values() if p.cell.entry.kind == PEER]
     with ThreadPoolExecutor(jobs) as pool:
         waiting = [pool.submit(one.run_all) for one in peers]
@@ -147,10 +169,12 @@ def _run_stream(suite: Suite, found: Sequence[Cell], jobs: int, tell: Tell) -> N
 class _Prepared:
     """A cell that is run seed by seed, as far as it has not been."""
 
-    def __init__(self, suite: Suite, cell: Cell, tell: Tell) -> None:
+    def __init__(self, suite: Suite, cell: Cell, tell: Tell, retry: bool) -> None:
         self.suite, self.cell, self.tell = suite, cell, tell
         self.seeds = _seeds(suite, cell)
         self.result = _known(cell, tell)
+        if retry:
+            self.result |= {"status": "", "reason": ""}
         self._runner: Runner | None = None
 
     def run_all(self) -> None:

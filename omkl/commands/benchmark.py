@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--jobs", type=_count, default=1, help="peers at a time; default: 1")
     running.add_argument("--streams", help="these alone: NAME,NAME")
     running.add_argument("--learners", help="these alone, separated by ;")
+    running.add_argument("--retry", action="store_true", help="what failed or took too long, again")
     for name in CHANGES:
         shown = f"--{name.replace('_', '-')}"
         running.add_argument(shown, type=_count, help=f"in place of the suite's {name}")
@@ -118,7 +119,7 @@ def _run(given: argparse.Namespace) -> int:
     one = suite.read(given.suite, changed)
     folder = given.to or Path("outputs") / "benchmark" / one.name
     wanted = _wanted(one, given.streams, given.learners)
-    index = running.run(one, folder, max(1, given.jobs), _tell, wanted, changed)
+    index = running.run(one, folder, max(1, given.jobs), _tell, wanted, changed, given.retry)
     if not index["cells"]:
         print("omkl-benchmark: no stream of it is there", file=sys.stderr)
         return EXIT_FAILED

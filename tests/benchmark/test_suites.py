@@ -168,6 +168,10 @@ def test_peers_that_explode_sleep_or_die_are_cells_that_say_so(tmp_path, monkeyp
     assert "2 s" in reasons["sleeps"]
     errors = table.means(results, "regression", "mse").loc["switch"]
     assert errors["last_label"] == errors["last"] and np.isinf(errors["dies"])
+    (tmp_path / "some_peers.py").write_text(PEERS.replace("return Dies()", "return Last()"))
+    told: list[str] = []
+    running.run(one, tmp_path / "out", tell=told.append, wanted=lambda stream, e: e.name == "dies")
+    assert len(told) == 1  # its text is another, and so is its cell
 
 
 def test_check_reruns_and_tells_what_differs(ran, capsys):
@@ -263,6 +267,38 @@ def test_what_is_typed_wrongly_is_told(capsys, tmp_path):
     told = capsys.readouterr().err
     assert "there is no suite qiuck" in told and "has no nowhere" in told
     assert "no folder of omkl-benchmark" in told
+
+
+def test_what_was_computed_on_a_stream_that_has_gone_stays(tmp_path, monkeypatch):
+    one = without_peers(streams=SMALL["streams"][:1], learners=[])
+    running.run(one, tmp_path, tell=lambda text: None)
+    before = table.read(tmp_path).table
+    gone = "pip install --no-deps it"
+
+    def missing(*given):
+        raise ImportError(gone)
+
+    monkeypatch.setattr(streams, "load", missing)
+    told: list[str] = []
+    running.run(one, tmp_path, tell=told.append)
+    assert told == [f"switch: not there: {gone}"]
+    pd.testing.assert_frame_equal(table.read(tmp_path).table, before)
+    running.run(one, tmp_path / "fresh", tell=told.append)
+    assert table.read(tmp_path / "fresh").cells == {}
+    page.make(tmp_path / "fresh")
+    text = (tmp_path / "fresh" / "page" / "page.md").read_text()
+    assert "No stream of it is there" in text and gone in text
+
+
+def test_a_suite_of_ones_own(tmp_path, capsys):
+    (tmp_path / "mine.yaml").write_text(json.dumps({k: v for k, v in SMALL.items() if k != "name"}))
+    assert benchmark.main(["list", str(tmp_path / "mine.yaml")]) == 0
+    told = capsys.readouterr().out
+    assert "switch" in told and "not there: river.datasets.Elec2" in told
+    assert benchmark.main(["list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in suite.names())
+    assert benchmark.main(["list", str(tmp_path / "other.yaml")]) == 2
 
 
 def test_rows_other_than_those_of_the_suite_are_refused():
