@@ -19,7 +19,6 @@ from omkl.report import drawing, style
 
 PNG = ("png",)
 MOST_LINES = 6  # of a panel: what is best in the mean, and the reference
-MOST_PANELS = 12
 COLUMNS = 3
 LARGEST = math.log(4.0)  # of a ratio that has a colour of its own
 TITLES = {"running": "over rounds 1..t", "sliding": "over the last rounds"}
@@ -28,15 +27,15 @@ TITLES = {"running": "over rounds 1..t", "sliding": "over the last rounds"}
 def heat_map(errors: pd.DataFrame, reference: str, folder: Path, name: str) -> list[Path]:
     """log(error / error of the reference) of streams x learners; blue is better.
 
-    ``errors`` as of ``table.means``; a cross is a learner that failed, nothing a missing value.
-    The best learner in the mean is the first row.
+    ``errors`` as of ``table.means``; a cross is a learner that failed, nothing a missing value, k
+    a thousand. The learner with the least mean of the logarithms is the first row.
     """
     of_reference = errors[reference]
     known = of_reference > 0.0
     with np.errstate(divide="ignore"):
         ratios = np.log(errors[known].div(of_reference[known], axis=0)).T
     shown = ratios.replace(np.inf, LARGEST).clip(-LARGEST, LARGEST)
-    order = shown.mean(axis=1).sort_values(kind="stable").index
+    order = ratios.replace(np.inf, LARGEST).mean(axis=1).sort_values(kind="stable").index
     ratios, shown = ratios.loc[order], shown.loc[order]
     with style.applied():
         height = 1.9 + 0.2 * len(order)
@@ -75,7 +74,7 @@ def _numbers(axes: Axes, ratios: pd.DataFrame) -> None:
 
 def _short(ratio: float) -> str:
     if ratio >= 9.95:
-        return f"{ratio:.0f}" if ratio < 1000 else "big"
+        return f"{ratio:.0f}" if ratio < 999.5 else f"{ratio / 1000:.1f}k" if ratio < 1e5 else "big"
     return f"{ratio:.2f}".lstrip("0") if ratio < 1.995 else f"{ratio:.1f}"
 
 
@@ -97,7 +96,7 @@ def over_time(results: Results, task: str, what: str, folder: Path, name: str) -
     """A panel a stream: ``what`` error ("running", "sliding") of some learners against rounds."""
     errors = table.means(results, task, MAIN[task])
     learners = chosen_learners(results, task, errors)
-    streams = list(errors.index)[:MOST_PANELS]
+    streams = list(errors.index)
     with style.applied():
         rows = math.ceil(len(streams) / COLUMNS)
         columns = min(COLUMNS, len(streams))

@@ -9,8 +9,6 @@ import pandas as pd
 
 from omkl.benchmark.documents import Heading, Part, Picture, Table, Text
 
-MOST_DRAWN = 20  # learners in a diagram, those with the best ranks
-
 
 def parts(errors: pd.DataFrame, reference: str, place: Path, task: str) -> list[Part]:
     """Friedman's test, the diagram of critical differences, and ratios with their intervals.
@@ -21,9 +19,7 @@ def parts(errors: pd.DataFrame, reference: str, place: Path, task: str) -> list[
     rank_diagram = importlib.import_module("omkl.benchmark.rank_diagram")
     found: list[Part] = [Heading(f"{task.capitalize()}: over the streams", 3)]
     try:
-        ranks = statistics.average_ranks(errors).ranks
-        best = errors[list(ranks.index[:MOST_DRAWN])]
-        drawn = rank_diagram.draw_critical_differences(best, place / f"{task}_ranks.png")
+        drawn = rank_diagram.draw_critical_differences(errors, place / f"{task}_ranks.png")
         whole = statistics.friedman(errors) if len(errors) > 1 else None
     except ValueError as error:
         return [*found, Text(f"Nothing can be said: {error}.")]
@@ -35,8 +31,7 @@ def parts(errors: pd.DataFrame, reference: str, place: Path, task: str) -> list[
                 f"{whole.f:.2f}, p = {whole.f_p:.2g}. {whole.blocks.left_out}".strip()
             )
         )
-    of_best = f" of the {MOST_DRAWN} best" if len(ranks) > MOST_DRAWN else ""
-    found.append(Picture(drawn[0], f"Average ranks{of_best}; bars join what does not differ"))
+    found.append(Picture(drawn[0], "Average ranks; bars join what does not differ"))
     if reference in errors:
         ratios = statistics.log_ratio(errors, to=reference)
         body = [
