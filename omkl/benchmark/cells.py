@@ -12,7 +12,7 @@
     status           "complete" | "diverged" | "too long" | "failed" | "missing", and ``reason``
     seeds            those that are finished; scores {name: [one a seed]}
     chosen           the parameters that the prefix chose, of a learner with a grid
-    versions         of omkl, or of the library that the peer is of
+    versions         of omkl and what it needs; that of a peer's library is in ``of``
 
 A cell is written after each seed, so nothing that was computed is lost; another setting, other
 rows or other code are another key, and the cell of before stays where it is.
@@ -33,7 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from omkl.benchmark import packaged, peer_models
+from omkl import conf
+from omkl.benchmark import learners, packaged, peer_models
 from omkl.benchmark.suite import PEER, Entry, Suite
 from omkl.core import cache
 from omkl.disk import write_atomically
@@ -70,8 +71,16 @@ def identity(suite: Suite, entry: Entry, stream: Mapping[str, Any]) -> dict[str,
         found["library"] = f"{library} {_version(library, entry.what)}"
     else:
         found["prefix"] = suite.prefix if entry.grid else 0
+        found["defaults"] = _entry("algorithm", learners.algorithm_of(entry, stream["task"]))
+        found["kernels"] = _entry("kernels", entry.kernels)
     found["code"] = _code(entry.kind == PEER)
     return found
+
+
+@functools.cache
+def _entry(group: str, name: str) -> dict[str, Any]:
+    """What a YAML file says, {} of a name that has none."""
+    return conf.entry(group, name) if name in conf.names(group) else {}
 
 
 def _version(library: str, peer: str) -> str:
