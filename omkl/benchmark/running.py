@@ -16,6 +16,7 @@ from omkl.benchmark.said import Diverged, Said
 from omkl.benchmark.scores import MAIN, Rules, scored
 from omkl.benchmark.streams import Opened, Rows
 from omkl.benchmark.suite import OURS, PEER, TRIVIAL, Entry, Suite
+from omkl.disk import alone
 from omkl.online.specification import Specification
 from omkl.runs.provenance import commit, machine, versions
 
@@ -68,8 +69,23 @@ def run(
     ``jobs`` peers are run at a time. Seeds are run in turns: one of every learner, then another.
     What is not wanted now and was computed before stays, and so does what was computed on a stream
     that is no longer there. ``changed`` is what was typed in place of the suite's file; with
-    ``retry`` cells that failed, diverged or took too long are tried again.
+    ``retry`` cells that failed, diverged or took too long are tried again. Of two runs in one
+    folder the second waits.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    with alone(folder):
+        return _run(suite, folder, jobs, tell, wanted, changed, retry)
+
+
+def _run(
+    suite: Suite,
+    folder: Path,
+    jobs: int,
+    tell: Tell,
+    wanted: Wanted,
+    changed: Mapping[str, Any] | None,
+    retry: bool,
+) -> dict[str, Any]:
     before = _index_before(folder, suite)
     index: dict[str, Any] = {
         "suite": suite.as_read(),
