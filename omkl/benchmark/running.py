@@ -16,6 +16,7 @@ from omkl.benchmark.said import Diverged, Said
 from omkl.benchmark.scores import MAIN, Rules, scored
 from omkl.benchmark.streams import Opened, Rows
 from omkl.benchmark.suite import OURS, PEER, TRIVIAL, Entry, Suite
+from omkl.datasets import Stream
 from omkl.disk import alone
 from omkl.online.specification import Specification
 from omkl.runs.provenance import commit, machine, versions
@@ -278,12 +279,11 @@ class Runner:
         entry, place = cell.entry, cell.place
         if entry.kind == PEER and (reason := peer_models.missing(entry.what)):
             raise MissingPeer(reason)
-        raw = entry.kind == PEER and suite.peers_see == "raw"
         self.opened = place.opened(entry.lags)
         self.stream = self.opened.stream
         X, y = streams.arrays(self.stream)
         self.y = learners.codes(self.stream, y) if self.stream.classes else y
-        self.X = streams.numbers(place.path, self.stream) if raw else X
+        self.X = rows_of_peers(suite, place, self.stream) if entry.kind == PEER else X
         self.made: Specification | None = None
         if entry.kind != PEER and not self._trivial_of_classes:
             if entry.grid:
@@ -341,6 +341,13 @@ class Runner:
             return ""
         typed = learners.overrides(self.cell.entry, self.chosen, self.opened.overrides, 0)
         return " ".join(["omkl-run", *(_quoted(text) for text in typed)])
+
+
+def rows_of_peers(suite: Suite, place: Place, stream: Stream) -> np.ndarray:
+    """The inputs (n, d) that a peer gets: those of our learners, or as they are."""
+    if suite.peers_see == "raw":
+        return streams.numbers(place.path, stream)
+    return streams.arrays(stream)[0]
 
 
 def _quoted(text: str) -> str:

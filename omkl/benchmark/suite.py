@@ -199,6 +199,8 @@ def checked(content: Mapping[str, Any]) -> Suite:
     ):
         if getattr(suite, key) not in known:
             raise BadSuite(f"{suite.name}: {key} is one of {', '.join(known)}")
+    if suite.peers_see == "raw" and any(suite.lags):
+        raise BadSuite(f"{suite.name}: lags are standardised, so peers_see=raw has lags=[0] alone")
     if not 0.0 < suite.fading < 1.0:
         raise BadSuite(f"{suite.name}: fading={suite.fading!r} is not between 0 and 1")
     _check_lists(suite)

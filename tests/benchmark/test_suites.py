@@ -9,8 +9,19 @@ import pandas as pd
 import pytest
 
 import omkl
-from omkl.benchmark import cells, checking, documents, page, running, streams, suite, table
+from omkl.benchmark import (
+    cells,
+    checking,
+    documents,
+    generators,
+    page,
+    running,
+    streams,
+    suite,
+    table,
+)
 from omkl.commands import benchmark
+from omkl.commands.command_line import CommandLine
 
 # One that says the last label, one that explodes, one that sleeps, and one that dies.
 PEERS = """
@@ -174,6 +185,31 @@ def test_peers_that_explode_sleep_or_die_are_cells_that_say_so(tmp_path, monkeyp
     assert len(told) == 1  # its text is another, and so is its cell
 
 
+def test_peers_see_what_ours_see_or_the_rows_as_they_are(tmp_path):
+    """Nothing looks ahead: the first row is all that the first inputs are scaled by."""
+    found = {}
+    for see in ("raw", "scaled"):
+        lags = [0, 2] if see == "scaled" else [0]
+        peers = {"peers": ["mine:model"], "learners": [], "lags": lags, "peers_see": see}
+        one = without_peers(streams=SMALL["streams"][:1], **peers)
+        place = running.read_stream(one.streams[0], "regression", one, tmp_path)
+        names = [e.name for e in one.entries("regression") if e.kind == suite.PEER]
+        assert names == ["model", "model, 2 lags"][: len(lags)]
+        found[see] = running.rows_of_peers(one, place, place.opened(0).stream)
+    X = generators.made("switch", 80, seed=0).X
+    assert np.array_equal(found["raw"], X)
+    so_far = X[:50]
+    expected = np.clip((X[49] - so_far.mean(axis=0)) / so_far.std(axis=0), -4.0, 4.0)
+    assert found["scaled"][49] == pytest.approx(expected) and not found["scaled"][0].any()
+    X_lagged, y = streams.arrays(place.opened(2).stream)
+    known = y[:49]
+    assert X_lagged[49, -2] == pytest.approx((y[48] - known.mean()) / known.std())
+
+
+def test_a_suite_is_no_part_of_a_run():
+    assert "benchmark" not in CommandLine([]).groups()
+
+
 def test_check_reruns_and_tells_what_differs(ran, capsys):
     _, folder = ran
     found = checking.check(folder, most=3)
@@ -253,6 +289,7 @@ def test_the_suites_of_the_package(name):
         ({"learners": [{"name": "gf", "colour": 1}]}, "a learner has a name"),
         ({"learners": [{"name": "no_such_learner"}]}, "no_such_learner"),
         ({"fading": 1.0}, "between 0 and 1"),
+        ({"peers_see": "raw", "lags": [0, 2]}, "lags are standardised"),
     ],
 )
 def test_a_suite_that_cannot_be_is_refused(changed, told):
