@@ -145,8 +145,8 @@ def _summary(results: Results, task: str, errors: pd.DataFrame) -> Table:
                 [
                     learner, results.kind(learner), str(int(errors[learner].notna().sum())),
                     str(failed), f"{ranks[learner]:.2f}" if learner in ranks else "",
-                    f"{ratio:.3f}" if len(usable) else "", f"{usable.max():.2f}" if len(usable)
-                    else "", _number(us, learner, "median"), _kilobytes(size, learner),
+                    f"{ratio:.3f}" if len(usable) else "", _plain(float(usable.max())),
+                    _number(us, learner, "median"), _kilobytes(size, learner),
                 ],
             )
         )  # fmt: skip
@@ -159,7 +159,11 @@ def _number(values: pd.DataFrame, learner: str, how: str) -> str:
     if learner not in values:
         return ""
     found = values[learner][np.isfinite(values[learner])]
-    value = float(getattr(found, how)()) if len(found) else np.nan
+    return _plain(float(getattr(found, how)()) if len(found) else np.nan)
+
+
+def _plain(value: float) -> str:
+    """A number with three digits or more; nothing for NaN."""
     return "" if np.isnan(value) else f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
 
 

@@ -13,6 +13,7 @@ from omkl.benchmark import cells
 from omkl.benchmark.suite import PUBLISHED, REFERENCE, TASKS, Suite, checked
 
 COLUMNS = ["stream", "learner", "kind", "seed", "score", "value"]
+BEYOND = 1e6  # times the MSE of the running mean, what is finite has diverged as well
 RELATIVE = ("mse", "mae", "error_rate")  # scores that are also told relative to the reference
 
 
@@ -59,7 +60,22 @@ def read(folder: Path) -> Results:
         if result is None:
             raise cells.Damaged(f"{path}: there is no result.json, which suite.json names")
         found[named["stream"], named["learner"]] = {**result, "folder": path}
+    found = {key: cell | _beyond(cell, found) for key, cell in found.items()}
     return Results(suite, index, found, _long(suite, found))
+
+
+def _beyond(
+    cell: Mapping[str, Any], found: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> dict[str, str]:
+    """How a cell has ended whose numbers are finite and beyond all bounds; else nothing."""
+    of_mean = found.get((cell["stream"], "mean"), {}).get("scores", {}).get("mse", [0.0])[0]
+    ratio = max(cell["scores"].get("mse", [0.0])) / of_mean if of_mean else 0.0
+    if cell["status"] != cells.COMPLETE or ratio <= BEYOND:
+        return {}
+    return {
+        "status": cells.DIVERGED,
+        "reason": f"its mean squared error is {ratio:.1g} times that of the running mean",
+    }
 
 
 def _long(suite: Suite, found: Mapping[tuple[str, str], Mapping[str, Any]]) -> pd.DataFrame:

@@ -160,28 +160,48 @@ def test_another_setting_is_another_cell(ran):
     assert {path.name.rpartition("-")[0] for path in different[1]} == {"mean", "last", "ridge"}
 
 
+def test_finite_numbers_beyond_all_bounds_have_diverged(ran):
+    results = table.read(ran[1])
+    cell = results.cells["switch", "raker"]
+    path = cell.pop("folder")
+    absurd = json.loads(json.dumps(cell))
+    absurd["scores"]["mse"][1] = 3e30
+    cells.write(path, absurd, {})
+    now = table.read(ran[1])
+    cells.write(path, cell, {})
+    assert results.status("switch", "raker") == "complete"
+    assert now.status("switch", "raker") == "diverged"
+    assert "times that of the running mean" in now.cells["switch", "raker"]["reason"]
+    assert np.isinf(table.means(now, "regression", "mse").loc["switch", "raker"])
+
+
 def test_peers_that_explode_sleep_or_die_are_cells_that_say_so(tmp_path, monkeypatch):
     (tmp_path / "some_peers.py").write_text(PEERS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{omkl.__path__[0]}/..")
     names = ("last_label", "explodes", "sleeps", "dies")
-    one = without_peers(
-        streams=SMALL["streams"][:1], learners=[], peers=[f"some_peers:{name}" for name in names]
-    )
-    running.run(one, tmp_path / "out", jobs=2, tell=lambda text: None)
-    results = table.read(tmp_path / "out")
-    ended = {name: results.status("switch", name) for name in names}
-    assert ended == {
+    told: list[str] = []
+
+    def run(name, seconds):
+        peers = [f"some_peers:{name}" for name in names]
+        one = without_peers(streams=SMALL["streams"][:1], learners=[], peers=peers, seconds=seconds)
+        wanted = lambda stream, entry: entry.name in (name, "last")  # noqa: E731
+        running.run(one, tmp_path / name, tell=told.append, wanted=wanted)
+        return table.read(tmp_path / name)
+
+    found = {name: run(name, 0.5 if name == "sleeps" else 100.0) for name in names}
+    assert {name: results.status("switch", name) for name, results in found.items()} == {
         "last_label": "complete", "explodes": "diverged", "sleeps": "too long", "dies": "failed",
     }  # fmt: skip
-    reasons = {name: results.cells["switch", name]["reason"] for name in names}
+    reasons = {name: found[name].cells["switch", name]["reason"] for name in names}
     assert "row 4" in reasons["explodes"] and "SIGKILL" in reasons["dies"]
-    assert "2 s" in reasons["sleeps"]
-    errors = table.means(results, "regression", "mse").loc["switch"]
-    assert errors["last_label"] == errors["last"] and np.isinf(errors["dies"])
+    assert "more than 0.5 s" in reasons["sleeps"]
+    errors = table.means(found["last_label"], "regression", "mse").loc["switch"]
+    assert errors["last_label"] == errors["last"]
+    assert np.isinf(table.means(found["dies"], "regression", "mse").loc["switch", "dies"])
     (tmp_path / "some_peers.py").write_text(PEERS.replace("return Dies()", "return Last()"))
-    told: list[str] = []
-    running.run(one, tmp_path / "out", tell=told.append, wanted=lambda stream, e: e.name == "dies")
+    told.clear()
+    assert run("dies", 100.0).status("switch", "dies") == "complete"
     assert len(told) == 1  # its text is another, and so is its cell
 
 
