@@ -102,9 +102,10 @@ def _of_task(results: Results, task: str, place: Path) -> list[Part]:
     parts.append(
         Text(
             f"Ratio: error over that of {reference}, the geometric mean over the streams and its "
-            "worst. Rank: the mean over the streams that all learners have. µs a row: processor "
-            "time of predicting and learning on one thread, the median over streams. kB: of what "
-            "was learned, as kept in a file, the largest."
+            "worst; streams where one of the two failed or made no error are left out of it. "
+            "Rank: the mean over the streams that all learners have. µs a row: processor time of "
+            "predicting and learning on one thread, the median over streams. kB: of what was "
+            "learned, as kept in a file, the largest."
         )
     )
     if reference in errors:
@@ -128,31 +129,43 @@ def _of_task(results: Results, task: str, place: Path) -> list[Part]:
 
 
 def _summary(results: Results, task: str, errors: pd.DataFrame) -> Table:
-    """A row a learner, the best ratio first."""
+    """A row a learner: those that never failed first, the best ratio before others."""
     reference = REFERENCE[task]
     complete = errors.dropna()
     ranks = complete.rank(axis=1).mean() if len(complete) else pd.Series(dtype=float)
-    us, size = (table.means(results, task, score) for score in ("us_a_row", "bytes"))
+    us, size, mae = (table.means(results, task, name) for name in ("us_a_row", "bytes", "mae"))
     lines = []
     for learner in errors.columns:
-        found = errors[learner] / errors[reference] if reference in errors else errors[learner]
-        usable = found[np.isfinite(found) & (found > 0.0)]
-        ratio = float(np.exp(np.log(usable).mean())) if len(usable) else np.inf
-        failed = int(np.isinf(errors[learner]).sum())
-        lines.append(
-            (
-                failed > 0, ratio,
-                [
-                    learner, results.kind(learner), str(int(errors[learner].notna().sum())),
-                    str(failed), f"{ranks[learner]:.2f}" if learner in ranks else "",
-                    f"{ratio:.3f}" if len(usable) else "", _plain(float(usable.max())),
-                    _number(us, learner, "median"), _kilobytes(size, learner),
-                ],
-            )
-        )  # fmt: skip
+        found = _ratios(errors, reference, learner)
+        ratio, failed = _geometric(found), int(np.isinf(errors[learner]).sum())
+        absolute = [_fixed(_geometric(_ratios(mae, reference, learner)))] if len(mae) else []
+        cells_of_line = [
+            learner, results.kind(learner), str(int(errors[learner].notna().sum())), str(failed),
+            _fixed(ranks.get(learner, np.nan), 2), _fixed(ratio), *absolute,
+            _plain(float(found.max())), _number(us, learner, "median"),
+            _number(size / 1000.0, learner, "max"),
+        ]  # fmt: skip
+        lines.append((failed > 0, np.inf if np.isnan(ratio) else ratio, cells_of_line))
     lines.sort(key=lambda line: line[:2])
-    headings = ["", "kind", "streams", "failed", "rank", "ratio", "worst", "µs a row", "kB"]
-    return Table(headings, [cells_of for *_, cells_of in lines], left=2)
+    of_mae = ["of MAE"] if len(mae) else []
+    headings = ["", "kind", "streams", "failed", "rank", "ratio", *of_mae, "worst"]
+    return Table([*headings, "µs a row", "kB"], [line for *_, line in lines], left=2)
+
+
+def _ratios(errors: pd.DataFrame, reference: str, learner: str) -> pd.Series:
+    """Errors over the reference's, of the streams where both are finite and above 0."""
+    if learner not in errors or reference not in errors:
+        return pd.Series(dtype=float)
+    found = errors[learner] / errors[reference]
+    return found[np.isfinite(found) & (found > 0.0)]
+
+
+def _geometric(ratios: pd.Series) -> float:
+    return float(np.exp(np.log(ratios).mean())) if len(ratios) else np.nan
+
+
+def _fixed(value: float, digits: int = 3) -> str:
+    return "" if np.isnan(value) else f"{value:.{digits}f}"
 
 
 def _number(values: pd.DataFrame, learner: str, how: str) -> str:
@@ -165,10 +178,6 @@ def _number(values: pd.DataFrame, learner: str, how: str) -> str:
 def _plain(value: float) -> str:
     """A number with three digits or more; nothing for NaN."""
     return "" if np.isnan(value) else f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
-
-
-def _kilobytes(size: pd.DataFrame, learner: str) -> str:
-    return _number(size / 1000.0, learner, "max")
 
 
 def _scores(results: Results, task: str, score: str) -> Table:
