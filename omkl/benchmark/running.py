@@ -67,7 +67,8 @@ def run(
 ) -> dict[str, Any]:
     """Compute what is wanted and not there yet; returns what suite.json says.
 
-    ``jobs`` peers are run at a time. Seeds are run in turns: one of every learner, then another.
+    ``jobs`` peers are run at a time. Seeds of ours are run in turns: one of every learner, then
+    another.
     What is not wanted now and was computed before stays, and so does what was computed on a stream
     that is no longer there. ``changed`` is what was typed in place of the suite's file; with
     ``retry`` cells that failed, diverged or took too long are tried again. Of two runs in one
@@ -115,7 +116,7 @@ def _run(
              "folder": cell.folder.relative_to(folder).as_posix()}
             for cell in found
         ]  # fmt: skip
-        cells.write_index(folder, index)
+        cells.write_index(folder, _with_rest(index, before, suite))
     cells.write_index(folder, index)
     return index
 
@@ -129,6 +130,15 @@ def _index_before(folder: Path, suite: Suite) -> dict[str, Any]:
     protocol = ("version", "rows", "prefix", "window", "fading", "first_round")
     same = all(found["suite"][key] == getattr(suite, key) for key in protocol)
     return found if same else {"streams": {}, "cells": []}
+
+
+def _with_rest(index: Mapping[str, Any], before: Mapping[str, Any], suite: Suite) -> dict[str, Any]:
+    """The index so far, and of streams that are still to come what was there before."""
+    names = {stream["name"] for stream in suite.streams} - set(index["streams"])
+    rest = {name: found for name, found in before["streams"].items() if name in names}
+    of_rest = [cell for cell in before["cells"] if cell["stream"] in rest]
+    streams_so_far = {**index["streams"], **rest}
+    return {**index, "streams": streams_so_far, "cells": [*index["cells"], *of_rest]}
 
 
 def _keep_before(
@@ -169,17 +179,15 @@ def cells_of(suite: Suite, place: Place, folder: Path) -> Iterator[Cell]:
 
 
 def _run_stream(suite: Suite, found: Sequence[Cell], jobs: int, tell: Tell, retry: bool) -> None:
-    """All seeds of all cells of one stream."""
-    prepared = {cell.folder: _Prepared(suite, cell, tell, retry) for cell in found}
-    peers = [p for p in prepared.values() if p.cell.entry.kind == PEER]
+    """All seeds of all cells of one stream: ours alone on the machine, then peers."""
+    prepared = [_Prepared(suite, cell, tell, retry) for cell in found]
+    ours = [one for one in prepared if one.cell.entry.kind != PEER]
+    for turn in range(max((len(one.seeds) for one in ours), default=0)):
+        for one in ours:
+            one.run_turn(turn)
+    peers = [one for one in prepared if one.cell.entry.kind == PEER]
     with ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(one.run_all) for one in peers]
-        rest = [p for p in prepared.values() if p.cell.entry.kind != PEER]
-        most = max((len(p.seeds) for p in rest), default=0)
-        for turn in range(most):
-            for one in rest:
-                one.run_turn(turn)
-        for done in waiting:
+        for done in [pool.submit(one.run_all) for one in peers]:
             done.result()
 
 

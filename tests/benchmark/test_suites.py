@@ -326,6 +326,21 @@ def test_what_is_typed_wrongly_is_told(capsys, tmp_path):
     assert "no folder of omkl-benchmark" in told
 
 
+def test_what_was_there_stays_in_the_index_of_a_run_that_is_stopped(tmp_path):
+    one = without_peers(streams=SMALL["streams"][:2], learners=[])
+    running.run(one, tmp_path, tell=lambda text: None)
+    more = without_peers(streams=SMALL["streams"][:2], learners=SMALL["learners"])
+
+    def stop(text):
+        if text.startswith("board"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        running.run(more, tmp_path, tell=stop)
+    found = set(table.read(tmp_path).cells)
+    assert {("switch", "raker"), ("board", "majority")} < found
+
+
 def test_what_was_computed_on_a_stream_that_has_gone_stays(tmp_path, monkeypatch):
     one = without_peers(streams=SMALL["streams"][:1], learners=[])
     running.run(one, tmp_path, tell=lambda text: None)
