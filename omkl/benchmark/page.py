@@ -117,7 +117,7 @@ def _of_task(results: Results, task: str, place: Path) -> list[Part]:
         parts += [Picture(drawn[0], caption)]
         for what in ("running", "sliding"):
             drawn = pictures.over_time(results, task, what, place, f"{task}_{what}")
-            parts.append(Picture(drawn[0], f"{NAMES[main]} {pictures.TITLES[what]}"))
+            parts.append(Picture(drawn[0], f"Error {pictures.TITLES[what]}"))
     parts += _significance(errors, reference, place, task)
     parts += [Heading(f"{task.capitalize()}: {NAMES[main]}", 3), _scores(results, task, main)]
     for score in FURTHER:

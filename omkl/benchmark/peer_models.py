@@ -68,6 +68,14 @@ def _forest_of_means(task: str, n_classes: int, seed: int) -> Any:
     return preprocessing.StandardScaler() | model
 
 
+def _mondrian_alone(task: str, n_classes: int, seed: int) -> Any:
+    """Without a scaler: a forest that keeps boxes of inputs, which had better not move."""
+    from river import forest
+
+    kind = forest.AMFRegressor if task == "regression" else forest.AMFClassifier
+    return kind(seed=seed)
+
+
 def _bagging(task: str, n_classes: int, seed: int) -> Any:
     """As in River's own benchmark; without its scaler in a classification, as there."""
     from river import ensemble, preprocessing, tree
@@ -152,6 +160,9 @@ PEERS: dict[str, Peer] = {
     "river_amf": Peer(
         "River: aggregated Mondrian forest", "river",
         _river("forest.AMFRegressor", "forest.AMFClassifier", seed=0),
+    ),
+    "river_amf_alone": Peer(
+        "River: aggregated Mondrian forest, no scaler", "river", _mondrian_alone
     ),
     "river_bagging": Peer("River: bagging of Hoeffding adaptive trees", "river", _bagging),
     "sklearn_sgd": Peer("scikit-learn: SGD", "sklearn", _sklearn()),
