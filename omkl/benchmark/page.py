@@ -111,9 +111,7 @@ def _of_task(results: Results, task: str, place: Path) -> list[Part]:
     if reference in errors:
         name = f"{task}_ratios"
         drawn = pictures.heat_map(errors, reference, place, name)
-        caption = (
-            f"{NAMES[main]} over that of {reference}; × is a learner that failed, k a thousand"
-        )
+        caption = f"Error over that of {reference}; × is a learner that failed, k a thousand"
         parts += [Picture(drawn[0], caption)]
         for what in ("running", "sliding"):
             drawn = pictures.over_time(results, task, what, place, f"{task}_{what}")

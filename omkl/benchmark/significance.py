@@ -35,7 +35,7 @@ def parts(errors: pd.DataFrame, reference: str, place: Path, task: str) -> list[
     if reference in errors:
         ratios = statistics.log_ratio(errors, to=reference)
         body = [
-            [str(name), f"{row.ratio:.3f}", f"{row.ratio_low:.3f} to {row.ratio_high:.3f}",
+            [str(name), f"{row.ratio:.3f}", _interval(row),
              str(row.n_streams)]
             for name, row in ratios.iterrows()
         ]  # fmt: skip
@@ -44,3 +44,9 @@ def parts(errors: pd.DataFrame, reference: str, place: Path, task: str) -> list[
             Table(["", "ratio", "interval", "streams"], body),
         ]
     return found
+
+
+def _interval(row: pd.Series) -> str:
+    """Nothing where one stream gives none."""
+    known = row.notna()[["ratio_low", "ratio_high"]].all()
+    return f"{row.ratio_low:.3f} to {row.ratio_high:.3f}" if known else ""
