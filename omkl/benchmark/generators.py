@@ -70,13 +70,16 @@ def friedman_abrupt(rng: np.random.Generator, T: int) -> Made:
 
 
 def friedman_gradual(rng: np.random.Generator, T: int) -> Made:
-    """Two such functions; the second comes more and more often in the middle fifth."""
+    """Two such functions; the second comes more and more often in the middle fifth.
+
+    There is no round of a change.
+    """
     X = rng.random((T, 10))
     first, second = (_friedman(X, rng.permutation(10)) for _ in range(2))
     begins, ends = 2 * T // 5, 3 * T // 5
     share = np.clip((np.arange(T) - begins) / (ends - begins), 0.0, 1.0)
     truth = np.where(rng.random(T) < share, second, first)
-    return Made(X, truth + rng.standard_normal(T), truth, (begins + 1,))
+    return Made(X, truth + rng.standard_normal(T), truth, ())
 
 
 def waves(rng: np.random.Generator, T: int) -> Made:

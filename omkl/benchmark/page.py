@@ -26,8 +26,7 @@ NAMES = {
     "accuracy": "accuracy, %",
 }  # fmt: skip
 PER_CENT = ("error_rate", "coverage_90")
-LOWEST_IS_BEST = ("mse", "mae", "error_rate", "log_loss", "interval_score_90", "dynamic_regret",
-                  "recovery")  # fmt: skip
+LOWEST_IS_BEST = ("mse", "mae", "error_rate", "log_loss", "interval_score_90", "dynamic_regret")
 FURTHER = ("log_loss", "interval_score_90", "coverage_90", "dynamic_regret", "recovery")
 STATISTICS = "omkl.benchmark.statistics"
 

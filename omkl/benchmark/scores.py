@@ -28,7 +28,7 @@ from omkl.experiment import spread
 
 LEAST = 1e-6  # a probability in the log loss
 POINTS = 300  # of a curve
-BACK = 1.1  # times the loss before a change, when it is over
+BACK, BEFORE = 1.5, 4  # times the loss before a change, when it is over; windows it is taken from
 MAIN = {"regression": "mse", "classification": "error_rate"}  # what learners are ranked by
 MEASURED = ("us_a_row", "bytes")  # that another machine or library has otherwise
 
@@ -127,13 +127,13 @@ def recovery(losses: Array, change_rounds: Sequence[int], window: int) -> float:
     """Rounds until a change is over, the mean over all changes.
 
     It is over when the mean loss of the last ``window`` rounds, all of them after the change, is
-    at most 1.1 times that of the ``window`` rounds before it; where that never is before the next
-    change, or the end, it took all rounds until then.
+    at most 1.5 times that of the 4 ``window`` rounds before it; where that never is before the
+    next change, or the end, it took all rounds until then.
     """
     ends = [*(c - 1 for c in change_rounds[1:]), len(losses)]
     found = []
     for change, end in zip(change_rounds, ends, strict=True):
-        before = losses[max(change - 1 - window, 0) : change - 1].mean()
+        before = losses[max(change - 1 - BEFORE * window, 0) : change - 1].mean()
         after = losses[change - 1 : end]
         n = min(window, len(after))
         sums = np.concatenate([[0.0], np.cumsum(after)])
