@@ -9,9 +9,11 @@ FLOWER := .venv-flower
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # As many workers as cores, at most four; tests/conftest.py says what stays together.
 WORKERS ?= auto
+# What make benchmark runs: quick, or regression-1, classification-1, drift-1, river-tracks.
+SUITE ?= quick
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help setup run test test-quick test-flower fuzz lint bench docs ui reproduce-tables lock audit chaos endurance
+.PHONY: help setup run test test-quick test-flower fuzz lint bench benchmark docs ui reproduce-tables lock audit chaos endurance
 
 help:             ## Show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -54,6 +56,9 @@ lint: setup       ## Check style and types
 
 bench: $(PEERS)   ## Measure the core against the machine's limit and its peers (10 minutes)
 	$(BIN)/python scripts/bench.py
+
+benchmark: $(PEERS)  ## Run a suite of streams, learners and peers (SUITE=quick: 3 minutes)
+	$(BIN)/omkl-benchmark run $(SUITE)
 
 $(PEERS): $(STAMP)
 	@echo "Installing the peers of the bench into $(VENV) (once) ..."

@@ -18,7 +18,6 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from judge_auto_streams import (
@@ -35,6 +34,7 @@ from judge_auto_streams import (
 
 from omkl import algorithms
 from omkl.algorithms import auto
+from omkl.benchmark import peer_models
 from omkl.core.learner import Learner
 
 # --- learners -----------------------------------------------------------------------------------
@@ -136,19 +136,10 @@ def ablation(streams: dict[str, Rows], n_seeds: int) -> list[dict[str, float]]:
 # --- River --------------------------------------------------------------------------------------
 
 
-def peers() -> dict[str, Callable[[], Any]]:
-    from river import forest, linear_model, neighbors, preprocessing, tree  # an extra
-
-    scaled, target = preprocessing.StandardScaler, preprocessing.TargetStandardScaler
-    return {
-        "lin": lambda: scaled() | linear_model.LinearRegression(),
-        "lin_t": lambda: scaled() | target(linear_model.LinearRegression()),
-        "hat": lambda: scaled() | tree.HoeffdingAdaptiveTreeRegressor(seed=1),
-        "knn": lambda: scaled() | neighbors.KNNRegressor(),
-        "arf": lambda: scaled() | forest.ARFRegressor(seed=1),
-        "arf_mean": lambda: scaled() | forest.ARFRegressor(seed=1, leaf_prediction="mean"),
-        "amf": lambda: scaled() | forest.AMFRegressor(seed=1),
-    }
+PEERS = {
+    "lin": "river_linear", "lin_t": "river_linear_scaled", "hat": "river_hat", "knn": "river_knn",
+    "arf": "river_arf", "arf_mean": "river_arf_mean", "amf": "river_amf",
+}  # fmt: skip
 
 
 def of_peers(X: np.ndarray, y: np.ndarray, kept: Path) -> dict[str, float]:
@@ -160,8 +151,9 @@ def of_peers(X: np.ndarray, y: np.ndarray, kept: Path) -> dict[str, float]:
         first = [np.concatenate([np.full(k, y[0]), y[:-k]]) for k in range(1, n_lags + 1)]
         first = [np.where(np.arange(len(y)) > 0, lag, 0.0) for lag in first]
         Z = np.column_stack([X, *first])
-        for name, make in peers().items():
-            model, y_hat = make(), np.zeros(len(y))
+        for name, peer in PEERS.items():
+            model = peer_models.PEERS[peer].make("regression", 0, 1)
+            y_hat = np.zeros(len(y))
             for t, z in enumerate(Z.tolist()):
                 x = dict(enumerate(z))
                 y_hat[t] = model.predict_one(x) or 0.0

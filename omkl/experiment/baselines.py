@@ -25,7 +25,8 @@ PARAMS: dict[str, dict[str, float]] = {"mean": {}, "last": {}, "ridge": {"lam": 
 OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 
 
-def _learner(name: str, d: int) -> Learner:
+def forecaster(name: str, d: int) -> Learner:
+    """That of a name, of d inputs, before the first row."""
     algorithm = algorithms.load(name)
     return Learner(algorithm, algorithm.Params(**PARAMS[name]), (), d, D=1, seed=0)
 
@@ -49,7 +50,7 @@ class Baselines:
         d = stream.n_inputs
         self.skipped = skipped(d)
         self.learners = {
-            name: TargetUnits(_learner(name, d), stream, algorithms.load(name))
+            name: TargetUnits(forecaster(name, d), stream, algorithms.load(name))
             for name in PARAMS
             if name not in self.skipped
         }
@@ -100,7 +101,7 @@ def mistakes(stream: Stream, size: int) -> tuple[Recorder, list[str]]:
     d, K = stream.n_inputs, len(stream.classes)
     names = [name for name, own in OF_CLASSES.items() if own not in skipped(d)]
     learners = {
-        name: [_learner(OF_CLASSES[name], d) for _ in range(1 if K == 2 else K)] for name in names
+        name: [forecaster(OF_CLASSES[name], d) for _ in range(1 if K == 2 else K)] for name in names
     }
     recorder = Recorder(len(names))
     for X, y in stream.blocks(size):

@@ -14,6 +14,7 @@ from omkl import startup
 from omkl.core import hyperparameters
 from omkl.core.kernels import FAMILIES
 from omkl.core.learner import Learner, Trace
+from omkl.core.protocol import Algorithm
 from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
@@ -130,13 +131,17 @@ def _learners(job: Regression, seeds: Sequence[int] | None = None) -> list[Learn
 
 
 def _rows_before(job: Regression) -> np.ndarray | None:
-    """The rows that a learner sees before the first round, where it wants some."""
     if job.resumed:
         return job.resumed.before
-    wanted = job.algorithm.rows_before(job.params) if job.algorithm.rows_before else 0
-    before = next(job.stream.blocks(wanted))[0] if wanted else None
-    if before is not None and job.stream.n_lags:
-        before[:, -job.stream.n_lags :] = 0.0  # they are labels
+    return rows_before(job.algorithm, job.params, job.stream)
+
+
+def rows_before(algorithm: Algorithm, params: Any, stream: Stream) -> np.ndarray | None:
+    """The rows (n, d) that a learner sees before the first round, where it wants some."""
+    wanted = algorithm.rows_before(params) if algorithm.rows_before else 0
+    before = next(stream.blocks(wanted))[0] if wanted else None
+    if before is not None and stream.n_lags:
+        before[:, -stream.n_lags :] = 0.0  # they are labels
     return before
 
 

@@ -155,7 +155,7 @@ class OnlineLearner:
         several = np.array([[f for f, _ in said]])
         self._require_finite(several)
         if self.algorithm.probabilities:
-            self.probabilities = tuple(_probabilities(several)[0].tolist())
+            self.probabilities = tuple(probabilities_said(several)[0].tolist())
         return self.classes[self._codes_said(several)[0]]
 
     def revoke_one(self) -> None:
@@ -243,7 +243,7 @@ class OnlineLearner:
             raise ValueError(
                 f"{self.settings.algorithm} says no probabilities; auto does, for classes"
             )
-        return _probabilities(self._predicted(X)[0])
+        return probabilities_said(self._predicted(X)[0])
 
     def save(self, path: str | Path) -> None:
         """Write all that it is and has learned to a file; ``omkl.load_learner`` goes on with it.
@@ -401,8 +401,8 @@ class OnlineLearner:
             )
 
 
-def _probabilities(y_hat: np.ndarray) -> np.ndarray:
-    """Probabilities (n, K) of what is said, y_hat (n, learners)."""
+def probabilities_said(y_hat: np.ndarray) -> np.ndarray:
+    """Probabilities (n, K) of what is said, y_hat (n, 1) of two classes or (n, K) of K."""
     p = 0.5 * (1.0 + y_hat)
     if p.shape[1] == 1:
         return np.concatenate([1.0 - p, p], axis=1)

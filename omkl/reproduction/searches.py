@@ -34,6 +34,7 @@ _ELSEWHERE = ("outputs",)  # options that say where and not what
 _NOT_SEARCHED = (
     "table",
     "comparison",
+    "benchmark",
     "debug",
 )  # of conf: what is done with runs, not what they are
 

@@ -1,0 +1,173 @@
+"""The results of a folder as tables: every score of every seed, and errors streams x learners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from omkl.benchmark import cells
+from omkl.benchmark.suite import PUBLISHED, REFERENCE, TASKS, Suite, checked
+from omkl.report import stars
+
+COLUMNS = ["stream", "learner", "kind", "seed", "score", "value"]
+BEYOND = 1e6  # times the MSE of the running mean, what is finite has diverged as well
+RELATIVE = ("mse", "mae", "error_rate")  # scores that are also told relative to the reference
+
+
+class Results(NamedTuple):
+    """A folder as it was read.
+
+    table   a row a score of a seed, ``COLUMNS``; seed is <NA> of what others have published
+    cells   result.json of each (stream, learner) and the folder that it is in
+    stated  suite.json
+    """
+
+    suite: Suite
+    stated: dict[str, Any]
+    cells: dict[tuple[str, str], dict[str, Any]]
+    table: pd.DataFrame
+
+    def streams(self, task: str) -> list[str]:
+        """The names of its streams of a task, in the order of the suite, whether there or not."""
+        return [s["name"] for s in self.suite.streams if self.suite.task_of(s) == task]
+
+    def tasks(self) -> list[str]:
+        return [task for task in TASKS if self.streams(task)]
+
+    def learners(self, task: str) -> list[str]:
+        return [entry.name for entry in self.suite.entries(task)]
+
+    def kind(self, learner: str) -> str:
+        return next(c["kind"] for (_, name), c in self.cells.items() if name == learner)
+
+    def status(self, stream: str, learner: str) -> str:
+        """How a cell ended; "missing" where its stream is not there."""
+        cell = self.cells.get((stream, learner))
+        return cells.MISSING if cell is None else cell["status"] or cells.MISSING
+
+
+def read(folder: Path) -> Results:
+    """The results in a folder. Raises ``cells.Damaged``."""
+    index = cells.read_index(folder)
+    suite = checked(index["suite"])
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for named in index["cells"]:
+        path = folder / named["folder"]
+        result = cells.read(path)
+        if result is None:
+            raise cells.Damaged(f"{path}: there is no result.json, which suite.json names")
+        found[named["stream"], named["learner"]] = {**result, "folder": path}
+    found = {key: cell | _beyond(cell, found) for key, cell in found.items()}
+    return Results(suite, index, found, _long(suite, found))
+
+
+def _beyond(
+    cell: Mapping[str, Any], found: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> dict[str, str]:
+    """How a cell has ended whose numbers are finite and beyond all bounds; else nothing."""
+    of_mean = found.get((cell["stream"], "mean"), {}).get("scores", {}).get("mse", [0.0])[0]
+    ratio = max(cell["scores"].get("mse", [0.0])) / of_mean if of_mean else 0.0
+    if cell["status"] != cells.COMPLETE or ratio <= BEYOND:
+        return {}
+    return {
+        "status": cells.DIVERGED,
+        "reason": f"its mean squared error is {ratio:.1g} times that of the running mean",
+    }
+
+
+def _long(suite: Suite, found: Mapping[tuple[str, str], Mapping[str, Any]]) -> pd.DataFrame:
+    lines: list[tuple[Any, ...]] = []
+    for (stream, learner), cell in found.items():
+        scores = {**cell["scores"], **_relative(cell, found)}
+        for score, values in scores.items():
+            for seed, value in zip(cell["seeds"], values, strict=True):
+                lines.append((stream, learner, cell["kind"], seed, score, value))
+    for row in suite.published:
+        about = ("stream", "learner", "source")
+        for score, value in row.items():
+            if score not in about:
+                lines.append((row["stream"], row["learner"], PUBLISHED, None, score, value))
+    table = pd.DataFrame(lines, columns=COLUMNS)
+    return table.astype({"seed": "Int64", "value": float})
+
+
+def _relative(
+    cell: Mapping[str, Any], found: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> dict[str, list[float]]:
+    """Scores over the reference's of the same stream: mse_to_ridge, .."""
+    name = REFERENCE[cell["task"]]
+    reference = found.get((cell["stream"], name))
+    scores = reference["scores"] if reference else {}
+    return {
+        f"{score}_to_{name}": [value / scores[score][0] for value in cell["scores"][score]]
+        for score in RELATIVE
+        if score in cell["scores"] and scores.get(score, [0.0])[0] > 0.0
+    }
+
+
+def means(results: Results, task: str, score: str) -> pd.DataFrame:
+    """A score, averaged over seeds: streams (rows) x learners (columns).
+
+    NaN where there is no value because something is not there, or the learner has no such score;
+    inf where it diverged, took too long or died. Streams without any value are left out.
+    """
+    streams, learners = results.streams(task), results.learners(task)
+    values = pd.DataFrame(np.nan, index=streams, columns=learners)
+    for (stream, learner), cell in results.cells.items():
+        if stream not in streams:
+            continue
+        if cell["status"] in (cells.DIVERGED, cells.TOO_LONG, cells.FAILED):
+            values.loc[stream, learner] = np.inf
+        elif score in cell["scores"]:
+            values.loc[stream, learner] = float(np.mean(cell["scores"][score]))
+    values = values[np.isfinite(values).any(axis=1)]
+    return values.loc[:, ~values.isna().all()]
+
+
+def deviations(results: Results, task: str, score: str) -> pd.DataFrame:
+    """The sample standard deviations over the seeds; NaN of one seed."""
+    found = means(results, task, score)
+    for stream in found.index:
+        for learner in found.columns:
+            cell = results.cells.get((str(stream), str(learner)), {})
+            of_seeds = cell.get("scores", {}).get(score, [])
+            many = len(of_seeds) > 1 and cell["status"] == cells.COMPLETE
+            found.loc[stream, learner] = np.std(of_seeds, ddof=1) if many else np.nan
+    return found
+
+
+def starred(results: Results, means: pd.DataFrame, score: str) -> set[tuple[Any, Any]]:
+    """Stream and learner of the lowest means, and of what does not differ from them by seeds.
+
+    One that gave a single number has it on every seed.
+    """
+    found = set()
+    for stream in means.index:
+        learners = [name for name in means.columns if np.isfinite(means.loc[stream, name])]
+        by_seed = [results.cells[str(stream), str(name)]["scores"][score] for name in learners]
+        n_seeds = max(map(len, by_seed), default=0)
+        if n_seeds:
+            scores = np.full((n_seeds, len(by_seed)), np.nan)
+            for k, values in enumerate(by_seed):
+                scores[: n_seeds if len(values) == 1 else len(values), k] = values
+            best = stars.same_as_best(scores).starred
+            found |= {(stream, name) for name, it in zip(learners, best, strict=True) if it}
+    return found
+
+
+def what_is_missing(results: Results) -> list[tuple[str, str, str, str]]:
+    """Stream, learner, how it ended and why, of every cell without all its scores."""
+    lines = [
+        (name, "all", cells.MISSING, stream["missing"])
+        for name, stream in results.stated["streams"].items()
+        if "missing" in stream
+    ]
+    for (stream, learner), cell in results.cells.items():
+        if cell["status"] != cells.COMPLETE:
+            status = cell["status"] or cells.MISSING
+            lines.append((stream, learner, status, cell["reason"]))
+    return lines

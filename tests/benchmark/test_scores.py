@@ -1,0 +1,122 @@
+"""Scores of predictions, against sums written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from omkl.benchmark import generators, peer_models
+from omkl.benchmark.said import Said
+from omkl.benchmark.scores import Rules, recovery, scored
+
+
+def said(y_hat, spread=None, probabilities=None):
+    y_hat = np.array(y_hat, dtype=float)
+    nothing = np.full(len(y_hat), np.nan)
+    return Said(y_hat, nothing if spread is None else spread, probabilities, 2e-6, 80)
+
+
+def test_a_regression():
+    y, y_hat = np.array([5.0, 1.0, 2.0, 4.0]), [0.0, 1.5, 2.0, 2.0]
+    found = scored(y, said(y_hat), Rules(1, 2, 0.5)).scores
+    assert found["mse"] == pytest.approx((0.25 + 0 + 4) / 3)
+    assert found["mae"] == pytest.approx(2.5 / 3) and found["rmse"] == pytest.approx(
+        4.25**0.5 / 3**0.5
+    )
+    assert found["sliding"] == pytest.approx(2.0)
+    assert found["fading"] == pytest.approx((0.25 * 0.25 + 4) / (0.25 + 0.5 + 1))
+    assert found["as_run"] == found["rmse"]  # all rounds but the first
+    assert found["us_a_row"] == pytest.approx(0.5) and found["bytes"] == 80
+    counted = scored(y, said(y_hat), Rules(0, 2, 0.5)).scores
+    assert counted["mse"] == pytest.approx(29.25 / 4)
+    silent = scored(y, said([np.nan, *y_hat[1:]]), Rules(0, 2, 0.5)).scores
+    assert silent["mse"] == found["mse"]  # a first round of which nothing is said
+
+
+def test_a_spread():
+    y, spread = np.zeros(3), np.array([np.nan, 1.0, 2.0])
+    found = scored(y, said([0.0, 0.0, 10.0], spread), Rules(0, 2, 0.5)).scores
+    half = 1.6448536269514722
+    assert found["coverage_90"] == 0.5
+    wide = 2 * half + 4 * half + 20 * (10 - 2 * half)
+    assert found["interval_score_90"] == pytest.approx(wide / 2)
+    log_losses = 0.5 * np.log(2 * np.pi), 12.5 + 0.5 * np.log(2 * np.pi) + np.log(2.0)
+    assert found["log_loss"] == pytest.approx(np.mean(log_losses))
+
+
+def test_a_classification():
+    y, p = np.array([0.0, 1.0, 1.0]), np.array([[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
+    found = scored(y, said([np.nan, 1.0, 0.0], None, p), Rules(1, 2, 0.5), classes=True).scores
+    assert found["error_rate"] == 0.5 and found["as_run"] == pytest.approx(2 / 3)
+    assert found["log_loss"] == pytest.approx(-np.log(1e-6) / 2)
+
+
+def test_dynamic_regret_is_above_what_would_have_been_best():
+    y, truth = np.array([1.0, 3.0, 1.0]), np.array([1.0, 2.0, 1.0])
+    found = scored(y, said([0.0, 0.0, 1.0]), Rules(0, 2, 0.5), truth, ()).scores
+    assert found["dynamic_regret"] == pytest.approx((1 + (9 - 1) + 0) / 3)
+    assert "recovery" not in found
+
+
+def test_recovery_is_the_first_window_that_is_almost_as_good_as_before():
+    losses = np.array([1.0] * 16 + [9.0] * 5 + [1.0] * 10)
+    assert recovery(losses, [17], window=4) == 5 + 4
+    assert recovery(losses * np.where(np.arange(31) < 16, 1.0, 1.4), [17], window=4) == 5 + 4
+    assert recovery(losses, [17], window=20) == 15  # no such window before the end
+    never = np.array([1.0] * 16 + [9.0] * 7)
+    assert recovery(never, [17], window=4) == 7
+    assert recovery(np.ones(20), [17], window=4) == 4
+    two = np.concatenate([losses, [9.0] * 2, [1.0] * 10])
+    # Before the second change the mean is 3.5, so that a window of 5 will do.
+    assert recovery(two, [17, 32], window=4) == (9 + 4) / 2
+
+
+def test_curves_end_in_the_scores():
+    rng = np.random.default_rng(0)
+    y, y_hat = rng.standard_normal((2, 1000))
+    found = scored(y, said(y_hat), Rules(100, 50, 0.9))
+    losses = (y - y_hat) ** 2
+    t = found.curves["t"].astype(int)
+    assert t[0] == 101 and t[-1] == 1000 and len(t) == 300
+    for k in (0, 7, 150, 299):
+        assert found.curves["running"][k] == pytest.approx(losses[100 : t[k]].mean())
+        assert found.curves["sliding"][k] == pytest.approx(
+            losses[max(100, t[k] - 50) : t[k]].mean()
+        )
+        weights = 0.9 ** np.arange(t[k] - 101, -1, -1)
+        assert found.curves["fading"][k] == pytest.approx(
+            weights @ losses[100 : t[k]] / weights.sum()
+        )
+
+
+@pytest.mark.parametrize("name", generators.REGRESSION | generators.CLASSIFICATION)
+def test_generators_know_their_truth(name):
+    found = generators.made(name, 2000, seed=3)
+    again = generators.made(name, 2000, seed=3)
+    assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
+    assert len(found.X) == len(found.y) == len(found.truth) == 2000
+    if name in generators.CLASSIFICATION:
+        assert 0.03 < np.mean(found.y != found.truth) < 0.13
+    else:
+        assert np.var(found.y - found.truth) < 0.2 * np.var(found.y)
+    assert all(1 < change <= 2000 for change in found.change_rounds)
+    if name not in ("turning", "plane", "friedman_gradual"):
+        assert found.change_rounds
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_peers_say_numbers_and_probabilities(task):
+    rng = np.random.default_rng(0)
+    for name, peer in peer_models.PEERS.items():
+        if (name, task) == ("river_arf_mean", "classification"):
+            continue
+        n_classes = 3 if task == "classification" else 0
+        model = peer.make(task, n_classes, 1)
+        for t in range(8):
+            x = dict(zip("ab", rng.standard_normal(2).tolist(), strict=True))
+            y_hat, p = peer_models.said_of(model, x, n_classes)
+            assert t == 0 or np.isfinite(y_hat), name
+            if len(p) and not np.isnan(y_hat):
+                assert y_hat == np.argmax(p) and sum(p) == pytest.approx(1.0), name
+            model.learn_one(x, t % 3)
