@@ -111,6 +111,25 @@ def qualify_name(kind: type) -> None:
     kind.__name__ = f"{kind.__module__}.{kind.__qualname__}"
 
 
+def element(columns, s):
+    """Number s of a NamedTuple whose leaves, nested ones too, are arrays: one of such leaves."""
+    if isinstance(columns, tuple):
+        return type(columns)(*(element(column, s) for column in columns))
+    return columns[s]
+
+
+if ENABLED:
+
+    @overloads(element)
+    def _element_compiled(columns, s):
+        if not isinstance(columns, types.NamedTuple | types.NamedUniTuple):
+            return lambda columns, s: columns[s]
+        leaves = (f"element(columns.{field}, s)" for field in columns.fields)
+        scope: dict[str, Any] = {"kind": columns.instance_class, "element": element}
+        exec(f"def pick(columns, s):\n    return kind({', '.join(leaves)})", scope)
+        return scope["pick"]
+
+
 def n_specialisations(function: Any) -> int:
     """How many argument types a compiled function has met in this process."""
     return len(function.signatures) if ENABLED else 0

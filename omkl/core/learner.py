@@ -133,14 +133,7 @@ class Learner:
         label that is none and that the learner asks for, when it is its turn: that round stays
         open.
         """
-        self.require_no_open_round()
-        X = np.ascontiguousarray(X, dtype=np.float64)
-        y = np.ascontiguousarray(y, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
-            raise ValueError(
-                f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
-            )
-        self._require_numbers(X)
+        X, y = self.checked_block(X, y)
         unknown = np.append(np.flatnonzero(~np.isfinite(y)), len(y))  # one by one, see learn_one
         trace = empty_trace(len(y))
         several = self.threads > 1 and self.representation.lookahead is not None
@@ -156,10 +149,30 @@ class Learner:
                     start += 1
                     continue
                 rows = slice(start, start + self.prepare_tile(X[start:stop], pool))
-                self._run(WHOLE, X[rows], y[rows], Trace(*(array[rows] for array in trace)))
-                self.t += rows.stop - start
+                self.run_rows(X[rows], y[rows], Trace(*(array[rows] for array in trace)))
                 start = rows.stop
         return trace
+
+    def checked_block(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The block as ``partial_fit`` takes it; it refuses the same."""
+        self.require_no_open_round()
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        y = np.ascontiguousarray(y, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
+            raise ValueError(
+                f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
+            )
+        self._require_numbers(X)
+        return X, y
+
+    def run_rows(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
+        """``partial_fit`` of a block of ``checked_block`` whose labels are all numbers.
+
+        What is said goes to ``trace``. For a representation with a lookahead ``prepare_tile`` has
+        to come first.
+        """
+        self._run(WHOLE, X, y, trace)
+        self.t += len(y)
 
     def prepare_tile(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> int:
         """Do what can be done for rows X (n, d) before their rounds; returns for how many."""
