@@ -49,6 +49,7 @@ class Shared(NamedTuple):
     held     (S, 2, W) coefficients of the present kernel
     waves    of eight rows at the present kernel, (8 W,) each
     columns, last    as ``LocalScratch`` has them
+    eight    (2, 8, S, ROWS) outputs of eight kernels, and squared norms after each round
     said     (V, 8) packs whose totals are the outputs times sqrt(D)
     outputs, norms, steps, shrinks    (V,) of the present kernel in the present round
     """
@@ -64,6 +65,7 @@ class Shared(NamedTuple):
     waves: Double | Single
     columns: np.ndarray
     last: Double | Single
+    eight: np.ndarray
     said: np.ndarray
     outputs: np.ndarray
     norms: np.ndarray
@@ -124,6 +126,7 @@ def _fresh(S: int, padded: np.ndarray, scratch: LocalScratch) -> Shared:
         waves=kind(aligned((LANES * W,), dtype), aligned((LANES * W,), dtype)),
         columns=aligned((ROWS * d,)),
         last=scratch.last,
+        eight=aligned((2, LANES, S, ROWS)),
         said=aligned((V, LANES)),
         outputs=aligned((V,)),
         norms=aligned((V,)),
@@ -154,6 +157,20 @@ def _give_back(shared, i, D, W):
             for j in range(0, W, LANES):
                 theta = load(shared.held, (2 * s + half) * W + j)
                 store(shared.theta, (2 * (s * N + i) + half) * D + j, theta, min(LANES, D - j))
+
+
+@inlined
+def _write_eight(shared, i, n):
+    """Outputs and norms of n rounds, of the kernels from the last multiple of eight to i.
+
+    Written kernel by kernel they would go to one place each of many cache lines.
+    """
+    first = i // LANES * LANES
+    for s in range(shared.norm2.shape[0]):
+        for r in range(n):
+            for k in range(i + 1 - first):
+                shared.f[s, r, first + k] = shared.eight[0, k, s, r]
+                shared.after[s, r + 1, first + k] = shared.eight[1, k, s, r]
 
 
 @inlined
@@ -252,13 +269,13 @@ def _learn_eight(shared, settings, i, t, y, row, r0, D, W, S):
     for r in range(LANES):
         _say_totals(shared.said, scale, shared.outputs)
         for s in range(S):
-            shared.f[s, r0 + r, i] = shared.outputs[s]
+            shared.eight[0, i % LANES, s, r0 + r] = shared.outputs[s]
         n_idle = _take_steps(shared, settings, r0 + r, y[row + r], root, S)
         z = r * W
         after = z + W if r + 1 < LANES else z
         _learn_round(shared, z, after, W, S, n_idle, (t + r) % RENEWED == 0)
         for s in range(S):
-            shared.after[s, r0 + r + 1, i] = shared.norms[s]
+            shared.eight[1, i % LANES, s, r0 + r] = shared.norms[s]
 
 
 @compiled
@@ -280,6 +297,8 @@ def _learn_rows(settings, shared, t, X, y, row, n):
             waves_of_eight(shared.padded, D, i, X, row + r0, shared.columns, first, shared, 0)
             _learn_eight(shared, settings, i, t + r0, y, row + r0, r0, D, W, S)
         _give_back(shared, i, D, W)
+        if i % LANES == LANES - 1 or i == N - 1:
+            _write_eight(shared, i, n)
 
 
 def learn_rows(settings: Any, made: Shared, t: int, X: np.ndarray, y: np.ndarray, row: int) -> int:
