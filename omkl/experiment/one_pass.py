@@ -55,10 +55,7 @@ class OnePass:
         self.seconds = np.zeros(len(first.seeds))
         self.baselines = Baselines(first.stream)
         self.before = [rows_before(job) for job in jobs]
-        groups: list[SideBySide] = []
-        for r, seed in enumerate(first.seeds):
-            used_by = groups[r - self.n_threads] if r >= self.n_threads else None
-            groups.append(SideBySide(self._learners(seed), used_by))
+        groups = self._groups([self._learners(seed) for seed in first.seeds])
         self.units = [
             TargetUnits(cast(Any, group), first.stream, first.algorithm) for group in groups
         ]
@@ -66,6 +63,14 @@ class OnePass:
             Pass(job, [group.learners[k] for group in groups], self.units, self.baselines)
             for k, job in enumerate(jobs)
         ]
+
+    def _groups(self, learners: Sequence[Sequence[Learner]]) -> list[SideBySide]:
+        """The learners of every seed; those that one thread streams write to the same arrays."""
+        groups: list[SideBySide] = []
+        for r, of_seed in enumerate(learners):
+            used_by = groups[r - self.n_threads] if r >= self.n_threads else None
+            groups.append(SideBySide(of_seed, used_by))
+        return groups
 
     def _learners(self, seed: int) -> list[Learner]:
         """One a job; features are drawn once for those of the same kernels."""
@@ -112,9 +117,11 @@ class OnePass:
     def _leave(self, gone: Sequence[int]) -> None:
         """Jobs that have failed are streamed no further."""
         self.going = [number for k, number in enumerate(self.going) if k not in gone]
-        if self.going:
-            for unit in self.units:
-                unit.learner = cast(Any, unit.learner).without(gone)
+        if not self.going:
+            return
+        left = [[self.passes[n].learners[r] for n in self.going] for r in range(len(self.units))]
+        for unit, group in zip(self.units, self._groups(left), strict=True):
+            unit.learner = cast(Any, group)
 
     def computed(self, number: int, elapsed: float) -> Computed:
         """What job ``number`` has computed, when the stream has ended."""

@@ -336,14 +336,14 @@ def test_a_worker_that_dies_as_it_starts_is_replaced():
     workers = batch_launcher.Workers(1, {})
     os.kill(workers._workers[0].process.pid, signal.SIGKILL)
     with pytest.raises(AttributeError, match="'str' object has no attribute"):
-        list(workers.run(iter(["no task"])))
+        list(workers.run(iter([["no task"]])))
 
 
 def test_workers_that_cannot_start_are_given_up(monkeypatch):
     monkeypatch.setattr(batch_launcher, "_serve", print)  # ends before it says that it is ready
     monkeypatch.setattr(batch_launcher.Workers, "_STARTS", 2)
     with pytest.raises(RuntimeError, match="no worker process could start, with status"):
-        list(batch_launcher.Workers(1, {}).run(iter(["no task"])))
+        list(batch_launcher.Workers(1, {}).run(iter([["no task"]])))
 
 
 def seconds_of(pid: int) -> int:
