@@ -129,7 +129,8 @@ class OnePass:
         passed.moments = self.first.stream.moments.arrays()
         passed.require_enough()
         timing = Timing(elapsed / n, (self.seconds / n).tolist(), self.n_threads)
-        return computed(self.jobs[number], passed, timing, None, None)
+        made = computed(self.jobs[number], passed, timing, None, None)
+        return made._replace(result=made.result | ({"jobs_in_pass": n} if n > 1 else {}))
 
 
 def compute(jobs: Sequence[Regression]) -> Iterator[tuple[int, Computed | Exception]]:

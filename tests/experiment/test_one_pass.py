@@ -26,13 +26,13 @@ TINY = (
     "stream.scaling=columns", "stream.lags=1", "interval=0.8",
 )  # fmt: skip
 QUIET = ("tracking=none", "figures=false")
-OF_THE_CLOCK = {"seconds", "seconds_per_seed", "started", "seal"}
+OF_THE_CLOCK = {"seconds", "seconds_per_seed", "started", "seal", "jobs_in_pass"}
 
 
 def configurations(folder: Path, *overrides: str, **swept: list[Any]) -> list[dict[str, Any]]:
     ((key, values),) = swept.items()
-    given = [*TINY, *QUIET, f"outputs={folder}", *overrides]
-    return [conf.compose([*given, f"algorithm.{key}={value}"]) for value in values]
+    config = conf.compose([*TINY, *QUIET, f"outputs={folder}", *overrides])
+    return [{**config, "algorithm": {**config["algorithm"], key: value}} for value in values]
 
 
 def by_themselves(folder: Path, *overrides: str, **swept: list[Any]) -> list[runner.Outcome]:
@@ -66,7 +66,7 @@ def assert_same(alone: list[runner.Outcome], shared: list[runner.Outcome]) -> No
 @pytest.mark.parametrize(
     ("algorithm", "swept"),
     [
-        ("raker", {"eta": [0.05, 0.1, "'0.5/sqrt(t)'", 0.2, 0.3, 0.4]}),
+        ("raker", {"eta": [0.05, 0.1, "0.5/sqrt(t)", 0.2, 0.3, 0.4]}),
         ("rfomkr", {"lam": [0, 1e-3, 1e-2]}),
         ("gf", {"M": [1, 3, 5]}),
         ("sfg_r", {"xi": [0.1, 0.2]}),
@@ -77,6 +77,8 @@ def test_every_run_is_that_of_the_job_alone(tmp_path, algorithm, swept):
     shared = together(tmp_path / "shared", f"algorithm={algorithm}", **swept)
     assert {outcome.status for outcome in shared} == {"complete"}
     assert_same(alone, shared)
+    assert {outcome.run.result["jobs_in_pass"] for outcome in shared} == {len(shared)}
+    assert not any("jobs_in_pass" in outcome.run.result for outcome in alone)
 
 
 def test_local_learners_share_features(tmp_path, monkeypatch):
@@ -152,17 +154,23 @@ def test_what_breaks_the_stream_breaks_every_job(tmp_path, monkeypatch):
 
 
 def test_jobs_that_share_nothing_have_no_key():
-    def key(*overrides: str) -> str | None:
-        return key_of_pass(conf.compose(overrides))
+    raker = conf.compose(["algorithm=raker"])
 
-    assert key("algorithm=raker") == key("algorithm=raker", "algorithm.eta=3")
-    assert key("algorithm=gf") != key("algorithm=raker")
-    for other in ("D=7", "seed=1", "dataset.rows=9", "stream.scaling=columns", "force=true"):
-        assert key("algorithm=gf") != key("algorithm=gf", other), other
-    for alone in ("amkl", "adaraker", "omkr", "nobody"):
-        assert key(f"++algorithm.name={alone}") is None
-    assert key("algorithm=pof_mkl", "federation=iid", "clients=3") is None
-    assert key("algorithm=gf", "stream.labels=prompt") is None
+    def key(config: dict[str, Any] = raker, **changes: Any) -> str | None:
+        for section in ("algorithm", "dataset", "federation", "stream"):
+            changes[section] = config[section] | changes.get(section, {})
+        return key_of_pass({**config, **changes})
+
+    assert key() == key(algorithm={"eta": 3})
+    for other in (
+        {"algorithm": {"name": "rfomkr"}}, {"dataset": {"rows": 9}}, {"D": 7}, {"seed": 1},
+        {"stream": {"scaling": "columns"}}, {"force": True},
+    ):  # fmt: skip
+        assert key(**other) not in (key(), None), other
+    for alone in ("amkl", "adaraker", "omkr", "pof_mkl", "nobody"):
+        assert key(algorithm={"name": alone}) is None
+    assert key(federation={"name": "iid"}) is None
+    assert key(stream={"labels": "prompt"}) is None
 
 
 def test_groups_are_as_many_for_every_worker():
@@ -176,9 +184,11 @@ def test_groups_are_as_many_for_every_worker():
 
 
 def test_tasks_of_one_key_are_grouped_as_they_come(monkeypatch):
+    config = conf.compose(["algorithm=gf"])
+
     def task(name: str, D: int, M: int = 3) -> Task:
-        config = conf.compose([f"algorithm={name}", f"D={D}", f"++algorithm.M={M}"])
-        return Task(f"{name} {D} {M}", config, Path())
+        own = {**config["algorithm"], "name": name, "M": M}
+        return Task(f"{name} {D} {M}", {**config, "D": D, "algorithm": own}, Path())
 
     tasks = [task("gf", D, M) for M in (2, 3, 4) for D in (5, 6)] + [task("omkr", 5)]
     labels = [[t.label for t in group] for group in grouped(iter(tasks), 2)]
