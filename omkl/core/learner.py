@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.jit import code_for
 from omkl.core.protocol import CLOSE, OPEN, WHOLE, Algorithm, Selection, run_block_of
 from omkl.core.seeding import selection_generator
 from omkl.core.uniform import Uniform
@@ -165,14 +166,21 @@ class Learner:
         self._require_numbers(X)
         return X, y
 
-    def run_rows(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
+    def run_rows(
+        self, X: np.ndarray, y: np.ndarray, trace: Trace, loop: Callable[..., None] | None = None
+    ) -> None:
         """``partial_fit`` of a block of ``checked_block`` whose labels are all numbers.
 
         What is said goes to ``trace``. For a representation with a lookahead ``prepare_tile`` has
-        to come first.
+        to come first. ``loop`` is what ``loop_for`` made of this learner or one like it, and of
+        arrays of these types.
         """
-        self._run(WHOLE, X, y, trace)
+        (loop or self._run_block)(*self._arguments(WHOLE, X, y, trace))
         self.t += len(y)
+
+    def loop_for(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> Callable[..., None]:
+        """The loop over time for arrays of these types, which looks at none again."""
+        return code_for(self._run_block, *self._arguments(WHOLE, X, y, trace))
 
     def prepare_tile(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> int:
         """Do what can be done for rows X (n, d) before their rounds; returns for how many."""
@@ -271,7 +279,10 @@ class Learner:
         return trace
 
     def _run(self, part: int, X: np.ndarray, y: np.ndarray, trace: Trace) -> None:
-        self._run_block(
+        self._run_block(*self._arguments(part, X, y, trace))
+
+    def _arguments(self, part: int, X: np.ndarray, y: np.ndarray, trace: Trace) -> tuple[Any, ...]:
+        return (
             self.params, self.state, self.t, X, y, self.rng, self.selection, *trace,
             self.used, self.worst, part,
         )  # fmt: skip

@@ -8,7 +8,7 @@ to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class SideBySide:
         self.learners = list(learners)
         self._settings: Any = None
         self._shared: Shared | None = None
+        self._loop: Callable[..., None] | None = None
         first = self.learners[0]
         if first.representation is LOCAL_FEATURES and len(self.learners) > 1:
             try:
@@ -58,7 +59,9 @@ class SideBySide:
             n = learn_rows(self._settings, self._shared, first.t + 1, X, y, start)
             rows = slice(start, start + n if n else len(y))
             for s, learner in enumerate(self.learners):
-                learner.run_rows(X[rows], y[rows], Trace(*(array[s, rows] for array in trace)))
+                own = Trace(*(array[s, rows] for array in trace))
+                self._loop = self._loop or learner.loop_for(X[rows], y[rows], own)
+                learner.run_rows(X[rows], y[rows], own, self._loop)
             start = rows.stop
         return trace
 

@@ -34,7 +34,7 @@ from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, totals
 from omkl.core.trigonometry import Double, Single
 
-ROWS = 128  # rounds that are learned at once: what is said of them shall stay in the second cache
+ROWS = 64  # rounds that are learned at once: what is said of them shall stay in the second cache
 
 
 class Shared(NamedTuple):
