@@ -281,14 +281,12 @@ def test_batch_goes_on_after_failures(tmp_path):
     assert len(results_of(tmp_path / "outputs")) == 2
 
 
-@pytest.mark.parametrize("workers", ["0", "two", "true"])
-def test_batch_with_a_wrong_number_of_workers(tmp_path, workers):
-    typed = ["-m", "launcher=batch", f"launcher.workers={workers}", *TINY]
-    done = omkl_run(tmp_path, *typed)
+@pytest.mark.parametrize("typed", ["workers=0", "workers='two'", "together=True", "together=0"])
+def test_batch_with_a_wrong_number_of_workers_or_of_jobs_together(tmp_path, typed):
+    done = omkl_run(tmp_path, "-m", "launcher=batch", f"launcher.{typed}", *TINY)
     assert done.returncode == 2
-    shown = {"two": "'two'", "true": "True"}.get(workers, workers)
     told = "is not a whole number of at least 1, and at most 1,024, or null"
-    assert done.stderr == f"omkl-run: launcher.workers={shown} {told}\n"
+    assert done.stderr == f"omkl-run: launcher.{typed} {told}\n"
 
 
 LONG = [
