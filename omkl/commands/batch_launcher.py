@@ -278,11 +278,9 @@ class Workers:
                 self.end()
 
     def _give_out(self, groups: Iterator[list[sweep.Task]]) -> None:
-        """A group to each that has none, then a further one to each that has too little."""
-        for least in range(1, self._AHEAD + 1):
-            for worker in self._workers:
-                while worker.n_tasks < least and (group := self._next(groups)):
-                    self._give(worker, group)
+        for worker in self._workers:
+            while worker.n_tasks < self._AHEAD and (group := self._next(groups)):
+                self._give(worker, group)
 
     def _next(self, groups: Iterator[list[sweep.Task]]) -> list[sweep.Task] | None:
         return self._again.popleft() if self._again else next(groups, None)
