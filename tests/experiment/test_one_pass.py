@@ -94,9 +94,8 @@ def test_local_learners_share_features(tmp_path, monkeypatch):
     monkeypatch.setattr(Learner, "run_rows", counted)
     shared = together(tmp_path, "algorithm=raker", "threads=1", eta=[0.1, 0.2])
     assert [outcome.run.result.get("error") for outcome in shared] == [None, None]
-    # Blocks of 90 and 80 rows, of which 88 and 80 are whole packs; the warming up takes 8 rows.
-    in_groups = [n for n in learned if n]
-    assert in_groups == [8, 8] + 4 * [88] + 4 * [80]
+    # Warming up takes 8 rows; of the blocks of 90 and 80 rows, packs of 8 and at most 64 at once.
+    assert [n for n in learned if n] == [8, 8] + 2 * [64, 64, 24, 24] + 2 * [64, 64, 16, 16]
 
 
 def test_one_that_diverges_fails_alone_and_by_name(tmp_path):
