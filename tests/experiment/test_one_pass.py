@@ -86,10 +86,10 @@ def test_local_learners_share_features(tmp_path, monkeypatch):
     learned = []
     run_rows = Learner.run_rows
 
-    def counted(self, X, y, trace):
+    def counted(self, *given):
         if self.representation is LOCAL_FEATURES:  # baselines are not
             learned.append(int(self.selection.scratch.place[1]))
-        run_rows(self, X, y, trace)
+        run_rows(self, *given)
 
     monkeypatch.setattr(Learner, "run_rows", counted)
     shared = together(tmp_path, "algorithm=raker", "threads=1", eta=[0.1, 0.2])
