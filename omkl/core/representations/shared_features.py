@@ -20,6 +20,7 @@ import numpy as np
 from omkl.core.jit import compiled, element, inlined, uncached
 from omkl.core.protocol import local_step, step_size
 from omkl.core.representations.local_features import (
+    BLOCK,
     FEW,
     RENEWED,
     LocalScratch,
@@ -34,7 +35,7 @@ from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, totals
 from omkl.core.trigonometry import Double, Single
 
-ROWS = 64  # rounds that are learned at once: what is said of them shall stay in the second cache
+ROWS = BLOCK  # a learner that goes on by itself writes a block of its own to the same arrays
 
 
 class Shared(NamedTuple):
