@@ -139,8 +139,9 @@ def run_together(configs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Ou
     most = one_pass.n_in_one_pass(cast(Regression, begun[together[0]].job)) if together else 1
     if most == 1 or len(together) == 1:
         together = []
-    for number in begun.keys() - set(together):
-        yield number, run(configs[number])
+    for number in begun:
+        if number not in together:
+            yield number, run(configs[number])
     for first in range(0, len(together), most):
         yield from _in_one_pass({n: begun[n] for n in together[first : first + most]})
 
