@@ -16,6 +16,7 @@ import json
 import os
 import re
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -141,7 +142,7 @@ def make_run_folder(
     params: dict | None = None,
 ) -> Path:
     """A run folder in the format of ``omkl.runs.folder`` with invented numbers."""
-    rng = np.random.default_rng(abs(hash((algorithm, dataset))) % 2**32)
+    rng = np.random.default_rng(crc32(f"{algorithm} {dataset}".encode()))
     folder = outputs / "runs" / dataset / f"{algorithm}-{key}"
     folder.mkdir(parents=True)
     params = params or {"eta": "0.1/sqrt(t)", "lam": 1e-3}

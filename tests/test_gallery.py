@@ -58,7 +58,7 @@ def test_every_script_is_a_page_and_says_how_much_it_computes():
 
 def test_the_navigation_names_every_page():
     given = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    named = set(re.findall(r"[\w/]+\.md", str(given["nav"])))
+    named = set(re.findall(r"[\w/-]+\.md", str(given["nav"])))
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     assert pages <= named, pages - named
     grouped = [name for names in cards.groups().values() for name in names]

@@ -4,7 +4,8 @@ Hydra's basic launcher composes every job twice, at 60 to 150 ms each time. Here
 YAML files are put together once for each set of choices (``algorithm=gf dataset=naval``)
 and the values (``algorithm.eta=0.1``) are set in a copy, by Hydra's own function. Jobs then go
 to worker processes that stay, so that imports, compiled code, data and comparators
-are there from the second job on. Each worker has one core, or ``threads`` of them.
+are there from the second job on. Each worker has one core, or ``threads`` of them. Jobs that differ
+in parameters of their algorithm alone are given to a worker as a group, and share what they can.
 """
 
 from __future__ import annotations
@@ -103,6 +104,9 @@ def _parsed(text: str) -> Override:
 
 
 WORKERS = or_null(whole(1, 1_024))  # processes
+TOGETHER = or_null(whole(1, 1_024))  # jobs
+MOST_TOGETHER = 24  # unless told: what they learn of a kernel fits into a first cache of 32 KiB
+WAITING = 256  # jobs that wait for others like them, at most
 
 
 # --- running --------------------------------------------------------------------------------------
@@ -111,7 +115,13 @@ WORKERS = or_null(whole(1, 1_024))  # processes
 class Batch:
     """The launcher: jobs are composed here and run by workers, in order as far as they are free."""
 
-    def __init__(self, context: HydraContext, config: DictConfig, n_workers: int | None) -> None:
+    def __init__(
+        self,
+        context: HydraContext,
+        config: DictConfig,
+        n_workers: int | None,
+        n_together: int | None,
+    ) -> None:
         from omkl.threads import default_threads
 
         # The sweeper composes every job, to find mistakes early: it shall be quick about it too.
@@ -122,9 +132,13 @@ class Batch:
         most = max(1, default_threads() // max(1, threads))
         if told := WORKERS.refusal("launcher.workers", n_workers):
             raise HydraException(told)
+        if told := TOGETHER.refusal("launcher.together", n_together):
+            raise HydraException(told)
+        self.most_together = n_together or MOST_TOGETHER
         environment = {str(k): str(v) for k, v in config.hydra.job.env_set.items()}
         environment["OMKL_THREADS"] = str(threads)
-        self.workers = Workers(n_workers or most, environment)
+        self.n_workers = n_workers or most
+        self.workers = Workers(self.n_workers, environment)
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
@@ -132,9 +146,9 @@ class Batch:
         from omkl.commands import terminal
 
         Path(str(self.config.hydra.sweep.dir)).mkdir(parents=True, exist_ok=True)
-        with contextlib.closing(
-            self.workers.run(self._tasks(job_overrides, initial_job_idx))
-        ) as ended:
+        tasks = self._tasks(job_overrides, initial_job_idx)
+        size = size_of_groups(len(job_overrides), self.n_workers, self.most_together)
+        with contextlib.closing(self.workers.run(grouped(tasks, size))) as ended:
             for task, (text, failed) in ended:
                 print(text, flush=True)
                 if failed and task.config["fail_fast"]:
@@ -153,6 +167,31 @@ class Batch:
             task = sweep.Sweep.task(_plain(config, overrides, number, folder), folder, number)
             if task is not None:
                 yield task
+
+
+def size_of_groups(n_jobs: int, n_workers: int, most: int) -> int:
+    """So that every worker gets as many groups, none of more than ``most`` jobs."""
+    n_rounds = -(-n_jobs // (n_workers * most))
+    return -(-n_jobs // (n_workers * n_rounds)) if n_jobs else 1
+
+
+def grouped(tasks: Iterator[sweep.Task], size: int) -> Iterator[list[sweep.Task]]:
+    """The tasks, those that can share a pass together: in groups of at most that size."""
+    from omkl.experiment.settings import key_of_pass
+
+    waiting: dict[str, list[sweep.Task]] = {}
+    for task in tasks:
+        key = key_of_pass(task.config) if size > 1 else None
+        if key is None:
+            yield [task]
+            continue
+        group = waiting.setdefault(key, [])
+        group.append(task)
+        if len(group) == size:
+            yield waiting.pop(key)
+        elif sum(map(len, waiting.values())) > WAITING:
+            yield waiting.pop(next(iter(waiting)))
+    yield from waiting.values()
 
 
 def _plain(
@@ -182,7 +221,11 @@ READY = None  # what a worker says first
 class Worker(NamedTuple):
     process: BaseProcess
     connection: Connection
-    tasks: deque[sweep.Task]  # given to it and not yet answered, the first under way
+    groups: deque[dict[int, sweep.Task]]  # given to it; of each what is not yet answered
+
+    @property
+    def n_tasks(self) -> int:
+        return sum(map(len, self.groups))
 
 
 class Workers:
@@ -191,6 +234,8 @@ class Workers:
     They are started when this is made, so that their imports do not have to be waited for.
     A worker that dies fails its task alone; another takes its place, which also goes for one that
     dies before it has begun: its tasks are then the other's. RuntimeError where none can begin.
+    Of a group that it dies with nobody knows which task it was: they are given out again, each by
+    itself.
     """
 
     _AHEAD = 2  # tasks that a worker holds, so that it never waits for the next
@@ -200,6 +245,7 @@ class Workers:
         self._environment = dict(environment)
         self._ready: set[int | None] = set()
         self._died_early = 0
+        self._again: deque[list[sweep.Task]] = deque()
         self._workers = [self._start() for _ in range(n)]
 
     def _start(self) -> Worker:
@@ -211,15 +257,15 @@ class Workers:
         theirs.close()
         return Worker(process, ours, deque())
 
-    def run(self, tasks: Iterator[sweep.Task]) -> Generator[tuple[sweep.Task, tuple[str, bool]]]:
+    def run(
+        self, groups: Iterator[list[sweep.Task]]
+    ) -> Generator[tuple[sweep.Task, tuple[str, bool]]]:
         """Yields each task and its answer, as they come. Closed early, it ends what runs."""
         finished = False
         try:
             while True:
-                for worker in self._workers:
-                    while len(worker.tasks) < self._AHEAD and (task := next(tasks, None)):
-                        self._give(worker, task)
-                at_work = [worker for worker in self._workers if worker.tasks]
+                self._give_out(groups)
+                at_work = [worker for worker in self._workers if worker.groups]
                 if not at_work:
                     break
                 ready = wait([worker.connection for worker in at_work])
@@ -231,10 +277,18 @@ class Workers:
             if not finished:
                 self.end()
 
-    def _give(self, worker: Worker, task: sweep.Task) -> None:
-        worker.tasks.append(task)
+    def _give_out(self, groups: Iterator[list[sweep.Task]]) -> None:
+        for worker in self._workers:
+            while worker.n_tasks < self._AHEAD and (group := self._next(groups)):
+                self._give(worker, group)
+
+    def _next(self, groups: Iterator[list[sweep.Task]]) -> list[sweep.Task] | None:
+        return self._again.popleft() if self._again else next(groups, None)
+
+    def _give(self, worker: Worker, group: list[sweep.Task]) -> None:
+        worker.groups.append(dict(enumerate(group)))
         with contextlib.suppress(OSError):  # dead: its answer tells
-            worker.connection.send(task)
+            worker.connection.send(group)
 
     def _answer(self, worker: Worker) -> tuple[sweep.Task, tuple[str, bool]] | None:
         try:
@@ -253,14 +307,24 @@ class Workers:
             return None
         if isinstance(answer, Exception):
             raise answer
-        return worker.tasks.popleft(), answer
+        number, told = answer
+        group = worker.groups[0]
+        task = group.pop(number)
+        if not group:
+            worker.groups.popleft()
+        return task, told
 
-    def _bury(self, worker: Worker) -> tuple[sweep.Task, tuple[str, bool]]:
+    def _bury(self, worker: Worker) -> tuple[sweep.Task, tuple[str, bool]] | None:
         from omkl.commands import sweep
         from omkl.experiment import run as runner
 
-        task = worker.tasks.popleft()
+        group = list(worker.groups.popleft().values())
         how = _how_ended(worker)
+        if len(group) > 1:
+            self._again.extend([task] for task in group)
+            self._replace(worker)
+            return None
+        (task,) = group
         outcome = runner.lost(
             task.config, f"its process ended {how}; not enough memory is the usual reason"
         )
@@ -272,14 +336,14 @@ class Workers:
         worker.process.join()
         new = self._start()
         self._workers[self._workers.index(worker)] = new
-        for left in worker.tasks:
-            self._give(new, left)
+        for left in worker.groups:
+            self._give(new, list(left.values()))
 
     def end(self, patience: float = 10.0) -> None:
         """End all workers; what one is at work on is given up and leaves nothing behind."""
         for worker in self._workers:
             worker.connection.close()
-            if worker.tasks:
+            if worker.groups:
                 worker.process.terminate()
         for worker in self._workers:
             worker.process.join(patience)
@@ -313,11 +377,11 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
         connection.send(READY)
         with one_thread_each():
             while True:
-                task = connection.recv()
+                tasks = connection.recv()
                 try:
-                    answer: Any = Sweep.work(task)
+                    for answer in Sweep.work_together(tasks):
+                        connection.send(answer)
                 except Exception as error:  # of the sweep's own files: jobs answer for themselves
-                    answer = error
-                connection.send(answer)
+                    connection.send(error)
     at_end.close()
     os._exit(0)  # threads that still compute are not waited for

@@ -8,7 +8,7 @@ import math
 import os
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -139,6 +139,17 @@ class Sweep:
         from omkl.commands import viewers
 
         return Sweep.ended(task, viewers.run_and_show(task.config, progress))
+
+    @staticmethod
+    def work_together(tasks: Sequence[Task]) -> Iterator[tuple[int, tuple[str, bool]]]:
+        """The same of several jobs, by their numbers, as they end; they may share a pass."""
+        from omkl.commands import viewers
+
+        if len(tasks) == 1:
+            yield 0, Sweep.work(tasks[0])
+            return
+        for number, outcome in viewers.run_together_and_show([task.config for task in tasks]):
+            yield number, Sweep.ended(tasks[number], outcome)
 
     @staticmethod
     def ended(task: Task, outcome: Outcome) -> tuple[str, bool]:

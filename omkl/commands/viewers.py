@@ -10,7 +10,7 @@ import contextlib
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,24 @@ def record_and_show(job: Described, computed: Computed, started: str) -> Outcome
             return viewers.show(outcome, job.settings)
         except Exception as error:
             return runner.spoilt(outcome, error)
+
+
+def run_together_and_show(
+    configs: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[int, Outcome]]:
+    """As ``run_and_show`` of each, by ``omkl.experiment.run.run_together``."""
+    for number, outcome in runner.run_together(configs):
+        if outcome.settings is None:
+            yield number, outcome
+            continue
+        with Viewers(None) as viewers:
+            try:
+                if outcome.status == "complete":
+                    viewers.begun(outcome.settings)
+                shown = viewers.show(outcome, outcome.settings)
+            except Exception as error:
+                shown = runner.spoilt(outcome, error)
+        yield number, shown
 
 
 class Viewers:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import machine_code
+from omkl.core.jit import code_for
 from omkl.core.protocol import CLOSE, OPEN, WHOLE, Algorithm, Selection, run_block_of
 from omkl.core.seeding import selection_generator
 from omkl.core.uniform import Uniform
@@ -141,14 +141,7 @@ class Learner:
         label that is none and that the learner asks for, when it is its turn: that round stays
         open.
         """
-        self.require_no_open_round()
-        X = np.ascontiguousarray(X, dtype=np.float64)
-        y = np.ascontiguousarray(y, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
-            raise ValueError(
-                f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
-            )
-        self._require_numbers(X)
+        X, y = self.checked_block(X, y)
         unknown = np.append(np.flatnonzero(~np.isfinite(y)), len(y))  # one by one, see learn_one
         trace = empty_trace(len(y))
         several = self.threads > 1 and self.representation.lookahead is not None
@@ -164,10 +157,37 @@ class Learner:
                     start += 1
                     continue
                 rows = slice(start, start + self.prepare_tile(X[start:stop], pool))
-                self._run(WHOLE, X[rows], y[rows], Trace(*(array[rows] for array in trace)))
-                self.t += rows.stop - start
+                self.run_rows(X[rows], y[rows], Trace(*(array[rows] for array in trace)))
                 start = rows.stop
         return trace
+
+    def checked_block(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The block as ``partial_fit`` takes it; it refuses the same."""
+        self.require_no_open_round()
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        y = np.ascontiguousarray(y, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
+            raise ValueError(
+                f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
+            )
+        self._require_numbers(X)
+        return X, y
+
+    def run_rows(
+        self, X: np.ndarray, y: np.ndarray, trace: Trace, loop: Callable[..., None] | None = None
+    ) -> None:
+        """``partial_fit`` of a block of ``checked_block`` whose labels are all numbers.
+
+        What is said goes to ``trace``. For a representation with a lookahead ``prepare_tile`` has
+        to come first. ``loop`` is what ``loop_for`` made of this learner or one like it, and of
+        arrays of these types.
+        """
+        (loop or self._run_block)(*self._arguments(WHOLE, X, y, trace))
+        self.t += len(y)
+
+    def loop_for(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> Callable[..., None]:
+        """The loop over time for arrays of these types, which looks at none again."""
+        return code_for(self._run_block, *self._arguments(WHOLE, X, y, trace))
 
     def prepare_tile(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> int:
         """Do what can be done for rows X (n, d) before their rounds; returns for how many."""
@@ -279,7 +299,7 @@ class Learner:
             return
         arguments = self._arguments(part, X, y, trace)
         if self._row_code[0] is not self.state:
-            self._row_code = self.state, machine_code(self._run_block, arguments)
+            self._row_code = self.state, code_for(self._run_block, *arguments)
         self._row_code[1](*arguments)
 
     def _arguments(self, part: int, X: np.ndarray, y: np.ndarray, trace: Trace) -> tuple[Any, ...]:

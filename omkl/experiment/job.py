@@ -238,8 +238,10 @@ class LearnerJob(NamedTuple):
     def params(self) -> Any:
         return self.specification.params
 
-    def learner(self, seed: int, n_threads: int, before: np.ndarray | None = None) -> Learner:
-        return self.specification.learner(self.stream.n_inputs, seed, n_threads, before)
+    def learner(
+        self, seed: int, n_threads: int, before: np.ndarray | None = None, model: Any = None
+    ) -> Learner:
+        return self.specification.learner(self.stream.n_inputs, seed, n_threads, before, model)
 
 
 def prepare_learner(settings: Settings) -> LearnerJob:

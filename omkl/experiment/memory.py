@@ -28,7 +28,7 @@ def require_memory(
     """
     T = stream.n_rounds
     R, d, block = settings.n_seeds, stream.n_inputs, settings.block
-    curves = 8 * CURVES * R * (LIMIT if T is None else min(T, LIMIT))
+    curves = curve_bytes(R, T)
     rows = 8 * (d + CURVES * R) * (block if T is None else min(T, block))
     taken, there = n_models * model_bytes + curves + rows, usable_bytes()
     if taken > there:
@@ -37,6 +37,11 @@ def require_memory(
             f"at least {min(taken, 1e24) / 1e9:,.1f} GB, and this machine has {there / 1e9:,.1f}: "
             "choose fewer of these, or smaller sizes among the parameters of the algorithm"
         )
+
+
+def curve_bytes(R: int, T: int | None) -> int:
+    """Bytes of the curves of R seeds over T rounds."""
+    return 8 * CURVES * R * (LIMIT if T is None else min(T, LIMIT))
 
 
 def model_bytes(representation: Representation, params: Any, kernels: Any, d: int, D: int) -> float:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from omkl.core.kernels import FAMILIES
 from omkl.core.learner import Learner, Trace
 from omkl.core.protocol import Algorithm
 from omkl.core.schedule import Schedule
+from omkl.core.side_by_side import stacked
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
 from omkl.datasets.stream import Chunk
@@ -78,7 +79,8 @@ class Regression(LearnerJob):
     ) -> Computed:
         learners = _learners(self)
         n_threads = min(self.settings.n_threads, len(learners))
-        passed = _Pass(self, learners, staging)
+        units = [TargetUnits(learner, self.stream, self.algorithm) for learner in learners]
+        passed = Pass(self, learners, units, Baselines(self.stream), staging)
         if progress:
             progress("rounds", 0, self.stream.n_rounds, None)
         clock = time.perf_counter()
@@ -94,7 +96,7 @@ class Regression(LearnerJob):
         if self.algorithm.representation.lookahead:
             n_threads = self.settings.n_threads
         timing = Timing(elapsed, passed.seconds.tolist(), n_threads)
-        return _computed(self, passed, timing, progress, measured)
+        return computed(self, passed, timing, progress, measured)
 
 
 def prepare(settings: Settings) -> Regression:
@@ -123,14 +125,15 @@ def _learners(job: Regression, seeds: Sequence[int] | None = None) -> list[Learn
     """A learner a seed, of the job's seeds by default."""
     ahead = job.algorithm.representation.lookahead
     n_threads = job.settings.n_threads if ahead else 1
-    before = _rows_before(job)
+    before = first_rows(job)
     learners = [job.learner(seed, n_threads, before) for seed in seeds or job.seeds]
     if job.resumed:
         job.resumed.restore(learners[0], 0)
     return learners
 
 
-def _rows_before(job: Regression) -> np.ndarray | None:
+def first_rows(job: Regression) -> np.ndarray | None:
+    """The rows (n, d) that the learners of a job see before the first round, if they want some."""
     if job.resumed:
         return job.resumed.before
     return rows_before(job.algorithm, job.params, job.stream)
@@ -145,16 +148,32 @@ def rows_before(algorithm: Algorithm, params: Any, stream: Stream) -> np.ndarray
     return before
 
 
-class _Pass:
+class Rounds(NamedTuple):
+    """Rows X (n, d) with labels y (n,); known, scored (n,) bool, as ``Baselines.add`` has them."""
+
+    X: np.ndarray
+    y: np.ndarray
+    known: np.ndarray
+    scored: np.ndarray
+
+
+class Pass:
     """One pass over the stream: what R learners said, summed up block by block.
 
+    ``streamed`` (R,) are learners as the stream sees them, of which ``learners`` are this job's.
     The first known label of a stream in moving units is not scored, of learners and baselines
     alike: before it nothing says where the target lies.
     """
 
-    def __init__(self, job: Regression, learners: list[Learner], staging: Path | None) -> None:
-        self.job, self.learners = job, learners
-        self.streamed = [TargetUnits(x, job.stream, job.algorithm) for x in learners]
+    def __init__(
+        self,
+        job: Regression,
+        learners: list[Learner],
+        streamed: Sequence[TargetUnits],
+        baselines: Baselines,
+        staging: Path | None,
+    ) -> None:
+        self.job, self.learners, self.streamed = job, learners, streamed
         if job.resumed:
             self.streamed[0].restore(job.resumed.labels(0))
         self.moments: dict[str, np.ndarray] = {}  # of the columns, after the last row
@@ -169,7 +188,7 @@ class _Pass:
             if job.resumed:
                 intervals.restore(self.intervals.first, job.resumed.intervals)
         self.accuracy = Accuracy(len(learners), job.stream.target_unit)
-        self.baselines = Baselines(job.stream)
+        self.baselines = baselines
         self.seconds = np.zeros(len(learners))
         self.low, self.high, self.largest_norm, self.largest_error = np.inf, -np.inf, 0.0, 0.0
         self.n_blank = 0
@@ -180,17 +199,25 @@ class _Pass:
             self.predictions = Predictions(staging / PREDICTIONS, job.seeds, *has)
 
     def stream(self, block: Chunk, pool: Any, clock: float) -> None:
-        """Stream a block and sum it up. Rows without a target are predicted and counted, no more.
+        """Stream a block and sum it up.
 
         Where labels come from outside, those are known that the learner asked for.
         """
         if self.job.label is None:
             found = list(pool.map(lambda r: self._one(r, block), range(len(self.learners))))
-            said, y = Trace(*(np.stack(arrays) for arrays in zip(*found, strict=True))), block.y
+            said, y = stacked(found), block.y
         else:
             trace, y = self._asking(block.x, self.job.label)
             said = Trace(*(array[None, :] for array in trace))
             self.seconds[0] = time.perf_counter() - clock - self.baselines.seconds
+        self.baselines.add(*self.take(block, said, y))
+
+    def take(self, block: Chunk, said: Trace, y: np.ndarray) -> Rounds:
+        """Sum up what was said (R, n) of a block with labels y (n,); what baselines add of it.
+
+        Rows without a target are predicted and counted, no more. FloatingPointError where
+        predictions are no longer finite.
+        """
         known = ~np.isnan(y)
         # Of a stream in moving units nothing is known of the first label.
         n_untold = 0 if self.job.resumed else self.n_unscored
@@ -202,9 +229,8 @@ class _Pass:
             self.n_blank += int(np.sum(~known))
             said = Trace(*(array[:, known] for array in said))
             half = None if half is None else half[:, known]
-            self._add(block.x[known], said, y[known], half)
-        else:
-            self._add(block.x, said, y, half)
+            return self._add(block.x[known], said, y[known], half)
+        return self._add(block.x, said, y, half)
 
     def _one(self, r: int, block: Chunk) -> Trace:
         before, n_rounds, traces = time.perf_counter(), self.squared.n_rounds, []
@@ -228,12 +254,10 @@ class _Pass:
         trace = Trace(*map(np.concatenate, zip(*traces, strict=True)))
         return label_sources.Answered(trace, np.concatenate(answers))
 
-    def _add(self, X: np.ndarray, said: Trace, y: np.ndarray, half: np.ndarray | None) -> None:
+    def _add(self, X: np.ndarray, said: Trace, y: np.ndarray, half: np.ndarray | None) -> Rounds:
         """Rounds X (n, d) with what was said of them, (R, n) each, and labels y (n,) or NaN.
 
         half (R, n) are half the widths of their intervals, None where none were asked for.
-
-        FloatingPointError where predictions are no longer finite.
         """
         known = ~np.isnan(y)
         scored = known & (self.n_known + np.cumsum(known) > self.n_unscored)
@@ -253,11 +277,11 @@ class _Pass:
                 self.intervals.add(errors, half, scored)
         self.asked.add(said.asked)
         _require_finite(self.job, self.squared)
-        self.baselines.add(X, y, known, scored)
         self.low = min(self.low, float(known_y.min(initial=np.inf)))
         self.high = max(self.high, float(known_y.max(initial=-np.inf)))
         self.largest_norm = max(self.largest_norm, largest_norm(X))
         self.largest_error = max(self.largest_error, float(squared.max(initial=0.0)))
+        return Rounds(X, y, known, scored)
 
     def running_mse(self) -> float:
         return float(self.squared.total.mean() / max(self.n_known - self.n_unscored, 1))
@@ -274,13 +298,14 @@ class _Pass:
             )
 
 
-def _computed(
+def computed(
     job: Regression,
-    passed: _Pass,
+    passed: Pass,
     timing: Timing,
     progress: Progress | None,
     measured: Measured | None,
 ) -> Computed:
+    """What a job whose pass is over has computed, comparators in hindsight included."""
     learners, T, n_unscored = passed.learners, passed.squared.n_rounds, passed.n_unscored
     rounds, sums = (array[..., n_unscored:] for array in passed.squared.curve())
     n_queried = passed.asked.curve()[1][:, n_unscored:].astype(np.int64)
@@ -329,13 +354,13 @@ def _computed(
     return Computed(reported(job, MSE, mse, timing, **own), curves, _files(job, passed))
 
 
-def _files(job: Regression, passed: _Pass) -> dict[str, bytes | Path]:
+def _files(job: Regression, passed: Pass) -> dict[str, bytes | Path]:
     files: dict[str, bytes | Path] = {}
     if passed.predictions:
         files[PREDICTIONS] = passed.predictions.finished()
     if job.settings.model:
         labels = [streamed.arrays() for streamed in passed.streamed]
-        before = _rows_before(job)
+        before = first_rows(job)
         kept = passed.intervals
         widths = intervals.arrays_of(kept.first, passed.n_known) if kept else None
         files[MODEL] = kept_model.content(
@@ -344,7 +369,7 @@ def _files(job: Regression, passed: _Pass) -> dict[str, bytes | Path]:
     return files
 
 
-def _in_units_of_the_target(job: Regression, passed: _Pass) -> dict[str, Any]:
+def _in_units_of_the_target(job: Regression, passed: Pass) -> dict[str, Any]:
     """Root mean squared and mean absolute error and R2, means over the seeds, and baselines."""
     accuracy = passed.accuracy
     r2 = float(accuracy.r2.mean())

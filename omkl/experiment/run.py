@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import datetime
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from omkl.core import cache
 from omkl.datasets import DataError, keys, label_sources
-from omkl.experiment import classification, door, federation, regression, settings
+from omkl.experiment import classification, door, federation, one_pass, regression, settings
 from omkl.experiment.job import Computed, Described, Job, Progress, own_modules
 from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
@@ -103,6 +103,93 @@ def run(
     another finished one. KeyboardInterrupt passes through and changes nothing. Figures and
     tracking are their viewers' business: ``omkl.commands.viewers``.
     """
+    begun = _begin(config, progress, label)
+    if isinstance(begun, Outcome):
+        return begun
+    job = begun.job
+    try:
+        with staging_folder(begun.folder) as staging:
+            if viewer:
+                viewer.begun(job.settings)
+            if not job.stream.labelled and isinstance(job, Regression):
+                job = job.asking(begun.source, begun.folder)
+            computed = _computed(job, progress, viewer, begun.stamp, staging)
+            return _finished(begun, staging, computed)
+    except Exception as error:
+        return _broken(begun, error)
+
+
+def run_together(configs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Outcome]]:
+    """As ``run`` of each, as they end, with their numbers: jobs of one ``key_of_pass``.
+
+    Where their learners can share it, those that are to be computed go through the stream in one
+    pass. One that breaks leaves the others as they are.
+    """
+    begun: dict[int, Begun] = {}
+    for number, config in enumerate(configs):
+        found = _begin(config)
+        if isinstance(found, Outcome):
+            yield number, found
+        else:
+            begun[number] = found
+    together: list[int] = []
+    for number, one in begun.items():
+        same = not together or one.job.stream is begun[together[0]].job.stream
+        if one_pass.can_share(one.job) and same:
+            together.append(number)
+    most = one_pass.n_in_one_pass(cast(Regression, begun[together[0]].job)) if together else 1
+    if most == 1 or len(together) == 1:
+        together = []
+    for number in begun:
+        if number not in together:
+            yield number, run(configs[number])
+    for first in range(0, len(together), most):
+        yield from _in_one_pass({n: begun[n] for n in together[first : first + most]})
+
+
+def _in_one_pass(begun: Mapping[int, Begun]) -> Iterator[tuple[int, Outcome]]:
+    left, staging = dict(begun), {}
+    with contextlib.ExitStack() as held:
+        for number, one in begun.items():
+            try:
+                staging[number] = held.enter_context(staging_folder(one.folder))
+            except OSError as error:
+                yield number, _broken(left.pop(number), error)
+        numbers = list(left)
+        try:
+            jobs = [cast(Regression, left[n].job) for n in numbers]
+            for k, found in one_pass.compute(jobs, [staging[n] for n in numbers]):
+                one = left.pop(numbers[k])
+                try:
+                    if isinstance(found, Exception):
+                        raise found
+                    outcome = _finished(one, staging[numbers[k]], found)
+                except Exception as error:
+                    outcome = _broken(one, error)
+                yield numbers[k], outcome
+        except Exception as error:
+            for number, one in left.items():
+                yield number, _broken(one, error)
+
+
+class Begun(NamedTuple):
+    """A job that is to be computed: what its folder will say of it, and who gives labels."""
+
+    job: Job
+    config: dict[str, Any]
+    folder: Path
+    started: str
+    stamp: dict[str, Any]
+    notes: list[str]
+    source: label_sources.Label | None
+
+
+def _begin(
+    config: Mapping[str, Any],
+    progress: Progress | None = None,
+    label: label_sources.Label | None = None,
+) -> Begun | Outcome:
+    """Check a job and look for its finished run; an outcome where nothing is to be computed."""
     door.check_sections(config)
     started = now()
     config = config if label is None else settings.asking_a_function(config)
@@ -128,22 +215,29 @@ def run(
             if reused is not None:
                 return Outcome(reused, "reused", notes, job.settings)
             notes.append(f"{folder.name} was {why}: computed anew")
-        with staging_folder(folder) as staging:
-            if viewer:
-                viewer.begun(job.settings)
-            if not job.stream.labelled and isinstance(job, Regression):
-                job = job.asking(source, folder)
-            stamp = _stamp(config, started, numbers, modules)
-            computed = _computed(job, progress, viewer, stamp, staging)
-            computed = computed._replace(result=stamp | computed.result)
-            written = _write(folder, staging, config, computed)
-        return Outcome(written, "complete", notes, job.settings)
+        stamp = _stamp(config, started, numbers, modules)
     except Exception as error:
-        explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
-        failed = _failed(config, started, error, explained)
-        with contextlib.suppress(OSError):  # without a disk to write on, it is still returned
-            write_failure(failed)
-        return Outcome(failed, "failed", [])
+        return _broken_of(config, started, error)
+    return Begun(job, config, folder, started, stamp, notes, source)
+
+
+def _finished(begun: Begun, staging: Path, computed: Computed) -> Outcome:
+    whole = computed._replace(result=begun.stamp | computed.result)
+    written = _write(begun.folder, staging, begun.config, whole)
+    return Outcome(written, "complete", begun.notes, begun.job.settings)
+
+
+def _broken(begun: Begun, error: Exception) -> Outcome:
+    return _broken_of(begun.config, begun.started, error)
+
+
+def _broken_of(config: Mapping[str, Any], started: str, error: Exception) -> Outcome:
+    """The failure of a job that had begun, written into its folder."""
+    explained = isinstance(error, DataError | FloatingPointError | OSError | MemoryError)
+    failed = _failed(config, started, error, explained)
+    with contextlib.suppress(OSError):  # without a disk to write on, it is still returned
+        write_failure(failed)
+    return Outcome(failed, "failed", [])
 
 
 def record(job: Described, computed: Computed, started: str) -> Outcome:

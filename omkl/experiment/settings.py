@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -356,6 +357,22 @@ def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
     known = _parameters_of_ours().union(*map(_parameters, outside.declared()))
     kept = {k: v for k, v in given.items() if k in own or k not in known}
     return {**config, "algorithm": kept}
+
+
+def key_of_pass(config: Mapping[str, Any]) -> str | None:
+    """Names all settings but the parameters of the algorithm, where jobs can share a pass.
+
+    Jobs of one key differ in nothing that touches rows and random features: ``one_pass``. None
+    where that is not known to help, or the job itself will tell what is wrong with it.
+    """
+    name, stream = config["algorithm"]["name"], config["stream"]
+    alone = config["federation"]["name"] != "none" or config["resume"] is not None
+    if alone or stream["labels"] != "data" or name not in registry.names("omkl.algorithms"):
+        return None
+    algorithm = algorithms.load(name)
+    if algorithm.queries or algorithm.representation.untaught is None:
+        return None
+    return json.dumps({**config, "algorithm": name}, sort_keys=True, default=str)
 
 
 def _parameters(name: str) -> tuple[str, ...]:

@@ -38,7 +38,8 @@ class TargetUnits:
 
     Of one that may leave a label unasked, units and lags are those of the labels that it asked
     for, and it goes row by row. One that is equivariant is told labels as they are.
-    ``spread`` is that of the last prediction of ``predict_one``.
+    ``spread`` is that of the last prediction of ``predict_one``. Learners ``SideBySide`` that ask
+    for every label take the place of one: arrays are then (S, n).
     """
 
     def __init__(self, learner: Learner, stream: Labels, algorithm: Algorithm) -> None:
@@ -61,18 +62,20 @@ class TargetUnits:
         """
         if self._one_by_one:
             return self._row_by_row(X, y)
-        trace, blank = empty_trace(len(y)), np.isnan(y)
+        blank = np.isnan(y)
         known, given = None, y
         if self._moving or self._n_lags:
             known = self._all_told(y, blank)
             X = self._with_lags(X, known)
             given = known.scaled(y) if self._moving else y
+        parts = []
         for part in np.split(np.arange(len(y)), np.flatnonzero(np.diff(blank)) + 1):
             if len(part) and blank[part[0]]:
                 f, spread = self.learner.predict_with_spread(X[part])
-                _put(trace, part, Trace(f, np.zeros(len(part), dtype=np.bool_), spread))
-            elif len(part):
-                _put(trace, part, self.learner.partial_fit(X[part], given[part]))
+                parts.append(Trace(f, np.zeros(f.shape, dtype=np.bool_), spread))
+            else:
+                parts.append(self.learner.partial_fit(X[part], given[part]))
+        trace = Trace(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True)))
         return _unscaled(known, trace) if known and self._moving else trace
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -146,11 +149,6 @@ class TargetUnits:
         """Go on where ``arrays`` were taken; the learner comes back by itself."""
         self._labels.restore(kept)
         self._set_known(self._labels.take(np.empty(0)))
-
-
-def _put(trace: Trace, rows: np.ndarray, part: Trace) -> None:
-    for array, values in zip(trace, part, strict=True):
-        array[rows] = values
 
 
 def _unscaled(known: Known, trace: Trace) -> Trace:

@@ -26,9 +26,14 @@ class Specification(NamedTuple):
     precision: str
 
     def learner(
-        self, n_inputs: int, seed: int, threads: int = 1, before: np.ndarray | None = None
+        self,
+        n_inputs: int,
+        seed: int,
+        threads: int = 1,
+        before: np.ndarray | None = None,
+        model: Any = None,
     ) -> Learner:
-        """A fresh learner; ``before`` as ``Learner`` has it."""
+        """A fresh learner; ``before`` and ``model`` as ``Learner`` has them."""
         return Learner(
             self.algorithm,
             self.params,
@@ -36,6 +41,7 @@ class Specification(NamedTuple):
             n_inputs,
             self.D,
             seed,
+            model=model,
             threads=threads,
             precision=self.precision,
             before=before,

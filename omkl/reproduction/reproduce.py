@@ -48,7 +48,10 @@ class Cells:
         start = time.perf_counter()
         # A picture and a tracked run a cell would take longer than the cells themselves.
         quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]
-        outcome = runner.run(conf.compose([*overrides, *quiet]))
+        config = conf.compose([*overrides, *quiet])
+        outcome = runner.run(config)
+        if "jobs_in_pass" in outcome.run.result:  # a sweep's, whose seconds are a share
+            outcome = runner.run(config | {"force": True})
         seconds = time.perf_counter() - start
         result = outcome.run.result
         # As typed: two files of conf/algorithm may name one module.

@@ -43,8 +43,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
                       (``omkl.datasets.label_sources``) and no others are known; regret is
                       skipped then. With stream.scaling=columns " but the first" follows: it
                       counts for nobody, and curves begin with the second round
-    labels, labels_per_seed
-                      labels asked for: mean over the seeds, list
+    labels, labels_per_seed   asked for: mean over the seeds, list
     al_efficiency, al_efficiency_std
                       labels over rounds: mean and sample standard deviation over the seeds;
                       1 for a learner that asks always
@@ -52,6 +51,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     seconds           wall time of streaming all seeds, without compilation
     seconds_per_seed  list: time inside the learner, summed over blocks
     threads           how many worked at once
+    jobs_in_pass      where jobs shared a pass: how many; seconds are a share; else absent
     regret            {comparator: {"label": .., "mean": .., "std": ..}} cumulative squared
                       error above the comparator's at the last round; or
                       {comparator: {"label": .., "skipped": reason}}; {} where what the

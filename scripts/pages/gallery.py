@@ -67,11 +67,16 @@ def run(name: str, rows: int | None = None) -> list[Ran]:
     """Run a script in a folder that is removed afterwards; ``rows`` takes the place of its ROWS."""
     import matplotlib
 
-    matplotlib.use("Agg")
     path = FOLDER / f"{name}.py"
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
     ran = []
-    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
+    with (
+        tempfile.TemporaryDirectory() as place,
+        contextlib.chdir(place),
+        matplotlib.rc_context(),  # whatever this process has set before
+    ):
+        matplotlib.rcdefaults()
+        matplotlib.use("Agg")
         for piece in pieces(path.read_text(encoding="utf-8")):
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):

@@ -282,14 +282,12 @@ def test_batch_goes_on_after_failures(tmp_path):
     assert len(results_of(tmp_path / "outputs")) == 2
 
 
-@pytest.mark.parametrize("workers", ["0", "two", "true"])
-def test_batch_with_a_wrong_number_of_workers(tmp_path, workers):
-    typed = ["-m", "launcher=batch", f"launcher.workers={workers}", *TINY]
-    done = omkl_run(tmp_path, *typed)
+@pytest.mark.parametrize("typed", ["workers=0", "workers='two'", "together=True", "together=0"])
+def test_batch_with_a_wrong_number_of_workers_or_of_jobs_together(tmp_path, typed):
+    done = omkl_run(tmp_path, "-m", "launcher=batch", f"launcher.{typed}", *TINY)
     assert done.returncode == 2
-    shown = {"two": "'two'", "true": "True"}.get(workers, workers)
     told = "is not a whole number of at least 1, and at most 1,024, or null"
-    assert done.stderr == f"omkl-run: launcher.workers={shown} {told}\n"
+    assert done.stderr == f"omkl-run: launcher.{typed} {told}\n"
 
 
 LONG = [
@@ -337,14 +335,14 @@ def test_a_worker_that_dies_as_it_starts_is_replaced():
     workers = batch_launcher.Workers(1, {})
     os.kill(workers._workers[0].process.pid, signal.SIGKILL)
     with pytest.raises(AttributeError, match="'str' object has no attribute"):
-        list(workers.run(iter(["no task"])))
+        list(workers.run(iter([["no task"]])))
 
 
 def test_workers_that_cannot_start_are_given_up(monkeypatch):
     monkeypatch.setattr(batch_launcher, "_serve", print)  # ends before it says that it is ready
     monkeypatch.setattr(batch_launcher.Workers, "_STARTS", 2)
     with pytest.raises(RuntimeError, match="no worker process could start, with status"):
-        list(batch_launcher.Workers(1, {}).run(iter(["no task"])))
+        list(batch_launcher.Workers(1, {}).run(iter([["no task"]])))
 
 
 def seconds_of(pid: int) -> int:

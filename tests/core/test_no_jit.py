@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numba
@@ -17,9 +18,11 @@ from omkl.algorithms.raker import predict, select  # noqa: F401 - register reads
 from omkl.checks import federations as federated_checks
 from omkl.checks.learners import DICTIONARY, Case, stream
 from omkl.core import jit, protocol
-from omkl.core.learner import Learner
+from omkl.core.learner import PRECISIONS, Learner
+from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
+from omkl.core.side_by_side import SideBySide
 
 # Enough to see that the switch works: of all rounds, the steps as plain Python are held to compiled
 # ones by the conformance suite.
@@ -31,10 +34,12 @@ from omkl import algorithms, federated
 from omkl.checks import federations
 from omkl.checks.learners import Case, default_settings
 from omkl.core import jit
+from tests.core.test_no_jit import require_the_same_side_by_side
 assert not jit.ENABLED
 out = {}
 for name in algorithms.names():
     case = Case(name)
+    require_the_same_side_by_side(case)
     learner = case.learner()
     y_hat = learner.partial_fit(*case.stream(int(sys.argv[1]))).y_hat
     out[name] = [y_hat.tolist(), learner.state.log_w.tolist(), learner.used.tolist()]
@@ -46,11 +51,39 @@ print(json.dumps(out))
 """
 
 
+def require_the_same_side_by_side(case: Case) -> None:
+    """Local learners that share features have the bits of each alone, in either precision.
+
+    Compiled, this takes seconds a learner: ``test_one_pass`` does it for two.
+    """
+    if case.representation is not LOCAL_FEATURES:
+        return
+    X, y = case.stream(27)
+    fields = {"eta": 0.05, "eta_g": 0.2, "lam": 0.01}
+    params = [case.params(**{k: (s + 1) * v for k, v in fields.items()}) for s in range(5)]
+    for precision in PRECISIONS:
+
+        def fresh(precision: str = precision) -> list[Learner]:
+            d, D = X.shape[1], 10
+            algorithm = case.algorithm
+            return [Learner(algorithm, p, DICTIONARY, d, D, 0, precision=precision) for p in params]
+
+        group = SideBySide(fresh())
+        assert group.shares_features
+        said = group.partial_fit(X, y)
+        for s, alone in enumerate(fresh()):
+            assert np.array_equal(alone.partial_fit(X, y).y_hat, said.y_hat[s])
+            for one, other in zip(alone.state.model, group.learners[s].state.model, strict=True):
+                assert np.array_equal(one, other)
+            assert np.array_equal(alone.state.log_w, group.learners[s].state.log_w)
+
+
 @pytest.mark.slow(5)
 @pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled in this session")
 def test_plain_python_gives_the_compiled_numbers():
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(ROUNDS)],
+        cwd=Path(__file__).parents[2],
         env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,

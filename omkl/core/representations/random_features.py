@@ -55,6 +55,11 @@ def blank(N: int, d: int, D: int) -> RandomFeatures:
     return RandomFeatures(padded, aligned((N, 2 * D)), np.zeros(N))
 
 
+def untaught(model: RandomFeatures) -> RandomFeatures:
+    """Learners with the very frequencies of others, whose coefficients are zero."""
+    return model._replace(theta=aligned(model.theta.shape), norm2=np.zeros(len(model.theta)))
+
+
 def random_features(
     dictionary: Sequence[Kernel], d: int, D: int, rng: np.random.Generator
 ) -> RandomFeatures:
@@ -393,4 +398,5 @@ RANDOM_FEATURES = Representation(
     supports_float32=True,
     support_size=_support_size,
     kept_rows=_kept_rows,
+    untaught=untaught,
 )
