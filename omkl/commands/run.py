@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 def run() -> None:
     """``omkl-run``: one job, or with ``-m`` a sweep."""
     sys.unraisablehook = _insisting_on_interrupts(sys.unraisablehook)
+    terminal.Interrupts.listen()
     try:
         try:
             terminal.prepare()
@@ -188,7 +189,8 @@ def _run_alone(config: Mapping[str, Any], classify: bool) -> None:
 
     bar = console.Bar(label, config["seeds"], _shows_bar(config), classify)
     with bar as progress:
-        outcome = viewers.run_and_show(config, progress, show=show)
+        insisting = terminal.Interrupts.insisting(progress)
+        outcome = viewers.run_and_show(config, insisting, show=show)
     console.print_outcome(outcome, Path(config["outputs"]), bool(shown))
     _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
 
@@ -211,7 +213,7 @@ def _run_in_sweep(config: dict[str, Any], classify: bool, hydra_config: Any) -> 
         one_thread_each() if elsewhere else contextlib.nullcontext(),
         console.Bar(task.label, config["seeds"], with_bar, classify) as progress,
     ):
-        text, failed = Sweep.work(task, progress)
+        text, failed = Sweep.work(task, terminal.Interrupts.insisting(progress))
     if elsewhere:  # Lines tells it
         return
     print(text, flush=True)

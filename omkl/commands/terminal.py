@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -101,6 +102,33 @@ def version() -> str:
 def add_version(parser: argparse.ArgumentParser) -> None:
     """Let a command answer to ``--version``."""
     parser.add_argument(VERSION, action="version", version=version(), help="omkl's version")
+
+
+class Interrupts:
+    """A Ctrl-C that C code swallowed, as the import of a Cython module does, is raised again."""
+
+    came = False
+
+    @classmethod
+    def listen(cls) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, cls._take)
+
+    @classmethod
+    def _take(cls, *_: Any) -> NoReturn:
+        cls.came = True
+        raise KeyboardInterrupt
+
+    @classmethod
+    def insisting(cls, progress: Callable[..., None]) -> Callable[..., None]:
+        """What is called while a job goes on, which it does not after a Ctrl-C."""
+
+        def called(*arguments: Any) -> None:
+            if cls.came:
+                raise KeyboardInterrupt
+            progress(*arguments)
+
+        return called
 
 
 def is_count(text: str) -> bool:
