@@ -120,13 +120,14 @@ class Interrupts:
         raise KeyboardInterrupt
 
     @classmethod
-    def insisting(cls, progress: Callable[..., None]) -> Callable[..., None]:
+    def insisting(cls, progress: Callable[..., None] | None) -> Callable[..., None]:
         """What is called while a job goes on, which it does not after a Ctrl-C."""
 
         def called(*arguments: Any) -> None:
             if cls.came:
                 raise KeyboardInterrupt
-            progress(*arguments)
+            if progress is not None:
+                progress(*arguments)
 
         return called
 
