@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from omkl.disk import write_atomically
-from omkl.report import style, sweep_columns, typed
+from omkl.report import stars, style, sweep_columns, typed
 from omkl.report.baselines import NAMES, computed
 from omkl.report.page_script import CSS, SCRIPT
 from omkl.report.sweep_columns import Row, is_baseline
@@ -89,7 +89,8 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
         yield f'<tr class="{classes}">{cells}</tr>'
     yield "</tbody></table></div>"
     comparators = list(dict.fromkeys(row["comparator"] for row in rows if row["comparator"]))
-    notes = ["± is the standard deviation over the seeds; seconds are of all seeds."]
+    notes = [f"Bold: {stars.meaning(rows, sweep_columns.short_names(rows))}."] if rows else []
+    notes.append("± is the standard deviation over the seeds; seconds are of all seeds.")
     if comparators:
         notes.append(f"Regret is against {'; '.join(comparators)}.")
     yield f'<p class="note">{escape(" ".join(notes))}</p>'
