@@ -420,3 +420,35 @@ def test_a_network_keeps_no_model(files):
     parties = Parties(files, files / "own", made("perfedavg", scaling="none"))
     parties.round()
     assert parties.server.write_model() is None and parties.clients[0].write_model() is None
+
+
+def test_a_server_that_goes_on_asks_the_same_clients(files):
+    agreed = made("pof_mkl", "clients_per_round=1")
+    whole, killed = (Parties(files, files / which, agreed) for which in ("whole", "killed"))
+    whole.to_the_end()
+    for _ in range(4):
+        killed.round()
+    killed.start_server()
+    killed.to_the_end()
+    for ours, theirs in zip(whole.server.measured()[:2], killed.server.measured()[:2], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(whole.server.sent, killed.server.sent)
+
+
+def test_noise_hides_what_clients_would_measure(files):
+    pytest.importorskip("dp_accounting")
+    private = ("privacy.epsilon=8",)
+    with pytest.raises(ValueError, match="set measured=false"):
+        made("ofskl", *private)
+    with pytest.raises(ValueError, match=r"set federation.rounds=T"):
+        made("ofskl", *private, "federation.rounds=null", measured=False)
+    silent, open_ = (
+        Parties(files, files / name, made("ofskl", *words, measured=False))
+        for name, words in (("private", private), ("open", ()))
+    )
+    for parties in (silent, open_):
+        parties.to_the_end()
+    assert np.isnan(silent.server.measured().squared_error).all()
+    texts = [(p.folder / "client-0" / "predictions.csv").read_text() for p in (silent, open_)]
+    said = [[float(line["y_hat"]) for line in csv.DictReader(io.StringIO(t))] for t in texts]
+    assert np.isfinite(said[0]).all() and not np.allclose(*said)
