@@ -14,6 +14,7 @@ from omkl.benchmark.scores import MAIN
 from omkl.benchmark.suite import PUBLISHED, REFERENCE, Suite
 from omkl.benchmark.table import Results
 from omkl.disk import write_atomically
+from omkl.report import stars
 from omkl.report.text import readable
 
 NAMES = {
@@ -77,7 +78,9 @@ def _protocol(results: Results) -> str:
         f"{typed}Suite `{suite.name}` of `{suite.version}`, one pass over at most "
         f"{suite.rows:,} rows of each stream, {suite.seeds} seeds "
         f"(peers {suite.peer_seeds}); {first}. Inputs are {_scaling(suite)}. "
-        f"Means over the seeds; bold: the lowest. Made with omkl "
+        f"Means over the seeds; bold: the lowest, and what does not differ from it (paired t over "
+        f"seeds, Holm, {stars.LEVEL:.0%}, with three seeds or more; peers with one seed are not "
+        f"compared). Made with omkl "
         f"{stated['versions']['omkl']}, commit {stated['commit'] or 'unknown'}, on "
         f"{stated['machine']['processor']}; begun {stated['begun']}."
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from omkl.benchmark import cells
-from omkl.benchmark.suite import PUBLISHED, REFERENCE, TASKS, Suite, checked
+from omkl.benchmark.suite import PEER, PUBLISHED, REFERENCE, TASKS, Suite, checked
 from omkl.report import stars
 
 COLUMNS = ["stream", "learner", "kind", "seed", "score", "value"]
@@ -143,7 +143,8 @@ def deviations(results: Results, task: str, score: str) -> pd.DataFrame:
 def starred(results: Results, means: pd.DataFrame, score: str) -> set[tuple[Any, Any]]:
     """Stream and learner of the lowest means, and of what does not differ from them by seeds.
 
-    One that gave a single number has it on every seed.
+    One of ours that gave a single number draws nothing, and has it on every seed; of a peer that is
+    not known. Two seeds would tell next to nothing apart: the lowest is then alone.
     """
     found = set()
     for stream in means.index:
@@ -152,8 +153,11 @@ def starred(results: Results, means: pd.DataFrame, score: str) -> set[tuple[Any,
         n_seeds = max(map(len, by_seed), default=0)
         if n_seeds:
             scores = np.full((n_seeds, len(by_seed)), np.nan)
-            for k, values in enumerate(by_seed):
-                scores[: n_seeds if len(values) == 1 else len(values), k] = values
+            for k, (name, values) in enumerate(zip(learners, by_seed, strict=True)):
+                alone = len(values) == 1 and results.kind(str(name)) != PEER
+                scores[: n_seeds if alone else len(values), k] = values
+            if n_seeds < 3:
+                scores = np.nanmean(scores, axis=0, keepdims=True)
             best = stars.same_as_best(scores).starred
             found |= {(stream, name) for name, it in zip(learners, best, strict=True) if it}
     return found
