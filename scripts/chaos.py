@@ -6,8 +6,8 @@ One sweep of six small jobs is run undisturbed, and its numbers are the truth. T
 
 kills-LAUNCHER   the sweep is killed with its children, after a random time, --kills times in all;
                  each time the same command goes on; basic, batch and joblib
-kills-flower     server and clients of a federation on Flower are killed and started again (one for
-                 10 of --kills: each costs some seconds)
+kills-flower     server and clients of a federation on Flower are killed and started again, --kills
+                 times in all
 ctrl-c           a run is interrupted while MLflow is told of it
 full-disk        no file may grow beyond a size, from no byte at all
 damage           a random byte of a random file of results or caches is flipped
@@ -189,7 +189,7 @@ class Chaos:
         return times, lost
 
     def deployed(self) -> Losses:
-        return deployment.kill_parties(self.where / "flower", self.random, max(1, self.kills // 10))
+        return deployment.kill_parties(self.where / "flower", self.random, self.kills)
 
     def disturb(self, kind: str) -> Losses:
         """Do one of KINDS."""

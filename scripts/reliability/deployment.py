@@ -22,9 +22,9 @@ def kill_parties(folder: Path, draw: random.Random, kills: int) -> tuple[int, li
 
     n_rounds = ROUNDS_A_KILL * (kills + 1)
     overrides = (
-        "algorithm=pof_mkl algorithm.M=3 algorithm.xi=0.5 dataset=synthetic dataset.rows=3000 "
-        f"kernels=gaussian17 federation=iid clients={CLIENTS} federation.rounds={n_rounds} seeds=1 "
-        "figures=false"
+        "algorithm=pof_mkl algorithm.M=3 algorithm.xi=0.5 dataset=synthetic "
+        f"dataset.rows={CLIENTS * n_rounds} kernels=gaussian17 federation=iid clients={CLIENTS} "
+        f"federation.rounds={n_rounds} seeds=1 figures=false"
     )
     done = 0
     with deployment.deployment(overrides, folder, timeout=TIMEOUT) as deployed:
