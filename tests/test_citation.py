@@ -11,7 +11,7 @@ import pytest
 
 import omkl
 from omkl import algorithms, citation, conf, federated, registry
-from omkl.commands import check, cite, data, predict, report, run
+from omkl.commands import benchmark, check, cite, data, predict, report, run
 from omkl.commands.command_line import UsageError
 
 ROOT = Path(__file__).parents[1]
@@ -92,7 +92,7 @@ def test_the_version_is_written_once():
     assert citation.software().fields["version"] == omkl.__version__
 
 
-@pytest.mark.parametrize("command", [check, data, predict, report])
+@pytest.mark.parametrize("command", [benchmark, check, data, predict, report])
 def test_commands_print_the_version(command, capsys):
     with pytest.raises(SystemExit) as ended:
         command.main(["--version"])

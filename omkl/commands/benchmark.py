@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="omkl-benchmark", description="Learners and peers over many streams.",
         epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+    terminal.add_version(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(

@@ -337,23 +337,8 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
     lengths = job.split.lengths
     n_rounds = float(lengths.mean()) if np.ptp(lengths) else T  # of a client
     sent = np.stack([run.totals.sent for run in runs]).astype(float)  # (R, K, 2)
-    numbers, indices = budget.download(job.algorithm, runs[0].server)
     server = runs[0].server
     most = job.algorithm.upload(job.params, *server.model.theta.shape)
-    up = {
-        "numbers_a_round": float(sent[:, :, 0].mean() / n_rounds),
-        "bytes_a_round": float(budget.BYTES * sent.sum(axis=2).mean() / n_rounds),
-        "most_numbers_a_round": most,
-        "numbers": float(sent[:, :, 0].mean()),
-        "bytes": float(budget.BYTES * sent.sum(axis=2).mean()),
-    }
-    down = {
-        "numbers_a_round": numbers,
-        "bytes_a_round": budget.BYTES * (numbers + indices),
-        "most_numbers_a_round": numbers,
-        "numbers": numbers * n_rounds,
-        "bytes": budget.BYTES * (numbers + indices) * n_rounds,
-    }
     return {
         **exchanged(job, runs),
         "scheme": job.settings.scheme,
@@ -363,9 +348,7 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
         "rows": job.stream.n_rounds,
         "rows_used": int(lengths.sum()),
         "max_upload": job.settings.max_upload,
-        "up": up,
-        "down": down,
-        "bytes_of_all": K * (up["bytes"] + down["bytes"]),
+        **budget.traffic(job.algorithm, server, sent, n_rounds, most),
     }
 
 

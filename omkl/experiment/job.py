@@ -83,26 +83,14 @@ class Described(Protocol):
     def seeds(self) -> list[int]: ...
 
 
-class Job(Protocol):
+class Job(Described, Protocol):
     """Everything that has been checked and built before the first round.
 
     ``settings`` name own files by their content.
     """
 
     @property
-    def settings(self) -> Settings: ...
-
-    @property
     def stream(self) -> Stream: ...
-
-    @property
-    def dictionary(self) -> tuple[Kernel, ...]: ...
-
-    @property
-    def D(self) -> int: ...
-
-    @property
-    def seeds(self) -> list[int]: ...
 
     def notes(self) -> list[str]:
         """What the user should know before it runs."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from omkl.federated.protocol import FederatedAlgorithm, ServerState
 
@@ -21,6 +23,33 @@ def download(algorithm: FederatedAlgorithm, server: ServerState) -> tuple[int, i
     rows, named = algorithm.announces
     weights = 0 if rows else len(server.log_w)  # a server that draws keeps them to itself
     return (rows or N) * W + weights, named
+
+
+def traffic(
+    algorithm: FederatedAlgorithm, server: ServerState, sent: np.ndarray, n_rounds: float, most: int
+) -> dict[str, Any]:
+    """What went up and down between a client and the server, as ``result.json`` has it.
+
+    sent (.., K, 2) numbers and indices that each of K clients sent, in ``n_rounds`` rounds on
+    average, at most ``most`` numbers in one.
+    """
+    numbers, indices = download(algorithm, server)
+    up = {
+        "numbers_a_round": float(sent[..., 0].mean() / n_rounds),
+        "bytes_a_round": float(BYTES * sent.sum(axis=-1).mean() / n_rounds),
+        "most_numbers_a_round": most,
+        "numbers": float(sent[..., 0].mean()),
+        "bytes": float(BYTES * sent.sum(axis=-1).mean()),
+    }
+    down = {
+        "numbers_a_round": numbers,
+        "bytes_a_round": BYTES * (numbers + indices),
+        "most_numbers_a_round": numbers,
+        "numbers": numbers * n_rounds,
+        "bytes": BYTES * (numbers + indices) * n_rounds,
+    }
+    both = sent.shape[-2] * (up["bytes"] + down["bytes"])
+    return {"up": up, "down": down, "bytes_of_all": both}
 
 
 def features_for(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from omkl import conf
+from omkl.runs.config_file import flattened
 from omkl.runs.folder import ERROR_RATE, NEUTRAL, Run, measure
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
@@ -27,7 +28,7 @@ def differences(run: Run) -> dict[str, Any]:
         chosen = config.pop(group, None)
         if isinstance(chosen, Mapping) and chosen.get("name"):
             found |= _different(chosen, _entry(group, str(chosen["name"])), f"{group}.")
-    for name, value in _flat(config):
+    for name, value in flattened(config):
         default = _at(given, name)
         if default is None and value is not None:
             default = _left_open(run, name, value)
@@ -59,17 +60,9 @@ def _different(chosen: Mapping[str, Any], said: Mapping[str, Any], prefix: str) 
         return {}
     return {
         f"{prefix}{name}": value
-        for name, value in _flat(chosen)
+        for name, value in flattened(chosen)
         if name not in ("name", "module") and not _same(value, _at(said, name))
     }
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _at(tree: Any, name: str) -> Any:

@@ -10,7 +10,7 @@ import errno
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from omkl.report import typed
 from omkl.report.baselines import NAMES, accuracy_text, computed, worse_than
 from omkl.report.windows import windowed
 from omkl.runs import seal
+from omkl.runs.config_file import flattened
 from omkl.runs.folder import LARGE_MSE, MSE, NEUTRAL, Run, measure, number_of
 
 CURVE_POINTS = 500
@@ -219,15 +220,7 @@ def _log_spaced(t: np.ndarray, n_points: int) -> np.ndarray:
 def _params(run: Run) -> dict[str, str]:
     """The resolved configuration with dotted keys, without what cannot change a number."""
     config = {name: value for name, value in run.config.items() if name not in NEUTRAL}
-    return {_key(name): _short(_text(value), _PARAM_LENGTH) for name, value in _flatten(config)}
-
-
-def _flatten(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
+    return {_key(name): _short(_text(value), _PARAM_LENGTH) for name, value in flattened(config)}
 
 
 def _tags(run: Run, outputs: Path) -> dict[str, str]:

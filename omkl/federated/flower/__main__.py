@@ -33,6 +33,11 @@ from pathlib import Path
 
 import numpy as np
 
+try:
+    import flwr  # noqa: F401
+except ModuleNotFoundError:
+    sys.exit("omkl: this needs Flower: pip install 'omkl[flower]' in an environment of its own")
+
 from omkl.federated.flower import keys
 from omkl.federated.flower.app_folder import write_app
 from omkl.federated.flower.apps import TIMEOUT, Flown, difference, job_of

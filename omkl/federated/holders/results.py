@@ -140,21 +140,6 @@ def _communication(coordinator: Coordinator, client_rounds: Sequence[int]) -> di
     counts = np.asarray(client_rounds)
     n_rounds = float(max(counts.mean(), 1.0))
     sent = coordinator.sent.astype(float)
-    numbers, indices = budget.download(plan.algorithm, server.state)
-    up = {
-        "numbers_a_round": float(sent[:, 0].mean() / n_rounds),
-        "bytes_a_round": float(budget.BYTES * sent.sum(axis=1).mean() / n_rounds),
-        "most_numbers_a_round": server.most_numbers,
-        "numbers": float(sent[:, 0].mean()),
-        "bytes": float(budget.BYTES * sent.sum(axis=1).mean()),
-    }
-    down = {
-        "numbers_a_round": numbers,
-        "bytes_a_round": budget.BYTES * (numbers + indices),
-        "most_numbers_a_round": numbers,
-        "numbers": numbers * n_rounds,
-        "bytes": budget.BYTES * (numbers + indices) * n_rounds,
-    }
     served = int(counts.sum())
     return {
         "scheme": plan.settings.scheme,
@@ -164,7 +149,5 @@ def _communication(coordinator: Coordinator, client_rounds: Sequence[int]) -> di
         "rows": served,
         "rows_used": served,
         "max_upload": plan.settings.max_upload,
-        "up": up,
-        "down": down,
-        "bytes_of_all": len(counts) * (up["bytes"] + down["bytes"]),
+        **budget.traffic(plan.algorithm, server.state, sent, n_rounds, server.most_numbers),
     }
