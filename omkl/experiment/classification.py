@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from omkl.core.learner import Learner
+from omkl.core.side_by_side import SideBySide
+from omkl.core.simd import LANES
 from omkl.datasets import DataError
-from omkl.experiment import baselines, kept_model, metrics, weight_history
+from omkl.experiment import baselines, weight_history
+from omkl.experiment.classification_pass import OneSeed, RunningErrors, learners_of, one_seed
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
@@ -29,33 +31,12 @@ from omkl.experiment.job import (
     prepare_learner,
     reported,
 )
-from omkl.experiment.metrics import Recorder, mistaken, one_against_rest
 from omkl.experiment.regret import load_or_compute
 from omkl.experiment.settings import Settings
-from omkl.experiment.weight_history import WeightHistory, weights_of
 from omkl.runs.folder import ERROR_RATE
 from omkl.runs.writing import MODEL
 from omkl.theory import mistake_bounds
 from omkl.threads import one_thread_each, thread_pool
-
-
-class OneSeed(NamedTuple):
-    """What a seed leaves, over its learners (one, or one a class); N kernels.
-
-    weights (N,) are means; updates and support (N,) sums, and so is ``rows``, which are kept.
-    """
-
-    recorder: Recorder
-    weights: np.ndarray
-    updates: np.ndarray
-    support: np.ndarray
-    used: np.ndarray
-    rows: int
-    seconds: float
-    largest_norm: float
-    n_classes_met: int
-    model: bytes | None
-    history: WeightHistory
 
 
 class Classification(LearnerJob):
@@ -71,7 +52,7 @@ class Classification(LearnerJob):
 
     def warm_up(self) -> None:
         d = self.stream.n_inputs
-        (first, *_) = _learners(self, 0, self.threads_a_learner)
+        (first, *_) = learners_of(self, 0, self.threads_a_learner)
         first.partial_fit(np.zeros((2, d)), np.array([-1.0, 1.0]))
 
     def compute(
@@ -80,18 +61,82 @@ class Classification(LearnerJob):
         measured: Measured | None = None,
         staging: Path | None = None,
     ) -> Computed:
-        R, each = len(self.seeds), self.threads_a_learner
-        n_threads = min(self.settings.n_threads, R)
-        total = None if self.stream.n_rounds is None else self.stream.n_rounds * R
-        running = _RunningErrors(progress, total)
-        clock = time.perf_counter()
-        with thread_pool(n_threads) as pool:
-            done = list(pool.map(lambda r: _one_seed(self, r, each, running.add), range(R)))
-        timing = Timing(
-            time.perf_counter() - clock, [seed.seconds for seed in done], n_threads * each
-        )
-        _require_enough(self, done[0])
-        return _computed(self, done, timing, progress, measured)
+        n_rounds = self.stream.n_rounds
+        running = RunningErrors(progress, n_rounds and n_rounds * len(self.seeds))
+        together = _Together([self])
+        elapsed = together.stream(running.add)
+        return together.computed(0, elapsed, progress, measured)
+
+
+class _Together:
+    """All seeds of jobs that ``can_share`` a pass (``one_pass``), or of one job."""
+
+    def __init__(self, jobs: Sequence[Classification]) -> None:
+        self.jobs = list(jobs)
+        self.done: list[dict[int, OneSeed | FloatingPointError]] = []  # a seed: a job's number
+        self.diverged: dict[int, int] = {}  # a job's number: the first of its seeds that diverged
+        self.lock = threading.Lock()
+
+    def stream(self, report: Callable[[np.ndarray], None]) -> float:
+        """The seconds that it took."""
+        first, clock = self.jobs[0], time.perf_counter()
+        with thread_pool(min(first.settings.n_threads, len(first.seeds))) as pool:
+            self.done = list(pool.map(lambda r: self._one(r, report), range(len(first.seeds))))
+        return time.perf_counter() - clock
+
+    def _one(
+        self, r: int, report: Callable[[np.ndarray], None]
+    ) -> dict[int, OneSeed | FloatingPointError]:
+        """Seed r of the jobs none of whose earlier seeds has diverged, as far as is known."""
+        with self.lock:
+            going = [k for k in range(len(self.jobs)) if self.diverged.get(k, r) >= r]
+        if not going:
+            return {}
+        jobs = [self.jobs[k] for k in going]
+        found = dict(zip(going, one_seed(jobs, r, jobs[0].threads_a_learner, report), strict=True))
+        with self.lock:
+            for k, left in found.items():
+                if isinstance(left, FloatingPointError):
+                    self.diverged[k] = min(r, self.diverged.get(k, r))
+        return found
+
+    def computed(
+        self, number: int, elapsed: float, progress: Progress | None, measured: Measured | None
+    ) -> Computed:
+        """What job ``number`` has computed in its share of the seconds; or its error is raised."""
+        done: list[OneSeed] = []
+        for seed in self.done:
+            if isinstance(left := seed[number], FloatingPointError):
+                raise left
+            done.append(left)
+        job, n = self.jobs[number], len(self.jobs)
+        _require_enough(job, done[0])
+        n_threads = min(job.settings.n_threads, len(job.seeds)) * job.threads_a_learner
+        timing = Timing(elapsed / n, [seed.seconds for seed in done], n_threads)
+        made = _computed(job, done, timing, progress, measured)
+        return made._replace(result=made.result | ({"jobs_in_pass": n} if n > 1 else {}))
+
+
+def compute_together(
+    jobs: Sequence[Classification],
+) -> Iterator[tuple[int, Computed | Exception]]:
+    """As ``one_pass.compute``, of classifications."""
+    together = _Together(jobs)
+    with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
+        pool.submit(jobs[0].warm_up).result()
+        pool.submit(_warm_up_together, jobs).result()
+    elapsed = together.stream(lambda wrong: None)
+    for number in range(len(jobs)):
+        try:
+            yield number, together.computed(number, elapsed, None, None)
+        except Exception as error:
+            yield number, error
+
+
+def _warm_up_together(jobs: Sequence[Classification]) -> None:
+    d = jobs[0].stream.n_inputs
+    learners = [learners_of(job, 0)[0] for job in jobs]
+    SideBySide(learners).partial_fit(np.zeros((LANES, d)), np.resize([-1.0, 1.0], LANES))
 
 
 def prepare(settings: Settings) -> Classification:
@@ -280,90 +325,3 @@ def _no_bound(job: Classification, T: int) -> str | None:
 def _stated(value: float) -> float | None:
     """None where nothing is promised."""
     return float(value) if np.isfinite(value) else None
-
-
-def _learners(job: Classification, seed: int, n_threads: int) -> list[Learner]:
-    """One learner of two classes, else one a class."""
-    K = len(job.stream.classes)
-    learners = [job.learner(seed, n_threads) for _ in range(1 if K == 2 else K)]
-    if job.resumed:
-        for k, learner in enumerate(learners):
-            job.resumed.restore(learner, k)
-    return learners
-
-
-def _one_seed(
-    job: Classification, r: int, n_threads: int, report: Callable[[np.ndarray], None]
-) -> OneSeed:
-    learners, recorder = _learners(job, job.seeds[r], n_threads), Recorder(1)
-    seconds, largest_norm, met, history = (
-        0.0,
-        0.0,
-        np.empty(0),
-        WeightHistory(job.streams[r].n_rounds),
-    )
-    for X, y in job.streams[r].blocks(job.settings.block):
-        before = time.perf_counter()
-        y_hat = _said(learners, X, y, recorder.n_rounds, history)
-        seconds += time.perf_counter() - before
-        if not np.isfinite(y_hat).all():
-            raise FloatingPointError(
-                f"by round {recorder.n_rounds + len(y)} the predictions are no longer finite "
-                f"(seed {job.seeds[r]}): the steps are too large"
-            )
-        wrong = mistaken(y_hat, y)
-        recorder.add(wrong[None, :].astype(np.float64))
-        largest_norm = max(largest_norm, metrics.largest_norm(X))
-        met = np.union1d(met, y)
-        report(wrong)
-    kept, model = job.algorithm.representation, None
-    if job.settings.model:
-        stream = job.streams[r]
-        known = [stream.labels.arrays()] * len(learners)
-        model = kept_model.content(job, learners, known, stream.moments.arrays())
-    return OneSeed(
-        recorder,
-        weights=weights_of(learners),
-        updates=np.sum([x.state.updates for x in learners], axis=0),
-        support=np.sum([kept.support_size(x.state.model) for x in learners], axis=0),
-        used=learners[0].used,
-        rows=sum(kept.kept_rows(x.state.model) for x in learners),
-        seconds=seconds,
-        largest_norm=largest_norm,
-        n_classes_met=len(met),
-        model=model,
-        history=history,
-    )
-
-
-def _said(
-    learners: list[Learner], X: np.ndarray, y: np.ndarray, t: int, history: WeightHistory
-) -> np.ndarray:
-    """What the learners of K classes said of a block of rows after round t, (n, 1) or (n, K)."""
-    K, parts = max(2, len(learners)), []
-    for rows in history.pieces(t, np.ones(len(y), dtype=bool)):
-        traces = [
-            learner.partial_fit(X[rows], one_against_rest(y[rows], k, K))
-            for k, learner in enumerate(learners)
-        ]
-        parts.append(np.stack([trace.y_hat for trace in traces], axis=1))
-        history.look(t + rows.stop, learners)
-    return np.concatenate(parts)
-
-
-class _RunningErrors:
-    """Progress over all seeds, which run one after another on each thread."""
-
-    def __init__(self, progress: Progress | None, total: int | None) -> None:
-        self.progress, self.total = progress, total
-        self.rounds = self.mistakes = 0
-        self.lock = threading.Lock()
-        if progress:
-            progress("rounds", 0, total, None)
-
-    def add(self, wrong: np.ndarray) -> None:
-        with self.lock:
-            self.rounds += len(wrong)
-            self.mistakes += int(wrong.sum())
-            if self.progress:
-                self.progress("rounds", self.rounds, self.total, self.mistakes / self.rounds)

@@ -253,9 +253,8 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     seeds = settings.seeds[:n_seeds]
     require_keepable(settings, n_seeds)
     resumed = None if settings.resume is None else kept_model.read(settings.resume)
-    streams = [_opened(settings, resumed)] * n_seeds
-    if own_order:
-        streams = open_streams(settings.dataset, settings.stream.options, seeds)
+    streams = _opened(settings, seeds if own_order else None, resumed)
+    streams = streams if own_order else streams * n_seeds
     stream = streams[0]
     if stream.n_rounds is None and any(isinstance(v, str) and "T" in v for v in given.values()):
         stream.count_rounds()  # for a schedule in T
@@ -286,30 +285,37 @@ def _require_memory(settings: Settings, stream: Stream, made: Specification, R: 
     memory.require_memory(settings, stream, len(used), D, each, n_models)
 
 
-_streams: dict[str, Stream] = {}
+_streams: dict[str, list[Stream]] = {}
 
 _STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one process
 
 
-def _opened(settings: Settings, resumed: Resumed | None = None) -> Stream:
-    """The stream of a job; the jobs of one process read and prepare a file once."""
+def _opened(
+    settings: Settings, seeds: Sequence[int] | None, resumed: Resumed | None
+) -> list[Stream]:
+    """A stream a seed, or one if there are none; a process reads and prepares a file once."""
     dataset, options, seed = settings.dataset, settings.stream.options, settings.seed
     if resumed:
         dataset = dataset | resumed.dataset
-    shuffle = seed if settings.stream.order == "shuffled" else None
+    shuffle = (seeds or seed) if settings.stream.order == "shuffled" else None
     name = run_folder.settings_sha256({"dataset": dataset, "stream": options, "shuffle": shuffle})
-    if name in _streams and _is_of_now(_streams[name], dataset):
+    if name in _streams and _is_of_now(_streams[name][0], dataset):
         return _streams[name]
-    stream = open_stream(dataset, options, seed=seed)
+    if seeds:
+        streams = open_streams(dataset, options, seeds)
+    else:
+        streams = [open_stream(dataset, options, seed=seed)]
     if resumed:
-        resumed.go_on(stream)
-    _streams[name] = stream
+        resumed.go_on(streams[0])
+    _streams[name] = streams
     while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > _STREAM_BYTES:
         _streams.pop(next(iter(_streams)))
-    return stream
+    return streams
 
 
-def _bytes_of(stream: Stream) -> int:
+def _bytes_of(streams: Sequence[Stream]) -> int:
+    """Of the rows that they hold, which those of other seeds have in another order."""
+    stream = streams[0]
     return 8 * (stream.n_rounds or 0) * (stream.n_inputs + 1)
 
 

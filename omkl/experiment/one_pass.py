@@ -1,4 +1,4 @@
-"""Regressions that differ in parameters of their algorithm alone, in one pass over the stream.
+"""Jobs that differ in parameters of their algorithm alone, in one pass over the stream.
 
 Rows are read, features drawn, and baselines learned once for all. What learners can share is the
 core's business (``core.side_by_side``). Every job's numbers are those that it has by itself, to the
@@ -18,8 +18,9 @@ from omkl.core.learner import Learner, Trace
 from omkl.core.side_by_side import SideBySide, stacked
 from omkl.core.simd import LANES
 from omkl.datasets.stream import Chunk
-from omkl.experiment import memory
+from omkl.experiment import classification, memory
 from omkl.experiment.baselines import Baselines
+from omkl.experiment.classification import Classification
 from omkl.experiment.job import Computed, Job, Timing
 from omkl.experiment.regression import Pass, Regression, computed, first_rows
 from omkl.experiment.target_units import TargetUnits
@@ -30,22 +31,27 @@ SHARE_OF_MEMORY = 0.1  # that the jobs of one pass may take: there are other pro
 
 def can_share(job: Job) -> bool:
     """Whether a pass over the stream can be for this job and others."""
-    if not isinstance(job, Regression) or job.resumed or not job.stream.labelled:
+    if not isinstance(job, Regression | Classification):
+        return False
+    if job.resumed or not job.stream.labelled:
         return False
     return not job.algorithm.queries and job.algorithm.representation.untaught is not None
 
 
-def n_in_one_pass(job: Regression) -> int:
+def n_in_one_pass(job: Regression | Classification) -> int:
     """How many jobs like this one the memory has room for, at least 1."""
     used = job.algorithm.kernels(job.params, job.dictionary)
     representation, d, R = job.algorithm.representation, job.stream.n_inputs, len(job.seeds)
     model = memory.model_bytes(representation, job.params, used, d, job.D)
-    each = R * model + memory.curve_bytes(R, job.stream.n_rounds)
+    n_models = R
+    if isinstance(job, Classification):  # as many seeds at a time as there are threads
+        n_models = min(R, job.settings.n_threads) * len(job.stream.classes)
+    each = n_models * model + memory.curve_bytes(R, job.stream.n_rounds)
     return max(1, int(SHARE_OF_MEMORY * memory.usable_bytes() / each))
 
 
 class OnePass:
-    """Jobs of the same stream, seeds, dictionary and D, whose learners go side by side."""
+    """Regressions of the same stream, seeds, dictionary and D, whose learners go side by side."""
 
     def __init__(self, jobs: Sequence[Regression], staging: Sequence[Path]) -> None:
         self.jobs = list(jobs)
@@ -141,7 +147,7 @@ class OnePass:
 
 
 def compute(
-    jobs: Sequence[Regression], staging: Sequence[Path]
+    jobs: Sequence[Regression] | Sequence[Classification], staging: Sequence[Path]
 ) -> Iterator[tuple[int, Computed | Exception]]:
     """The number of each job, and what it has computed or why it failed.
 
@@ -149,7 +155,10 @@ def compute(
     their algorithm; their files grow in the folders ``staging``. What ends the stream, damaged
     data say, is raised.
     """
-    together = OnePass(jobs, staging)
+    if isinstance(jobs[0], Classification):
+        yield from classification.compute_together(cast(Sequence[Classification], jobs))
+        return
+    together = OnePass(cast(Sequence[Regression], jobs), staging)
     with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
         pool.submit(together.first.warm_up).result()
         pool.submit(together.warm_up).result()

@@ -137,7 +137,7 @@ def run_together(configs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Ou
         same = not together or one.job.stream is begun[together[0]].job.stream
         if one_pass.can_share(one.job) and same:
             together.append(number)
-    most = one_pass.n_in_one_pass(cast(Regression, begun[together[0]].job)) if together else 1
+    most = one_pass.n_in_one_pass(cast(Any, begun[together[0]].job)) if together else 1
     if most == 1 or len(together) == 1:
         together = []
     for number in begun:
@@ -157,7 +157,7 @@ def _in_one_pass(begun: Mapping[int, Begun]) -> Iterator[tuple[int, Outcome]]:
                 yield number, _broken(left.pop(number), error)
         numbers = list(left)
         try:
-            jobs = [cast(Regression, left[n].job) for n in numbers]
+            jobs = [cast(Any, left[n].job) for n in numbers]
             for k, found in one_pass.compute(jobs, [staging[n] for n in numbers]):
                 one = left.pop(numbers[k])
                 try:

@@ -10,7 +10,7 @@ import pytest
 
 from omkl.datasets import DataError, catalogue, download, open_stream, open_streams
 from omkl.datasets import libsvm as libsvm_text
-from omkl.experiment import classification, metrics, settings
+from omkl.experiment import classification_pass, metrics, settings
 from omkl.experiment import run as runner
 from tests.compositions import compose
 
@@ -169,10 +169,10 @@ def test_three_classes_are_each_against_the_rest(tmp_path):
         compose(["task=classification", "algorithm=omkc_da_p1", *overrides])
         | {"outputs": str(tmp_path)}
     )
-    seed = classification._one_seed(job, 0, 1, lambda wrong: None)
+    (seed,) = classification_pass.one_seed([job], 0, 1, lambda wrong: None)
     X, y = rows(job.streams[0])
     wrong, updates = 0, np.zeros(len(job.dictionary), dtype=int)
-    for k, ours in enumerate(classification._learners(job, 0, 1)):
+    for k, ours in enumerate(classification_pass.learners_of(job, 0)):
         y_hat = ours.partial_fit(X, np.where(y == k, 1.0, -1.0)).y_hat
         wrong += int(np.sum(y_hat * np.where(y == k, 1, -1) <= 0))
         updates += ours.state.updates

@@ -17,13 +17,14 @@ from omkl.commands.batch_launcher import Worker, Workers, grouped, size_of_group
 from omkl.commands.sweep import Task
 from omkl.core.learner import Learner
 from omkl.core.representations.local_features import LOCAL_FEATURES
-from omkl.experiment import one_pass
+from omkl.experiment import classification_pass, one_pass
 from omkl.experiment import run as runner
 from omkl.experiment.settings import key_of_pass
 
-TINY = (
-    "dataset.rows=170", "kernels=gaussian17", "D=6", "seeds=2", "block=90", "regret.lam=1e-2",
-    "stream.scaling=columns", "stream.lags=1", "interval=0.8",
+TINY = ("kernels=gaussian17", "D=6", "seeds=2", "block=90")
+EMBEDDED = (
+    "dataset.rows=170", "stream.scaling=columns", "stream.lags=1", "interval=0.8",
+    "regret.lam=1e-2",
 )  # fmt: skip
 QUIET = ("tracking=none", "figures=false")
 OF_THE_CLOCK = {"seconds", "seconds_per_seed", "started", "seal", "jobs_in_pass"}
@@ -31,7 +32,8 @@ OF_THE_CLOCK = {"seconds", "seconds_per_seed", "started", "seal", "jobs_in_pass"
 
 def configurations(folder: Path, *overrides: str, **swept: list[Any]) -> list[dict[str, Any]]:
     ((key, values),) = swept.items()
-    config = conf.compose([*TINY, *QUIET, f"outputs={folder}", *overrides])
+    stream = () if "dataset=file" in overrides else EMBEDDED
+    config = conf.compose([*TINY, *stream, *QUIET, f"outputs={folder}", *overrides])
     return [{**config, "algorithm": {**config["algorithm"], key: value}} for value in values]
 
 
@@ -97,6 +99,52 @@ def test_local_learners_share_features(tmp_path, monkeypatch):
     # Warming up takes 8 rows. Blocks of 90 and 80 rows are cut every 16 rounds for the weights over
     # time; of each piece whole packs of 8 are learned together.
     assert [n for n in learned if n] == [8, 8] + 2 * ([16] * 10 + [8, 8]) + 2 * ([16] * 8 + [8, 8])
+
+
+@pytest.fixture
+def three_classes(tmp_path) -> list[str]:
+    rng = np.random.default_rng(1)
+    kind = rng.integers(0, 3, 90)
+    lines = [f"{np.cos(2 * k) + rng.normal(0, 0.3)},{np.sin(2 * k)},{'xyz'[k]}" for k in kind]
+    path = tmp_path / "three.csv"
+    path.write_text("\n".join(["a,b,kind", *lines]))
+    return [
+        "algorithm=rf/omkc_da_p1", "task=classification", "dataset=file", f"dataset.path={path}",
+        "dataset.target=kind", "dataset.labels=[x,y,z]", "block=40",
+    ]  # fmt: skip
+
+
+def test_classifications_are_those_of_the_job_alone(tmp_path, three_classes):
+    """A learner a class; classes and jobs have the random features of their seed once."""
+    swept = {"beta": [0.5, 0.8, 0.9]}
+    alone = by_themselves(tmp_path / "alone", *three_classes, **swept)
+    shared = together(tmp_path / "shared", *three_classes, **swept)
+    assert len({outcome.run.result["error_rate_mean"] for outcome in alone}) > 1
+    assert {outcome.run.result["jobs_in_pass"] for outcome in shared} == {3}
+    assert_same(alone, shared)
+
+
+def test_a_classification_that_diverges_fails_alone(tmp_path, three_classes, monkeypatch):
+    """In its second seed; what comes later of its seeds is not begun."""
+    take, streamed = classification_pass._Pass.take, []
+
+    def diverges(self, X, y, y_hat):
+        streamed.append((self.seed, self.job.params.beta))
+        last_block = self.recorder.n_rounds >= 80
+        if last_block and self.job.params.beta == 0.8 and self.seed > 0:
+            y_hat = np.full_like(y_hat, np.nan)
+        return take(self, X, y, y_hat)
+
+    monkeypatch.setattr(classification_pass._Pass, "take", diverges)
+    overrides = [*three_classes, "seeds=3", "threads=1"]
+    found = together(tmp_path, *overrides, beta=[0.5, 0.8])
+    assert [outcome.status for outcome in found] == ["complete", "failed"]
+    assert (
+        "by round 90 the predictions are no longer finite (seed 1)"
+        in (found[1].run.result["error"]["message"])
+    )
+    assert {seed for seed, beta in streamed if beta == 0.8} == {0, 1}
+    assert {seed for seed, beta in streamed if beta == 0.5} == {0, 1, 2}
 
 
 def test_one_that_diverges_fails_alone_and_by_name(tmp_path):
