@@ -138,13 +138,13 @@ def update(params, state, t, y, selection):
         i = selection.evaluate[m]
         error, q = selection.f[i] - y, state.q[i]
         n = min(state.n_scores[i], state.scores.shape[1])
-        off = level_of(state.ordered[i], n, abs(error)) - state.levels[i]
+        place = keep(state.scores[i], state.ordered[i], state.n_scores[i], abs(error))
+        state.n_scores[i] += 1
+        off = level_of(place, n) - state.levels[i]
         state.log_w[i] -= eps * pinball(alpha, off) / q
         h = (missed(off) - alpha) / q
         state.squares[i] += h * h
         state.levels[i] -= params.step * h / math.sqrt(state.squares[i])
-        keep(state.scores[i], state.ordered[i], state.n_scores[i], abs(error))
-        state.n_scores[i] += 1
         step = eta / q
         shrink = 1.0 - 2.0 * step * params.lam
         gradient_step(state.model, i, m, selection.scratch, 2.0 * step * error, shrink)

@@ -287,8 +287,9 @@ def reweigh(params, state, t, y, f, norm2):
     N = f.shape[0]
     n = min(state.n_scores[0], state.scores.shape[1])
     for i in range(N):
-        state.b[i] = level_of(state.ordered[i], n, abs(y - f[i]))
-        keep(state.scores[i], state.ordered[i], state.n_scores[0], abs(y - f[i]))
+        error = abs(y - f[i])
+        place = keep(state.scores[i], state.ordered[i], state.n_scores[0], error)
+        state.b[i] = level_of(place, n)
     state.n_scores[0] += 1
     last = _last_place(t, params.lifetime)
     if params.lifetime > 0:

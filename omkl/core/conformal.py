@@ -112,15 +112,7 @@ class Conformal:
 
 
 @inlined
-def _keep(state, score):
-    keep(state.scores, state.ordered, state.n[0], score)
-    state.n[0] += 1
-
-
-@inlined
-def _learn(state, score, alpha, eta):
-    n = min(state.n[0], state.scores.shape[0])
-    b = level_of(state.ordered, n, score)
+def _learn(state, b, alpha, eta):
     K = state.rates.shape[0]
     total = 0.0
     for k in range(K):
@@ -131,7 +123,6 @@ def _learn(state, score, alpha, eta):
     share = 1.0 / (2.0 * HORIZON)
     for k in range(K):
         state.weights[k] = (1.0 - share) * state.weights[k] / total + share / K
-    _keep(state, score)
 
 
 @compiled
@@ -148,10 +139,11 @@ def _follow(state, y_hat, y, spread, half, alpha, eta):
             )
         score = abs(y[s] - y_hat[s]) / spread[s]
         if math.isfinite(score):
-            if state.n[0] > 0:
-                _learn(state, score, alpha, eta)
-            else:
-                _keep(state, score)
+            n = min(state.n[0], state.scores.shape[0])
+            place = keep(state.scores, state.ordered, state.n[0], score)
+            state.n[0] += 1
+            if n > 0:
+                _learn(state, level_of(place, n), alpha, eta)
 
 
 _learn_one = once_typed(_follow)

@@ -10,6 +10,7 @@ import math
 
 from omkl.core.jit import inlined
 from omkl.core.search import n_less
+from omkl.core.simd import LANES, load, store
 
 WINDOW = 1000  # scores kept
 TIE = 1e-9  # levels and places that are no farther apart are the same: rounding decides nothing
@@ -23,29 +24,51 @@ def quantile(ordered, n, level):
 
 
 @inlined
-def level_of(ordered, n, score):
-    """The largest level whose quantile a new score is not above: 1 - r / (n + 1), r are less."""
-    return 1.0 - n_less(ordered, n, score) / (n + 1.0)
+def level_of(place, n):
+    """The largest level whose quantile of n scores one is not above that has ``place`` below it."""
+    return 1.0 - place / (n + 1.0)
 
 
 @inlined
 def keep(scores, ordered, n_so_far, score):
-    """Put a score in the place of the oldest, of ``n_so_far`` that there were."""
+    """Put a score in the place of the oldest, of ``n_so_far``; return how many kept were less."""
     W = scores.shape[0]
     at = n_so_far % W
-    free = min(n_so_far, W)  # the place in ``ordered`` that the new score may take
-    if n_so_far >= W:
-        free = n_less(ordered, W, scores[at])
     place = n_less(ordered, min(n_so_far, W), score)
+    # The place in ``ordered`` that the scores between make room from.
+    free = n_less(ordered, W, scores[at]) if n_so_far >= W else n_so_far
     if place > free:
-        place -= 1
-        for k in range(free, place):
-            ordered[k] = ordered[k + 1]
+        _shift_down(ordered, free, place - 1)
+        ordered[place - 1] = score
     else:
-        for k in range(free, place, -1):
-            ordered[k] = ordered[k - 1]
-    ordered[place] = score
+        _shift_up(ordered, place, free)
+        ordered[place] = score
     scores[at] = score
+    return place
+
+
+@inlined
+def _shift_down(ordered, first, last):
+    """ordered[first:last] = ordered[first + 1 : last + 1], eight at a time."""
+    k = first
+    while k + LANES <= last:
+        store(ordered, k, load(ordered, k + 1))
+        k += LANES
+    while k < last:
+        ordered[k] = ordered[k + 1]
+        k += 1
+
+
+@inlined
+def _shift_up(ordered, first, last):
+    """ordered[first + 1 : last + 1] = ordered[first:last], eight at a time."""
+    k = last
+    while k - LANES >= first:
+        store(ordered, k - LANES + 1, load(ordered, k - LANES))
+        k -= LANES
+    while k > first:
+        ordered[k] = ordered[k - 1]
+        k -= 1
 
 
 @inlined
