@@ -265,7 +265,8 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
     precision
         "float64" or "float32".
     interval
-        The share of labels that intervals are to hold, in (0, 1); None: no intervals.
+        The share of labels that intervals are to hold, in (0, 1); None: no intervals but those that
+        the algorithm has itself (``samocp``), whose ``level`` this may not contradict.
     interval_rate
         How fast they adapt, in (0, 1]; None: several rates, mixed.
     seed
