@@ -22,7 +22,7 @@ except ImportError as error:
         f"omkl.river needs River 0.26 or later: pip install 'omkl[river]' ({error})"
     ) from None
 
-from omkl import api
+from omkl import algorithms, api
 from omkl.online.specification import FEATURES
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class _Regressor(_Online):
             y_hat = self._predicted(learner, self._row(x))
         if not with_interval:
             return y_hat
-        if self.interval is None:
+        if self.interval is None and not algorithms.load(self.algorithm).has_interval:
             raise ValueError("there are no intervals: make it with interval=0.9, say")
         low, high = (math.nan, math.nan) if learner is None else learner.interval
         if math.isnan(low):
@@ -265,7 +265,8 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
     precision
         "float64" or "float32".
     interval
-        The share of labels that intervals are to hold, in (0, 1); None: no intervals.
+        The share of labels that intervals are to hold, in (0, 1); None: no intervals but those that
+        the algorithm has itself (``samocp``), whose ``level`` this may not contradict.
     interval_rate
         How fast they adapt, in (0, 1]; None: several rates, mixed.
     seed

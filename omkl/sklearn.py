@@ -177,7 +177,8 @@ class OnlineMKLRegressor(RegressorMixin, _Online):
     precision
         "float64" or "float32".
     interval
-        The share of labels that ``predict_interval`` is to hold, in (0, 1); None: no intervals.
+        The share of labels that ``predict_interval`` is to hold, in (0, 1); None: no intervals but
+        those that the algorithm has itself (``samocp``), whose ``level`` this may not contradict.
     interval_rate
         How fast intervals adapt, in (0, 1]; None: several rates, mixed.
     random_state

@@ -107,35 +107,41 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
 @inlined
 def draw_graph(params, state, eta_e, rng):
     """Algorithm 2; also keeps 1 - (1 - pi_ij)^M, which (21) needs."""
-    w, sums, kernels = state.w, state.sums, state.kernels
-    N = w.shape[0]
-    softmax(state.log_w, w)
-    running_sums(w, sums)
+    softmax(state.log_w, state.w)
+    running_sums(state.w, state.sums)
     explore = 1.0
     for j in range(params.J):
         explore *= eta_e
-        n = 0
-        for _ in range(params.M):
-            # The mixture (20), drawn in two steps: which part, then from it.
-            if rng.random() < explore:
-                i = min(int(rng.random() * N), N - 1)
-            else:
-                i = draw_by_sums(sums, rng.random())
-            known = False
-            for m in range(n):
-                known = known or kernels[j, m] == i
-            if not known:
-                kernels[j, n] = i
-                n += 1
-        state.n_kernels[j] = n
-        # 1 - (1 - pi)^M = pi (1 + (1 - pi) + ..), which does not cancel for small pi.
-        drawn = state.drawn[j]
-        drawn[:] = 1.0
-        for _ in range(params.M - 1):
-            for i in range(N):
-                drawn[i] = drawn[i] * (1.0 - ((1.0 - explore) * w[i] + explore / N)) + 1.0
+        draw_kernels(state, j, params.M, explore, rng)
+
+
+@inlined
+def draw_kernels(state, j, M, explore, rng):
+    """The kernels of node j, from the mixture (20) of the weights w and equal chances."""
+    w, sums, kernels = state.w, state.sums, state.kernels
+    N = w.shape[0]
+    n = 0
+    for _ in range(M):
+        # The mixture (20), drawn in two steps: which part, then from it.
+        if rng.random() < explore:
+            i = min(int(rng.random() * N), N - 1)
+        else:
+            i = draw_by_sums(sums, rng.random())
+        known = False
+        for m in range(n):
+            known = known or kernels[j, m] == i
+        if not known:
+            kernels[j, n] = i
+            n += 1
+    state.n_kernels[j] = n
+    # 1 - (1 - pi)^M = pi (1 + (1 - pi) + ..), which does not cancel for small pi.
+    drawn = state.drawn[j]
+    drawn[:] = 1.0
+    for _ in range(M - 1):
         for i in range(N):
-            drawn[i] *= (1.0 - explore) * w[i] + explore / N
+            drawn[i] = drawn[i] * (1.0 - ((1.0 - explore) * w[i] + explore / N)) + 1.0
+    for i in range(N):
+        drawn[i] *= (1.0 - explore) * w[i] + explore / N
 
 
 @inlined

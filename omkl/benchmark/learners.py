@@ -84,7 +84,8 @@ def pass_over(made: Specification, stream: Stream, seed: int, most: int | None =
             said = unit.partial_fit(X, y)
             seconds += time.thread_time() - clock
             y_hat.append(said.y_hat)
-            spread.append(said.spread)
+            half = made.algorithm.has_interval  # of the benchmark's scores none is of that
+            spread.append(np.full(len(y), np.nan) if half else said.spread)
     together = np.concatenate(y_hat)
     require_finite(np.where(np.isnan(together), np.inf, together))
     return Said(together, np.concatenate(spread), None, seconds, _bytes(learners))

@@ -85,7 +85,7 @@ def _names(learner: OnlineLearner) -> list[str]:
     if learner.classes:
         told = learner.classes if learner.algorithm.probabilities else ()
         return ["class", *(f"p({name})" for name in told)]
-    ends = ["low", "high"] if learner.settings.interval else []
+    ends = ["low", "high"] if learner.has_intervals else []
     return ["y_hat", *(["spread"] if learner.algorithm.has_spread else []), *ends]
 
 
@@ -96,7 +96,7 @@ def _said(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
         return [learner.predict(X).astype(object), *(p.astype(object) for p in told)]
     spread = learner.algorithm.has_spread
     found = list(learner.predict(X, return_std=True)) if spread else [learner.predict(X)]
-    found += list(learner.predict_interval(X).T) if learner.settings.interval else []
+    found += list(learner.predict_interval(X).T) if learner.has_intervals else []
     return [array.astype(object) for array in found]
 
 

@@ -32,11 +32,9 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, inlined, once_typed
-from omkl.core.search import n_less
+from omkl.core.score_window import WINDOW, keep, level_of, missed, pinball, quantile
 
 RATES = tuple(0.001 * 2.0**k for k in range(8))
-WINDOW = 1000  # scores kept
-TIE = 1e-9  # levels and places that are no farther apart are the same: rounding decides nothing
 HORIZON = 500  # rounds over which the mixture is as good as the best rate
 
 
@@ -114,46 +112,17 @@ class Conformal:
 
 
 @inlined
-def _quantile(state, level):
-    """The score that a share 1 - level of the kept ones is not above."""
-    n = min(state.n[0], state.scores.shape[0])
-    place = math.ceil((1.0 - min(1.0, level)) * (n + 1.0) - TIE)
-    return state.ordered[min(place, n) - 1] if place > 0 else 0.0
-
-
-@inlined
-def _keep(state, score):
-    """Put a score in the place of the oldest."""
-    W = state.scores.shape[0]
-    ordered, at = state.ordered, state.n[0] % W
-    n = min(state.n[0], W)
-    if n == W:
-        n -= 1
-        for k in range(n_less(ordered, W, state.scores[at]), n):
-            ordered[k] = ordered[k + 1]
-    place = n_less(ordered, n, score)
-    for k in range(n, place, -1):
-        ordered[k] = ordered[k - 1]
-    ordered[place] = score
-    state.scores[at] = score
-    state.n[0] += 1
-
-
-@inlined
-def _learn(state, score, alpha, eta):
-    n = min(state.n[0], state.scores.shape[0])
-    b = 1.0 - n_less(state.ordered, n, score) / (n + 1.0)
+def _learn(state, b, alpha, eta):
     K = state.rates.shape[0]
     total = 0.0
     for k in range(K):
         off = b - state.levels[k]
-        state.weights[k] *= math.exp(-eta * (alpha * off - min(0.0, off)))
+        state.weights[k] *= math.exp(-eta * pinball(alpha, off))
         total += state.weights[k]
-        state.levels[k] += state.rates[k] * (alpha - (1.0 if off < -TIE else 0.0))
+        state.levels[k] += state.rates[k] * (alpha - missed(off))
     share = 1.0 / (2.0 * HORIZON)
     for k in range(K):
         state.weights[k] = (1.0 - share) * state.weights[k] / total + share / K
-    _keep(state, score)
 
 
 @compiled
@@ -165,13 +134,16 @@ def _follow(state, y_hat, y, spread, half, alpha, eta):
             level = 0.0
             for k in range(state.rates.shape[0]):
                 level += state.weights[k] * state.levels[k]
-            half[s] = spread[s] * _quantile(state, level)
+            half[s] = spread[s] * quantile(
+                state.ordered, min(state.n[0], state.scores.shape[0]), level
+            )
         score = abs(y[s] - y_hat[s]) / spread[s]
         if math.isfinite(score):
-            if state.n[0] > 0:
-                _learn(state, score, alpha, eta)
-            else:
-                _keep(state, score)
+            n = min(state.n[0], state.scores.shape[0])
+            place = keep(state.scores, state.ordered, state.n[0], score)
+            state.n[0] += 1
+            if n > 0:
+                _learn(state, level_of(place, n), alpha, eta)
 
 
 _learn_one = once_typed(_follow)

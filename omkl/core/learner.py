@@ -24,7 +24,7 @@ class Trace(NamedTuple):
     """What a learner said in a block, before each label.
 
     y_hat (n,); asked (n,) bool; spread (n,), the deviation of the label from y_hat that it
-    expects, NaN of a learner that has none.
+    expects, or of a learner with intervals of its own half their width; NaN where there is none.
     """
 
     y_hat: np.ndarray

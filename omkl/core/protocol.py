@@ -6,7 +6,8 @@ randomness and says which kernels to evaluate and which to combine;
 the selected kernels and no others: the output of a kernel that was not
 selected, and a label that was not asked for, are handed over as NaN, so a
 learner that peeks destroys its own state. A learner whose predictions are distributions
-also has ``variance``, which is asked after ``predict``.
+also has ``variance``, and one with intervals of its own ``half_width``, which is asked after
+``predict``.
 
 Local learners
     Where every kernel learns in every round, and from its own output alone, the algorithm writes
@@ -100,6 +101,25 @@ def variance(params, state, t, selection):
 
 def no_variance(params, state, t, selection):
     return np.nan
+
+
+@functools.singledispatch
+def half_width(params, state, t, selection):
+    """Half the width of the interval around y_hat, where an algorithm has one; changes nothing.
+
+    NaN: there is none yet. The interval is to hold the share ``params.level`` of the labels.
+    """
+    raise TypeError(f"no algorithm is registered for {type(params)}")
+
+
+@functools.singledispatch
+def margin(params, state, t, selection):
+    """What is recorded beside y_hat: the deviation of the label, or half the interval's width."""
+    raise TypeError(f"no algorithm is registered for {type(params)}")
+
+
+def _deviation(params, state, t, selection):
+    return math.sqrt(variance(params, state, t, selection))
 
 
 @functools.singledispatch
@@ -240,7 +260,7 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
             prediction, ask = predict(params, state, now, selection)
             y_hat[s] = prediction
             asked[s] = ask
-            spread[s] = math.sqrt(variance(params, state, now, selection))
+            spread[s] = margin(params, state, now, selection)
         if part != OPEN:
             _learn(params, state, now, y[s], asked[s], selection, used, worst)
 
@@ -270,6 +290,8 @@ class Algorithm(NamedTuple):
     queries    whether it may leave a label unasked
     equivariant   with labels a + b y it predicts a + b y_hat, but in the first round
     has_spread    its module has ``variance``
+    has_interval   its module has ``half_width``: ``spread`` of what it says is half the width of
+               its own intervals, which are to hold the share ``params.level``
     theorem    what its paper calls the theorem about it, as ``omkl.theory`` knows it
     independent   whether its classifiers learn from their own mistakes alone: single kernel
                Perceptrons
@@ -289,6 +311,7 @@ class Algorithm(NamedTuple):
     queries: bool
     equivariant: bool
     has_spread: bool
+    has_interval: bool
     theorem: str | None
     independent: bool
     probabilities: bool
@@ -300,7 +323,7 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
 
 LOCAL_STEP = {"step_size": step_size, "local_step": local_step}
 DEFINED = ("Params", "State", "init", "select", "predict", "update")
-MAY_DEFINE = ("variance", "reweigh", *LOCAL_STEP)
+MAY_DEFINE = ("variance", "half_width", "reweigh", *LOCAL_STEP)
 
 
 def _dispatch_steps(module: str, names: dict[str, Any], local: bool) -> None:
@@ -321,6 +344,11 @@ def _dispatch_steps(module: str, names: dict[str, Any], local: bool) -> None:
         dispatch(update, Params, _update_local)
     dispatch(learn_ahead, Params, _block_ahead if local else _not_ahead)
     dispatch(variance, Params, names.get("variance", no_variance))
+    if "half_width" in names:
+        if "variance" in names or "level" not in Params._fields:
+            raise ValueError(f"{module} has half_width: it needs Params.level, and no variance")
+        dispatch(half_width, Params, names["half_width"])
+    dispatch(margin, Params, names.get("half_width", _deviation))
     qualify_name(names["State"])
 
 
@@ -345,7 +373,8 @@ def register(
     ``predict`` and ``update``, or the steps of local learners where the representation is for
     them; AttributeError names what it lacks. The steps are found by the class ``Params``:
     ValueError where it is that of another algorithm, and for a local learner that may leave a label
-    unasked. Another step, ``variance``, may be there: what was said has a spread then.
+    unasked. Another step, ``variance``, may be there: what was said has a spread then; or
+    ``half_width``, with a parameter ``level``: it has an interval.
     ``deterministic=False`` says that ``select`` draws.
     """
     names = vars(sys.modules[module])
@@ -367,6 +396,7 @@ def register(
         queries=queries,
         equivariant=equivariant,
         has_spread="variance" in names,
+        has_interval="half_width" in names,
         theorem=theorem,
         independent=independent,
         probabilities=probabilities,

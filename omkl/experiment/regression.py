@@ -34,8 +34,8 @@ from omkl.experiment.job import (
 )
 from omkl.experiment.metrics import Accuracy, Recent, Recorder, label_cost, largest_norm
 from omkl.experiment.regret import against_comparators
-from omkl.experiment.settings import Settings
-from omkl.experiment.spread import Intervals, Spreads
+from omkl.experiment.settings import Settings, interval_around
+from omkl.experiment.spread import SaidIntervals, Spreads, intervals_of
 from omkl.experiment.target_units import TargetUnits
 from omkl.experiment.weight_history import WeightHistory
 from omkl.online import intervals
@@ -102,6 +102,7 @@ class Regression(LearnerJob):
 def prepare(settings: Settings) -> Regression:
     """Check settings against the data, and build what they name; as ``prepare_learner``."""
     job = Regression(*prepare_learner(settings))
+    interval_around(settings.interval, job.algorithm, job.params)  # refuses what cannot be
     if not job.algorithm.representation.bounded:
         n_kernels = len(job.algorithm.kernels(job.params, job.dictionary))
         _require_memory(n_kernels, job.stream)
@@ -181,12 +182,10 @@ class Pass:
         self.recent = Recent()
         self.weights = [WeightHistory(job.stream.n_rounds) for _ in learners]
         self.spreads = Spreads(len(learners))
-        self.intervals: Intervals | None = None
-        if job.settings.interval:
-            has_spread = job.algorithm.has_spread
-            self.intervals = Intervals(len(learners), job.settings.interval, has_spread)
-            if job.resumed:
-                intervals.restore(self.intervals.first, job.resumed.intervals)
+        asked, kind = job.settings.interval, job.algorithm
+        self.intervals: SaidIntervals | None = intervals_of(len(learners), asked, kind, job.params)
+        if job.resumed and self.intervals and self.intervals.first:
+            intervals.restore(self.intervals.first, job.resumed.intervals)
         self.accuracy = Accuracy(len(learners), job.stream.target_unit)
         self.baselines = baselines
         self.seconds = np.zeros(len(learners))
@@ -263,7 +262,8 @@ class Pass:
         scored = known & (self.n_known + np.cumsum(known) > self.n_unscored)
         self.n_known += int(known.sum())
         known_y = y[known]
-        said_of_one = {"y_hat": said.y_hat[0], "spread": said.spread[0]}
+        spread = np.full(len(y), np.nan) if self.job.algorithm.has_interval else said.spread[0]
+        said_of_one = {"y_hat": said.y_hat[0], "spread": spread}
         said_of_one |= {} if half is None else {"half": half[0]}
         self.recent.add(self.squared.n_rounds + 1, y=y, **said_of_one)
         with np.errstate(over="ignore", invalid="ignore"):  # _require_finite tells
@@ -361,8 +361,8 @@ def _files(job: Regression, passed: Pass) -> dict[str, bytes | Path]:
     if job.settings.model:
         labels = [streamed.arrays() for streamed in passed.streamed]
         before = first_rows(job)
-        kept = passed.intervals
-        widths = intervals.arrays_of(kept.first, passed.n_known) if kept else None
+        kept = passed.intervals.first if passed.intervals else None
+        widths = intervals.arrays_of(kept, passed.n_known) if kept else None
         files[MODEL] = kept_model.content(
             job, passed.learners, labels, passed.moments, before, widths
         )

@@ -11,7 +11,7 @@ import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl import algorithms, conf, federated, outside, registry
 from omkl.core import hyperparameters
@@ -24,6 +24,9 @@ from omkl.federated import safeguards
 from omkl.federated.privacy import Privacy
 from omkl.federated.safeguards import Safeguards
 from omkl.threads import default_threads
+
+if TYPE_CHECKING:
+    from omkl.core.protocol import Algorithm
 
 
 class AlgorithmSettings(NamedTuple):
@@ -248,6 +251,26 @@ def interval_of(
         where = "a federation" if scheme else "a classification"
         raise ValueError(f"interval={level!r} is of predicted numbers, and this is {where}")
     return IntervalSettings(level, rate)
+
+
+def interval_around(
+    asked: IntervalSettings | None, algorithm: Algorithm, params: Any
+) -> IntervalSettings | None:
+    """The intervals to put around what an algorithm says: those asked for, unless it has its own.
+
+    ValueError where its own are not those that are asked for.
+    """
+    if not algorithm.has_interval:
+        return asked
+    if asked and (asked.level != params.level or asked.rate is not None):
+        given = f"interval={asked.level:g}" + (
+            "" if asked.rate is None else f" interval_rate={asked.rate:g}"
+        )
+        raise ValueError(
+            f"{algorithm.name} has intervals of its own, of level={params.level:g}, and {given} "
+            f"asks for others: leave it out, and set level={asked.level:g} of the algorithm"
+        )
+    return None
 
 
 _PLAIN = (

@@ -14,8 +14,9 @@ import numpy as np
 from omkl.core import conformal
 from omkl.core.conformal import Conformal
 from omkl.core.learner import Trace
+from omkl.core.protocol import Algorithm
 from omkl.experiment.metrics import Recorder
-from omkl.experiment.settings import IntervalSettings
+from omkl.experiment.settings import IntervalSettings, interval_around
 
 N_WINDOWS = 10
 # Half the width of a central interval of the normal distribution, in deviations.
@@ -118,31 +119,21 @@ class Spreads:
         return self._covered.curves() if self._covered.known else {}
 
 
-class Intervals:
-    """Intervals of a level around what R learners predict (``omkl.core.conformal``), scored."""
+class SaidIntervals:
+    """Intervals of a level that R learners say with their predictions, scored."""
 
-    def __init__(self, n_seeds: int, settings: IntervalSettings, has_spread: bool) -> None:
-        rates = conformal.RATES if settings.rate is None else (settings.rate,)
-        self.level, self.rates, self._has_spread = settings.level, rates, has_spread
-        self._followed = [Conformal(settings.level, rates) for _ in range(n_seeds)]
+    def __init__(self, n_seeds: int, level: float) -> None:
+        self.level = level
         self._covered = Covered(n_seeds, ("coverage", "width", "interval_score"), 4 * N_WINDOWS)
 
     @property
-    def first(self) -> Conformal:
-        """Those of the first seed."""
-        return self._followed[0]
+    def first(self) -> Conformal | None:
+        """What puts them around the predictions of the first seed; None: the learner does."""
+        return None
 
     def follow(self, said: Trace, y: np.ndarray) -> np.ndarray:
-        """Half widths (R, n) around what was said, (R, n) each, of labels y (n,), NaN for none.
-
-        A label that was not asked for teaches nothing.
-        """
-        return np.stack(
-            [
-                one.follow(y_hat, np.where(asked, y, np.nan), spread if self._has_spread else None)
-                for one, y_hat, asked, spread in zip(self._followed, *said, strict=True)
-            ]
-        )
+        """Half widths (R, n) around what was said, (R, n) each, of labels y (n,), NaN for none."""
+        return said.spread
 
     def add(self, errors: np.ndarray, half: np.ndarray, scored: np.ndarray) -> None:
         """A block of errors and half widths (R, n) of rounds of which ``scored`` (n,) count."""
@@ -154,13 +145,53 @@ class Intervals:
         self._covered.add(known, found)
 
     def result(self) -> dict[str, Any]:
-        """{"interval": {"level": .., "rates": .., score: .., "windows": ..}}, or nothing."""
+        """{"interval": {"level": .., score: .., "windows": ..}}, or nothing."""
         if not self._covered.known:
             return {}
-        own = {"level": self.level, "rates": list(self.rates)}
-        return {"interval": own | self._covered.means()}
+        return {"interval": {"level": self.level} | self._covered.means()}
 
     def curves(self) -> dict[str, np.ndarray]:
         """interval_coverage (R, P), or nothing."""
         found = self._covered.curves() if self._covered.known else {}
         return {f"interval_{name}": share for name, share in found.items()}
+
+
+class Intervals(SaidIntervals):
+    """The same, put around what R learners predict (``omkl.core.conformal``)."""
+
+    def __init__(self, n_seeds: int, settings: IntervalSettings, has_spread: bool) -> None:
+        super().__init__(n_seeds, settings.level)
+        self.rates = conformal.RATES if settings.rate is None else (settings.rate,)
+        self._has_spread = has_spread
+        self._followed = [Conformal(settings.level, self.rates) for _ in range(n_seeds)]
+
+    @property
+    def first(self) -> Conformal:
+        return self._followed[0]
+
+    def follow(self, said: Trace, y: np.ndarray) -> np.ndarray:
+        """As above. A label that was not asked for teaches nothing."""
+        return np.stack(
+            [
+                one.follow(y_hat, np.where(asked, y, np.nan), spread if self._has_spread else None)
+                for one, y_hat, asked, spread in zip(self._followed, *said, strict=True)
+            ]
+        )
+
+    def result(self) -> dict[str, Any]:
+        """The same, with the rates."""
+        found = super().result()
+        return {key: {"rates": list(self.rates)} | of_all for key, of_all in found.items()}
+
+
+def intervals_of(
+    n_seeds: int, asked: IntervalSettings | None, algorithm: Algorithm, params: Any
+) -> SaidIntervals | None:
+    """Those of R learners: their own, those asked for around what they say, or none.
+
+    ValueError where both are there and differ.
+    """
+    around = interval_around(asked, algorithm, params)
+    if algorithm.has_interval:
+        return SaidIntervals(n_seeds, params.level)
+    return Intervals(n_seeds, around, algorithm.has_spread) if around else None

@@ -12,6 +12,27 @@ from omkl.core.learner import Trace
 from omkl.experiment.settings import IntervalSettings
 
 
+class SaidIntervals:
+    """The intervals of one learner that says them itself: half their width is its ``spread``."""
+
+    def follow(self, said: Trace, y: np.ndarray) -> np.ndarray:
+        """Half widths (n,) of what was said before each label y (n,), NaN where there is none."""
+        return said.spread
+
+    def follow_one(self, y_hat: float, asked: bool, spread: float, y: float) -> float:
+        return spread
+
+    def half_widths(self, spread: np.ndarray) -> np.ndarray:
+        return spread
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What they have learned is the learner's."""
+        return {}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Nothing is theirs."""
+
+
 class OwnIntervals:
     """The intervals of one learner.
 

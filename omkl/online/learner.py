@@ -20,9 +20,10 @@ from omkl.datasets.scaling import Moments, standardised
 from omkl.datasets.tables import class_codes
 from omkl.disk import write_atomically
 from omkl.experiment.metrics import one_against_rest
+from omkl.experiment.settings import interval_around
 from omkl.experiment.target_units import TargetUnits
 from omkl.online import model_file
-from omkl.online.intervals import OwnIntervals
+from omkl.online.intervals import OwnIntervals, SaidIntervals
 from omkl.online.rows import Rows
 from omkl.online.settings import LearnerSettings
 
@@ -68,8 +69,8 @@ class OnlineLearner:
     asks        whether it asks for the label of the open round; one of active learning may not
     spread      of the last ``predict_one``: the deviation of the label from the prediction that
                 it expects, NaN where it has none
-    interval    of the last ``predict_one``: its ends, NaN without ``interval=`` and before the
-                first label
+    interval    of the last ``predict_one``: its ends, NaN before the first label, and without
+                ``interval=`` where the algorithm has none of its own
     probabilities   of the last ``predict_one``, of the classes in their order; () where the
                 algorithm says none
     """
@@ -86,8 +87,11 @@ class OnlineLearner:
         self.specification = settings.specification()
         self.algorithm = self.specification.algorithm
         self.asks, self.spread = False, math.nan
-        self._intervals: OwnIntervals | None = None
-        if wanted := settings.intervals:
+        self._margin = math.nan  # of the last predict_one: its spread, or half its interval's width
+        self._intervals: OwnIntervals | SaidIntervals | None = None
+        if self.algorithm.has_interval:
+            self._intervals = SaidIntervals()
+        if wanted := interval_around(settings.intervals, self.algorithm, self.specification.params):
             moving = int(settings.scaling == "columns")
             self._intervals = OwnIntervals(wanted, self.algorithm.has_spread, late=moving)
         self.probabilities: tuple[float, ...] = ()
@@ -123,8 +127,13 @@ class OnlineLearner:
         if self._intervals is None:
             return math.nan, math.nan
         if self._half is None:
-            self._half = self._intervals.half_widths(np.array([self.spread])).item()
+            self._half = self._intervals.half_widths(np.array([self._margin])).item()
         return self._y_hat - self._half, self._y_hat + self._half
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether there are any: asked for with ``interval=``, or the algorithm's own."""
+        return self._intervals is not None
 
     @property
     def n_rows(self) -> int:
@@ -145,7 +154,8 @@ class OnlineLearner:
         row = self._standardised_row(self._table.one(x))
         if not self.classes:
             y_hat, self.asks = first.predict_one(row)
-            self.spread = first.spread
+            self._margin = first.spread
+            self.spread = self._margin if self.algorithm.has_spread else math.nan
             if not math.isfinite(y_hat):
                 self._require_finite(np.array([y_hat]))
             self._y_hat, self._half = y_hat, None
@@ -181,7 +191,7 @@ class OnlineLearner:
             part.learn_one(told)
         self._before_round = None
         if self._intervals:
-            self._half = self._intervals.follow_one(self._y_hat, self.asks, self.spread, label)
+            self._half = self._intervals.follow_one(self._y_hat, self.asks, self._margin, label)
         self.asks = False
 
     def partial_fit(self, X: Any, y: Any) -> Said:
@@ -205,6 +215,8 @@ class OnlineLearner:
         if self._intervals:
             half = self._intervals.follow(said[0], labels)
         ends = (half, half) if self.classes else (said[0].y_hat - half, said[0].y_hat + half)
+        if self.algorithm.has_interval:
+            said[0] = said[0]._replace(spread=np.full(len(labels), np.nan))
         return Said(*said[0], *ends)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -225,7 +237,7 @@ class OnlineLearner:
     def predict_interval(self, X: Any) -> np.ndarray:
         """The ends (n, 2) of the interval of each row of X as the next; changes nothing.
 
-        ValueError of a learner that was made without ``interval=``.
+        ValueError of a learner that was made without ``interval=`` and has none of its own.
         """
         if self._intervals is None:
             raise ValueError("there are no intervals: make the learner with interval=0.9, say")

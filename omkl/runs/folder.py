@@ -64,7 +64,8 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
                       up to ten windows, null where no spread is known
     interval          of intervals that were asked for (``omkl.core.conformal``): {"level",
                       "rates", "coverage", "width", "interval_score", "windows": {"until",
-                      "coverage"}}, as for ``spread``; up to forty windows
+                      "coverage"}}, as for ``spread``; up to forty windows. Without "rates" of a
+                      learner that has intervals of its own
     params            the algorithm's parameters
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
                       sources that can change a number
@@ -102,7 +103,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     interval_coverage  (R, P) the same of the intervals of ``interval``
     recent_t, recent_y, recent_y_hat, recent_spread   (up to 120,) the last rounds of the first
                       seed: label, prediction and its spread, NaN where it is not known; and
-                      recent_half, half the width of the interval that was asked for
+                      recent_half, half the width of the interval of ``interval``
     regret_<name>     (R, P) cumulative squared error minus the comparator's
     baseline_<name>   (P,) error of a baseline in rounds 1..t; in classification seeds' mean
     weights           (R, N) expert weights after the last round, rows sum to 1

@@ -15,7 +15,7 @@ class Predictions:
 
     Columns: ``seed`` where there are several, ``row`` in the file, from 1, ``y`` (null where there
     is no target or nobody was asked for it), ``y_hat``, ``asked``, ``spread`` of a learner that
-    has one, and ``low`` and ``high`` of an interval that was asked for (null where not known).
+    has one, and ``low`` and ``high`` of an interval where there is one (null where not known).
     """
 
     def __init__(

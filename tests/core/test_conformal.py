@@ -50,6 +50,18 @@ def by_the_letter(error, level, rates, window=WINDOW, horizon=500):
     return np.array(halves)
 
 
+@pytest.mark.parametrize("decimals", [1, 12])
+def test_the_last_scores_are_kept_sorted(decimals):
+    """Whichever leaves and wherever the new one goes, with and without ties."""
+    error = np.round(np.random.default_rng(3).standard_normal(WINDOW + 300), decimals)
+    intervals = Conformal(0.9)
+    for t, one in enumerate(error, 1):
+        intervals.learn(0.0, one)
+        if t in (1, 2, 9, 10, WINDOW, WINDOW + 1) or t > WINDOW + 250:
+            kept = np.sort(np.abs(error[max(0, t - WINDOW) : t]))
+            np.testing.assert_array_equal(intervals.state.ordered[: len(kept)], kept)
+
+
 def test_first_rounds_by_hand():
     """One rate of 0.1, level 0.5: scores 1, 3, 2, and the levels 0.5, 0.45 and 0.5 on the way.
 

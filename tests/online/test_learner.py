@@ -70,10 +70,13 @@ def test_the_numbers_are_those_of_a_run(tmp_path, name, lags):
 
 def test_intervals_are_those_of_a_run(tmp_path):
     X, y = stream()
-    for name in ("gf", "auto"):  # auto has a spread of its own
-        run = run_on(tmp_path, X, y, f"algorithm={name}", "interval=0.9", "interval_rate=0.02")
+    widths = {"interval": 0.9, "interval_rate": 0.02}
+    # auto has a spread of its own, samocp intervals.
+    for name, asked in (("gf", widths), ("auto", widths), ("samocp", {})):
+        typed = [f"{key}={value}" for key, value in asked.items()]
+        run = run_on(tmp_path, X, y, f"algorithm={name}", *typed)
         kept = pd.read_parquet(run.folder / "predictions.parquet")[["low", "high"]].to_numpy()
-        learner = omkl.learner(name, inputs=2, interval=0.9, interval_rate=0.02, **SMALL)
+        learner = omkl.learner(name, inputs=2, **asked, **SMALL)
         said = learner.partial_fit(X[:200], y[:200])
         np.testing.assert_array_equal(np.stack([said.low, said.high], axis=1), kept[:200])
         for s in range(200, 299):
@@ -83,6 +86,9 @@ def test_intervals_are_those_of_a_run(tmp_path):
             learner.learn_one(y[s])
     with pytest.raises(ValueError, match=r"make the learner with interval=0\.9"):
         omkl.learner("gf", inputs=2).predict_interval(X)
+    with pytest.raises(ValueError, match="samocp says no spread of its predictions"):
+        learner.predict(X, return_std=True)
+    assert math.isnan(learner.spread) and np.isnan(learner.partial_fit(X, y).spread).all()
 
 
 def test_a_run_without_scaling_is_the_same_too(tmp_path):
@@ -193,6 +199,7 @@ def test_rows_by_name_are_rows_by_position():
         ({"seed": -1}, "seed=-1 is not a whole number of at least 0"),
         ({"scaling": "whole"}, "scaling='whole' is none of columns, none: it looks ahead"),
         ({"interval": 90}, "interval=90 is not a number between 0 and 1"),
+        ({"algorithm": "samocp", "interval": 0.8}, "samocp has intervals of its own, of level=0.9"),
         ({"algorithm": "auto", "classes": "ab", "interval": 0.9}, "and this is a classification"),
         ({"precision": "half"}, "precision='half' is none of float64, float32"),
         ({"task": "classification"}, "gf is an algorithm for regression, not for classification"),
