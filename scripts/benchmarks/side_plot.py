@@ -77,10 +77,16 @@ def _panel(axes: Axes, rows: Sequence[dict[str, Any]]) -> None:
     us, errors = [row["us"] for row in rows], [row["error"] for row in rows]
     style.log_axis(axes.xaxis, 0.6 * min(us), 2.2 * max(us))
     style.log_axis(axes.yaxis, 0.8 * min(errors), 1.35 * max(errors))
-    front = sorted((row["us"], row["error"]) for row in rows if row["front"])
-    axes.step(*zip(*front, strict=True), where="post", color=style.GREY, linewidth=1.0, zorder=1)
+    axes.plot(*zip(*front_line(rows), strict=True), color=style.GREY, linewidth=1.0, zorder=1)
     for row in rows:
         axes.plot(row["us"], row["error"], linestyle="none", markersize=4.0, **LOOKS[row["kind"]])
+
+
+def front_line(rows: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
+    """The corners of the line through the rows of the front: a step down at each of them."""
+    front = sorted((row["us"], row["error"]) for row in rows if row["front"])
+    steps = [[(us, before), (us, error)] for (_, before), (us, error) in itertools.pairwise(front)]
+    return [front[0], *itertools.chain.from_iterable(steps)]
 
 
 def name_points(axes: Axes, rows: Sequence[dict[str, Any]]) -> None:
@@ -88,7 +94,6 @@ def name_points(axes: Axes, rows: Sequence[dict[str, Any]]) -> None:
     pixels = axes.figure.dpi / 72.0
     to_points = lambda xy: axes.transData.transform(xy) / pixels  # noqa: E731
     marks = to_points([(row["us"], row["error"]) for row in rows])
-    front = sorted((row["us"], row["error"]) for row in rows if row["front"])
     texts = [
         axes.text(
             row["us"], row["error"], row["short"], fontsize=SIZE, ha="center", va="center",
@@ -100,7 +105,7 @@ def name_points(axes: Axes, rows: Sequence[dict[str, Any]]) -> None:
     extents = [text.get_window_extent() for text in texts]
     halves = np.array([(box.width, box.height) for box in extents]) / pixels / 2.0 + 0.5
     panel = np.array([axes.bbox.p0, axes.bbox.p1]) / pixels
-    centres = places(marks, halves, panel, _along(to_points(front)))
+    centres = places(marks, halves, panel, _along(to_points(front_line(rows))))
     to_data = lambda xy: axes.transData.inverted().transform(xy * pixels)  # noqa: E731
     for text, mark, half, centre in zip(texts, marks, halves, centres, strict=True):
         text.set_position(tuple(to_data(centre)))

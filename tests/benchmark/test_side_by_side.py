@@ -50,6 +50,8 @@ def test_front_is_what_nothing_beats_in_both():
     rows = [{"us": us, "error": error} for us, error in points]
     marked = side_by_side.mark_front([*rows, {"missing": "diverged"}])
     assert [row["front"] for row in marked] == [1, 1, 0, 0, 1, 0, 0, 1, 0]
+    steps = [(1, 9), (2, 9), (2, 5), (4, 5), (4, 1)]
+    assert side_plot.front_line(marked[:-2]) == steps
 
 
 def test_no_name_covers_another_or_a_mark():
