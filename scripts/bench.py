@@ -150,6 +150,11 @@ def sections(
         found = federated.measure(rows, extent.turns, extent.seconds)
         return learners.beside(found, bench["limits"])
 
+    def side() -> Any:
+        first = setting.Rows(rows.source, rows.X[: extent.rounds], rows.y[: extent.rounds])
+        found = side_by_side.measure(extent.side_rows, extent.side_seeds)
+        return found | {"row_by_row": side_by_side.row_by_row(first)}
+
     return {
         "limits": lambda: limits.measure(extent.seconds),
         "learners": of_learners,
@@ -158,7 +163,7 @@ def sections(
         "peers": lambda: peers.measure(
             rows, extent.turns, extent.rounds, extent.rounds_of_libraries
         ),
-        "side": lambda: side_by_side.measure(extent.side_rows, extent.side_seeds),
+        "side": side,
         "startup": startup,
         "sizes": lambda: scale.sizes(extent.seconds_of_size, extent.largest),
         "streams": lambda: scale.streams(extent.generated, extent.from_parquet),

@@ -125,35 +125,43 @@ def _peers(bench: Bench) -> list[str]:
 
 def _side(bench: Bench) -> list[str]:
     found = bench["side"]
-    rows = ", ".join(f"{s['name']} {s['rows']:,}" for s in found["streams"] if "rows" in s)
+    rows = "; ".join(f"{s['name']}: {s['rows']:,} rows" for s in found["streams"] if "rows" in s)
     left_out = " and ".join(map(tables.title, side_by_side.LEFT_OUT))
+    calls = " and ".join(
+        f"{tables.title(name)} {tables.number(us)} µs" for name, us in found["row_by_row"].items()
+    )
     parts = [
         "## Side by side with what one would pick",
-        f"One pass over each stream ({rows} rows; the first {found['prefix']} count for nobody) by "
-        f"every regressor of omkl ({found['kernels']}, D = {found['D']}, {found['seeds']} seeds) "
-        "and by models of other libraries, all with their defaults. Error: root of the mean "
-        "squared error, over that of the running mean of the labels. Time: of the processor, to "
-        "predict and to learn, on one thread; ours take a thousand rows at a call, peers a row at "
-        "a call, with their Python, as each is meant to be used. kB: the model as kept in a file, "
-        "the largest. The line joins those that nothing beats in both; they are bold in the table. "
-        f"Inputs reach peers as they are. {_WHO_IS_WHO} Not here: variants of learners (as "
-        f"released, recovered), and {left_out}, which needs a minute a stream. "
-        f"{tables.side_versions(bench)}.",
+        f"One pass over each stream ({rows}) by every regressor of omkl ({found['kernels']}, "
+        f"D = {found['D']}, {found['seeds']} seeds) and by models of other libraries "
+        f"({tables.side_versions(bench)}), all with their defaults. Not here: variants of learners "
+        f"(as released, recovered), and {left_out}, which needs a minute a stream.",
         _plot("side", "error against time of a row, of all learners and peers"),
+        "- **Error**: the root of the mean squared error over that of the running mean of the "
+        f"labels. The first {found['prefix']} rows count for nobody.\n"
+        "- **µs a row**: processor time on one thread, to predict and to learn. Ours take a "
+        "thousand rows at a call, peers a row at a call with their Python, as each is meant to be "
+        "used."
+        + (f" A row at a call, through `omkl.river` with intervals: {calls}." if calls else "")
+        + "\n- **kB**: the model as kept in a file, the largest.\n"
+        "- **Bold**, and the line: nothing is better in both.\n"
+        + "\n".join(f"- {text}" for text in WHO_IS_WHO),
         tables.side_table(bench),
     ]
     missing = tables.side_missing(bench)
     return parts + ([f"Without numbers:\n\n{missing}"] if missing else [])
 
 
-_WHO_IS_WHO = (
-    "Models of River and scikit-learn have a scaler before them, but for one of the two Mondrian "
-    "forests; labels of River's linear model, of SGD and of Vowpal Wabbit are standardised. RFF: "
-    "RBFSampler with its 100 features. scikit-learn learns no Gaussian process and no Bayesian "
-    "regression in partial steps: its Bayesian ridge on those features, a Gaussian process whose "
-    "kernel is fixed and has rank 100, is fitted anew on all rows so far after each 50. Vowpal "
-    "Wabbit: all products of two and three inputs (`--interactions ii --interactions iii`), and "
-    "`--nn 10`; its `--ksvm` has no squared loss."
+WHO_IS_WHO = (
+    "Peers get inputs as they are. Models of River and scikit-learn have a scaler before them, but "
+    "for one of the two Mondrian forests; labels of River's linear model, of SGD and of Vowpal "
+    "Wabbit are standardised.",
+    "**RFF**: RBFSampler with its 100 features. scikit-learn learns no Gaussian process and no "
+    "Bayesian regression in partial steps: its Bayesian ridge on those features, a Gaussian "
+    "process whose kernel is fixed and has rank 100, is fitted anew on all rows so far after each "
+    "50.",
+    "**Vowpal Wabbit**: all products of two and three inputs (`--interactions ii --interactions "
+    "iii`), and `--nn 10`; its `--ksvm` has no squared loss.",
 )
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import setting
 from omkl import algorithms
 from omkl.benchmark import cells, packaged, peer_models, running, table
 from omkl.benchmark.suite import OURS, PEER, TRIVIAL, TRIVIALS, Suite, checked
@@ -101,6 +103,28 @@ def measure(
         "streams": streams,
         "learners": [row for stream in streams for row in _rows(results, stream["name"])],
     }
+
+
+def row_by_row(rows: setting.Rows, names: Sequence[str] = ("auto", "raker")) -> dict[str, float]:
+    """Microseconds to predict and learn a row of the bench at a call, by ``omkl.river`` as it is.
+
+    Nothing where River is not installed. The first half is not counted.
+    """
+    try:
+        from omkl.river import OnlineMKLRegressor  # an extra
+    except ImportError:
+        return {}
+    found = {}
+    stream = [dict(enumerate(x)) for x in rows.X.tolist()]
+    for name in names:
+        model, clock = OnlineMKLRegressor(algorithm=name), 0.0
+        for t, (x, y) in enumerate(zip(stream, rows.y.tolist(), strict=True)):
+            if t == len(stream) // 2:
+                clock = time.thread_time()
+            model.predict_one(x)
+            model.learn_one(x, y)
+        found[name] = 1e6 * (time.thread_time() - clock) / (len(stream) - len(stream) // 2)
+    return found
 
 
 def _stream(results: table.Results, name: str) -> dict[str, Any]:

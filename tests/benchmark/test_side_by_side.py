@@ -31,11 +31,14 @@ def test_a_row_for_ours_peers_and_trivial_forecasters(monkeypatch):
     mean = np.mean([(y[t] - y[:t].mean()) ** 2 for t in range(30, 60)])
     assert rows["last"]["error"] == pytest.approx(np.sqrt(last / mean))
 
-    bench = {"side": found}
+    bench = {"side": found | {"row_by_row": {"gf": 12.0}}}
     table, why = tables.side_table(bench), tables.side_missing(bench)
     assert "| Vowpal Wabbit: 10 hidden units" in table and table.count("missing") == 1
     assert why == "- Vowpal Wabbit: 10 hidden units: missing: vowpalwabbit is not installed."
-    assert all(part in "".join(pages.PARTS["side"](bench)) for part in (table, why, "side.png"))
+    assert all(
+        part in "".join(pages.PARTS["side"](bench))
+        for part in (table, why, "side.png", "OMKL-GF 12 µs")
+    )
 
 
 def test_every_regressor_is_there_but_variants_and_what_is_left_out():
