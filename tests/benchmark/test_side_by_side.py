@@ -58,13 +58,13 @@ def test_front_is_what_nothing_beats_in_both():
 
 
 def test_no_name_covers_another_or_a_mark():
-    """Forty marks in a heap, and names of all lengths."""
+    """Marks in a heap, and names of all lengths."""
     rng = np.random.default_rng(0)
-    marks = np.array([200.0, 150.0]) + rng.normal(scale=30.0, size=(40, 2))
-    halves = np.stack([rng.uniform(8.0, 40.0, 40), np.full(40, 4.0)], axis=1)
+    marks = np.array([200.0, 150.0]) + rng.normal(scale=25.0, size=(25, 2))
+    halves = np.stack([rng.uniform(8.0, 40.0, 25), np.full(25, 4.0)], axis=1)
     panel = np.array([[0.0, 0.0], [450.0, 300.0]])
     centres = side_plot.places(marks, halves, panel, marks[:2])
-    for a, b in itertools.combinations(range(40), 2):
+    for a, b in itertools.combinations(range(25), 2):
         assert (np.abs(centres[a] - centres[b]) >= halves[a] + halves[b]).any()
     for centre, half in zip(centres, halves, strict=True):
         assert (np.abs(marks - centre) >= half).any(axis=1).all()
