@@ -54,7 +54,7 @@ lint: setup       ## Check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(PEERS)   ## Measure the core against the machine's limit and its peers (18 minutes)
+bench: $(PEERS)   ## Measure the core against the machine's limit and its peers (16 minutes)
 	$(BIN)/python scripts/bench.py
 
 benchmark: $(PEERS)  ## Run a suite of streams, learners and peers (SUITE=quick: 3 minutes)

@@ -161,7 +161,7 @@ def sections(
         "neighbour": disturbed,
         "federated": of_federations,
         "peers": lambda: peers.measure(
-            rows, extent.turns, extent.rounds, extent.rounds_of_libraries
+            rows, extent.turns, extent.rounds, extent.rounds_of_libraries, extent.seconds / 10
         ),
         "side": side,
         "startup": startup,

@@ -54,7 +54,7 @@ Contestant = Callable[[], Callable[[], Any]]
 
 
 def interleaved(
-    contestants: Mapping[str, Contestant], turns: int, seconds: float = 0.05
+    contestants: Mapping[str, Contestant], turns: int, seconds: float
 ) -> dict[str, list[float]]:
     """Seconds of each contestant in each turn; all of them run in every turn.
 
@@ -67,7 +67,7 @@ def interleaved(
         for name, prepare in contestants.items():
             best = float("inf")
             spent = 0.0
-            while spent < seconds:
+            while spent < seconds or not spent:
                 run = prepare()
                 start = time.perf_counter()
                 run()

@@ -94,7 +94,7 @@ def _same_federation(case, X, y):
 def test_a_peer_that_is_not_installed_says_so(monkeypatch):
     monkeypatch.setattr(peers, "installed", lambda package: False)
     X, y = checks.stream()
-    found = peers.measure(setting.Rows("made up", X, y), turns=1, rounds=3, rounds_of_libraries=2)
+    found = peers.measure(setting.Rows("made up", X, y), 1, 3, 2, seconds=0.001)
     missing = {row["peer"] for row in found["kernels"] if "missing" in row}
     assert missing == {peers.SCIKIT_LEARN, peers.RIVER, peers.RIVER_SAMPLER}
     assert [r["algorithm"] for r in found["learners"] if "missing" in r] == ["raker", "gf"]
