@@ -210,9 +210,16 @@ def _side_cells(row: Mapping[str, Any] | None) -> list[str]:
 def side_missing(bench: Bench) -> str:
     """Why streams and learners have no numbers, each reason once; "" where all of them have."""
     found = bench["side"]
+    there = [s["name"] for s in found["streams"] if "missing" not in s]
     lines = [f"{s['name']}: {s['missing']}" for s in found["streams"] if "missing" in s]
-    lines += [f"{r['title']}: {r['missing']}" for r in found["learners"] if "missing" in r]
-    return "\n".join(f"- {line}." for line in dict.fromkeys(lines))
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for row in found["learners"]:
+        if "missing" in row:
+            reasons.setdefault((row["title"], row["missing"]), []).append(row["stream"])
+    for (title, reason), streams in reasons.items():
+        on = "" if streams == there else f" on {', '.join(streams)}"
+        lines.append(f"{title}{on}: {reason}")
+    return "\n".join(f"- {line}." for line in lines)
 
 
 def side_versions(bench: Bench) -> str:

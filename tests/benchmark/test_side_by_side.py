@@ -41,6 +41,14 @@ def test_a_row_for_ours_peers_and_trivial_forecasters(monkeypatch):
     )
 
 
+def test_a_reason_is_told_once_and_of_which_streams():
+    streams = [{"name": "s"}, {"name": "t"}, {"name": "u", "missing": "no file"}]
+    gone = [("s", "VW", "not installed"), ("t", "VW", "not installed"), ("t", "POLY", "diverged")]
+    rows = [dict(zip(("stream", "title", "missing"), row, strict=True)) for row in gone]
+    told = tables.side_missing({"side": {"streams": streams, "learners": rows}})
+    assert told.splitlines() == ["- u: no file.", "- VW: not installed.", "- POLY on t: diverged."]
+
+
 def test_every_regressor_is_there_but_variants_and_what_is_left_out():
     ours = side_by_side.ours()
     assert {"auto", "vaw2", "ie_gp", "adaraker", "raker", "omkr"} <= set(ours)
