@@ -54,7 +54,7 @@ lint: setup       ## Check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(PEERS)   ## Measure the core against the machine's limit and its peers (10 minutes)
+bench: $(PEERS)   ## Measure the core against the machine's limit and its peers (16 minutes)
 	$(BIN)/python scripts/bench.py
 
 benchmark: $(PEERS)  ## Run a suite of streams, learners and peers (SUITE=quick: 3 minutes)
@@ -63,6 +63,7 @@ benchmark: $(PEERS)  ## Run a suite of streams, learners and peers (SUITE=quick:
 $(PEERS): $(STAMP)
 	@echo "Installing the peers of the bench into $(VENV) (once) ..."
 	@$(PIP) install --editable '.[bench]'
+	@$(PIP) install --only-binary vowpalwabbit vowpalwabbit || echo "No wheel of Vowpal Wabbit for this Python: its rows say so"
 	@touch $@
 
 # mkdocs finds what makes pages beside itself; its theme says at every start what becomes of it.

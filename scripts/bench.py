@@ -7,8 +7,10 @@ sections:
 
 limits    throughput of what a round is made of: the least time that it could take
 learners  every algorithm beside that least time
+neighbour local and choosing learners while another process streams through memory
 federated a client's round of every federated learner, beside it and beside NumPy
 peers     NumPy, JAX, scikit-learn, river (`make bench` installs them)
+side      our regressors and models of other libraries on three streams: error, time, memory
 startup   from the shell prompt to the first round
 sizes     a round against N, D, d and M
 streams   100 million generated rows, 10 million from Parquet: time and memory
@@ -23,13 +25,26 @@ import datetime
 import importlib
 import importlib.util
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import federated, learners, limits, page, peers, plots, scale, setting, tables
+from benchmarks import (
+    federated,
+    learners,
+    limits,
+    neighbour,
+    page,
+    peers,
+    plots,
+    scale,
+    setting,
+    side_by_side,
+    tables,
+)
 
 from omkl.runs import provenance
 
@@ -47,10 +62,14 @@ class Extent(NamedTuple):
     from_parquet: int
     seeds: tuple[int, ...]
     jobs: int
+    side_rows: int  # of a stream that learners and peers pass over
+    side_seeds: int
 
 
-FULL = Extent(0.5, 5, 2000, 500, 10_000, 0.1, 100_000_000, 10_000_000, (10, 100, 1000), 1000)
-QUICK = Extent(0.2, 3, 500, 100, 1000, 0.02, 10_000_000, 1_000_000, (10, 100), 50)
+FULL = Extent(
+    0.5, 5, 2000, 500, 10_000, 0.1, 100_000_000, 10_000_000, (10, 100, 1000), 1000, 2000, 3
+)
+QUICK = Extent(0.2, 3, 500, 100, 1000, 0.02, 10_000_000, 1_000_000, (10, 100), 50, 200, 1)
 JOBS_ONE_BY_ONE = 20
 
 
@@ -75,7 +94,7 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
     start = time.perf_counter()
     rows = setting.rows(max(extent.rounds, learners.EXACT_ROUNDS))
     bench = described(rows)
-    if {"learners", "federated"} & set(wanted) and "limits" not in wanted:
+    if {"learners", "neighbour", "federated"} & set(wanted) and "limits" not in wanted:
         wanted = ["limits", *wanted]
     for name, make in sections(rows, extent, bench).items():
         if name not in wanted:
@@ -123,17 +142,28 @@ def sections(
         bench["limits"] = limits.better(bench["limits"], limits.measure(extent.seconds))
         return learners.beside(found, bench["limits"])
 
+    def disturbed() -> Any:
+        found = neighbour.measure(rows, extent.seconds)
+        return found | {"learners": learners.beside(found["learners"], bench["limits"])}
+
     def of_federations() -> Any:
         found = federated.measure(rows, extent.turns, extent.seconds)
         return learners.beside(found, bench["limits"])
 
+    def side() -> Any:
+        first = setting.Rows(rows.source, rows.X[: extent.rounds], rows.y[: extent.rounds])
+        found = side_by_side.measure(extent.side_rows, extent.side_seeds)
+        return found | {"row_by_row": side_by_side.row_by_row(first)}
+
     return {
         "limits": lambda: limits.measure(extent.seconds),
         "learners": of_learners,
+        "neighbour": disturbed,
         "federated": of_federations,
         "peers": lambda: peers.measure(
-            rows, extent.turns, extent.rounds, extent.rounds_of_libraries
+            rows, extent.turns, extent.rounds, extent.rounds_of_libraries, extent.seconds / 10
         ),
+        "side": side,
         "startup": startup,
         "sizes": lambda: scale.sizes(extent.seconds_of_size, extent.largest),
         "streams": lambda: scale.streams(extent.generated, extent.from_parquet),
@@ -154,11 +184,14 @@ def startup() -> dict[str, Any] | None:
 def write(bench: dict[str, Any], outputs: Path, docs: Path | None) -> None:
     outputs.mkdir(parents=True, exist_ok=True)
     (outputs / "bench.json").write_text(json.dumps(bench, indent=1) + "\n")
-    plots.draw_all(bench, outputs)
+    drawn = plots.draw_all(bench, outputs)
     (outputs / "bench.md").write_text(page.page(bench, "."))
     print(f"\n{outputs}/bench.json, bench.md and plots, {bench['seconds']:.0f} s")
     if docs:
-        plots.draw_all(bench, docs / "performance", suffixes=("png",))
+        (docs / "performance").mkdir(exist_ok=True)
+        for picture in drawn:
+            if picture.suffix == ".png":
+                shutil.copy(picture, docs / "performance")
         (docs / "performance.md").write_text(page.page(bench, "performance"))
         print(docs / "performance.md")
 

@@ -47,7 +47,7 @@ COMPLETE, DIVERGED, TOO_LONG, FAILED, MISSING = (
 KEY_DIGITS = 12
 # What scores a pass, and what makes and runs peers.
 OF_SCORES = ("scores.py", "learners.py", "said.py")
-OF_PEERS = ("scores.py", "said.py", "peer_models.py", "peer_process.py")
+OF_PEERS = ("scores.py", "said.py", "peer_models.py", "peer_process.py", "peer_vowpal.py")
 
 
 class Damaged(ValueError):

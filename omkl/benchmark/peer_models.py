@@ -1,4 +1,4 @@
-"""Models of River and scikit-learn that one would take in place of ours, with their defaults.
+"""Models of other libraries that one would take in place of ours, with their defaults.
 
 Each is ``make(task, n_classes, seed)``: an object that has ``predict_one(x)`` (a number) or
 ``predict_proba_one(x)`` (probabilities by class, 0 to K - 1), and ``learn_one(x, y)``; x is a
@@ -7,6 +7,7 @@ mapping by name. Inputs are standardised by what they have seen.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import math
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.benchmark import packaged
+from omkl.benchmark import packaged, peer_vowpal
 from omkl.datasets.scaling import KnownLabels
 
 
@@ -87,19 +88,38 @@ def _bagging(task: str, n_classes: int, seed: int) -> Any:
     return preprocessing.StandardScaler() | ensemble.BaggingRegressor(regressor, seed=seed)
 
 
-class _Sklearn:
-    """A model of scikit-learn, row by row; labels of a regression are standardised."""
+def _random_features(d: int, seed: int) -> Any:
+    """RBFSampler for d standardised inputs: 100 features, and the bandwidth of gamma="scale"."""
+    from sklearn.kernel_approximation import RBFSampler
 
-    def __init__(self, model: Any, n_classes: int) -> None:
+    return RBFSampler(gamma=1.0 / d, random_state=seed).fit(np.zeros((1, d)))
+
+
+class _Sklearn:
+    """A model of scikit-learn, row by row; labels of a regression are standardised.
+
+    ``features(d)``, if any, makes what stands between the d inputs and the model.
+    """
+
+    def __init__(
+        self, model: Any, n_classes: int, features: Callable[[int], Any] | None = None
+    ) -> None:
         from sklearn.preprocessing import StandardScaler
 
         self.scaler, self.model, self.n_classes = StandardScaler(), model, n_classes
+        self.features = features
+        self.sampler: Any = None
         self.labels = KnownLabels(0, scaled=True)
         self.now = self.labels.take(np.empty(0)).last
         self.met = False
 
     def _row(self, x: Mapping[str, float]) -> np.ndarray:
-        return self.scaler.transform(np.array([list(x.values())]))
+        z = self.scaler.transform(np.array([list(x.values())]))
+        if self.features is None:
+            return z
+        if self.sampler is None:
+            self.sampler = self.features(len(x))
+        return self.sampler.transform(z)
 
     def predict_one(self, x: Mapping[str, float]) -> float | None:
         if not self.met:
@@ -128,6 +148,51 @@ def _sklearn(**settings: Any) -> Callable[[str, int, int], Any]:
         return _Sklearn(kind(random_state=seed, **own), n_classes)
 
     return make
+
+
+def _sgd_on_features(task: str, n_classes: int, seed: int) -> Any:
+    from sklearn import linear_model
+
+    kind = linear_model.SGDRegressor if task == "regression" else linear_model.SGDClassifier
+    features = functools.partial(_random_features, seed=seed)
+    return _Sklearn(kind(random_state=seed), n_classes, features)
+
+
+class _BayesianByBlocks:
+    """A Gaussian process on fixed random features: BayesianRidge, fitted anew every 50 rows.
+
+    scikit-learn has neither of them in partial steps, so a fit is on all rows so far, which are
+    kept. Before the first fit the mean of the labels is said.
+    """
+
+    block = 50
+
+    def __init__(self, seed: int) -> None:
+        from sklearn.linear_model import BayesianRidge
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        self.model = make_pipeline(StandardScaler(), _random_features(1, seed), BayesianRidge())
+        self.X: list[list[float]] = []
+        self.y: list[float] = []
+
+    def predict_one(self, x: Mapping[str, float]) -> float | None:
+        if len(self.y) < self.block:
+            return float(np.mean(self.y)) if self.y else None
+        return float(self.model.predict(np.array([list(x.values())]))[0])
+
+    def learn_one(self, x: Mapping[str, float], y: float) -> None:
+        self.X.append(list(x.values()))
+        self.y.append(y)
+        if len(self.y) % self.block == 0:
+            self.model.set_params(rbfsampler__gamma=1.0 / len(x))
+            self.model.fit(np.array(self.X), np.array(self.y))
+
+
+def _bayesian_by_blocks(task: str, n_classes: int, seed: int) -> Any:
+    if task == "classification":
+        raise ValueError("it has no classification")
+    return _BayesianByBlocks(seed)
 
 
 # What became of the passive-aggressive estimators in scikit-learn 1.8: PA-I with C = 1.
@@ -168,6 +233,17 @@ PEERS: dict[str, Peer] = {
     "sklearn_sgd": Peer("scikit-learn: SGD", "sklearn", _sklearn()),
     "sklearn_pa": Peer(
         "scikit-learn: passive-aggressive", "sklearn", _sklearn(**_PASSIVE_AGGRESSIVE)
+    ),
+    "sklearn_rff_sgd": Peer("scikit-learn: SGD on random features", "sklearn", _sgd_on_features),
+    "sklearn_rff_bayes": Peer(
+        "scikit-learn: Bayesian ridge on random features", "sklearn", _bayesian_by_blocks
+    ),
+    "vw_cubic": Peer(
+        "Vowpal Wabbit: cubic", "vowpalwabbit",
+        peer_vowpal.regression("--interactions ii --interactions iii"),
+    ),
+    "vw_nn": Peer(
+        "Vowpal Wabbit: 10 hidden units", "vowpalwabbit", peer_vowpal.regression("--nn 10")
     ),
 }  # fmt: skip
 

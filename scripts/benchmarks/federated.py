@@ -80,7 +80,7 @@ def _row(given: Case, X: np.ndarray, y: np.ndarray, turns: int, seconds: float) 
         "ours": lambda: lambda: federation.partial_fit(X, y),
         "numpy": lambda: lambda: stream(X[few], y[few]),
     }
-    turn = interleaved(both, turns)
+    turn = interleaved(both, turns, seconds / 10)
     per, per_few = 1e6 / y.size, 1e6 / y[few].size
     N, W = federation.server.model.theta.shape
     if given.algorithm.kernels(given.params, given.dictionary):

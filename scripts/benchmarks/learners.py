@@ -83,8 +83,14 @@ def random_features(
     y_hat = learner.partial_fit(X, y).y_hat  # past the rounds in which graphs are drawn
     before, t = learner.used.copy(), learner.t
     took = times(lambda: learner.partial_fit(X, y), seconds)
+    work = features_work(case, learner, before, t)
+    return _row(case, took, len(y), work), y_hat
+
+
+def features_work(case: Case, learner: Learner, before: np.ndarray, t: int) -> dict[str, Any]:
+    """The work of a round on random features since round t, when kernels were used ``before``."""
     used = learner.used - before
-    work = {
+    return {
         "evaluated": float(used.sum() / (learner.t - t)),
         "distinct": int(np.count_nonzero(used)),
         "N": len(used),
@@ -93,7 +99,6 @@ def random_features(
         "local": learner.representation.local,
         "rows": int(getattr(learner.state.model, "alive", (1,))[0]),  # on intervals: levels
     }
-    return _row(case, took, len(y), work), y_hat
 
 
 def matrices(model: Any) -> list[tuple[int, int]]:

@@ -54,15 +54,15 @@ def frequencies(case: Case) -> np.ndarray:
     return np.ascontiguousarray(case.features().omega)
 
 
-def of_learners(rows: Rows, turns: int) -> list[Row]:
+def of_learners(rows: Rows, turns: int, seconds: float) -> list[Row]:
     """Microseconds a round of whole learners, selection included, and ratios to omkl."""
     found = []
     for name in peers_numpy.SELECTIONS:
         case = setting.case(name, setting.kernels(), rows.X.shape[1], setting.D, len(rows.y))
         contestants, seeds = _contestants(name, case, rows)
         with one_thread_each():
-            seconds = interleaved(contestants, turns)
-        found += _rows(name, seconds, len(rows.y), seeds)
+            took = interleaved(contestants, turns, seconds)
+        found += _rows(name, took, len(rows.y), seeds)
         if not installed("jax") and name in ("raker", "gf"):
             found.append({"algorithm": name, "peer": JAX, "missing": "not installed"})
     return found
@@ -135,7 +135,7 @@ def _rows(
     return found
 
 
-def of_kernels(rows: Rows, turns: int) -> list[Row]:
+def of_kernels(rows: Rows, turns: int, seconds: float) -> list[Row]:
     """Microseconds a kernel and round, and ratios to Raker's round over its N kernels."""
     dictionary = setting.kernels()
     N = len(dictionary)
@@ -157,14 +157,19 @@ def of_kernels(rows: Rows, turns: int) -> list[Row]:
     add(RIVER, "river", "river")
     add(RIVER_SAMPLER, "river", "river_sampler")
     with one_thread_each():
-        seconds = interleaved(contestants, turns)
-    seconds[OURS] = [t / N for t in seconds[OURS]]
-    found = _rows("raker", seconds, len(rows.y), {})
+        took = interleaved(contestants, turns, seconds)
+    took[OURS] = [t / N for t in took[OURS]]
+    found = _rows("raker", took, len(rows.y), {})
     return found + missing
 
 
-def measure(rows: Rows, turns: int, rounds: int, rounds_of_libraries: int) -> dict[str, Any]:
-    """Both tables; scikit-learn and river are slow and get fewer rounds."""
+def measure(
+    rows: Rows, turns: int, rounds: int, rounds_of_libraries: int, seconds: float
+) -> dict[str, Any]:
+    """Both tables; a turn of one peer takes so many seconds, or one run where that is longer.
+
+    scikit-learn and river are slow and get fewer rounds.
+    """
     first = Rows(rows.source, rows.X[:rounds], rows.y[:rounds])
     fewer = Rows(rows.source, rows.X[:rounds_of_libraries], rows.y[:rounds_of_libraries])
     return {
@@ -176,6 +181,6 @@ def measure(rows: Rows, turns: int, rounds: int, rounds_of_libraries: int) -> di
         "D": setting.D,
         "d": rows.X.shape[1],
         "processors": os.cpu_count(),
-        "learners": of_learners(first, turns),
-        "kernels": of_kernels(fewer, turns),
+        "learners": of_learners(first, turns, seconds),
+        "kernels": of_kernels(fewer, turns, seconds),
     }

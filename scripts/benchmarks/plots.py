@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from benchmarks import peers
+from benchmarks import peers, side_plot
 from benchmarks.tables import Bench, title
 from omkl.report import style
 
 
-def draw_all(bench: Bench, folder: Path, suffixes: Sequence[str] = ("png", "pdf")) -> list[Path]:
+def draw_all(bench: Bench, folder: Path) -> list[Path]:
     """Every plot that the sections measured allow."""
     drawn: dict[str, Callable[[Bench], Figure]] = {
         "learners": limit_plot,
         "peers": peer_plot,
+        "side": side_plot.draw,
         "sizes": size_plot,
         "streams": memory_plot,
     }
-    names = {"learners": "limits", "peers": "peers", "sizes": "sizes", "streams": "memory"}
+    names = {"learners": "limits", "streams": "memory"}
     found = []
     with style.applied():
         for key, draw in drawn.items():
             if key in bench:
-                found += style.save(draw(bench), folder, names[key], suffixes)
+                found += style.save(draw(bench), folder, names.get(key, key))
     return found
 
 

@@ -32,15 +32,20 @@ def ratios(above: Sequence[float], below: Sequence[float]) -> Spread:
     return spread([a / b for a, b in zip(above, below, strict=True)])
 
 
-def times(function: Callable[[], Any], seconds: float, fewest: int = 5) -> list[float]:
+def times(
+    function: Callable[[], Any],
+    seconds: float,
+    fewest: int = 5,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[float]:
     """Times of repeated calls for about that many seconds, and no fewer than ``fewest``."""
     function()
     found: list[float] = []
     end = time.perf_counter() + seconds
     while len(found) < fewest or time.perf_counter() < end:
-        start = time.perf_counter()
+        start = clock()
         function()
-        found.append(time.perf_counter() - start)
+        found.append(clock() - start)
     return found
 
 
@@ -49,7 +54,7 @@ Contestant = Callable[[], Callable[[], Any]]
 
 
 def interleaved(
-    contestants: Mapping[str, Contestant], turns: int, seconds: float = 0.05
+    contestants: Mapping[str, Contestant], turns: int, seconds: float
 ) -> dict[str, list[float]]:
     """Seconds of each contestant in each turn; all of them run in every turn.
 
@@ -62,7 +67,7 @@ def interleaved(
         for name, prepare in contestants.items():
             best = float("inf")
             spent = 0.0
-            while spent < seconds:
+            while spent < seconds or not spent:
                 run = prepare()
                 start = time.perf_counter()
                 run()

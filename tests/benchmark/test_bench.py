@@ -9,7 +9,7 @@ import bench
 import numpy as np
 import pytest
 from benchmarks import federated as federations
-from benchmarks import learners, limits, peers, peers_numpy, scale, setting, tables
+from benchmarks import learners, limits, neighbour, peers, peers_numpy, scale, setting, tables
 from benchmarks.page import page as whole_page
 from benchmarks.timing import deciles, interleaved, ratios
 
@@ -94,7 +94,7 @@ def _same_federation(case, X, y):
 def test_a_peer_that_is_not_installed_says_so(monkeypatch):
     monkeypatch.setattr(peers, "installed", lambda package: False)
     X, y = checks.stream()
-    found = peers.measure(setting.Rows("made up", X, y), turns=1, rounds=3, rounds_of_libraries=2)
+    found = peers.measure(setting.Rows("made up", X, y), 1, 3, 2, seconds=0.001)
     missing = {row["peer"] for row in found["kernels"] if "missing" in row}
     assert missing == {peers.SCIKIT_LEARN, peers.RIVER, peers.RIVER_SAMPLER}
     assert [r["algorithm"] for r in found["learners"] if "missing" in r] == ["raker", "gf"]
@@ -191,6 +191,18 @@ def test_a_task_without_a_measurement_is_named(monkeypatch):
     rows = learners.beside(learners.measure(setting.Rows("none", *checks.stream()), 0.0), MACHINE)
     assert [row["algorithm"] for row in rows] == algorithms.names()
     assert "no measurement for the task regression" in tables.learner_table({"learners": rows})
+
+
+def test_learners_are_measured_beside_a_noisy_neighbour():
+    assert {"raker", "gf", "rf/omkc_da_p1"} <= set(neighbour.disturbed())
+    assert not {"amkl", "omkr", "ie_gp", "auto"} & set(neighbour.disturbed())
+    rows = setting.Rows("made up", *checks.stream())
+    found = neighbour.measure(rows, 0.0, ["raker"])
+    found["learners"] = learners.beside(found["learners"], MACHINE)
+    (row,) = found["learners"]
+    assert found["gb_s"][1] > 0.0 and row["kind"] == limits.LOCAL
+    assert row["times"][0] > 0.0 and row["round_us"][0] > row["least_us"] * 1e-3
+    assert "| Raker" in tables.neighbour_table({"neighbour": found})
 
 
 # --- timing and scale ----------------------------------------------------------------------------
