@@ -1,6 +1,6 @@
 """Shortcuts from the shell prompt to the first round. Without them all is the same, later.
 
-Both go around what a library does for a case that does not arise here; both leave the
+They go around what a library does for a case that does not arise here; they leave the
 library as it was.
 """
 
@@ -33,6 +33,23 @@ def load_numba() -> None:
         for name in set(sys.modules) - before:
             if name.partition("scipy.linalg")[0] == "":
                 del sys.modules[name]
+
+
+@contextlib.contextmanager
+def without(package: str) -> Iterator[None]:
+    """Import others as though a package were not installed that they can do without.
+
+    For a process in which no other thread imports it meanwhile. MLflow loads 0.4 s faster without
+    pandas, as ``mlflow-skinny`` does.
+    """
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]
 
 
 @contextlib.contextmanager

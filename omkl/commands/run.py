@@ -190,7 +190,7 @@ def _run_alone(config: Mapping[str, Any], classify: bool) -> None:
     bar = console.Bar(label, config["seeds"], _shows_bar(config), classify)
     with bar as progress:
         insisting = terminal.Interrupts.insisting(progress)
-        outcome = viewers.run_and_show(config, insisting, show=show)
+        outcome = viewers.run_and_show(config, insisting, show=show, apart=True)
     console.print_outcome(outcome, Path(config["outputs"]), bool(shown))
     _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
 

@@ -146,7 +146,7 @@ def _glyphs_alone() -> Iterator[None]:
     class Options(complete):  # type: ignore[misc, valid-type]
         def __init__(self, **given: Any) -> None:
             super().__init__(**given)
-            self.drop_tables += ["GDEF", "GPOS", "GSUB", "kern"]  # type: ignore[has-type]
+            vars(self)["drop_tables"].extend(("GDEF", "GPOS", "GSUB", "kern"))
 
     subset.Options = Options
     try:

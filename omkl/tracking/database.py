@@ -22,7 +22,6 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from omkl import cached_arrays, disk
-from omkl.datasets import cache
 from omkl.runs.folder import Replaced, Run
 from omkl.runs.seal import LABELS, RESULT
 from omkl.tracking.records import FINAL, Data, Record, reason_of
@@ -293,7 +292,8 @@ def _empty_database(outputs: Path) -> bytes:
 
     version = importlib.metadata.version("mlflow")
     identity = f"empty database of MLflow {version}"
-    return cached_arrays.load_or_make(cache.folder(), identity, make)["bytes"].tobytes()
+    folder = cached_arrays.user_folder()
+    return cached_arrays.load_or_make(folder, identity, make)["bytes"].tobytes()
 
 
 def state_of(database: Path, thorough: bool = False) -> str:

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from omkl.tracking import apart, records, ui, view
 from omkl.tracking import database as view_database
-from omkl.tracking import records, ui, view
 from omkl.tracking.database import TrackingError
 
 
@@ -444,6 +444,22 @@ def test_prepare_in_a_thread(tmp_path, run_folder_maker, quick_creation):
 
 
 # --- errors
+
+
+def test_a_process_of_its_own_tells_what_it_cannot_write_and_how_it_ended(tmp_path):
+    writer = apart.Writer(tmp_path / "50% off")
+    with pytest.raises(TrackingError, match=r"contains \? or %"):
+        writer.log_run(tmp_path)
+    writer.close()
+    killed = apart.Writer(tmp_path)
+    killed._process.kill()
+    killed._process.wait()
+    with pytest.raises(TrackingError, match=r"ended with status -9.*rebuild-tracking"):
+        killed.log_run(tmp_path)
+    killed.close()
+    unused = apart.Writer(tmp_path)
+    unused.close()
+    assert unused._process.returncode == 0, "nobody waits for it"
 
 
 def test_unreadable_folder(outputs, tmp_path):
