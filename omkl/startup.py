@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -33,6 +35,27 @@ def load_numba() -> None:
         for name in set(sys.modules) - before:
             if name.partition("scipy.linalg")[0] == "":
                 del sys.modules[name]
+
+
+_BESIDE = """
+import importlib, json, sys
+sys.path[:] = json.loads(sys.argv.pop(1))
+module, _, function = sys.argv.pop(1).partition(":")
+getattr(importlib.import_module(module), function)()
+"""
+
+
+def beside(entry: str, *arguments: str) -> subprocess.Popen[str]:
+    """A process that finds modules as this one does and calls ``entry``, "module:function".
+
+    It has ``arguments`` in ``sys.argv``. Its standard input and output are pipes: where this
+    process ends, however it does, there is nothing more to read.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", _BESIDE, json.dumps(sys.path), entry, *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
+        start_new_session=True,  # a Ctrl-C is for whoever waits for it
+    )  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -18,13 +17,6 @@ from typing import IO
 from omkl import startup
 from omkl.tracking import view
 from omkl.tracking.database import CURE, TrackingError, database_file
-
-_START = """
-import json, sys
-sys.path[:] = json.loads(sys.argv.pop(1))
-from omkl.tracking.apart import serve
-serve()
-"""
 
 
 class Writer:
@@ -35,12 +27,7 @@ class Writer:
 
     def __init__(self, outputs: Path) -> None:
         self.outputs = outputs
-        given = (json.dumps(sys.path), str(outputs))
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, *given],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
-            start_new_session=True,  # a Ctrl-C is for whoever waits for it
-        )  # fmt: skip
+        self._process = startup.beside("omkl.tracking.apart:serve", str(outputs))
 
     def log_run(self, folder: Path) -> str:
         """As ``view.log_run``, once."""
