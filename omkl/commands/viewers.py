@@ -34,15 +34,15 @@ def run_and_show(
     progress: Progress | None = None,
     label: Label | None = None,
     show: Callable[[Run], None] | None = None,
-    apart: bool = False,
+    writer: Writer | None = None,
 ) -> Outcome:
     """As ``omkl.experiment.run.run``, with the figures and the tracking that the settings ask for.
 
     ``show`` is given the run when its rounds are over, without what is known in hindsight. A figure
-    that cannot be drawn makes the outcome a failure; the finished run stays. With ``apart``, for a
-    process that runs one job, MLflow is imported by another process.
+    that cannot be drawn makes the outcome a failure; the finished run stays. With a ``writer``
+    MLflow is not imported here.
     """
-    with Viewers(progress, show, apart) as viewers:
+    with Viewers(progress, show, writer) as viewers:
         outcome = runner.run(config, progress, label, viewers)
         if outcome.settings is None:
             return outcome
@@ -88,13 +88,12 @@ class Viewers:
         self,
         progress: Progress | None,
         show_rounds: Callable[[Run], None] | None = None,
-        apart: bool = False,
+        writer: Writer | None = None,
     ) -> None:
         self.progress = progress
         self.show_rounds = show_rounds
-        self.apart = apart
         self.tracker: threading.Thread | None = None
-        self.writer: Writer | None = None  # in place of the tracker
+        self.writer = writer  # in place of the tracker
         self.settings: Settings | None = None
         self.pool = ThreadPoolExecutor(1)
         self.held = contextlib.ExitStack()
@@ -107,8 +106,6 @@ class Viewers:
         # Ctrl-C does not wait for a thread that draws.
         wait = kind is None or issubclass(kind, Exception)
         self.pool.shutdown(wait=wait, cancel_futures=True)
-        if self.writer and wait:  # else it ends with this process
-            self.writer.close()
         self.held.close()
 
     def begun(self, settings: Settings) -> None:
@@ -116,8 +113,8 @@ class Viewers:
         self.settings = settings
         if settings.tracking != "mlflow":
             return
-        if self.apart:
-            self.writer = Writer(settings.outputs)
+        if self.writer:
+            self.writer.prepare(settings.outputs)
             return
 
         def quietly() -> None:
@@ -184,13 +181,13 @@ class Viewers:
 
     def _track(self, outcome: Outcome, settings: Settings) -> bool:
         """Whether the run is in the MLflow view now; if it should be and is not, notes say why."""
-        if self.tracker is None and self.writer is None:
+        if self.settings is None or settings.tracking != "mlflow":
             return False
         if self.progress:
             self.progress("tracking", 0, None, None)
         try:
             if self.writer:
-                self.writer.log_run(outcome.run.folder)
+                self.writer.log_run(outcome.run.folder, settings.outputs)
             elif self.tracker:
                 self.tracker.join()
                 view.log_run(outcome.run.folder, settings.outputs)

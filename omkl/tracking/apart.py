@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import sys
 import threading
 from pathlib import Path
@@ -16,34 +17,46 @@ from typing import IO
 
 from omkl import startup
 from omkl.tracking import view
-from omkl.tracking.database import CURE, TrackingError, database_file
+from omkl.tracking.database import CURE, TrackingError, database_file, import_mlflow
 
 
 class Writer:
-    """A process that makes the view of ``outputs`` ready at once, and writes one run into it.
+    """A process that imports MLflow at once, and writes one run into a view.
 
     It ends with the process that made it, after what it has begun to write.
     """
 
-    def __init__(self, outputs: Path) -> None:
-        self.outputs = outputs
-        self._process = startup.beside("omkl.tracking.apart:serve", str(outputs))
+    def __init__(self) -> None:
+        self._process = startup.beside("omkl.tracking.apart:serve")
 
-    def log_run(self, folder: Path) -> str:
-        """As ``view.log_run``, once."""
-        return view.undisturbed(lambda: self._log_run(folder))
+    def __enter__(self) -> Writer:
+        return self
 
-    def _log_run(self, folder: Path) -> str:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            print(json.dumps(str(folder)), file=self._process.stdin, flush=True)
+    def __exit__(self, *error: object) -> None:
+        """End the process, in the middle of whatever it makes ready."""
+        self._process.kill()
+        with contextlib.suppress(BrokenPipeError), self._process:
+            pass
+
+    def prepare(self, outputs: Path) -> None:
+        """As ``view.prepare``, without waiting for it; before this nothing is touched."""
+        with contextlib.suppress(BrokenPipeError):  # log_run tells it
+            self._tell(outputs)
+
+    def log_run(self, folder: Path, outputs: Path) -> str:
+        """As ``view.log_run``, once, after ``prepare``."""
+        return view.undisturbed(lambda: self._log_run(folder, outputs))
+
+    def _log_run(self, folder: Path, outputs: Path) -> str:
+        assert self._process.stdout is not None
+        answer = ""
+        with contextlib.suppress(BrokenPipeError):
+            self._tell(folder)
             answer = self._process.stdout.readline()
-        except BrokenPipeError:
-            answer = ""
         if not answer:
             status = self._process.wait()
             raise TrackingError(
-                f"{database_file(self.outputs)} was not written: the process that writes it ended "
+                f"{database_file(outputs)} was not written: the process that writes it ended "
                 f"with status {status}. To repair it, {CURE}"
             )
         said = json.loads(answer)
@@ -51,33 +64,33 @@ class Writer:
             raise TrackingError(said["problem"])
         return str(said["run"])
 
-    def close(self) -> None:
-        """End the process, in the middle of whatever it makes ready."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+    def _tell(self, path: Path) -> None:
+        print(json.dumps(str(path)), file=self._process.stdin, flush=True)
 
 
 def serve() -> None:
-    """Be the process of a ``Writer``: read a folder from standard input, answer what came of it."""
-    outputs = Path(sys.argv[1])
+    """Be the process of a ``Writer``: answer on standard output what came of its run."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever MLflow prints is no answer
-    ready = threading.Thread(target=_make_ready, args=(outputs,), daemon=True)
-    ready.start()
-    line = sys.stdin.readline()
-    if line:  # else there is nobody left who waits
-        ready.join()
-        _answer(Path(json.loads(line)), outputs, answers)
+    told: queue.SimpleQueue[Path] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(told,), daemon=True).start()
+    # MLflow uses pandas where there is one; for what is written here it needs none.
+    with contextlib.suppress(ImportError), startup.without("pandas"):  # log_run tells it
+        import_mlflow()
+    outputs = told.get()
+    view.prepare(outputs)
+    _answer(told.get(), outputs, answers)
     os._exit(0)
 
 
-def _make_ready(outputs: Path) -> None:
-    """MLflow uses pandas where there is one; for what is written here it needs none."""
-    with startup.without("pandas"):
-        view.prepare(outputs)
+def _listen(told: queue.SimpleQueue[Path]) -> None:
+    """Hand on outputs and folder; end the process where nobody is left who waits for it."""
+    n = 0
+    for line in sys.stdin:
+        told.put(Path(json.loads(line)))
+        n += 1
+    if n < 2:
+        os._exit(0)
 
 
 def _answer(folder: Path, outputs: Path, answers: IO[str]) -> None:

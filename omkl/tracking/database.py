@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import importlib.metadata
 import json
 import logging
@@ -236,8 +237,8 @@ def locked(outputs: Path, name: str, seconds: float | None = None) -> Iterator[N
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _client(database: Path) -> MlflowClient:
-    """A client of the database, silent, without telemetry and without a connection pool."""
+def import_mlflow() -> type[MlflowClient]:
+    """Import all that a client of a database is made of: silent, without telemetry and pools."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     # A pooled connection would go on reading a file that `rebuild` has replaced.
     os.environ.setdefault("MLFLOW_SQLALCHEMYSTORE_POOLCLASS", "NullPool")
@@ -246,9 +247,14 @@ def _client(database: Path) -> MlflowClient:
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=rf"{module}\b")
     from mlflow import MlflowClient
 
+    importlib.import_module("mlflow.store.tracking.sqlalchemy_store")  # as a client does, later
     if "MLFLOW_LOGGING_LEVEL" not in os.environ:
         logging.getLogger("mlflow").setLevel(logging.WARNING)
-    return MlflowClient(tracking_uri=database_uri(database))
+    return MlflowClient
+
+
+def _client(database: Path) -> MlflowClient:
+    return import_mlflow()(tracking_uri=database_uri(database))
 
 
 def create_database(database: Path) -> MlflowClient:
