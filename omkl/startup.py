@@ -1,6 +1,6 @@
 """Shortcuts from the shell prompt to the first round. Without them all is the same, later.
 
-They go around what a library does for a case that does not arise here; they leave the
+All but ``beside`` go around what a library does for a case that does not arise here; they leave the
 library as it was.
 """
 
@@ -51,8 +51,9 @@ def beside(entry: str, *arguments: str) -> subprocess.Popen[str]:
     It has ``arguments`` in ``sys.argv``. Its standard input and output are pipes: where this
     process ends, however it does, there is nothing more to read.
     """
+    paths = json.dumps([str(path) for path in sys.path])
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", _BESIDE, json.dumps(sys.path), entry, *arguments],
+        [sys.executable, "-P", "-c", _BESIDE, paths, entry, *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
         start_new_session=True,  # a Ctrl-C is for whoever waits for it
     )  # fmt: skip
