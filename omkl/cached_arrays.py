@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -23,6 +24,12 @@ Arrays = dict[str, np.ndarray]
 
 _LINE = re.compile(rb"\nomkl ([0-9a-f]{64}) ([0-9a-f]{64})\n")
 _LENGTH = len(b"\nomkl  \n") + 2 * 64
+
+
+def user_folder() -> Path:
+    """``NUMBA_CACHE_DIR``, where machine code is kept as well, or the user's cache folder."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home) / "omkl") / "data"
 
 
 def name_of(identity: str) -> str:

@@ -24,6 +24,7 @@ from omkl.runs.folder import Run
 from omkl.runs.writing import add_figures, staging_folder
 from omkl.threads import turns_of
 from omkl.tracking import database, view
+from omkl.tracking.apart import Writer
 
 TURN = 5e-4  # seconds between threads: comparators ask for the interpreter often, and briefly
 
@@ -33,13 +34,15 @@ def run_and_show(
     progress: Progress | None = None,
     label: Label | None = None,
     show: Callable[[Run], None] | None = None,
+    writer: Writer | None = None,
 ) -> Outcome:
     """As ``omkl.experiment.run.run``, with the figures and the tracking that the settings ask for.
 
     ``show`` is given the run when its rounds are over, without what is known in hindsight. A figure
-    that cannot be drawn makes the outcome a failure; the finished run stays.
+    that cannot be drawn makes the outcome a failure; the finished run stays. With a ``writer``
+    MLflow is not imported here.
     """
-    with Viewers(progress, show) as viewers:
+    with Viewers(progress, show, writer) as viewers:
         outcome = runner.run(config, progress, label, viewers)
         if outcome.settings is None:
             return outcome
@@ -82,11 +85,15 @@ class Viewers:
     """Those of one job; what takes long is made ready while it is computed."""
 
     def __init__(
-        self, progress: Progress | None, show_rounds: Callable[[Run], None] | None = None
+        self,
+        progress: Progress | None,
+        show_rounds: Callable[[Run], None] | None = None,
+        writer: Writer | None = None,
     ) -> None:
         self.progress = progress
         self.show_rounds = show_rounds
         self.tracker: threading.Thread | None = None
+        self.writer = writer  # in place of the tracker
         self.settings: Settings | None = None
         self.pool = ThreadPoolExecutor(1)
         self.held = contextlib.ExitStack()
@@ -105,6 +112,9 @@ class Viewers:
         """Import MLflow and open its database while the rounds are running: they hold no lock."""
         self.settings = settings
         if settings.tracking != "mlflow":
+            return
+        if self.writer:
+            self.writer.prepare(settings.outputs)
             return
 
         def quietly() -> None:
@@ -171,13 +181,16 @@ class Viewers:
 
     def _track(self, outcome: Outcome, settings: Settings) -> bool:
         """Whether the run is in the MLflow view now; if it should be and is not, notes say why."""
-        if self.tracker is None:
+        if self.settings is None or settings.tracking != "mlflow":
             return False
         if self.progress:
             self.progress("tracking", 0, None, None)
-        self.tracker.join()
         try:
-            view.log_run(outcome.run.folder, settings.outputs)
+            if self.writer:
+                self.writer.log_run(outcome.run.folder, settings.outputs)
+            elif self.tracker:
+                self.tracker.join()
+                view.log_run(outcome.run.folder, settings.outputs)
         except database.TrackingError as error:
             outcome.notes.append(str(error))
             return False

@@ -26,7 +26,7 @@ Differs  q is at most the largest score kept, where the paper's interval is the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -83,18 +83,29 @@ class Conformal:
         )
         varies = level**2 * alpha**3 + alpha**2 * level**3
         self._eta = math.sqrt(3.0 / HORIZON * (math.log(K * HORIZON) + 2.0) / varies)
-        self._row = tuple(np.empty((4, 1)))  # of ``learn``
+        # Of ``learn``: a prediction, and one of no label after it.
+        self._rows = tuple(np.array([[0.0, 0.0], [0.0, math.nan], [0.0, 1.0], [0.0, 0.0]]))
+        self._next: float | None = math.nan  # half_width(); None: not computed yet
 
     def half_width(self, spread: float = 1.0) -> float:
         """Of the interval of the next prediction, with its spread; NaN before the first label."""
-        return self.learn(0.0, math.nan, spread)
+        if self._next is None:
+            self.learn(0.0, math.nan)
+        return spread * self._next  # type: ignore[operator]
 
     def learn(self, y_hat: float, y: float, spread: float = 1.0) -> float:
         """``follow`` of one prediction: half the width of its interval, before its label y."""
-        said, label, unit, half = self._row
+        said, label, unit, half = self._rows
         said[0], label[0], unit[0] = y_hat, y, spread
         _learn_one(self.state, said, label, unit, half, 1.0 - self.level, self._eta)
-        return half.item()
+        now, self._next = half.tolist()
+        return now
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Go on where copies of the arrays of ``state`` were taken, by name, of the same rates."""
+        for name, array in self.state._asdict().items():
+            array[:] = kept[name]
+        self._next = None
 
     def follow(
         self, y_hat: np.ndarray, y: np.ndarray, spread: np.ndarray | None = None
@@ -108,6 +119,7 @@ class Conformal:
         spread = np.ones(len(y_hat)) if spread is None else spread
         y_hat, y, spread = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y, spread))
         _follow(self.state, y_hat, y, spread, half, 1.0 - self.level, self._eta)
+        self._next = None
         return half
 
 

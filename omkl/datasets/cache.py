@@ -38,16 +38,10 @@ MOST_BYTES = 2**26  # larger data are read anew: their reading is not what takes
 MOST_FILES = 32
 
 
-def folder() -> Path:
-    """``NUMBA_CACHE_DIR``, where machine code is kept as well, or the user's cache folder."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home) / "omkl") / "data"
-
-
 def prepared(sha256: str, entry: Mapping[str, Any], make: Callable[[], Prepared]) -> Prepared:
     """What ``make`` returns, from the cache folder if it was there before."""
     identity = json.dumps([sha256, dict(entry), _sources()], sort_keys=True, default=str)
-    path = folder() / cached_arrays.name_of(identity)
+    path = cached_arrays.user_folder() / cached_arrays.name_of(identity)
     found = cached_arrays.read(path, identity)
     if found is not None:
         with contextlib.suppress(OSError):

@@ -58,7 +58,8 @@ class Moments:
         count, total, squares = self._sums[:, 0].tolist()
         above = y - first
         count, total, squares = count + 1.0, total + above, squares + above * above
-        self._sums[:, 0] = count, total, squares
+        sums = self._sums
+        sums[0, 0], sums[1, 0], sums[2, 0] = count, total, squares
         above_mean = total / count
         variance = squares / count - above_mean * above_mean
         return count, first + above_mean, math.sqrt(max(variance, 0.0))

@@ -22,6 +22,7 @@ from omkl.datasets import DataError, Stream, label_sources
 from omkl.datasets.stream import Chunk
 from omkl.experiment import kept_model, weight_history
 from omkl.experiment.baselines import Baselines
+from omkl.experiment.compiling import compiled_beside
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
@@ -65,9 +66,10 @@ class Regression(LearnerJob):
     def warm_up(self) -> None:
         startup.load_numba()
         d = self.stream.n_inputs
-        (learner,) = _learners(self, [0])
-        unit = TargetUnits(learner, self.stream, self.algorithm)
-        unit.partial_fit(np.zeros((2, d)), np.zeros(2))
+        with compiled_beside():
+            (learner,) = _learners(self, [0])
+            unit = TargetUnits(learner, self.stream, self.algorithm)
+            unit.partial_fit(np.zeros((2, d)), np.zeros(2))
         known = np.ones(2, dtype=bool)
         Baselines(self.stream).add(np.zeros((2, d)), np.zeros(2), known, known)
 

@@ -17,7 +17,7 @@ from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
 from omkl.runs import earlier
 from omkl.runs import folder as run_folder
-from omkl.runs.folder import Run
+from omkl.runs.folder import Run, held_in_memory
 from omkl.runs.provenance import (
     commit,
     identity_of,
@@ -33,7 +33,6 @@ from omkl.runs.writing import (
     change_result,
     files_of_run,
     folder_of,
-    held_in_memory,
     replace_files,
     staging_folder,
     without_places,

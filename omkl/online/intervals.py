@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -20,6 +21,9 @@ class SaidIntervals:
         return said.spread
 
     def follow_one(self, y_hat: float, asked: bool, spread: float, y: float) -> float:
+        return spread
+
+    def half_width(self, spread: float) -> float:
         return spread
 
     def half_widths(self, spread: np.ndarray) -> np.ndarray:
@@ -44,13 +48,13 @@ class OwnIntervals:
         rates = conformal.RATES if settings.rate is None else (settings.rate,)
         self._followed = Conformal(settings.level, rates)
         self._has_spread, self._late = has_spread, late
-        self._n_known = np.zeros(1, dtype=np.int64)
+        self._n_known = 0
 
     def follow(self, said: Trace, y: np.ndarray) -> np.ndarray:
         """Half widths (n,) of what was said before each label y (n,), NaN where there is none."""
         known = ~np.isnan(y)
-        counts = self._n_known[0] + np.cumsum(known) > self._late
-        self._n_known += known.sum()
+        counts = self._n_known + np.cumsum(known) > self._late
+        self._n_known += int(known.sum())
         told = np.where(counts & said.asked, y, np.nan)
         return self._followed.follow(said.y_hat, told, said.spread if self._has_spread else None)
 
@@ -58,8 +62,12 @@ class OwnIntervals:
         """``follow`` of one round, to the bit, in less time."""
         if y == y:
             self._n_known += 1
-        told = y if asked and self._n_known[0] > self._late else np.nan
+        told = y if asked and self._n_known > self._late else math.nan
         return self._followed.learn(y_hat, told, spread if self._has_spread else 1.0)
+
+    def half_width(self, spread: float) -> float:
+        """``half_widths`` of one prediction, to the bit, in less time."""
+        return self._followed.half_width(spread if self._has_spread else 1.0)
 
     def half_widths(self, spread: np.ndarray) -> np.ndarray:
         """Of the next prediction, for each spread (n,) that it may have; changes nothing."""
@@ -68,10 +76,10 @@ class OwnIntervals:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that they have learned, which ``restore`` takes."""
-        return arrays_of(self._followed, int(self._n_known[0]))
+        return arrays_of(self._followed, self._n_known)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        self._n_known[:] = kept["n_known"]
+        self._n_known = int(kept["n_known"])
         restore(self._followed, kept)
 
 
@@ -82,5 +90,4 @@ def arrays_of(followed: Conformal, n_known: int) -> dict[str, np.ndarray]:
 
 def restore(followed: Conformal, kept: Mapping[str, np.ndarray]) -> None:
     """Let intervals of the same rates go on where ``arrays_of`` were taken."""
-    for name, array in followed.state._asdict().items():
-        array[:] = kept[name]
+    followed.restore(kept)

@@ -127,7 +127,7 @@ class OnlineLearner:
         if self._intervals is None:
             return math.nan, math.nan
         if self._half is None:
-            self._half = self._intervals.half_widths(np.array([self._margin])).item()
+            self._half = self._intervals.half_width(self._margin)
         return self._y_hat - self._half, self._y_hat + self._half
 
     @property

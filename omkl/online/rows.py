@@ -16,7 +16,7 @@ class Rows:
 
     def one(self, x: Any) -> np.ndarray:
         """A row (d,), NaN where it is not known; ValueError says what was given."""
-        if isinstance(x, Mapping):
+        if type(x) is not tuple and isinstance(x, Mapping):  # which takes as long as the rest
             x = self._by_name(x)
         row = _numbers(x)
         if row.shape != (len(self.inputs),):

@@ -406,6 +406,13 @@ def write_result(folder: Path, result: Mapping[str, Any]) -> None:
     write_atomically(folder / seal.RESULT, text)
 
 
+def held_in_memory(folder: Path, **known: Any) -> Run:
+    """A run whose result, curves or configuration are held in memory."""
+    run = Run(folder)
+    run.__dict__.update(known)
+    return run
+
+
 def result_text(result: Mapping[str, Any], files: Mapping[str, str]) -> str:
     """The text of ``result.json`` beside ``files``, their sha256 by name."""
     return seal.sealed_text({k: _finite(v, k) for k, v in result.items()}, files)

@@ -14,8 +14,7 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
-from omkl.runs.folder import Run
-from omkl.runs.writing import held_in_memory
+from omkl.runs.folder import Run, held_in_memory
 
 
 def folders(outputs: Path) -> list[Path]:

@@ -143,13 +143,6 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-def held_in_memory(folder: Path, **known: Any) -> Run:
-    """A run whose result, curves or configuration are held in memory."""
-    run = Run(folder)
-    run.__dict__.update(known)
-    return run
-
-
 def without_places(config: Mapping[str, Any]) -> dict[str, Any]:
     # Where results go and how they are shown is no part of the run: the folder can move.
     return {k: v for k, v in config.items() if k not in ("outputs", "force", "fail_fast")}

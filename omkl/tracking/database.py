@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import importlib.metadata
 import json
 import logging
@@ -22,7 +23,6 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from omkl import cached_arrays, disk
-from omkl.datasets import cache
 from omkl.runs.folder import Replaced, Run
 from omkl.runs.seal import LABELS, RESULT
 from omkl.tracking.records import FINAL, Data, Record, reason_of
@@ -237,8 +237,8 @@ def locked(outputs: Path, name: str, seconds: float | None = None) -> Iterator[N
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _client(database: Path) -> MlflowClient:
-    """A client of the database, silent, without telemetry and without a connection pool."""
+def import_mlflow() -> type[MlflowClient]:
+    """Import all that a client of a database is made of: silent, without telemetry and pools."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     # A pooled connection would go on reading a file that `rebuild` has replaced.
     os.environ.setdefault("MLFLOW_SQLALCHEMYSTORE_POOLCLASS", "NullPool")
@@ -247,9 +247,14 @@ def _client(database: Path) -> MlflowClient:
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=rf"{module}\b")
     from mlflow import MlflowClient
 
+    importlib.import_module("mlflow.store.tracking.sqlalchemy_store")  # as a client does, later
     if "MLFLOW_LOGGING_LEVEL" not in os.environ:
         logging.getLogger("mlflow").setLevel(logging.WARNING)
-    return MlflowClient(tracking_uri=database_uri(database))
+    return MlflowClient
+
+
+def _client(database: Path) -> MlflowClient:
+    return import_mlflow()(tracking_uri=database_uri(database))
 
 
 def create_database(database: Path) -> MlflowClient:
@@ -293,7 +298,8 @@ def _empty_database(outputs: Path) -> bytes:
 
     version = importlib.metadata.version("mlflow")
     identity = f"empty database of MLflow {version}"
-    return cached_arrays.load_or_make(cache.folder(), identity, make)["bytes"].tobytes()
+    folder = cached_arrays.user_folder()
+    return cached_arrays.load_or_make(folder, identity, make)["bytes"].tobytes()
 
 
 def state_of(database: Path, thorough: bool = False) -> str:

@@ -61,14 +61,14 @@ def log_run(folder: Path, outputs: Path) -> str:
 
     Returns the MLflow run's id. Raises ``TrackingError``, whatever went wrong.
     """
-    return _undisturbed(lambda: _log(Path(folder), resolved(outputs)))
+    return undisturbed(lambda: _log(Path(folder), resolved(outputs)))
 
 
 PATIENCE = 1.5
 T = TypeVar("T")
 
 
-def _undisturbed(work: Callable[[], T]) -> T:
+def undisturbed(work: Callable[[], T]) -> T:
     """What ``work`` returns or raises, without a Ctrl-C in the middle of it.
 
     One that lands in a transaction leaves the database locked, and whoever opens it next waits
@@ -122,7 +122,7 @@ def log_sweep(sweep: Path, outputs: Path) -> list[str]:
         with explained(outputs), locked(outputs, ".mlflow.lock"):
             return write_parents(open_view(outputs), sweep.resolve(), outputs)
 
-    return _undisturbed(work)
+    return undisturbed(work)
 
 
 def holds(run: Run, outputs: Path) -> bool:

@@ -135,6 +135,18 @@ def test_any_split_and_row_by_row_give_the_same():
         one.learn(0.0, y)
 
 
+def test_the_next_width_is_that_of_what_was_learned_last():
+    error = np.random.default_rng(7).standard_normal(40)
+    whole, intervals = widths(error), Conformal(0.9)
+    intervals.follow(np.zeros(20), error[:20])
+    then = {name: array.copy() for name, array in intervals.state._asdict().items()}
+    for s in range(20, 39):
+        np.testing.assert_equal(intervals.half_width(3.0), 3.0 * whole[s])
+        np.testing.assert_equal(intervals.learn(0.0, error[s]), whole[s])
+    intervals.restore(then)
+    np.testing.assert_equal(intervals.half_width(), whole[20])
+
+
 @pytest.mark.parametrize("level", [0.0, 1.0, -3, math.nan])
 def test_levels_that_are_none(level):
     with pytest.raises(ValueError, match="level is between 0 and 1"):

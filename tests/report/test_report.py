@@ -8,13 +8,17 @@ import json
 import re
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from html.parser import HTMLParser
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
+from fontTools import subset
+from fontTools.ttLib import TTFont
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -228,6 +232,42 @@ def test_no_tick_label_lies_on_another(width, limits):
         assert len(boxes) > (0 if width < 2 else 1)
         ends = [(box.x0, box.x1) for box in boxes]
         assert all(left[1] + 2 < right[0] for left, right in itertools.pairwise(ends))
+
+
+def streams_of(pdf: bytes) -> list[bytes]:
+    """The streams of a PDF as they are without compression."""
+    packed = re.findall(rb"stream\n(.*?)\nendstream", pdf, re.DOTALL)
+    return [zlib.decompress(one) if one[:1] == b"\x78" else one for one in packed]
+
+
+def test_a_saved_figure_is_what_matplotlib_saves_but_for_tables_that_no_viewer_reads(tmp_path):
+    def figure() -> Figure:
+        made = Figure(figsize=(3, 2))
+        axes = made.add_subplot()
+        axes.plot([1, 10, 100], [2, 3, 5], label="fi AV")
+        axes.legend(loc="best")
+        style.log_axis(axes.xaxis, 1, 100)
+        return made
+
+    def fonts(streams: list[bytes]) -> list[set[str]]:
+        found = [one for one in streams if one.startswith(b"\x00\x01\x00\x00")]
+        return [set(TTFont(BytesIO(one)).keys()) for one in found]
+
+    plain = {"png": BytesIO(), "pdf": BytesIO()}
+    with style.applied():
+        other, given = figure(), subset.Options
+        other.savefig(plain["png"], format="png", dpi=style.DPI)
+        with matplotlib.rc_context({"figure.constrained_layout.use": False}):
+            other.set_layout_engine(None)
+            other.savefig(plain["pdf"], format="pdf")
+        png, pdf = style.save(figure(), tmp_path, "x")
+        assert subset.Options is given
+    assert png.read_bytes() == plain["png"].getvalue()
+    ours, theirs = streams_of(pdf.read_bytes()), streams_of(plain["pdf"].getvalue())
+    assert ours[0] == theirs[0], "the page: text stands where it stood"
+    for kept, complete in zip(fonts(ours), fonts(theirs), strict=True):
+        assert {"GSUB", "GPOS"} <= complete - kept
+        assert {"cmap", "glyf", "hmtx", "loca"} <= kept
 
 
 def test_windowed_errors_are_those_of_their_rounds(run_folder_maker, tmp_path):

@@ -123,7 +123,7 @@ def test_prepared_data_that_are_damaged_are_read_anew(tmp_path, monkeypatch, cap
     entry = {"file": "x.csv"}
     prepared = cache.Prepared(ARRAYS["values"], ARRAYS["rows"], ("a", "b"), ("town",))
     cache.prepared("sha256", entry, lambda: prepared)
-    (path,) = cache.folder().glob("*.npz")
+    (path,) = cached_arrays.user_folder().glob("*.npz")
     path.write_bytes(path.read_bytes()[:-3])
     values, _, names, left_out = cache.prepared("sha256", entry, lambda: prepared)
     np.testing.assert_array_equal(values, prepared[0])

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from omkl.tracking import apart, records, ui, view
 from omkl.tracking import database as view_database
-from omkl.tracking import records, ui, view
 from omkl.tracking.database import TrackingError
 
 
@@ -444,6 +444,24 @@ def test_prepare_in_a_thread(tmp_path, run_folder_maker, quick_creation):
 
 
 # --- errors
+
+
+def test_a_process_of_its_own_tells_what_it_cannot_write_and_how_it_ended(tmp_path):
+    with apart.Writer() as writer:
+        writer.prepare(tmp_path / "50% off")
+        with pytest.raises(TrackingError, match=r"contains \? or %"):
+            writer.log_run(tmp_path, tmp_path / "50% off")
+    with apart.Writer() as killed:
+        killed._process.kill()
+        killed._process.wait()
+        killed.prepare(tmp_path)
+        with pytest.raises(TrackingError, match=r"ended with status -9.*rebuild-tracking"):
+            killed.log_run(tmp_path, tmp_path)
+    with apart.Writer() as unused:
+        assert unused._process.stdin is not None
+        unused._process.stdin.close()
+        assert unused._process.wait(20) == 0, "nobody is left who waits for it"
+    assert not list(tmp_path.iterdir())
 
 
 def test_unreadable_folder(outputs, tmp_path):
