@@ -131,15 +131,6 @@ def add_values(family, c, rows, x, start, n, row):
         _evaluate(family, c, x, rows, start, n, row)
 
 
-@inlined
-def add_distance(family, c, rows, x, n, row):
-    """row[family, :n] = what ``sum_of`` needs of x (d,) and the first n of rows (d, capacity)."""
-    if family in SHARED:
-        _share(family, c, x, rows, 0, n, row[family])
-    else:
-        _evaluate(family, c, x, rows, 0, n, row[family])
-
-
 # --- Sums -----------------------------------------------------------------------------------------
 
 
@@ -213,6 +204,80 @@ def sum_of(family, c, row, alpha, n):
 def gathered_sum_of(family, c, row, members, base, alpha, n):
     """``sum_of`` over the entries members[:n] - base of the row, to the same bits."""
     return _gathered_sum_of(family, c, row, members, base, alpha, n)
+
+
+# --- Sums of one kernel ---------------------------------------------------------------------------
+
+
+def _normalised(kept, inverse, s, n, u):
+    """A pack of inner products, each times the inverse norms of both."""
+    return kept * (load(inverse, s, n) * u)
+
+
+def _one(kept, inverse, s, n, u):
+    """A pack as it is."""
+    return kept
+
+
+def _own_sum(family: Any) -> Callable[..., Any]:
+    """The sum of alpha kappa over rows whose distances stay in registers."""
+    term, finish = inlined(family.term), inlined(family.finish)
+    scaled = inlined(_normalised if CODES[family.name] == POLYNOMIAL else _one)
+
+    @inlined
+    def added(c, x, rows, k, p):
+        """The terms of up to four inputs from the k-th on, in the order of ``_added``."""
+        d = rows.shape[1]
+        first = (p * d + k) * LANES
+        kept = term(x[k], load(rows, first))
+        if k + 1 < d:
+            kept = kept + term(x[k + 1], load(rows, first + LANES))
+        if k + 2 < d:
+            kept = kept + term(x[k + 2], load(rows, first + 2 * LANES))
+        if k + 3 < d:
+            kept = kept + term(x[k + 3], load(rows, first + 3 * LANES))
+        return kept
+
+    @inlined
+    def shared(c, x, rows, p):
+        kept = added(c, x, rows, 0, p)
+        for k in range(4, rows.shape[1], 4):
+            kept = added(c, x, rows, k, p) + kept
+        return kept
+
+    @inlined
+    def multiplied(c, x, rows, p):
+        d = rows.shape[1]
+        kept = pack(1.0)
+        for k in range(d):
+            kept = kept * term(x[k], load(rows, (p * d + k) * LANES), c)
+        return kept
+
+    distance = shared if family.shares else multiplied
+
+    @inlined
+    def add(c, x, rows, u, inverse, alpha, n):
+        kept = pack(0.0)
+        for s in range(0, n, LANES):
+            m = min(LANES, n - s)
+            r = scaled(distance(c, x, rows, s // LANES), inverse, s, m, u)
+            kept = fma(load(alpha, s, m), finish(exp_of_pack, c, r), kept)
+        return total(kept)
+
+    return add
+
+
+_own_sum_of = _by_code([((code,), _own_sum(family)) for code, family in enumerate(BUILT_IN)])
+
+
+@inlined
+def own_sum_of(family, c, x, rows, u, inverse, alpha, n):
+    """The sum of alpha kappa of x (d,) and the first n of rows that this kernel alone has.
+
+    rows (packs, d, 8): eight rows input by input, then the next eight, finite behind the n-th.
+    Inner products of polynomials are multiplied by u and by inverse (n,).
+    """
+    return _own_sum_of(family, c, x, rows, u, inverse, alpha, n)
 
 
 # --- One value ------------------------------------------------------------------------------------
