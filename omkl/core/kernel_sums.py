@@ -13,7 +13,7 @@ from typing import Any
 from omkl.core.jit import inlined
 from omkl.core.kernels import BUILT_IN, FAMILIES, Kernel
 from omkl.core.simd import LANES, fma, gather, load, pack, store, total
-from omkl.core.weights import exp_nonpositive, exp_of_pack
+from omkl.core.weights import exp_of_pack
 
 CODES = {family.name: code for code, family in enumerate(BUILT_IN)}
 POLYNOMIAL = CODES["polynomial"]
@@ -278,40 +278,3 @@ def own_sum_of(family, c, x, rows, u, inverse, alpha, n):
     Inner products of polynomials are multiplied by u and by inverse (n,).
     """
     return _own_sum_of(family, c, x, rows, u, inverse, alpha, n)
-
-
-# --- One value ------------------------------------------------------------------------------------
-
-
-def _value(family: Any) -> Callable[..., Any]:
-    """kappa of a row x (d,) and one column of rows (d, capacity), input by input."""
-    term, finish, shares = inlined(family.term), inlined(family.finish), family.shares
-
-    @inlined
-    def added(c, x, rows, s, u, v):
-        kept = 0.0
-        for k in range(x.shape[0]):
-            kept += term(rows[k, s], x[k])
-        return finish(exp_nonpositive, c, kept * u * v)
-
-    @inlined
-    def multiplied(c, x, rows, s, u, v):
-        kept = 1.0
-        for k in range(x.shape[0]):
-            kept *= term(rows[k, s], x[k], c)
-        return finish(exp_nonpositive, c, kept)
-
-    return added if shares else multiplied
-
-
-_value_of = _by_code([((code,), _value(family)) for code, family in enumerate(BUILT_IN)])
-
-
-@inlined
-def value_of(family, c, x, rows, s, u, v):
-    """kappa of x (d,) and column s of rows (d, capacity).
-
-    What is shared is multiplied by u and by v: by 1, or for a normalised polynomial by the inverse
-    norms of both.
-    """
-    return _value_of(family, c, x, rows, s, u, v)
