@@ -39,7 +39,7 @@ import numpy as np
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations import recursive
-from omkl.core.representations.recursive import RECURSIVE, Recursive, learn
+from omkl.core.representations.recursive import RECURSIVE, Recursive, learn_every, learn_rounds
 from omkl.core.weights import exp_nonpositive, weighted_mean
 
 if TYPE_CHECKING:
@@ -89,12 +89,16 @@ def variance(params, state, t, selection):
     return mean / total
 
 
+def learn_ahead(params, state, t, X, y, row, selection):
+    learn_rounds(state.model, selection.scratch, X, y, row)
+
+
 def update(params, state, t, y, selection):
     for i in range(selection.f.shape[0]):
         error = y - selection.f[i]
         spread = 1.0 + selection.scratch.variance[i]
         state.log_w[i] -= 0.5 * (error * error / (params.noise * spread) + math.log(spread))
-        learn(state.model, i, selection.scratch, 1.0, 1.0, error)
+    learn_every(state.model, selection.scratch, selection.f, y)
 
 
 algorithm = register(__name__, representation=RECURSIVE._replace(fresh=_fresh), every_kernel=True)

@@ -38,7 +38,7 @@ from omkl.algorithms.ie_gp import predict, select, variance
 from omkl.core.hyperparameters import POSITIVE, Range
 from omkl.core.protocol import register
 from omkl.core.representations import random_walk
-from omkl.core.representations.random_walk import RANDOM_WALK, RandomWalk, learn_and_walk
+from omkl.core.representations.random_walk import RANDOM_WALK, RandomWalk, learn_every, learn_rounds
 from omkl.core.weights import softmax
 
 if TYPE_CHECKING:
@@ -63,13 +63,17 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomWalk) -> Sta
     return State(model, np.full(N, -math.log(N)), np.full(N, 1.0 / N))
 
 
+def learn_ahead(params, state, t, X, y, row, selection):
+    learn_rounds(state.model, selection.scratch, X, y, row, params.walk / params.noise)
+
+
 def update(params, state, t, y, selection):
     N = selection.f.shape[0]
     for i in range(N):
         error = y - selection.f[i]
         spread = 1.0 + selection.scratch.variance[i]
         state.log_w[i] -= 0.5 * (error * error / (params.noise * spread) + math.log(spread))
-        learn_and_walk(state.model, i, selection.scratch, error, params.walk / params.noise)
+    learn_every(state.model, selection.scratch, selection.f, y, params.walk / params.noise)
     log_total = softmax(state.log_w, state.w)
     for i in range(N):
         state.log_w[i] -= log_total

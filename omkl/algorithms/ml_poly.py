@@ -35,7 +35,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.recursive import FORECASTERS, Recursive, learn_as_forecasters
+from omkl.core.representations.recursive import FORECASTERS, Recursive, learn_every, learn_rounds
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
@@ -69,6 +69,10 @@ def predict(params, state, t, selection):
     return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
 
 
+def learn_ahead(params, state, t, X, y, row, selection):
+    learn_rounds(state.model, selection.scratch, X, y, row)
+
+
 def update(params, state, t, y, selection):
     N = selection.f.shape[0]
     y_hat = weighted_mean(state.log_w, selection.f, selection.combine, N)
@@ -84,7 +88,7 @@ def update(params, state, t, y, selection):
         if best > 0.0:
             w = state.regret[i] / (state.largest[0] + state.squares[i])
         state.log_w[i] = math.log(max(w, LEAST))
-    learn_as_forecasters(state.model, selection.scratch, selection.f, y)
+    learn_every(state.model, selection.scratch, selection.f, y)
 
 
 algorithm = register(__name__, representation=FORECASTERS, every_kernel=True)

@@ -25,7 +25,7 @@ from omkl.core.hyperparameters import FRACTION, POSITIVE
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.perceptrons import PERCEPTRONS
-from omkl.core.weights import weighted_mean
+from omkl.core.weights import mean_of_all
 
 
 class Params(NamedTuple):
@@ -34,14 +34,11 @@ class Params(NamedTuple):
 
 
 def predict(params, state, t, selection):
-    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
+    return mean_of_all(state.log_w, selection.f), True
 
 
 def update(params, state, t, y, selection):
-    if (
-        y * weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
-        > 0.0
-    ):
+    if y * mean_of_all(state.log_w, selection.f) > 0.0:
         return
     discount = math.log(params.beta)
     for i in range(selection.f.shape[0]):

@@ -38,7 +38,7 @@ from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.perceptrons import PERCEPTRONS
 from omkl.core.states import LEARNS_WITH, MAY_LEARN
-from omkl.core.weights import weighted_mean
+from omkl.core.weights import mean_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -77,10 +77,7 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
 
 
 def update(params, state, t, y, selection):
-    if (
-        y * weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0])
-        > 0.0
-    ):
+    if y * mean_of_all(state.log_w, selection.f) > 0.0:
         return
     i = state.drawn[0]
     step = state.eta[0] / state.p[i] * y

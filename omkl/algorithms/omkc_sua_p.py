@@ -30,7 +30,7 @@ from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
 from omkl.core.representations.perceptrons import PERCEPTRONS
 from omkl.core.states import LEARNS_WITH, MAY_LEARN
-from omkl.core.weights import draw, softmax
+from omkl.core.weights import draw, shares_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -58,7 +58,7 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
 @inlined
 def smooth(state, delta, uniform):
     """p = (1 - delta) q + delta uniform."""
-    softmax(state.log_w, state.p)
+    shares_of_all(state.log_w, state.p)
     for i in range(state.p.shape[0]):
         state.p[i] = (1.0 - delta) * state.p[i] + delta * uniform
 

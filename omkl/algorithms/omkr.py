@@ -26,7 +26,7 @@ from omkl.core.hyperparameters import FRACTION
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.expansion import GROWING, Expansion, append
 from omkl.core.schedule import Schedule, rate
-from omkl.core.weights import weighted_mean
+from omkl.core.weights import mean_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -51,7 +51,7 @@ def select(params, state, t, rng, selection):
 
 
 def predict(params, state, t, selection):
-    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
+    return mean_of_all(state.log_w, selection.f), True
 
 
 def update(params, state, t, y, selection):

@@ -35,7 +35,7 @@ import numpy as np
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.kernels import LINEAR, Kernel
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.recursive import RAW_FORECASTERS, Recursive, learn_as_forecasters
+from omkl.core.representations.recursive import RAW_FORECASTERS, Recursive, learn_every
 
 
 class Params(NamedTuple):
@@ -64,7 +64,7 @@ def predict(params, state, t, selection):
 
 
 def update(params, state, t, y, selection):
-    learn_as_forecasters(state.model, selection.scratch, selection.f, y)
+    learn_every(state.model, selection.scratch, selection.f, y)
 
 
 algorithm = register(__name__, representation=RAW_FORECASTERS, every_kernel=True, kernels=kernels)

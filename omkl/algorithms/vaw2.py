@@ -40,6 +40,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import POSITIVE, Choice
 from omkl.core.protocol import choose_all, register
+from omkl.core.representations.recursive import learn_rounds
 from omkl.core.representations.stacked import STACKED, Stacked, learn_both
 from omkl.core.weights import weighted_mean
 
@@ -76,6 +77,10 @@ def predict(params, state, t, selection):
     if params.second == VAW:
         return selection.scratch.f[0], True
     return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
+
+
+def learn_ahead(params, state, t, X, y, row, selection):
+    learn_rounds(state.model.first, selection.scratch.first, X, y, row)
 
 
 def update(params, state, t, y, selection):

@@ -29,7 +29,7 @@ import numpy as np
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.joint import JOINT, Joint
-from omkl.core.representations.recursive import learn_as_forecasters
+from omkl.core.representations.recursive import learn_every
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -57,7 +57,7 @@ def predict(params, state, t, selection):
 
 
 def update(params, state, t, y, selection):
-    learn_as_forecasters(state.model.all, selection.scratch.all, selection.scratch.f, y)
+    learn_every(state.model.all, selection.scratch.all, selection.scratch.f, y)
 
 
 algorithm = register(__name__, representation=JOINT, every_kernel=True)

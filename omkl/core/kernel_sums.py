@@ -13,7 +13,7 @@ from typing import Any
 from omkl.core.jit import inlined
 from omkl.core.kernels import BUILT_IN, FAMILIES, Kernel
 from omkl.core.simd import LANES, fma, gather, load, pack, store, total
-from omkl.core.weights import exp_nonpositive, exp_of_pack
+from omkl.core.weights import exp_of_pack
 
 CODES = {family.name: code for code, family in enumerate(BUILT_IN)}
 POLYNOMIAL = CODES["polynomial"]
@@ -131,15 +131,6 @@ def add_values(family, c, rows, x, start, n, row):
         _evaluate(family, c, x, rows, start, n, row)
 
 
-@inlined
-def add_distance(family, c, rows, x, n, row):
-    """row[family, :n] = what ``sum_of`` needs of x (d,) and the first n of rows (d, capacity)."""
-    if family in SHARED:
-        _share(family, c, x, rows, 0, n, row[family])
-    else:
-        _evaluate(family, c, x, rows, 0, n, row[family])
-
-
 # --- Sums -----------------------------------------------------------------------------------------
 
 
@@ -215,38 +206,75 @@ def gathered_sum_of(family, c, row, members, base, alpha, n):
     return _gathered_sum_of(family, c, row, members, base, alpha, n)
 
 
-# --- One value ------------------------------------------------------------------------------------
+# --- Sums of one kernel ---------------------------------------------------------------------------
 
 
-def _value(family: Any) -> Callable[..., Any]:
-    """kappa of a row x (d,) and one column of rows (d, capacity), input by input."""
-    term, finish, shares = inlined(family.term), inlined(family.finish), family.shares
+def _normalised(kept, inverse, s, n, u):
+    """A pack of inner products, each times the inverse norms of both."""
+    return kept * (load(inverse, s, n) * u)
+
+
+def _one(kept, inverse, s, n, u):
+    """A pack as it is."""
+    return kept
+
+
+def _own_sum(family: Any) -> Callable[..., Any]:
+    """The sum of alpha kappa over rows whose distances stay in registers."""
+    term, finish = inlined(family.term), inlined(family.finish)
+    scaled = inlined(_normalised if CODES[family.name] == POLYNOMIAL else _one)
 
     @inlined
-    def added(c, x, rows, s, u, v):
-        kept = 0.0
-        for k in range(x.shape[0]):
-            kept += term(rows[k, s], x[k])
-        return finish(exp_nonpositive, c, kept * u * v)
+    def added(c, x, rows, k, p):
+        """The terms of up to four inputs from the k-th on, in the order of ``_added``."""
+        d = rows.shape[1]
+        first = (p * d + k) * LANES
+        kept = term(x[k], load(rows, first))
+        if k + 1 < d:
+            kept = kept + term(x[k + 1], load(rows, first + LANES))
+        if k + 2 < d:
+            kept = kept + term(x[k + 2], load(rows, first + 2 * LANES))
+        if k + 3 < d:
+            kept = kept + term(x[k + 3], load(rows, first + 3 * LANES))
+        return kept
 
     @inlined
-    def multiplied(c, x, rows, s, u, v):
-        kept = 1.0
-        for k in range(x.shape[0]):
-            kept *= term(rows[k, s], x[k], c)
-        return finish(exp_nonpositive, c, kept)
+    def shared(c, x, rows, p):
+        kept = added(c, x, rows, 0, p)
+        for k in range(4, rows.shape[1], 4):
+            kept = added(c, x, rows, k, p) + kept
+        return kept
 
-    return added if shares else multiplied
+    @inlined
+    def multiplied(c, x, rows, p):
+        d = rows.shape[1]
+        kept = pack(1.0)
+        for k in range(d):
+            kept = kept * term(x[k], load(rows, (p * d + k) * LANES), c)
+        return kept
+
+    distance = shared if family.shares else multiplied
+
+    @inlined
+    def add(c, x, rows, u, inverse, alpha, n):
+        kept = pack(0.0)
+        for s in range(0, n, LANES):
+            m = min(LANES, n - s)
+            r = scaled(distance(c, x, rows, s // LANES), inverse, s, m, u)
+            kept = fma(load(alpha, s, m), finish(exp_of_pack, c, r), kept)
+        return total(kept)
+
+    return add
 
 
-_value_of = _by_code([((code,), _value(family)) for code, family in enumerate(BUILT_IN)])
+_own_sum_of = _by_code([((code,), _own_sum(family)) for code, family in enumerate(BUILT_IN)])
 
 
 @inlined
-def value_of(family, c, x, rows, s, u, v):
-    """kappa of x (d,) and column s of rows (d, capacity).
+def own_sum_of(family, c, x, rows, u, inverse, alpha, n):
+    """The sum of alpha kappa of x (d,) and the first n of rows that this kernel alone has.
 
-    What is shared is multiplied by u and by v: by 1, or for a normalised polynomial by the inverse
-    norms of both.
+    rows (packs, d, 8): eight rows input by input, then the next eight, finite behind the n-th.
+    Inner products of polynomials are multiplied by u and by inverse (n,).
     """
-    return _value_of(family, c, x, rows, s, u, v)
+    return _own_sum_of(family, c, x, rows, u, inverse, alpha, n)

@@ -29,7 +29,9 @@ Local learners
     check proves it. Rounds that are opened and closed by themselves go row by row. As every sum
     has one order, both ways and all splits into blocks give the same bits (``check_local``).
     A learner that keeps more than one theta for a kernel has, in place of ``reweigh``, an
-    ``update`` that begins with ``learn_row`` (``adaraker``).
+    ``update`` that begins with ``learn_row`` (``adaraker``). Where a representation has its own
+    way, the algorithm defines ``learn_ahead`` instead (``ie_gp``): from the rows and labels of a
+    block each kernel learns what its own outputs say, and ``evaluate_row`` hands those out.
 
 Notation (paper | code | shape)
     x_t | x | (d,)                 y_t | y | scalar
@@ -323,7 +325,7 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
 
 LOCAL_STEP = {"step_size": step_size, "local_step": local_step}
 DEFINED = ("Params", "State", "init", "select", "predict", "update")
-MAY_DEFINE = ("variance", "half_width", "reweigh", *LOCAL_STEP)
+MAY_DEFINE = ("variance", "half_width", "learn_ahead", "reweigh", *LOCAL_STEP)
 
 
 def _dispatch_steps(module: str, names: dict[str, Any], local: bool) -> None:
@@ -342,7 +344,8 @@ def _dispatch_steps(module: str, names: dict[str, Any], local: bool) -> None:
         dispatch(step, Params, names[name])
     if "reweigh" in own:
         dispatch(update, Params, _update_local)
-    dispatch(learn_ahead, Params, _block_ahead if local else _not_ahead)
+    ahead = _block_ahead if local else names.get("learn_ahead", _not_ahead)
+    dispatch(learn_ahead, Params, ahead)
     dispatch(variance, Params, names.get("variance", no_variance))
     if "half_width" in names:
         if "variance" in names or "level" not in Params._fields:

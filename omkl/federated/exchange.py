@@ -88,6 +88,13 @@ def new_inbox(
     )
 
 
+@inlined
+def is_simple(protection, inbox):
+    """Whether nobody looks at a single message: no noise, no refusals, plain means."""
+    refuses = inbox.max_change < math.inf or inbox.max_loss < math.inf
+    return not (protection.clip < math.inf or refuses or inbox.cuts.shape[0] > 0)
+
+
 # --- at the client ------------------------------------------------------------------------------
 
 

@@ -145,6 +145,12 @@ def receive(server, message):
             i = message.rows[j]
             add_entries(message.theta, W * j, server.sums, W * i, D)
             add_entries(message.theta, W * j + D, server.sums, W * i + D, W - D)
+    receive_losses(server, message)
+
+
+@inlined
+def receive_losses(server, message):
+    """Add its losses alone."""
     for e in range(message.n[1]):
         server.losses[e] += message.losses[e]
     server.senders[0] += 1

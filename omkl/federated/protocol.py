@@ -9,7 +9,8 @@ K clients see a stream each; a server holds the parameters that they share. Ever
     aggregate   the server learns from the messages of all clients that it asked for them
 
 The same steps run in the simulation, all clients in compiled code, and behind Flower, a client
-a process (``omkl.federated.flower``).
+a process (``omkl.federated.flower``). Where all clients send all rows, the simulation may let them
+learn together, to the same bits: ``learn_clients``.
 
 Shared parameters are rows of one matrix: theta_i of kernel i, or the parameters of a network
 as its only row. A ``Message`` holds new values of some rows and up to E losses; that and
@@ -40,8 +41,9 @@ from omkl.core.representations.random_features import (
     outputs,
     transform_ahead,
 )
-from omkl.federated.exchange import protect, settle, take
-from omkl.federated.messages import clear, squared_norm
+from omkl.federated.exchange import is_simple, protect, settle, take
+from omkl.federated.messages import clear, receive_losses, squared_norm
+from omkl.federated.rounds import add_losses
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -133,6 +135,16 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
 
 
 @functools.singledispatch
+def learn_clients(params, server, t, X, y, row, scratch):
+    """Clients row .. row + n - 1 of X (C, d), y (C,) learn together; return n, 0 for one by one.
+
+    Only where every client sends every row and ``select`` depends on the server alone. Their rows
+    are then in the server's sums; each still predicts and takes its local step, without them.
+    """
+    raise TypeError(f"no federated algorithm is registered for {type(params)}")
+
+
+@functools.singledispatch
 def aggregate(params, server, t, n_clients):
     """The server learns from the sums of this round's messages.
 
@@ -147,6 +159,12 @@ def aggregate(params, server, t, n_clients):
 @inlined
 def no_announcement(params, server, t, u):
     """``announce`` of a server that draws nothing."""
+
+
+@inlined
+def learn_one_by_one(params, server, t, X, y, row, scratch):
+    """``learn_clients`` where each learns by itself."""
+    return 0
 
 
 @inlined
@@ -181,11 +199,18 @@ def client_round(
 
     Within a round the rows of X (C, d) are visited in their order, none left out (``evaluate``).
     """
-    message.n[1] = 0
     select(params, server, clients, k, t, u, scratch, message)
+    y_hat = learn(params, server, clients, k, t, X, row, y, scratch, message)
+    protect(protection, server.model.theta, message, normals)
+    return y_hat
+
+
+@inlined
+def learn(params, server, clients, k, t, X, row, y, scratch, message):
+    """The part of a client's round that its learner decides, with the rows selected."""
+    message.n[1] = 0
     y_hat = predict(params, server, clients, k, t, X, row, scratch)
     local_step(params, server, clients, k, t, y, y_hat, scratch, message)
-    protect(protection, server.model.theta, message, normals)
     return y_hat
 
 
@@ -200,52 +225,44 @@ def run_rounds(
     ``totals`` of all K clients, and ``trace`` (n, C) of those present.
     """
     n, C = Y.shape
-    N = scratch.f.shape[0]
-    losses, worst = totals.losses, totals.worst
+    worst = totals.worst
+    simple = is_simple(protection, inbox)
     for s in range(n):
         now = t + s + 1
         announce(params, server, now, draws.v[s])
         n_asked = 0
         for c in range(C):
+            n_asked += draws.asked[s, c]
+        together = simple and n_asked == C
+        learned = 0  # clients that have learned together
+        for c in range(C):
             k = present[c]
             y = Y[s, c]
             u, normals = draws.u[s, c], draws.normals[s, c]
-            y_hat = client_round(
-                params,
-                server,
-                clients,
-                k,
-                now,
-                X[s],
-                c,
-                y,
-                u,
-                normals,
-                protection,
-                scratch,
-                message,
-            )
+            if together and c == learned:
+                learned += learn_clients(params, server, now, X[s], Y[s], c, scratch)
+            if c == 0 or c >= learned:
+                select(params, server, clients, k, now, u, scratch, message)
+            y_hat = learn(params, server, clients, k, now, X[s], c, y, scratch, message)
             trace.y_hat[s, c] = y_hat
-            losses[k, 0] += scratch.own_loss[0]
-            best = np.inf
-            largest = worst[1]
-            for i in range(N):
-                losses[k, 1 + i] += scratch.loss[i]
-                best = min(best, losses[k, 1 + i])
-                largest = max(largest, scratch.loss[i])
-            worst[1] = largest
+            best = add_losses(totals.losses, k, scratch, worst)
             worst[0] = max(worst[0], (y_hat - y) * (y_hat - y))
-            trace.loss[s, c] = losses[k, 0]
-            trace.regret[s, c] = losses[k, 0] - best
+            trace.loss[s, c] = totals.losses[k, 0]
+            trace.regret[s, c] = totals.losses[k, 0] - best
             if not draws.asked[s, c]:
                 continue
-            n_asked += 1
             totals.sent[k, 0] += message.n[0] * message.theta.shape[1] + message.n[1]
             totals.sent[k, 1] += message.n[0]
+            totals.replies[k, 0] += 1
+            if c < learned:
+                receive_losses(server, message)
+                continue
+            protect(protection, server.model.theta, message, normals)
             for j in range(message.n[0]):
                 totals.used[message.rows[j]] += 1
-            totals.replies[k, 0] += 1
             totals.replies[k, 1] += not take(server, message, inbox)
+        for j in range(message.n[0] if learned > 0 else 0):
+            totals.used[message.rows[j]] += learned
         settle(server, inbox)
         aggregate(params, server, now, n_asked)
         clear(server)
@@ -360,9 +377,14 @@ _STEPS = {
     "select": select,
     "predict": predict,
     "local_step": local_step,
+    "learn_clients": learn_clients,
     "aggregate": aggregate,
 }
-_OPTIONAL = {"announce": no_announcement, "client_state": no_client_state}
+_OPTIONAL = {
+    "announce": no_announcement,
+    "client_state": no_client_state,
+    "learn_clients": learn_one_by_one,
+}
 
 
 def register(
@@ -378,8 +400,8 @@ def register(
     """Make the steps that a module defines those that the loop takes for its Params.
 
     Read from the module by their names: Params, select, predict, local_step, aggregate and
-    upload; announce, client_state and exposure where it has them. AttributeError names what it
-    lacks.
+    upload; announce, client_state, learn_clients and exposure where it has them. AttributeError
+    names what it lacks.
     """
     own = vars(sys.modules[module])
     exposure = _all_messages if "client_state" in own else _one_message

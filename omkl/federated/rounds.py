@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from omkl.core.jit import inlined
+from omkl.core.simd import LANES, at_least, largest, load, pack, store
+
 
 class Draws(NamedTuple):
     """What was drawn for n rounds of C clients.
@@ -55,3 +58,30 @@ class FederatedTrace(NamedTuple):
     def rows(self, rows: slice) -> FederatedTrace:
         """The trace of some rounds, without a copy."""
         return FederatedTrace(self.y_hat[rows], self.loss[rows], self.regret[rows])
+
+
+@inlined
+def add_losses(losses, k, scratch, worst):
+    """Add the losses of a round to losses[k] (1 + N,); return the least sum of a kernel."""
+    losses[k, 0] += scratch.own_loss[0]
+    N = scratch.loss.shape[0]
+    at = k * losses.shape[1] + 1
+    least = pack(-np.inf)  # of all sums, negated
+    most = pack(worst[1])
+    i = 0
+    while i + LANES <= N:
+        loss = load(scratch.loss, i)
+        cumulative = load(losses, at + i) + loss
+        store(losses, at + i, cumulative)
+        least = at_least(cumulative * -1.0, least)
+        most = at_least(loss, most)
+        i += LANES
+    best = -largest(least)
+    top = largest(most)
+    while i < N:
+        losses[k, 1 + i] += scratch.loss[i]
+        best = min(best, losses[k, 1 + i])
+        top = max(top, scratch.loss[i])
+        i += 1
+    worst[1] = top
+    return best

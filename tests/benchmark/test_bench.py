@@ -138,6 +138,8 @@ def test_least_time_of_a_round():
     read = limits.read_ns(MACHINE, 400.0)
     number = read + MACHINE["cached_add_ns"] + MACHINE["peak_add_ns"]  # of 50, by symmetry
     assert recursive["least_us"] == pytest.approx(50.0 * number / 1e3)
+    alone = limits.least({"waves": 0, "squares": 300, "held": 100, "d": 5}, MACHINE)
+    assert alone["least_us"] == pytest.approx(150.0 * number / 1e3)
     exact = limits.least({"evaluated": 3.0, "kinds": 2, "support": 100.0, "d": 5}, MACHINE)
     assert exact["kind"] == limits.EXACT
     assert exact["least_us"] == pytest.approx(100 * (3 * 2.0 + 2 * 5 * 0.25) / 1e3)

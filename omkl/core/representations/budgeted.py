@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.jit import dispatch, inlined
-from omkl.core.kernel_sums import CODES, POLYNOMIAL, add_distance, sum_of, value_of
+from omkl.core.kernel_sums import own_sum_of
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import check_kernels, empty_expansion
 from omkl.core.representations.perceptrons import SMALLEST_SCALE, inverse_norm, own_value
+from omkl.core.simd import LANES, aligned
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 class Budgeted(NamedTuple):
     """N exact kernel classifiers with at most B support vectors each.
 
-    x         (N, d, B) support vectors, inputs first; inverse (N, B) 1 / ||x_s||, 0 for x_s = 0
+    x         (N, ceil(B / 8), d, 8) support vectors, by eights; those of a kernel lie together
+    inverse   (N, B) 1 / ||x_s||, 0 for x_s = 0
     alpha     (N, B) signed coefficients; age (N, B) int64, round of each
-    size      (N,) int64; scale, norm2 (N,)
+    size      (N,) int64; scale (N,); norm2 (N,) ||f_i||^2, where f_i is projected
     now       (d,) the row of the current round; rounds (1,) int64
     smallest  (1,) bool: drop the smallest coefficient rather than the oldest vector
     family, parameter   as in ``expansion.Expansion``
@@ -49,12 +51,14 @@ class Budgeted(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What a round writes to.
+    """What ``add`` leaves for ``project``, which alone needs norms; they cost as much as f_i.
 
-    row  (4, B) distances of each kind to the support vectors of a classifier
+    dropped  (d,) the support vector that went
+    change   (3,) what ||f_i||^2 changes by before it goes; its coefficient, 0 for none; 1 / ||x_s||
     """
 
-    row: np.ndarray
+    dropped: np.ndarray
+    change: np.ndarray
 
 
 def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Budgeted:
@@ -62,7 +66,7 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
     N, budget = len(kernels), params.budget
     like = empty_expansion(kernels, d)
     return Budgeted(
-        x=np.zeros((N, d, budget)),
+        x=aligned((N, -(-budget // LANES), d, LANES)),
         inverse=np.zeros((N, budget)),
         alpha=np.zeros((N, budget)),
         age=np.zeros((N, budget), dtype=np.int64),
@@ -78,26 +82,24 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
 
 
 @inlined
-def _value(model, i, x, inverse, row):
-    """f_i(x) at x (d,) of norm 1 / inverse; row (4, B) is written to."""
+def _value(model, i, x, inverse):
+    """f_i(x) at x (d,) of norm 1 / inverse."""
     n = model.size[i]
     family, parameter = model.family[i], model.parameter[i]
-    add_distance(family, parameter, model.x[i], x, n, row)
-    if family == POLYNOMIAL:
-        for s in range(n):
-            row[POLYNOMIAL, s] *= inverse * model.inverse[i, s]
-    return model.scale[i] * sum_of(family, parameter, row[family], model.alpha[i], n)
+    return model.scale[i] * own_sum_of(
+        family, parameter, x, model.x[i], inverse, model.inverse[i], model.alpha[i], n
+    )
 
 
 @inlined
-def outputs(model, x, scratch, f):
+def outputs(model, x, f):
     """f (N,) at x (d,), which is kept for an update."""
     model.rounds[0] += 1
     for k in range(x.shape[0]):
         model.now[k] = x[k]
     inverse = inverse_norm(x)
     for i in range(f.shape[0]):
-        f[i] = _value(model, i, x, inverse, scratch.row)
+        f[i] = _value(model, i, x, inverse)
 
 
 @inlined
@@ -117,35 +119,39 @@ def _dropped(model, i):
 def _add_to_budgeted(model, i, c, f, scratch):
     now = model.now
     inverse = inverse_norm(now)
-    # Added first: the dropped vector's part of the norm is that of the f_i that it leaves.
-    model.norm2[i] += c * (2.0 * f + c * own_value(model, i, inverse))
+    scratch.change[0] = c * (2.0 * f + c * own_value(model, i, inverse))
+    scratch.change[1] = 0.0
     s = model.size[i]
     if s == model.alpha.shape[1]:
         s = _dropped(model, i)
-        a = model.scale[i] * model.alpha[i, s]
-        own = own_value(model, i, model.inverse[i, s])
-        # f_i(x_s) with the new vector: <f_i, kappa(x_s, .)>.
-        at_dropped = _value(model, i, model.x[i, :, s], model.inverse[i, s], scratch.row)
-        at_dropped += c * _between(model, i, s, now, inverse)
-        model.norm2[i] = max(0.0, model.norm2[i] - a * (2.0 * at_dropped - a * own))
+        scratch.change[1] = model.scale[i] * model.alpha[i, s]
+        scratch.change[2] = model.inverse[i, s]
+        for k in range(now.shape[0]):
+            scratch.dropped[k] = model.x[i, s // LANES, k, s % LANES]
     else:
         model.size[i] += 1
     for k in range(now.shape[0]):
-        model.x[i, k, s] = now[k]
+        model.x[i, s // LANES, k, s % LANES] = now[k]
     model.inverse[i, s] = inverse
     model.alpha[i, s] = c / model.scale[i]
     model.age[i, s] = model.rounds[0]
 
 
 @inlined
-def _between(model, i, s, x, inverse):
-    """kappa_i(x_s, x) at x (d,) of norm 1 / inverse."""
-    family = model.family[i]
-    u, v = (inverse, model.inverse[i, s]) if family == POLYNOMIAL else (1.0, 1.0)
-    return value_of(family, model.parameter[i], x, model.x[i], s, u, v)
+def _follow_norm(model, i, scratch):
+    """The norm after the last ``add``, and without what it dropped: a kappa(x_s, .)."""
+    model.norm2[i] += scratch.change[0]
+    a, inverse = scratch.change[1], scratch.change[2]
+    if a != 0.0:
+        left = _value(model, i, scratch.dropped, inverse)
+        part = a * (2.0 * left + a * own_value(model, i, inverse))
+        model.norm2[i] = max(0.0, model.norm2[i] - part)
+    scratch.change[0] = 0.0
+    scratch.change[1] = 0.0
 
 
 def _project_budgeted(model, i, R, scratch):
+    _follow_norm(model, i, scratch)
     if model.norm2[i] <= R * R:
         return
     model.scale[i] *= R / math.sqrt(model.norm2[i])
@@ -157,7 +163,7 @@ def _project_budgeted(model, i, R, scratch):
 
 
 def _evaluate(scratch, model, X, row, selection):
-    outputs(model, X[row], scratch, selection.f)
+    outputs(model, X[row], selection.f)
 
 
 dispatch(evaluate_row, Scratch, _evaluate)
@@ -168,7 +174,7 @@ dispatch(project, Budgeted, _project_budgeted)
 
 
 def _scratch(model: Budgeted, threads: int, every_kernel: bool, precision: str) -> Scratch:
-    return Scratch(np.zeros((len(CODES), model.alpha.shape[1])))
+    return Scratch(np.zeros(len(model.now)), np.zeros(3))
 
 
 def _support_size(model: Budgeted) -> np.ndarray:

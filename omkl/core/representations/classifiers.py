@@ -7,24 +7,39 @@ import math
 
 from omkl.core.jit import dispatch, inlined
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
-from omkl.core.weights import exp_nonpositive
+from omkl.core.simd import LANES, at_least, clip, fma, load, pack, total
+from omkl.core.weights import exp_nonpositive, exp_of_pack, largest_of
+
+
+@inlined
+def _positive(x):
+    """1 for every number of a pack that is above 0, else 0: the least of all numbers is 2^-1074."""
+    return clip(at_least(x, 0.0) * 2.0**1000 * 2.0**100, 1.0)
 
 
 @inlined
 def vote(log_w, f):
     """q . sign(f), both (N,): q sums to 1 and is proportional to exp(log_w); sign(0) = 0."""
-    top = log_w[0]
-    for i in range(1, log_w.shape[0]):
-        top = max(top, log_w[i])
-    total, score = 0.0, 0.0
-    for i in range(log_w.shape[0]):
-        w = exp_nonpositive(log_w[i] - top)
-        total += w
+    N = log_w.shape[0]
+    top = largest_of(log_w)
+    weights = pack(0.0)
+    scores = pack(0.0)
+    j = 0
+    while j + LANES <= N:
+        w = exp_of_pack(load(log_w, j) - top)
+        said = load(f, j)
+        weights = weights + w
+        scores = fma(w, _positive(said) - _positive(said * -1.0), scores)
+        j += LANES
+    total_w, score = total(weights), total(scores)
+    for i in range(j, N):
+        w_i = exp_nonpositive(log_w[i] - top)
+        total_w += w_i
         if f[i] > 0.0:
-            score += w
+            score += w_i
         elif f[i] < 0.0:
-            score -= w
-    return score / total
+            score -= w_i
+    return score / total_w
 
 
 @functools.singledispatch

@@ -24,6 +24,7 @@ import numpy as np
 from omkl.core.jit import compiled, dispatch, inlined
 from omkl.core.kernel_sums import CODES, add_distances, add_values, parameter_of, sum_of
 from omkl.core.representations import Lookahead, Representation, evaluate_row
+from omkl.core.simd import LANES, aligned, load, store
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -162,21 +163,29 @@ def outputs(model, x, scratch, f):
 
 
 @inlined
+def _leave_out_first(rows, i, n):
+    """rows[i, :n] = rows[i, 1 : n + 1], eight at a time."""
+    first = i * rows.shape[1]
+    for s in range(0, n, LANES):
+        m = min(LANES, n - s)
+        store(rows, first + s, load(rows, first + s + 1, m), m)
+
+
+@inlined
 def append(model):
     """The row x[:, n] of this round joins the n rows; its coefficients alpha[:, n] are written.
 
-    On a full budget it takes the place of the oldest.
+    On a full budget the oldest, which is the first, goes.
     """
     n = model.n[0]
     budget = model.budget[0]
     if budget == 0 or n < budget:
         model.n[0] += 1
         return
-    for s in range(n):  # the oldest is the first
-        for k in range(model.x.shape[0]):
-            model.x[k, s] = model.x[k, s + 1]
-        for i in range(model.alpha.shape[0]):
-            model.alpha[i, s] = model.alpha[i, s + 1]
+    for k in range(model.x.shape[0]):
+        _leave_out_first(model.x, k, n)
+    for i in range(model.alpha.shape[0]):
+        _leave_out_first(model.alpha, i, n)
 
 
 def _evaluate(scratch, model, X, row, selection):
@@ -229,12 +238,14 @@ def _growing(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) 
 def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
     """Arrays for ``params.budget`` rows and the current one.
 
-    Coefficients change after they were written, so no sums are taken ahead.
+    In whole packs, which none straddles. Coefficients change after they were written, so no sums
+    are taken ahead.
     """
     most = params.budget
+    capacity = -(-(most + 1) // LANES) * LANES
     return empty_expansion(kernels, d)._replace(
-        x=np.zeros((d, most + 1)),
-        alpha=np.zeros((len(kernels), most + 1)),
+        x=aligned((d, capacity)),
+        alpha=aligned((len(kernels), capacity)),
         budget=np.array([most], dtype=np.int64),
     )
 

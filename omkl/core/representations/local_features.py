@@ -155,7 +155,7 @@ def _pack_of_four(padded, w, X, row, waves, start):
 
 
 @inlined
-def _waves_of_four(padded, n_packs, i, X, row, waves, start):
+def waves_of_four(padded, n_packs, i, X, row, waves, start):
     """Waves of the first ``n_packs`` packs of kernel i at rows row .. row + 3.
 
     The arguments, as of ``random_features``, go from registers into sine and cosine. Rows are W
@@ -193,7 +193,7 @@ def waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
     few = 0 < n_last <= LANES // 2
     n_packs = whole if few else W // LANES
     for r in range(0, LANES, 4):
-        _waves_of_four(padded, n_packs, i, X, row + r, scratch.waves, start + r * W)
+        waves_of_four(padded, n_packs, i, X, row + r, scratch.waves, start + r * W)
     z = start + whole * LANES
     if few:
         for e in range(n_last):

@@ -20,6 +20,13 @@ import numpy as np
 
 from omkl.core.jit import dispatch, inlined
 from omkl.core.representations import evaluate_row
+from omkl.core.representations.blocks import (
+    Block,
+    empty_block,
+    hand_out,
+    rounds_to_learn,
+    was_learned,
+)
 from omkl.core.representations.random_features import draw_features
 from omkl.core.representations.recursive import RECURSIVE, write_features
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
@@ -60,6 +67,7 @@ class Scratch(NamedTuple):
     z            (N, 8 B) features of the evaluated kernels, each in its kernel's row
     product      (N, 8 B) P z; variance (N,) z'P z
     angle, waves (D,) arguments, and their sines and cosines
+    block        what was said in rounds that are learned already
     """
 
     z: np.ndarray
@@ -67,6 +75,7 @@ class Scratch(NamedTuple):
     variance: np.ndarray
     angle: np.ndarray
     waves: Double
+    block: Block
 
 
 def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> RandomWalk:
@@ -93,6 +102,7 @@ def _scratch(model: RandomWalk, threads: int, every_kernel: bool, precision: str
         variance=np.zeros(N),
         angle=aligned((D,)),
         waves=Double(aligned((D,)), aligned((D,))),
+        block=empty_block(N),
     )
 
 
@@ -134,23 +144,32 @@ def _multiply(P, i, z, product):
     return total(q)
 
 
-def _evaluate(scratch, model, X, row, selection):
+@inlined
+def _say(model, X, row, i, scratch):
+    """f_i at X[row], and its variance."""
     W = model.theta.shape[1]
+    write_features(model, X, row, i, scratch)
+    a = pack(0.0)
+    for j in range(i * W, i * W + W, LANES):
+        a = fma(load(model.theta, j), load(scratch.z, j), a)
+    scratch.variance[i] = _multiply(model.covariance, i, scratch.z, scratch.product)
+    return total(a)
+
+
+def _evaluate(scratch, model, X, row, selection):
+    if scratch.block.place[1] > 0:
+        hand_out(scratch.block, selection.f, scratch.variance)
+        return
     for m in range(selection.n_evaluated[0]):
         i = selection.evaluate[m]
-        write_features(model, X, row, i, scratch)
-        a = pack(0.0)
-        for j in range(i * W, i * W + W, LANES):
-            a = fma(load(model.theta, j), load(scratch.z, j), a)
-        selection.f[i] = total(a)
-        scratch.variance[i] = _multiply(model.covariance, i, scratch.z, scratch.product)
+        selection.f[i] = _say(model, X, row, i, scratch)
 
 
 dispatch(evaluate_row, Scratch, _evaluate)
 
 
 @inlined
-def learn_and_walk(model, i, scratch, error, walk):
+def _learn_and_walk(model, i, scratch, error, walk):
     """theta_i += P_i z_i error / (1 + z_i'P_i z_i); P_i takes z_i in, and then ``walk`` I."""
     W = model.theta.shape[1]
     spread = 1.0 + scratch.variance[i]
@@ -169,6 +188,30 @@ def learn_and_walk(model, i, scratch, error, walk):
                 model.covariance, w + k
             )))  # fmt: skip
         model.covariance[i, j, j] += walk
+
+
+@inlined
+def learn_every(model, scratch, f, y, walk):
+    """All learners, who said f (N,), learn y and walk, unless they have."""
+    if was_learned(scratch.block):
+        return
+    for i in range(f.shape[0]):
+        _learn_and_walk(model, i, scratch, y - f[i], walk)
+
+
+@inlined
+def learn_rounds(model, scratch, X, y, row, walk):
+    """Each learner takes a block of rounds by itself, as in ``recursive``."""
+    n = rounds_to_learn(scratch.block, X, row)
+    for i in range(model.theta.shape[0] if n > 0 else 0):
+        for r in range(n):
+            f = _say(model, X, row + r, i, scratch)
+            scratch.block.f[r, i] = f
+            scratch.block.variance[r, i] = scratch.variance[i]
+            _learn_and_walk(model, i, scratch, y[row + r] - f, walk)
+    if n > 0:
+        scratch.block.place[0] = 0
+        scratch.block.place[1] = n
 
 
 RANDOM_WALK = RECURSIVE._replace(name="recursive, walking", scratch=_scratch, beside=())

@@ -19,6 +19,13 @@ from omkl.core.factor import empty_factor, project, take_in
 from omkl.core.jit import dispatch, inlined
 from omkl.core.kernels import LINEAR
 from omkl.core.representations import Representation, evaluate_row
+from omkl.core.representations.blocks import (
+    Block,
+    empty_block,
+    hand_out,
+    rounds_to_learn,
+    was_learned,
+)
 from omkl.core.representations.random_features import arguments, blank, draw_features
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 from omkl.core.trigonometry import Double, fill
@@ -68,6 +75,7 @@ class Scratch(NamedTuple):
     gain, slope, step   (8 B,) of ``take_in``
     forecasts  (1,) bool: f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i had taken the row in
                already: what a forecaster of Vovk, Azoury and Warmuth says; else theta_i'z_i
+    block      what was said in rounds that are learned already
     """
 
     z: np.ndarray
@@ -79,6 +87,7 @@ class Scratch(NamedTuple):
     slope: np.ndarray
     step: np.ndarray
     forecasts: np.ndarray
+    block: Block
 
 
 def blank_recursive(
@@ -118,6 +127,7 @@ def scratch(model: Recursive, threads: int, every_kernel: bool, precision: str) 
         slope=np.zeros(F),
         step=aligned((F,)),
         forecasts=np.zeros(1, dtype=np.bool_),
+        block=empty_block(N),
     )
 
 
@@ -164,6 +174,9 @@ def output(model, i, scratch):
 @inlined
 def evaluate(scratch, model, X, row, selection):
     """f[i] at X[row], and its variance, for the kernels to evaluate."""
+    if scratch.block.place[1] > 0:
+        hand_out(scratch.block, selection.f, scratch.variance)
+        return
     for m in range(selection.n_evaluated[0]):
         i = selection.evaluate[m]
         write_features(model, X, row, i, scratch)
@@ -192,10 +205,39 @@ def learn(model, i, scratch, noise, decay, error):
 
 
 @inlined
-def learn_as_forecasters(model, scratch, f, y):
-    """All learners learn y, where f (N,) is what they forecast."""
+def _learn_own(model, i, scratch, f, y):
+    """Learner i learns y, where f is what it said or forecast."""
+    forecasts = 1.0 if scratch.forecasts[0] else 0.0
+    error = y - f * (1.0 + forecasts * scratch.variance[i])
+    learn(model, i, scratch, 1.0, 1.0, error)
+
+
+@inlined
+def learn_every(model, scratch, f, y):
+    """All learners learn y, where f (N,) is what they said or forecast, unless they have."""
+    if was_learned(scratch.block):
+        return
     for i in range(f.shape[0]):
-        learn(model, i, scratch, 1.0, 1.0, y - f[i] * (1.0 + scratch.variance[i]))
+        _learn_own(model, i, scratch, f[i], y)
+
+
+@inlined
+def learn_rounds(model, scratch, X, y, row):
+    """Each learner takes a block of rounds by itself, from X[row] (n, d) and y[row] on.
+
+    ``evaluate`` then hands out what it said, and ``learn_every`` has nothing left to do.
+    """
+    n = rounds_to_learn(scratch.block, X, row)
+    for i in range(model.theta.shape[0] if n > 0 else 0):
+        for r in range(n):
+            write_features(model, X, row + r, i, scratch)
+            f = output(model, i, scratch)
+            scratch.block.f[r, i] = f
+            scratch.block.variance[r, i] = scratch.variance[i]
+            _learn_own(model, i, scratch, f, y[row + r])
+    if n > 0:
+        scratch.block.place[0] = 0
+        scratch.block.place[1] = n
 
 
 def _prior(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Recursive:

@@ -18,7 +18,7 @@ from omkl.core.representations.recursive import (
     Recursive,
     blank_recursive,
     forecaster_scratch,
-    learn_as_forecasters,
+    learn_every,
 )
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ dispatch(evaluate_row, Scratch, _evaluate)
 @inlined
 def learn_both(model, scratch, f, y):
     """The forecasters of the kernels, who said f (N,), and the one over them learn y."""
-    learn_as_forecasters(model.first, scratch.first, f, y)
-    learn_as_forecasters(model.second, scratch.second, scratch.f, y)
+    learn_every(model.first, scratch.first, f, y)
+    learn_every(model.second, scratch.second, scratch.f, y)
 
 
 STACKED = FORECASTERS._replace(name="recursive on two levels", fresh=_fresh, scratch=_scratch)

@@ -23,9 +23,14 @@ from typing import NamedTuple
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.jit import inlined
 from omkl.core.schedule import Schedule, rate
-from omkl.federated.algorithms.vm_kofl import step_every
+from omkl.federated.kernel_lanes import (
+    evaluate_or_take,
+    lane_scratch,
+    learn_by_lanes,
+    step_or_take,
+)
 from omkl.federated.messages import average
-from omkl.federated.protocol import choose_all, evaluate, register
+from omkl.federated.protocol import choose_all, register
 
 
 class Params(NamedTuple):
@@ -46,15 +51,19 @@ def select(params, server, clients, k, t, u, scratch, message):
     choose_all(server, scratch, message)
 
 
+def learn_clients(params, server, t, X, y, row, scratch):
+    return learn_by_lanes(scratch.model, server, rate(params.eta, t), params.lam, X, y, row)
+
+
 def predict(params, server, clients, k, t, X, row, scratch):
-    evaluate(server.model, X, row, scratch)
+    evaluate_or_take(server.model, X, row, scratch)
     return mean(scratch.f)
 
 
 def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
     penalty = params.lam * mean(server.model.norm2)
     scratch.own_loss[0] = (y_hat - y) * (y_hat - y) + penalty
-    step_every(rate(params.eta, t), params.lam, server, y, scratch, message)
+    step_or_take(rate(params.eta, t), params.lam, server, y, scratch, message)
 
 
 def aggregate(params, server, t, n_clients):
@@ -65,4 +74,4 @@ def upload(params: Params, N: int, W: int) -> int:
     return N * W
 
 
-algorithm = register(__name__)
+algorithm = register(__name__, scratch=lane_scratch)

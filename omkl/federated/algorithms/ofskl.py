@@ -24,6 +24,7 @@ from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE
 from omkl.core.kernels import Kernel
 from omkl.core.schedule import Schedule
 from omkl.federated.algorithms import ofmkl_avg
+from omkl.federated.kernel_lanes import lane_scratch
 from omkl.federated.protocol import register
 
 
@@ -45,4 +46,4 @@ def upload(params: Params, N: int, W: int) -> int:
     return W
 
 
-algorithm = register(__name__, kernels=kernels)
+algorithm = register(__name__, kernels=kernels, scratch=lane_scratch)

@@ -37,7 +37,7 @@ import numpy as np
 from omkl.core.hyperparameters import SIZE
 from omkl.core.jit import inlined
 from omkl.core.schedule import Schedule, rate
-from omkl.core.simd import LANES, fma, load, pack, store, total
+from omkl.core.simd import LANES, at_least, fma, load, pack, store, totals
 from omkl.federated.messages import average
 from omkl.federated.protocol import choose_all, register
 
@@ -67,12 +67,11 @@ class Network(NamedTuple):
 class Layers(NamedTuple):
     """Scratch for one sample: values and derivatives of all units, input units first.
 
-    value, delta (sum of sizes,); gradient, adapted (1, P)
+    value, delta (sum of sizes,); adapted (1, P)
     """
 
     value: np.ndarray
     delta: np.ndarray
-    gradient: np.ndarray
     adapted: np.ndarray
 
 
@@ -111,12 +110,33 @@ def network(
 
 def empty_layers(model: Any) -> Layers:
     units = int(model.sizes.sum())
-    zeros = np.zeros_like(model.theta)
-    return Layers(np.zeros(units), np.zeros(units), zeros, zeros.copy())
+    return Layers(np.zeros(units), np.zeros(units), np.zeros_like(model.theta))
 
 
 def no_kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return ()
+
+
+@inlined
+def eight_sums(theta, row, next_row, n_rows, value, first, n_in):
+    """The pack of theta'value of the rows from ``row`` on, ``next_row`` apart, n_in weights each.
+
+    Behind the last of n_rows it is taken once more.
+    """
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = pack(0.0)
+    last = row + (n_rows - 1) * next_row
+    for a in range(0, n_in, LANES):
+        k = min(LANES, n_in - a)
+        x = load(value, first + a, k)
+        s0 = fma(load(theta, row + a, k), x, s0)
+        s1 = fma(load(theta, min(row + next_row, last) + a, k), x, s1)
+        s2 = fma(load(theta, min(row + 2 * next_row, last) + a, k), x, s2)
+        s3 = fma(load(theta, min(row + 3 * next_row, last) + a, k), x, s3)
+        s4 = fma(load(theta, min(row + 4 * next_row, last) + a, k), x, s4)
+        s5 = fma(load(theta, min(row + 5 * next_row, last) + a, k), x, s5)
+        s6 = fma(load(theta, min(row + 6 * next_row, last) + a, k), x, s6)
+        s7 = fma(load(theta, min(row + 7 * next_row, last) + a, k), x, s7)
+    return totals(s0, s1, s2, s3, s4, s5, s6, s7)
 
 
 @inlined
@@ -128,27 +148,24 @@ def forward(theta, sizes, value):
     for layer in range(last + 1):
         n_in = sizes[layer]
         n_out = sizes[layer + 1]
-        for b in range(n_out):
-            row = w + b * n_in
-            sums = pack(0.0)
-            a = 0
-            while a + LANES <= n_in:
-                sums = fma(load(theta, row + a), load(value, first + a), sums)
-                a += LANES
-            if a < n_in:
-                k = n_in - a
-                sums = fma(load(theta, row + a, k), load(value, first + a, k), sums)
-            y = theta[0, w + n_in * n_out + b] + total(sums)
-            value[first + n_in + b] = y if layer == last or y > 0.0 else 0.0
+        biases = w + n_in * n_out
+        for b in range(0, n_out, LANES):
+            k = min(LANES, n_out - b)
+            sums = eight_sums(theta, w + b * n_in, n_in, n_out - b, value, first, n_in)
+            units = load(theta, biases + b, k) + sums
+            store(value, first + n_in + b, units if layer == last else at_least(units, 0.0), k)
         first += n_in
-        w += (n_in + 1) * n_out
+        w = biases + n_out
     return value[first]
 
 
 @inlined
-def backward(theta, sizes, layers, slope):
-    """layers.gradient (1, P) of the output times ``slope``, after ``forward`` with this theta."""
-    value, delta, gradient = layers.value, layers.delta, layers.gradient
+def descend(theta, start, sizes, layers, slope, step, target):
+    """target = start - step times the gradient at theta of the output times ``slope``; all (1, P).
+
+    After ``forward`` with theta, whose gradient is stored nowhere.
+    """
+    value, delta = layers.value, layers.delta
     last = sizes.shape[0] - 2
     first = 0
     w = 0
@@ -162,30 +179,28 @@ def backward(theta, sizes, layers, slope):
         n_out = sizes[layer + 1]
         w -= (n_in + 1) * n_out
         below = first - n_in
-        for b in range(n_out):
-            gradient[0, w + n_in * n_out + b] = delta[first + b]
+        biases = w + n_in * n_out
+        for b in range(0, n_out, LANES):
+            k = min(LANES, n_out - b)
+            bias = fma(load(delta, first + b, k), -step, load(start, biases + b, k))
+            store(target, biases + b, bias, k)
         for a in range(0, n_in, LANES):
             k = min(LANES, n_in - a)
             inputs = load(value, below + a, k)
-            sums = pack(0.0)
             for b in range(n_out):
                 row = w + b * n_in + a
-                store(gradient, row, inputs * delta[first + b], k)
-                sums = fma(load(theta, row, k), delta[first + b], sums)
+                store(target, row, fma(inputs * delta[first + b], -step, load(start, row, k)), k)
+        if layer == 0:
+            return
+        for a in range(0, n_in, LANES):
+            k = min(LANES, n_in - a)
+            sums = pack(0.0)
+            for b in range(n_out):
+                sums = fma(load(theta, w + b * n_in + a, k), delta[first + b], sums)
             store(delta, below + a, sums, k)
         for a in range(n_in):
-            if value[below + a] <= 0.0:
-                delta[below + a] = 0.0
+            delta[below + a] = delta[below + a] if value[below + a] > 0.0 else 0.0
         first = below
-
-
-@inlined
-def descend(theta, step, gradient, target):
-    """target = theta - step gradient, all (1, P)."""
-    P = theta.shape[1]
-    for e in range(0, P, LANES):
-        k = min(LANES, P - e)
-        store(target, e, fma(load(gradient, e, k), -step, load(theta, e, k)), k)
 
 
 def select(params, server, clients, k, t, u, scratch, message):
@@ -205,11 +220,9 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
     scratch.loss[0] = scratch.own_loss[0]
     alpha = rate(params.alpha, t)
     beta = rate(params.beta, t)
-    backward(theta, sizes, layers, 2.0 * (y_hat - y))
-    descend(theta, alpha, layers.gradient, layers.adapted)
-    adapted = forward(layers.adapted, sizes, layers.value)
-    backward(layers.adapted, sizes, layers, 2.0 * (adapted - y))
-    descend(theta, beta, layers.gradient, message.theta)
+    descend(theta, theta, sizes, layers, 2.0 * (y_hat - y), alpha, layers.adapted)
+    y_adapted = forward(layers.adapted, sizes, layers.value)
+    descend(layers.adapted, theta, sizes, layers, 2.0 * (y_adapted - y), beta, message.theta)
 
 
 def aggregate(params, server, t, n_clients):

@@ -32,8 +32,14 @@ from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.jit import inlined
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares, softmax
-from omkl.federated.messages import average, step_into
-from omkl.federated.protocol import choose_all, evaluate, register
+from omkl.federated.kernel_lanes import (
+    evaluate_or_take,
+    lane_scratch,
+    learn_by_lanes,
+    step_or_take,
+)
+from omkl.federated.messages import average
+from omkl.federated.protocol import choose_all, register
 
 
 class Params(NamedTuple):
@@ -47,20 +53,13 @@ def select(params, server, clients, k, t, u, scratch, message):
     choose_all(server, scratch, message)
 
 
+def learn_clients(params, server, t, X, y, row, scratch):
+    return learn_by_lanes(scratch.model, server, rate(params.eta, t), params.lam, X, y, row)
+
+
 def predict(params, server, clients, k, t, X, row, scratch):
-    evaluate(server.model, X, row, scratch)
+    evaluate_or_take(server.model, X, row, scratch)
     return mean_by_shares(scratch.w, scratch.f, scratch.every, scratch.f.shape[0])
-
-
-@inlined
-def step_every(eta, lam, server, y, scratch, message):
-    """Losses (N,) of all kernels, and message.theta (N, 2 D): each one gradient step further."""
-    for j in range(message.n[0]):
-        i = message.rows[j]
-        error = scratch.f[i] - y
-        scratch.loss[i] = error * error + lam * server.model.norm2[i]
-        slope, shrink = 2.0 * eta * error, 1.0 - 2.0 * eta * lam
-        step_into(server.model, i, message, j, scratch.model, slope, shrink)
 
 
 @inlined
@@ -83,7 +82,7 @@ def weigh(server, eta_w):
 def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
     norm2 = mean_by_shares(scratch.w, server.model.norm2, scratch.every, scratch.f.shape[0])
     scratch.own_loss[0] = (y_hat - y) * (y_hat - y) + params.lam * norm2
-    step_every(rate(params.eta, t), params.lam, server, y, scratch, message)
+    step_or_take(rate(params.eta, t), params.lam, server, y, scratch, message)
     send_losses(scratch, message)
 
 
@@ -96,4 +95,4 @@ def upload(params: Params, N: int, W: int) -> int:
     return N * (W + 1)
 
 
-algorithm = register(__name__, shared_weights=True)
+algorithm = register(__name__, scratch=lane_scratch, shared_weights=True)

@@ -1,0 +1,230 @@
+"""A round of all clients at once, for learners whose clients learn and send every kernel.
+
+With few features a kernel, what is done once a kernel costs as much as its features: a pack that
+is not full, a sum over its eight numbers. Here a pack is one feature of eight kernels, so all packs
+are whole. A group of eight kernels goes through the clients of a round: it predicts, sees their
+labels, and adds the rows that they would send to the server's sums, in the order of clients.
+
+Every sum is added up in the order of ``random_features`` and ``messages``. So outputs, losses and
+sums have the bits of clients that go one by one, as they do behind Flower, and where the server
+looks at single messages or noise is added to them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.core.jit import inlined
+from omkl.core.representations import random_features
+from omkl.core.representations.local_features import waves_of_four
+from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.simd import LANES, aligned, fma, load, pack, store
+from omkl.core.trigonometry import Double, Single
+from omkl.federated.messages import step_into
+from omkl.federated.protocol import evaluate
+
+FOUR = 4  # clients that a group of kernels takes at once
+CLIENTS = 32  # of which outputs and losses are kept, a multiple of FOUR
+MOST_FEATURES = 32  # with more a group's arrays leave the first cache
+
+
+class LaneScratch(NamedTuple):
+    """What a client's round writes to, and what a round of several does.
+
+    G = ceil(N / 8) groups of kernels; (0,) arrays where clients go one by one.
+
+    angle, waves, place  as of ``TileScratch``, for clients that go one by one
+    padded  (G, d, 8 D) frequencies: number m of the eight belongs to kernel 8 g + m
+    theta   (2 D 8,) coefficients of a group after the part of the step that no label decides
+    held    (2 D 8,) before it
+    sums    (2 D 8,) of the rows that clients send
+    norm2   (8 G,) squared norms
+    lanes   waves of a group at FOUR clients, (FOUR D 8,) each
+    scaled  (FOUR 8,) what the clients' steps multiply waves by
+    f, loss (CLIENTS, 8 G) outputs and losses
+    taken   (2,) int64: the present row of these, and how many there are; 0: one by one
+    """
+
+    angle: np.ndarray
+    waves: Double | Single
+    place: np.ndarray
+    padded: np.ndarray
+    theta: np.ndarray
+    held: np.ndarray
+    sums: np.ndarray
+    norm2: np.ndarray
+    lanes: Double
+    scaled: np.ndarray
+    f: np.ndarray
+    loss: np.ndarray
+    taken: np.ndarray
+
+
+def lane_scratch(model: RandomFeatures) -> LaneScratch:
+    """Scratch of a model; where kernels are few or have many features clients go one by one."""
+    tile: Any = random_features.scratch(model, every_kernel=True)
+    N, d, D = model.omega.shape
+    G = -(-N // LANES) if 2 * N > LANES and D <= MOST_FEATURES else 0
+    width = D * LANES if G else 0
+    padded = aligned((G, d, width))
+    for i in range(N if G else 0):
+        padded[i // LANES, :, i % LANES :: LANES] = model.omega[i]
+    return LaneScratch(
+        angle=tile.angle,
+        waves=tile.waves,
+        place=tile.place,
+        padded=padded,
+        theta=aligned((2 * width,)),
+        held=aligned((2 * width,)),
+        sums=aligned((2 * width,)),
+        norm2=aligned((LANES * G,)),
+        lanes=Double(aligned((FOUR * width,)), aligned((FOUR * width,))),
+        scaled=aligned((FOUR * LANES,)),
+        f=aligned((CLIENTS, LANES * G)),
+        loss=aligned((CLIENTS, LANES * G)),
+        taken=np.zeros(2, dtype=np.int64),
+    )
+
+
+# --- eight kernels ------------------------------------------------------------------------------
+
+
+@inlined
+def _sum_of_lane(theta, waves, z, D, first):
+    """What ``outputs`` has in the place ``first`` of a pack before it sums the eight."""
+    a = pack(0.0)
+    b = pack(0.0)
+    for j in range(first, D, LANES):
+        a = fma(load(theta, j * LANES), load(waves.sin, z + j * LANES), a)
+        b = fma(load(theta, (D + j) * LANES), load(waves.cos, z + j * LANES), b)
+    return a + b
+
+
+@inlined
+def _say(theta, waves, z, D):
+    """sqrt(D) theta'z of eight kernels, the waves at z; added up as ``outputs`` does."""
+    even = _sum_of_lane(theta, waves, z, D, 0) + _sum_of_lane(theta, waves, z, D, 4)
+    even = even + (_sum_of_lane(theta, waves, z, D, 2) + _sum_of_lane(theta, waves, z, D, 6))
+    odd = _sum_of_lane(theta, waves, z, D, 1) + _sum_of_lane(theta, waves, z, D, 5)
+    odd = odd + (_sum_of_lane(theta, waves, z, D, 3) + _sum_of_lane(theta, waves, z, D, 7))
+    return even + odd
+
+
+@inlined
+def _add_rows(scratch, D, first):
+    """sums += theta + scaled times waves, client by client from number ``first`` of the four."""
+    waves, scaled = scratch.lanes, scratch.scaled
+    for j in range(0, D * LANES, LANES):
+        s, c = load(scratch.theta, j), load(scratch.theta, D * LANES + j)
+        sines, cosines = load(scratch.sums, j), load(scratch.sums, D * LANES + j)
+        for r in range(first, FOUR):
+            z = r * D * LANES + j
+            sines = sines + fma(load(waves.sin, z), load(scaled, r * LANES), s)
+            cosines = cosines + fma(load(waves.cos, z), load(scaled, r * LANES), c)
+        store(scratch.sums, j, sines)
+        store(scratch.sums, D * LANES + j, cosines)
+
+
+@inlined
+def _take_group(model, sums, g, shrink, scratch):
+    """Copy the coefficients of group g and the sums (N, 2 D) of its rows."""
+    N, W = model.theta.shape
+    for e in range(LANES * g, min(N, LANES * (g + 1))):
+        for j in range(W):
+            at = j * LANES + e - LANES * g
+            scratch.held[at] = model.theta[e, j]
+            scratch.sums[at] = sums[e, j]
+        scratch.norm2[e] = model.norm2[e]
+    for j in range(0, W * LANES, LANES):
+        store(scratch.theta, j, load(scratch.held, j) * shrink)
+
+
+@inlined
+def _return_sums(scratch, g, sums):
+    """Copy the sums of group g back."""
+    N, W = sums.shape
+    for e in range(LANES * g, min(N, LANES * (g + 1))):
+        for j in range(W):
+            sums[e, j] = scratch.sums[j * LANES + e - LANES * g]
+
+
+@inlined
+def learn_by_lanes(scratch, server, eta, lam, X, y, row):
+    """Learn from clients row .. row + n - 1 of X (C, d), y (C,); return n, 0 for one by one.
+
+    Their outputs and losses are handed out by ``evaluate_or_take`` and ``step_or_take``; the rows
+    that they would send are in the server's sums.
+    """
+    n = min(CLIENTS, X.shape[0] - row)
+    groups = scratch.padded.shape[0]
+    if groups == 0 or X.shape[0] < FOUR:
+        return 0
+    D = server.model.theta.shape[1] // 2
+    root = math.sqrt(D)
+    scale = 1.0 / math.sqrt(D)
+    for g in range(groups):
+        _take_group(server.model, server.sums, g, 1.0 - 2.0 * eta * lam, scratch)
+        penalty = load(scratch.norm2, LANES * g) * lam
+        for start in range(0, n, FOUR):
+            four = min(row + start, X.shape[0] - FOUR)  # the last ones: some of them once more
+            first = row + start - four
+            waves_of_four(scratch.padded, D, g, X, four, scratch.lanes, 0)
+            for r in range(first, FOUR):
+                f = _say(scratch.held, scratch.lanes, r * D * LANES, D) * scale
+                error = f - y[four + r]
+                at = scratch.f.shape[1] * (four + r - row) + LANES * g
+                store(scratch.f, at, f)
+                store(scratch.loss, at, fma(error, error, penalty))
+                store(scratch.scaled, r * LANES, error * (-2.0 * eta) / root)
+            _add_rows(scratch, D, first)
+        _return_sums(scratch, g, server.sums)
+    for i in range(server.senders_of.shape[0]):
+        server.senders_of[i] += n
+    scratch.taken[0] = 0
+    scratch.taken[1] = n
+    return n
+
+
+# --- one client ---------------------------------------------------------------------------------
+
+
+@inlined
+def _copy_of_row(source, r, target):
+    """target (N,) = the first N of source[r]."""
+    N = target.shape[0]
+    for j in range(0, N, LANES):
+        store(target, j, load(source, source.shape[1] * r + j), min(LANES, N - j))
+
+
+@inlined
+def evaluate_or_take(model, X, row, scratch):
+    """``evaluate``, or what ``learn_by_lanes`` has found for this client."""
+    if scratch.model.taken[1] > 0:
+        _copy_of_row(scratch.model.f, scratch.model.taken[0], scratch.f)
+    else:
+        evaluate(model, X, row, scratch)
+
+
+@inlined
+def step_or_take(eta, lam, server, y, scratch, message):
+    """Losses (N,) of all kernels, and message.theta (N, 2 D): each one gradient step further.
+
+    Where ``learn_by_lanes`` has learned from the client, its message is in the server's sums.
+    """
+    taken = scratch.model.taken
+    if taken[1] > 0:
+        _copy_of_row(scratch.model.loss, taken[0], scratch.loss)
+        taken[0] += 1
+        taken[1] = taken[1] if taken[0] < taken[1] else 0
+        return
+    N = scratch.f.shape[0]
+    for i in range(0, N, LANES):
+        n = min(LANES, N - i)
+        error = load(scratch.f, i, n) - y
+        store(scratch.loss, i, fma(error, error, load(server.model.norm2, i, n) * lam), n)
+    for i in range(N):
+        slope, shrink = 2.0 * eta * (scratch.f[i] - y), 1.0 - 2.0 * eta * lam
+        step_into(server.model, i, message, i, scratch.model, slope, shrink)
