@@ -79,7 +79,7 @@ class OwnIntervals:
         return arrays_of(self._followed, self._n_known)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        self._n_known = int(kept["n_known"])
+        self._n_known = int(kept["n_known"].item())
         restore(self._followed, kept)
 
 
