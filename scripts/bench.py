@@ -23,6 +23,7 @@ import datetime
 import importlib
 import importlib.util
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -154,11 +155,14 @@ def startup() -> dict[str, Any] | None:
 def write(bench: dict[str, Any], outputs: Path, docs: Path | None) -> None:
     outputs.mkdir(parents=True, exist_ok=True)
     (outputs / "bench.json").write_text(json.dumps(bench, indent=1) + "\n")
-    plots.draw_all(bench, outputs)
+    drawn = plots.draw_all(bench, outputs)
     (outputs / "bench.md").write_text(page.page(bench, "."))
     print(f"\n{outputs}/bench.json, bench.md and plots, {bench['seconds']:.0f} s")
     if docs:
-        plots.draw_all(bench, docs / "performance", suffixes=("png",))
+        (docs / "performance").mkdir(exist_ok=True)
+        for path in drawn:
+            if path.suffix == ".png":
+                shutil.copy(path, docs / "performance")
         (docs / "performance.md").write_text(page.page(bench, "performance"))
         print(docs / "performance.md")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from benchmarks.tables import Bench, title
 from omkl.report import style
 
 
-def draw_all(bench: Bench, folder: Path, suffixes: Sequence[str] = ("png", "pdf")) -> list[Path]:
-    """Every plot that the sections measured allow."""
+def draw_all(bench: Bench, folder: Path) -> list[Path]:
+    """Every plot that the sections measured allow, as PNG and PDF."""
     drawn: dict[str, Callable[[Bench], Figure]] = {
         "learners": limit_plot,
         "peers": peer_plot,
@@ -27,7 +27,7 @@ def draw_all(bench: Bench, folder: Path, suffixes: Sequence[str] = ("png", "pdf"
     with style.applied():
         for key, draw in drawn.items():
             if key in bench:
-                found += style.save(draw(bench), folder, names[key], suffixes)
+                found += style.save(draw(bench), folder, names[key], ("png", "pdf"))
     return found
 
 
