@@ -202,8 +202,12 @@ def _peer_line(
     if reason := peers.missing(name):
         print(f"{name} on {dataset}: left out: {reason}", flush=True)
         return None
-    task = functools.partial(_peer_of_seed, common, name, outputs)
-    found = list(pool.map(task, range(spec["peer_seeds"])))
+    told = functools.partial(_told_by_peer, common, name, outputs)
+    look = functools.partial(told, only_kept=True)
+    known = {seed: look(seed) for seed in range(spec["peer_seeds"])}  # no process for what is known
+    missing = [seed for seed in known if known[seed] is None]
+    known.update(zip(missing, pool.map(told, missing), strict=True))
+    found = [one for one in known.values() if one]
     seconds = float(np.mean([f["seconds"] for f in found]))
     line = Line(peers.title(name), shown, [f["mistakes"] / f["rounds"] for f in found], seconds)
     spread = "" if line.std is None else f" ± {100 * line.std:.2f}"
@@ -211,7 +215,10 @@ def _peer_line(
     return line
 
 
-def _peer_of_seed(common: Settings, name: str, outputs: Path, seed: int) -> dict[str, Any]:
+def _told_by_peer(
+    common: Settings, name: str, outputs: Path, seed: int, only_kept: bool = False
+) -> dict[str, Any] | None:
+    """What a peer said of a stream, computed where it is not kept; None where only that counts."""
     stream = open_stream(common.dataset, common.stream.options, seed=seed)
     library = importlib.import_module(peers.PEERS[name][1])
     identity = {
@@ -221,7 +228,8 @@ def _peer_of_seed(common: Settings, name: str, outputs: Path, seed: int) -> dict
     kept_for = run_folder.settings_sha256(identity)
     key = kept_for[: run_folder.KEY_DIGITS]
     path = outputs / "peers" / f"{name}-{stream.name}-{key}.json"
-    if kept := _kept(path, kept_for):
+    kept = _kept(path, kept_for)
+    if kept or only_kept:
         return kept
     blocks = list(stream.blocks(1024))
     X, y = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
