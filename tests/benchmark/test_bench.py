@@ -257,6 +257,8 @@ def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, once, 
         seconds=0.001, turns=1, rounds=3, rounds_of_libraries=2, largest=30, seconds_of_size=0.0
     )
     monkeypatch.setattr(bench, "QUICK", small)
+    few = setting.grid(20)
+    monkeypatch.setattr(setting, "kernels", lambda: few)
     arrays = functools.partial(limits.measure, largest=1 << 20)
     monkeypatch.setattr(limits, "measure", arrays)
     monkeypatch.setattr(learners, "ROUNDS", 4)
