@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import hydra
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra._internal.config_repository import CachingConfigRepository, IConfigRepository
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -25,12 +27,32 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 
+class _ReadOnce(CachingConfigRepository):
+    """What files say, as Hydra's own class has it for one configuration, from ``known``.
+
+    Hydra changes what it is given: every configuration gets copies.
+    """
+
+    def __init__(self, delegate: IConfigRepository, known: dict[str, bytes]) -> None:
+        self.delegate = delegate
+        self.cache: dict[str, ConfigResult | None] = {}
+        self.known = known
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        if config_path not in self.cache:
+            if config_path not in self.known:
+                self.known[config_path] = pickle.dumps(self.delegate.load_config(config_path))
+            self.cache[config_path] = pickle.loads(self.known[config_path])
+        return self.cache[config_path]
+
+
 class Composer(ConfigLoaderImpl):
     """Hydra's loader of configurations, with the same results for the jobs of one sweep."""
 
     def __init__(self, loader: ConfigLoaderImpl) -> None:
         self.__dict__.update(loader.__dict__)
         self._bases: dict[tuple[str, ...], bytes] = {}
+        self._files: dict[str, bytes] = {}
         self._repository: Any = None
 
     def load_sweep_config(
@@ -51,13 +73,19 @@ class Composer(ConfigLoaderImpl):
         return config
 
     def _composed(self, master: DictConfig, overrides: Sequence[Override]) -> DictConfig:
+        if self._repository is None:
+            given = OmegaConf.to_container(master.hydra.overrides.hydra)
+            assert isinstance(given, list)
+            _, self._repository = super()._parse_overrides_and_create_caching_repo(
+                master.hydra.job.config_name, [str(text) for text in given]
+            )
         self.validate_sweep_overrides_legal(
             overrides=list(overrides), run_mode=RunMode.RUN, from_shell=True
         )
         choices: list[Override] = []
         values: list[Override] = []
         for override in overrides:
-            (choices if self._chooses(master, override) else values).append(override)
+            (choices if self._chooses(override) else values).append(override)
         texts = tuple(str(o.input_line) for o in choices)
         if texts not in self._bases:
             self._bases[texts] = pickle.dumps(super().load_sweep_config(master, list(texts)))
@@ -66,16 +94,17 @@ class Composer(ConfigLoaderImpl):
         OmegaConf.copy_cache(from_config=master, to_config=config)
         return config
 
-    def _chooses(self, master: DictConfig, override: Override) -> bool:
+    def _chooses(self, override: Override) -> bool:
         """Whether an override has a say in which YAML files are taken (Hydra's own rule)."""
-        if self._repository is None:
-            given = OmegaConf.to_container(master.hydra.overrides.hydra)
-            assert isinstance(given, list)
-            _, self._repository = self._parse_overrides_and_create_caching_repo(
-                master.hydra.job.config_name, [str(text) for text in given]
-            )
         key = override.key_or_group
         return self._repository.group_exists(key) and not isinstance(override.value(), dict)
+
+    def _parse_overrides_and_create_caching_repo(
+        self, config_name: str | None, overrides: list[str]
+    ) -> tuple[list[Override], CachingConfigRepository]:
+        """All jobs of a sweep have Hydra's own overrides in common, and so where it searches."""
+        repository = _ReadOnce(self._repository.delegate, self._files)
+        return [_parsed(text) for text in overrides], repository
 
 
 @functools.lru_cache(maxsize=4096)
