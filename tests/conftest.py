@@ -78,7 +78,7 @@ def pytest_collection_finish() -> None:
     By Python's own thresholds a tenth of a session's work is to look at objects that stay.
     """
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(250_000, 20, 50)
 
 
 def group_of(nodeid: str) -> str:
