@@ -1,8 +1,9 @@
 """Shared fixtures, and how tests run side by side (``make test``).
 
 Compiling learners is most of a session's work, and workers share what is kept on disk. So that
-nothing is compiled twice, tests that are parametrised by a learner stay together and come first;
-all others stay together by file, files with slow tests before the rest.
+nothing is compiled twice, tests that are parametrised by a learner stay together and come first,
+with those of all learners whose functions are made of the same: a process has the pieces that
+their code shares. All others stay together by file, files with slow tests before the rest.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def place(item: pytest.Item) -> tuple[bool, int, int]:
         group = groups[item.nodeid]
-        compiles = group in learners()
+        compiles = group in families().values()
         return not compiles, 0 if compiles else -n_slow[group], first[group]
 
     items.sort(key=place)
@@ -77,21 +78,23 @@ def pytest_collection_finish() -> None:
     By Python's own thresholds a tenth of a session's work is to look at objects that stay.
     """
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(250_000, 20, 50)
 
 
 def group_of(nodeid: str) -> str:
-    """What a test stays together with: the learner that its parameters name, or its file."""
+    """What a test stays together with: the family of the learner it is for, or its file."""
     file, _, test = nodeid.partition("::")
     words = re.findall(r"[\w/]+", test.partition("[")[2])
-    return next((word for word in words if word in learners()), file)
+    return next((families()[word] for word in words if word in families()), file)
 
 
 @functools.cache
-def learners() -> set[str]:
+def families() -> dict[str, str]:
+    """What the functions of a learner are made of, by the learner's name."""
     from omkl import algorithms, federated
 
-    return {*algorithms.names(), *federated.names()}
+    central = {name: algorithms.load(name).representation.name for name in algorithms.names()}
+    return central | dict.fromkeys(federated.names(), "federated")
 
 
 def compile_once_in_all_workers() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import pkgutil
 import shutil
@@ -26,6 +27,7 @@ COMPILERS = {"compiled", "inlined", "reassociating", "dispatch", "for_this_proce
 COMPILERS |= {"register"}  # of the engine: compiles select, predict and update
 
 
+@functools.cache
 def imports(path, lazy):
     """Modules of the package that a file imports; lazy: inside functions as well."""
     found = set()
@@ -45,7 +47,7 @@ def imports(path, lazy):
             visit(child)
 
     visit(ast.parse(path.read_text(encoding="utf-8")))
-    return found
+    return frozenset(found)
 
 
 def reached(start, lazy):

@@ -23,14 +23,13 @@ import functools
 import importlib
 import multiprocessing
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from omkl import conf
 from omkl.benchmark import comparison_table, peers
 from omkl.benchmark.comparison_table import BEST, CONSTANT, Line
 from omkl.datasets import DataError, open_stream, open_streams
@@ -61,6 +60,7 @@ def command(spec: Mapping[str, Any], outputs: Path, page: Path | None = None) ->
 
 def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Executor) -> int:
     started = time.perf_counter()
+    configured = _configurations(outputs)
     lines: list[Line] = []
     bounds: list[list[str]] = []
     further: list[list[str]] = []
@@ -69,13 +69,13 @@ def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Ex
     for described in spec["datasets"]:
         shown = described.get("label", described["dataset"])
         try:
-            constant = _constant_line(spec, described, shown, outputs)
+            constant = _constant_line(spec, described, shown, configured)
         except DataError as error:
             print(f"{shown}: left out: {error}", flush=True)
             failures += 1
             continue
         for item in spec["algorithms"]:
-            run = _our_run(spec, described, item, outputs)
+            run = _our_run(spec, described, item, configured)
             if run is None:
                 failures += 1
                 continue
@@ -86,8 +86,9 @@ def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Ex
                 bounds.append(comparison_table.bound_line(name, shown, result))
             further += comparison_table.further_lines(name, shown, result)
         lines.append(constant)
+        common = _common_settings(spec, described, configured)
         for name in spec["peers"]:
-            line = _peer_line(spec, described, shown, name, outputs, pool)
+            line = _peer_line(spec, common, shown, name, outputs, pool)
             lines += [line] if line else []
     if not lines:
         print(f"{spec['name']}: no data set of it could be read, so there is no table")
@@ -128,16 +129,19 @@ def _draw(runs: list[Run], folder: Path, name: str, titles: Mapping[str, str]) -
     return drawn + sweep_figures.bounds(runs, folder, f"{name}_bounds", ("png",))
 
 
+Configured = Callable[[list[str]], dict[str, Any]]
+
+
 def _our_run(
-    spec: Mapping[str, Any], described: Mapping[str, Any], item: Mapping[str, Any], outputs: Path
+    spec: Mapping[str, Any],
+    described: Mapping[str, Any],
+    item: Mapping[str, Any],
+    configured: Configured,
 ) -> Run | None:
     typed, dataset = item["algorithm"], described["dataset"]
     common = [*spec["overrides"], *described.get("overrides", ()), *item.get("overrides", ())]
-    outcome = runner.run(
-        _configuration(
-            [f"algorithm={typed}", f"dataset={dataset}", f"seeds={spec['seeds']}", *common], outputs
-        )
-    )
+    chosen = [f"algorithm={typed}", f"dataset={dataset}", f"seeds={spec['seeds']}"]
+    outcome = runner.run(configured([*chosen, *common]))
     result = outcome.run.result
     if outcome.status == "failed":
         print(f"{typed} on {dataset}: failed: {result['error']['message']}", flush=True)
@@ -147,17 +151,26 @@ def _our_run(
     return outcome.run.held()  # another call may compute it anew meanwhile
 
 
-def _configuration(overrides: list[str], outputs: Path) -> dict[str, Any]:
-    latest = {text.partition("=")[0]: text for text in overrides}
+def _configurations(outputs: Path) -> Configured:
+    """What makes a job's configuration of its overrides, of which the last of each key counts."""
+    # Here: the processes of the peers import this module, and compose nothing.
+    from omkl.compositions import Compositions
+
+    compositions = Compositions()
     quiet = ["tracking=none", "figures=false", f"outputs={outputs}"]
-    return conf.compose([*latest.values(), *quiet])
+
+    def configured(overrides: list[str]) -> dict[str, Any]:
+        latest = {text.partition("=")[0]: text for text in overrides}
+        return compositions.compose([*latest.values(), *quiet])
+
+    return configured
 
 
 def _constant_line(
-    spec: Mapping[str, Any], described: Mapping[str, Any], shown: str, outputs: Path
+    spec: Mapping[str, Any], described: Mapping[str, Any], shown: str, configured: Configured
 ) -> Line:
     """Errors of always saying the class that is the most frequent in hindsight."""
-    common = _common_settings(spec, described, outputs)
+    common = _common_settings(spec, described, configured)
     rates = []
     seeds = list(range(spec["seeds"]))
     for stream in open_streams(common.dataset, common.stream.options, seeds):
@@ -167,31 +180,34 @@ def _constant_line(
 
 
 def _common_settings(
-    spec: Mapping[str, Any], described: Mapping[str, Any], outputs: Path
+    spec: Mapping[str, Any], described: Mapping[str, Any], configured: Configured
 ) -> Settings:
     """What all runs on a data set have in common, the first learner standing for all."""
     overrides = [
         f"dataset={described['dataset']}", f"algorithm={spec['algorithms'][0]['algorithm']}",
         *spec["overrides"], *described.get("overrides", ()),
     ]  # fmt: skip
-    return settings.read(_configuration(overrides, outputs))
+    return settings.read(configured(overrides))
 
 
 def _peer_line(
     spec: Mapping[str, Any],
-    described: Mapping[str, Any],
+    common: Settings,
     shown: str,
     name: str,
     outputs: Path,
     pool: Executor,
 ) -> Line | None:
-    dataset = described["dataset"]
+    dataset = common.dataset["name"]
     if reason := peers.missing(name):
         print(f"{name} on {dataset}: left out: {reason}", flush=True)
         return None
-    common = _common_settings(spec, described, outputs)
-    task = functools.partial(_peer_of_seed, common, name, outputs)
-    found = list(pool.map(task, range(spec["peer_seeds"])))
+    told = functools.partial(_told_by_peer, common, name, outputs)
+    look = functools.partial(told, only_kept=True)
+    known = {seed: look(seed) for seed in range(spec["peer_seeds"])}  # no process for what is known
+    missing = [seed for seed in known if known[seed] is None]
+    known.update(zip(missing, pool.map(told, missing), strict=True))
+    found = [one for one in known.values() if one]
     seconds = float(np.mean([f["seconds"] for f in found]))
     line = Line(peers.title(name), shown, [f["mistakes"] / f["rounds"] for f in found], seconds)
     spread = "" if line.std is None else f" ± {100 * line.std:.2f}"
@@ -199,7 +215,10 @@ def _peer_line(
     return line
 
 
-def _peer_of_seed(common: Settings, name: str, outputs: Path, seed: int) -> dict[str, Any]:
+def _told_by_peer(
+    common: Settings, name: str, outputs: Path, seed: int, only_kept: bool = False
+) -> dict[str, Any] | None:
+    """What a peer said of a stream, computed where it is not kept; None where only that counts."""
     stream = open_stream(common.dataset, common.stream.options, seed=seed)
     library = importlib.import_module(peers.PEERS[name][1])
     identity = {
@@ -209,7 +228,8 @@ def _peer_of_seed(common: Settings, name: str, outputs: Path, seed: int) -> dict
     kept_for = run_folder.settings_sha256(identity)
     key = kept_for[: run_folder.KEY_DIGITS]
     path = outputs / "peers" / f"{name}-{stream.name}-{key}.json"
-    if kept := _kept(path, kept_for):
+    kept = _kept(path, kept_for)
+    if kept or only_kept:
         return kept
     blocks = list(stream.blocks(1024))
     X, y = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))

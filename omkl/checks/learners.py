@@ -23,8 +23,9 @@ from omkl import algorithms
 from omkl.checks import shared
 from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, default_settings
 from omkl.core import hyperparameters, node_sampler, protocol, schedule, snapshot
+from omkl.core.jit import once_typed
 from omkl.core.kernels import Kernel
-from omkl.core.learner import Learner
+from omkl.core.learner import Learner, empty_trace
 from omkl.core.protocol import Algorithm
 from omkl.core.representations import Representation
 from omkl.core.representations.random_features import features_of
@@ -397,13 +398,31 @@ def check_importance_weights(case: Case) -> None:
         getattr(state, field)[:] = -0.3 * np.arange(N)
     for field in case.fields(TREES):
         node_sampler.stale(getattr(state, field))
+    opened = opener(learner, state)
     weight = np.zeros((n, N))
     for k in range(n):
-        protocol.select(learner.params, state, 41, learner.rng, learner.selection)
+        opened(41)
         chosen = learner.selection.evaluate[: learner.selection.n_evaluated[0]]
         weight[k, chosen] = 1.0 / getattr(state, q)[chosen]
     error = np.abs(weight.mean(axis=0) - 1.0)
     assert np.all(error < 5.0 * weight.std(axis=0) / np.sqrt(n) + 1e-9), error
+
+
+def opener(learner: Learner, state: Any) -> Callable[[int], None]:
+    """What opens a round t of that state, for a row of zeros, and never closes it.
+
+    It is ``select`` as compiled: tens of thousands of draws take a tenth of the time.
+    """
+    X, y, trace = np.zeros((1, INPUTS)), np.zeros(1), empty_trace(1)
+    run_block = once_typed(protocol.run_block_of(type(learner.params)))
+
+    def opened(t: int) -> None:
+        run_block(
+            learner.params, state, t - 1, X, y, learner.rng, learner.selection, *trace,
+            learner.used, learner.worst, protocol.OPEN,
+        )  # fmt: skip
+
+    return opened
 
 
 def check_permutation(case: Case) -> None:
@@ -522,9 +541,9 @@ def check_draws(case: Case) -> None:
     state, n, N = learner.state, 20_000, len(DICTIONARY)
     drawn, p = (getattr(state, case.fields(kind)[0]) for kind in (MAY_LEARN, LEARNS_WITH))
     state.log_w[:] = -0.3 * np.arange(N)  # uneven, or a wrong share would not show
-    counts = np.zeros(N)
+    counts, opened = np.zeros(N), opener(learner, state)
     for _ in range(n):
-        protocol.select(learner.params, state, 41, learner.rng, learner.selection)
+        opened(41)
         if len(drawn) == 1:
             counts[drawn[0]] += 1
         else:

@@ -1,8 +1,7 @@
 """``launcher=batch``: a sweep of many small jobs, composed cheaply, in a few processes.
 
-Hydra's basic launcher composes every job twice, at 60 to 150 ms each time. Here the
-YAML files are put together once for each set of choices (``algorithm=gf dataset=naval``)
-and the values (``algorithm.eta=0.1``) are set in a copy, by Hydra's own function. Jobs then go
+Hydra's basic launcher composes every job twice, at 60 to 150 ms each time. Here the YAML files are
+put together once for each set of choices (``omkl.compositions``). Jobs then go
 to worker processes that stay, so that imports, compiled code, data and comparators
 are there from the second job on. Each worker has one core, or ``threads`` of them. Jobs that differ
 in parameters of their algorithm alone are given to a worker as a group, and share what they can.
@@ -11,10 +10,8 @@ in parameters of their algorithm alone are given to a worker as a group, and sha
 from __future__ import annotations
 
 import contextlib
-import functools
 import multiprocessing
 import os
-import pickle
 import signal
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -23,84 +20,21 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import InterpolationResolutionError
 
 from omkl import conf
+from omkl.compositions import Composer
 from omkl.core.kinds import or_null, whole
 
 if TYPE_CHECKING:
-    from hydra.core.override_parser.types import Override
     from hydra.types import HydraContext
 
     from omkl.commands import sweep
-
-
-# --- composing ------------------------------------------------------------------------------------
-
-
-class Composer(ConfigLoaderImpl):
-    """Hydra's loader of configurations, with the same results for the jobs of one sweep."""
-
-    def __init__(self, loader: ConfigLoaderImpl) -> None:
-        self.__dict__.update(loader.__dict__)
-        self._bases: dict[tuple[str, ...], bytes] = {}
-        self._repository: Any = None
-
-    def load_sweep_config(
-        self, master_config: DictConfig, sweep_overrides: Sequence[str]
-    ) -> DictConfig:
-        """A job's configuration; equal to Hydra's, its errors too."""
-        overrides = [_parsed(text) for text in sweep_overrides]
-        config = self._composed(master_config, overrides)
-        hydra = config.hydra
-        hydra.overrides.task = list(sweep_overrides)
-        settings = hydra.job.config.override_dirname
-        hydra.job.override_dirname = get_overrides_dirname(
-            overrides=overrides,
-            kv_sep=settings.kv_sep,
-            item_sep=settings.item_sep,
-            exclude_keys=settings.exclude_keys,
-        )
-        return config
-
-    def _composed(self, master: DictConfig, overrides: Sequence[Override]) -> DictConfig:
-        self.validate_sweep_overrides_legal(
-            overrides=list(overrides), run_mode=RunMode.RUN, from_shell=True
-        )
-        choices: list[Override] = []
-        values: list[Override] = []
-        for override in overrides:
-            (choices if self._chooses(master, override) else values).append(override)
-        texts = tuple(str(o.input_line) for o in choices)
-        if texts not in self._bases:
-            self._bases[texts] = pickle.dumps(super().load_sweep_config(master, list(texts)))
-        config = pickle.loads(self._bases[texts])  # a sixth of the time of copy.deepcopy
-        ConfigLoaderImpl._apply_overrides_to_config(values, config)
-        OmegaConf.copy_cache(from_config=master, to_config=config)
-        return config
-
-    def _chooses(self, master: DictConfig, override: Override) -> bool:
-        """Whether an override has a say in which YAML files are taken (Hydra's own rule)."""
-        if self._repository is None:
-            given = OmegaConf.to_container(master.hydra.overrides.hydra)
-            assert isinstance(given, list)
-            _, self._repository = self._parse_overrides_and_create_caching_repo(
-                master.hydra.job.config_name, [str(text) for text in given]
-            )
-        key = override.key_or_group
-        return self._repository.group_exists(key) and not isinstance(override.value(), dict)
-
-
-@functools.lru_cache(maxsize=4096)
-def _parsed(text: str) -> Override:
-    return OverridesParser.create().parse_override(text)
 
 
 WORKERS = or_null(whole(1, 1_024))  # processes

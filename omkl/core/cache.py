@@ -46,6 +46,7 @@ NOT_COMPILED = {
     "commands/": "compose configurations, which have keys",
     "experiment/": "feeds learners and federations, in Python",
     "api.py": "what is called from Python, above all else",
+    "compositions.py": "puts YAML files together",
     "conf.py": "finds YAML files",
     "core/snapshot.py": "copies what was learned, in Python",
     "datasets/": "reads data, in Python",

@@ -3,7 +3,9 @@
 Numba optimises every function and makes machine code of it before its callers are compiled. A
 function that is always inlined is optimised again with each of these, and nobody calls its own
 machine code: a third of the seconds that a learner takes to compile would go into that. Here it
-stays as it was lowered until the entry point that it is part of is optimised as a whole.
+stays as it was lowered until the entry point that it is part of is optimised as a whole. Nor is
+what it calls linked into it: all that an entry point is made of is linked once, and not once for
+every level that it lies below.
 
 A piece has no environment at run time: it may raise exceptions with constant arguments, but may
 not hold Python objects. What is compiled without reference counts (``jit``) cannot hold any.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite.binding import Linkage
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
@@ -32,12 +35,33 @@ class Piece(JITCodeLibrary):
 
     codegen = _NoEnvironment()
 
-    def _optimize_final_module(self) -> None:
-        """Leave it to the entry point."""
-
-    def _finalize_final_module(self) -> None:
+    def finalize(self) -> None:
+        """Nothing is linked or optimised yet."""
+        self._raise_if_finalized()
         self._finalize_dynamic_globals()
+        for library in self._linking_libraries:
+            self._reload_init.update(library._reload_init)
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = "linkonce_odr"  # may be in several entry points
         self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        """The piece and all that it is made of, for an entry point."""
+        self._ensure_finalized()
+        module = self._final_module.clone()
+        met, waiting = {self}, list(self._linking_libraries)
+        while waiting:
+            library = waiting.pop(0)
+            if library in met:
+                continue
+            met.add(library)
+            if isinstance(library, Piece):
+                waiting += library._linking_libraries
+                module.link_in(library._final_module, preserve=True)
+            else:
+                module.link_in(library._get_module_for_linking(), preserve=True)
+        return module
 
     def get_pointer_to_function(self, name: str) -> int:
         """0: there is no machine code."""

@@ -26,6 +26,9 @@ from omkl.core.jit import ENABLED, overloads
 
 LANES = 8
 
+# Tests play rounds in plain Python, a few million of these a learner: they are written for speed.
+_DOUBLE, _ONES = np.dtype(np.float64), np.ones(LANES)
+
 
 def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
     """Zeros that begin at a cache line: a pack that straddles two is read twice."""
@@ -36,9 +39,9 @@ def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
 
 def load(array, start, n=LANES):
     """The pack array.flat[start : start + n], n in 0..8, zeros behind it."""
-    given = array.reshape(-1)[start : start + n]
+    given = array.flat[start : start + n]
     if n == LANES:
-        return given.astype(np.float64)
+        return given if given.dtype is _DOUBLE else given.astype(np.float64)
     pack = np.zeros(LANES)
     pack[:n] = given
     return pack
@@ -54,12 +57,13 @@ def gather(array, index, start, base, n=LANES):
 
 def store(array, start, pack, n=LANES):
     """array.flat[start : start + n] = the first n of the pack, n in 0..8."""
-    array.reshape(-1)[start : start + n] = pack[:n]
+    if n:
+        array.flat[start : start + n] = pack if n == LANES else pack[:n]
 
 
 def pack(x):
     """Eight times the number x."""
-    return np.full(LANES, x)
+    return _ONES * x
 
 
 def fma(a, b, c):
@@ -81,7 +85,10 @@ def total(pack):
 
 def totals(a, b, c, d, e, f, g, h):
     """The pack of ``total`` of each of eight packs, at the price of three."""
-    return np.array([total(pack) for pack in (a, b, c, d, e, f, g, h)])
+    packs = np.array((a, b, c, d, e, f, g, h))
+    four = packs[:, :4] + packs[:, 4:]
+    two = four[:, :2] + four[:, 2:]
+    return two[:, 0] + two[:, 1]
 
 
 def clip(pack, bound):

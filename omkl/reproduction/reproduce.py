@@ -18,6 +18,7 @@ from pathlib import Path
 
 from omkl import conf
 from omkl.benchmark import comparison, peers
+from omkl.compositions import Compositions
 from omkl.datasets.stream import MissingFile
 from omkl.disk import write_atomically
 from omkl.experiment import run as runner
@@ -36,6 +37,7 @@ class Cells:
 
     def __init__(self, outputs: Path) -> None:
         self.outputs = outputs
+        self.compositions = Compositions()
         self.path = outputs / page.TIMES
         self.times = page.read_times(outputs)
         self.done: dict[tuple[str, ...], bool] = {}
@@ -48,7 +50,7 @@ class Cells:
         start = time.perf_counter()
         # A picture and a tracked run a cell would take longer than the cells themselves.
         quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]
-        config = conf.compose([*overrides, *quiet])
+        config = self.compositions.compose([*overrides, *quiet])
         outcome = runner.run(config)
         if "jobs_in_pass" in outcome.run.result:  # a sweep's, whose seconds are a share
             outcome = runner.run(config | {"force": True})

@@ -62,6 +62,7 @@ CHANGE_NO_NUMBER = {
     "checks/": "the conformance suite",
     "citation/": "BibTeX",
     "commands/": "compose configurations, which have keys",
+    "compositions.py": "puts YAML files together, whose contents have keys",
     "conf.py": "finds YAML files, whose contents have keys",
     "disk.py": "writes files whole",
     "federated/__init__.py": "names",

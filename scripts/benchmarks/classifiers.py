@@ -39,8 +39,9 @@ def classification(name: str, rows: Rows, seconds: float) -> list[Row]:
     case = setting.case(name, setting.kernels(), rows.X.shape[1], setting.D, 100 * ROUNDS)
     if case.algorithm.representation.draws_features:
         return [random_features(case, rows, seconds)[0]]
-    if matrices(case.learner().state.model):
-        return [recursive(case, rows, seconds)]
+    learner = case.learner()
+    if matrices(learner.state.model):
+        return [recursive(case, learner, rows, seconds)]
     X, y = rows.X[:CLASSIFIED_ROUNDS], rows.y[:CLASSIFIED_ROUNDS]
     took = times(lambda: case.learner().partial_fit(X, y), seconds, fewest=3)
     return [_row(case, took, len(y), _work(case, X, y))]

@@ -50,8 +50,9 @@ def beside(rows: list[Row], limit: Limits) -> list[Row]:
 
 def regression(name: str, rows: Rows, seconds: float) -> list[Row]:
     case = setting.case(name, setting.kernels(), rows.X.shape[1], setting.D, 100 * ROUNDS)
-    if matrices(case.learner().state.model):
-        return [recursive(case, rows, seconds)]
+    learner = case.learner()
+    if matrices(learner.state.model):
+        return [recursive(case, learner, rows, seconds)]
     if not case.algorithm.representation.draws_features:
         return [exact(case, rows, seconds)]
     row, y_hat = random_features(case, rows, seconds)
@@ -110,9 +111,8 @@ def matrices(model: Any) -> list[tuple[int, int]]:
     return [one for part in model if hasattr(part, "_fields") for one in matrices(part)]
 
 
-def recursive(case: Case, rows: Rows, seconds: float) -> Row:
+def recursive(case: Case, learner: Learner, rows: Rows, seconds: float) -> Row:
     X, y = rows.X[:ROUNDS], rows.y[:ROUNDS]
-    learner = case.learner()
     learner.partial_fit(X, y)
     took = times(lambda: learner.partial_fit(X, y), seconds)
     sizes = matrices(learner.state.model)

@@ -90,8 +90,14 @@ def _same_federation(case, X, y):
     np.testing.assert_allclose(np.concatenate(both), ours, rtol=0, atol=1e-8)
 
 
+@pytest.fixture
+def once(monkeypatch):
+    """A run of every peer in a turn; a time of a few rounds needs hundreds."""
+    monkeypatch.setattr(peers, "interleaved", functools.partial(interleaved, seconds=1e-9))
+
+
 @pytest.mark.slow
-def test_a_peer_that_is_not_installed_says_so(monkeypatch):
+def test_a_peer_that_is_not_installed_says_so(monkeypatch, once):
     monkeypatch.setattr(peers, "installed", lambda package: False)
     X, y = checks.stream()
     found = peers.measure(setting.Rows("made up", X, y), 1, 3, 2, seconds=0.001)
@@ -260,15 +266,19 @@ def test_streams_seeds_and_jobs_are_processes_of_omkl_run():
 
 
 @pytest.mark.slow
-def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, once, capsys):
     small = bench.QUICK._replace(
         seconds=0.001, turns=1, rounds=3, rounds_of_libraries=2, largest=30, seconds_of_size=0.0
     )
     monkeypatch.setattr(bench, "QUICK", small)
+    few = setting.grid(20)
+    monkeypatch.setattr(setting, "kernels", lambda: few)
     arrays = functools.partial(limits.measure, largest=1 << 20)
     monkeypatch.setattr(limits, "measure", arrays)
     monkeypatch.setattr(learners, "ROUNDS", 4)
     monkeypatch.setattr(learners, "EXACT_ROUNDS", 4)
+    assert {"raker", "gf"} < set(learners.ROUNDED)
+    monkeypatch.setattr(learners, "ROUNDED", ("raker", "gf"))  # of either way to learn features
     docs = tmp_path / "docs"
     docs.mkdir()
     sections = ["limits", "learners", "peers", "sizes"]
@@ -276,6 +286,9 @@ def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, capsys
     assert bench.main(given) == 0
     found = json.loads((tmp_path / "bench.json").read_text())
     require_a_row_of_every_algorithm(found["learners"])
+    single = [row for row in found["learners"] if row.get("precision") == "float32"]
+    assert [row["algorithm"] for row in single] == ["gf", "raker"]
+    assert all(0.0 < row["error"] < 1e-6 and row["ratio"][0] > 0.0 for row in single)
     page = (docs / "performance.md").read_text()
     printed = capsys.readouterr().out
     for section in sections:

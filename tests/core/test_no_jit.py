@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 
 from omkl import algorithms, federated
-from omkl.algorithms.raker import predict, select  # noqa: F401 - register reads them
+from omkl.algorithms.mean import kernels, predict, select  # noqa: F401 - register reads them
 from omkl.checks import federations as federated_checks
 from omkl.checks.learners import DICTIONARY, Case, stream
 from omkl.core import jit, protocol
 from omkl.core.learner import PRECISIONS, Learner
+from omkl.core.representations.constant import CONSTANT, Constant
 from omkl.core.representations.local_features import LOCAL_FEATURES
-from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
-from omkl.core.schedule import Schedule
 from omkl.core.side_by_side import SideBySide
 
 # Enough to see that the switch works: of all rounds, the steps as plain Python are held to compiled
@@ -109,38 +108,39 @@ def test_plain_python_gives_the_compiled_numbers():
 
 
 class Params(NamedTuple):
-    """As that of Raker, field by field."""
-
-    eta: Schedule
-    lam: float
+    """As that of ``mean``: no field."""
 
 
 class State(NamedTuple):
-    model: RandomFeatures
+    """As that of ``mean``, field by field."""
+
+    model: Constant
     log_w: np.ndarray
+    total: np.ndarray
 
 
 def init(params, dictionary, model):
-    return State(model, np.zeros(len(dictionary)))
+    return State(model, np.zeros(1), np.zeros(1))
 
 
 def update(params, state, t, y, selection):
-    state.log_w[0] = t
+    state.total[0] = t
 
 
-@pytest.mark.slow
 def test_an_algorithm_with_the_fields_of_another_is_not_taken_for_it(monkeypatch):
     """Numba tells named tuples apart by the class's name, fields and their types alone."""
-    raker = algorithms.load("raker")
-    namesake = protocol.register(__name__, representation=RANDOM_FEATURES)
+    mean = algorithms.load("mean")
+    namesake = protocol.register(
+        __name__, representation=CONSTANT, every_kernel=True, kernels=kernels
+    )
     # Compiled in memory: machine code for a class of the tests must not be kept on disk.
     plain = getattr(protocol.run_block, "py_func", protocol.run_block)
     in_memory = numba.njit(nogil=True, error_model="numpy", fastmath=jit.FLAGS)(plain)
     monkeypatch.setattr(protocol, "run_block", in_memory)
     X, y = stream()
-    settings = {"eta": Schedule(0.1, 0.0), "lam": 1e-3}
-    first = Learner(raker, raker.Params(**settings), DICTIONARY, 3, 8, seed=0)
-    second = Learner(namesake, Params(**settings), DICTIONARY, 3, 8, seed=0)
+    first = Learner(mean, mean.Params(), DICTIONARY, 3, 8, seed=0)
+    second = Learner(namesake, Params(), DICTIONARY, 3, 8, seed=0)
     assert first.partial_fit(X, y).y_hat.any()
     assert not second.partial_fit(X, y).y_hat.any()  # it never learns
-    assert second.state.log_w[0] == len(y)
+    assert first.state.total[0] == np.cumsum(y)[-1]
+    assert second.state.total[0] == len(y)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omkl.checks.learners import Case, default_settings
+from omkl.checks.learners import Case, default_settings, opener
 from omkl.core import node_sampler
 from omkl.core.graphs import dominating_set
 from omkl.core.kernels import Kernel
@@ -22,7 +22,6 @@ from omkl.core.node_sampler import (
     trees_of,
 )
 from omkl.core.overlaps import overlaps
-from omkl.core.protocol import select
 from omkl.core.weights import normalised
 
 
@@ -107,9 +106,9 @@ def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, on
     ours = case.learner(dictionary=some, M=5, rank=rank)
     room = {"near": np.zeros((len(some), K), dtype=np.int64), "distance": np.zeros((len(some), K))}
     state, rng = ours.state._replace(**room), np.random.default_rng(rank)
-    added = 0
+    added, opened = 0, opener(ours, state)
     for t in range(1, 200):
-        select(ours.params, state, t, ours.rng, ours.selection)
+        opened(t)
         dominates, edges = refined(state, rank, sign, only_undominated)
         np.testing.assert_array_equal(state.cover[MEMBER] == 1, dominates)
         np.testing.assert_array_equal(state.links[REFINED], edges)
