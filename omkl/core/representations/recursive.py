@@ -19,7 +19,8 @@ from omkl.core.factor import empty_factor, project, take_in
 from omkl.core.jit import dispatch, inlined
 from omkl.core.kernels import LINEAR
 from omkl.core.representations import Representation, evaluate_row
-from omkl.core.representations.random_features import arguments, blank, draw_features
+from omkl.core.representations.random_features import blank, draw_features
+from omkl.core.representations.waves import arguments
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 from omkl.core.trigonometry import Double, fill
 
