@@ -205,7 +205,7 @@ def arguments_by_name() -> dict:
         "row": 0,
         "kernels": np.arange(len(kernels)),
         "n": 2,
-        "scratch": random_features.scratch(model),
+        "scratch": random_features.scratch(model, every_kernel=True),
         "f": np.zeros(len(kernels)),
         "sin": np.zeros(d),
         "cos": np.zeros(d),

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, dispatch, inlined
-from omkl.core.representations import Representation, ahead, evaluate_row
-from omkl.core.representations.ahead import AheadScratch, take_step_and_say
-from omkl.core.representations.waves import arguments, arguments_of_four, say_at, say_row
+from omkl.core.representations import Representation, ahead, chosen, evaluate_row
+from omkl.core.representations.ahead import AheadScratch
+from omkl.core.representations.chosen import ChosenScratch
+from omkl.core.representations.waves import arguments, arguments_of_four, descend, say_at
 from omkl.core.seeding import feature_generator
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
+from omkl.core.simd import LANES, aligned, load, store, total
 from omkl.core.trigonometry import Double, Single, empty_waves, fill, sincos_of_pack
 
 if TYPE_CHECKING:
@@ -78,18 +79,6 @@ def draw_features(kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Rando
     return random_features(kernels, d, D, feature_generator(seed))
 
 
-class Scratch(NamedTuple):
-    """What a round writes to, for learners that choose kernels: its features.
-
-    waves   sines and cosines, (N W,) each, W is D in whole packs
-    place   (2,) int64: the features of the evaluated kernel number m begin at
-            m place[0] + place[1]; here m W
-    """
-
-    waves: Double | Single
-    place: np.ndarray
-
-
 class TileScratch(NamedTuple):
     """What a tile of rounds writes to, where all kernels are evaluated: its features.
 
@@ -98,7 +87,8 @@ class TileScratch(NamedTuple):
 
     angle   (ROWS D,)
     waves   sines and cosines, (N rows D,) each: kernel by kernel, row by row
-    place   (2,) as in ``Scratch``: rows D and the present row's part of that
+    place   (2,) int64: the features of the evaluated kernel number m begin at
+            m place[0] + place[1]: rows D and the present row's part of that
     """
 
     angle: np.ndarray
@@ -114,14 +104,13 @@ def scratch(
     every_kernel: bool = False,
     precision: str = "float64",
     rows: int = ROWS,
-) -> Scratch | TileScratch:
+) -> ChosenScratch | TileScratch:
     """What a model's rounds write to; ``rows`` of a tile are a choice of speed."""
+    if not every_kernel:
+        return chosen.scratch(model, precision)
     N, _, D = model.omega.shape
-    W = model.padded.shape[2]
-    if every_kernel:
-        waves = empty_waves(N * D * rows, precision)
-        return TileScratch(aligned((ROWS * D,)), waves, np.array([D, 0]))
-    return Scratch(empty_waves(N * W, precision), np.array([W, 0]))
+    waves = empty_waves(N * D * rows, precision)
+    return TileScratch(aligned((ROWS * D,)), waves, np.array([D, 0]))
 
 
 @inlined
@@ -174,37 +163,12 @@ def take_step(scratch, model, i, m, step, shrink):
 
 
 def _take_step(scratch, model, i, m, step, shrink):
-    D = model.theta.shape[1] // 2
-    theta = model.theta
-    waves = scratch.waves
-    scaled = pack(-step / math.sqrt(D))
-    z = m * scratch.place[0] + scratch.place[1]
-    w = 2 * D * i
-    a = pack(0.0)
-    b = pack(0.0)
-    j = 0
-    while j + LANES <= D:
-        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
-        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
-        store(theta, w + j, s)
-        store(theta, w + D + j, c)
-        a = fma(s, s, a)
-        b = fma(c, c, b)
-        j += LANES
-    if j < D:
-        k = D - j
-        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
-        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
-        store(theta, w + j, s, k)
-        store(theta, w + D + j, c, k)
-        a = fma(s, s, a)
-        b = fma(c, c, b)
-    model.norm2[i] = total(a + b)
+    descend(model, i, scratch.waves, m * scratch.place[0] + scratch.place[1], step, shrink)
 
 
-dispatch(take_step, Scratch, _take_step)
+dispatch(take_step, ChosenScratch, chosen.take_step)
 dispatch(take_step, TileScratch, _take_step)
-dispatch(take_step, AheadScratch, take_step_and_say)
+dispatch(take_step, AheadScratch, ahead.take_step_and_say)
 
 
 @compiled
@@ -226,19 +190,11 @@ def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
     return z
 
 
-def _evaluate_chosen(scratch, model, X, row, selection):
-    W = model.padded.shape[2]
-    for m in range(selection.n_evaluated[0]):
-        i = selection.evaluate[m]
-        selection.f[i] = say_row(model, i, X, row, scratch.waves, m * W)
-
-
 def _evaluate_every(scratch, model, X, row, selection):
     transform_ahead(model, X, row, scratch)
     outputs(model, selection.evaluate, selection.n_evaluated[0], scratch, selection.f)
 
 
-dispatch(evaluate_row, Scratch, _evaluate_chosen)
 dispatch(evaluate_row, TileScratch, _evaluate_every)
 
 
@@ -248,8 +204,8 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
 
 def _scratch(
     model: RandomFeatures, threads: int, every_kernel: bool, precision: str
-) -> Scratch | TileScratch | AheadScratch:
-    return ahead.scratch(model, precision) if every_kernel else scratch(model, precision=precision)
+) -> ChosenScratch | AheadScratch:
+    return (ahead if every_kernel else chosen).scratch(model, precision)
 
 
 def _support_size(model: RandomFeatures) -> np.ndarray:

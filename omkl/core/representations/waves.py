@@ -338,3 +338,32 @@ def say_row(model, i, X, row, waves, z):
     if j < W:
         a, b = _say_pack(waves, z, one_pack(model.padded, first + j, X, row), theta, w, D, j, a, b)
     return total(a + b) * (1.0 / math.sqrt(D))
+
+
+@inlined
+def descend(model, i, waves, z, step, shrink):
+    """theta_i <- shrink theta_i - step times the features at z, and its squared norm."""
+    D = model.theta.shape[1] // 2
+    theta = model.theta
+    scaled = pack(-step / math.sqrt(D))
+    w = 2 * D * i
+    a = pack(0.0)
+    b = pack(0.0)
+    j = 0
+    while j + LANES <= D:
+        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
+        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
+        store(theta, w + j, s)
+        store(theta, w + D + j, c)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        j += LANES
+    if j < D:
+        k = D - j
+        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
+        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
+        store(theta, w + j, s, k)
+        store(theta, w + D + j, c, k)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+    model.norm2[i] = total(a + b)
