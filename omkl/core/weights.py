@@ -213,11 +213,14 @@ def variance_of_all(log_w, f, mean):
 def pay(log_w, eta, y, f, lam, norm2):
     """log_w <- log_w - eta ((f - y)^2 + lam norm2), all kernels at once; three of (N,)."""
     N = log_w.shape[0]
-    for j in range(0, N, LANES):
-        n = min(LANES, N - j)
-        error = load(f, j, n) - y
-        loss = error * error + load(norm2, j, n) * lam
-        store(log_w, j, load(log_w, j, n) - loss * eta, n)
+    j = 0
+    while j + LANES <= N:
+        error = load(f, j) - y
+        store(log_w, j, load(log_w, j) - (error * error + load(norm2, j) * lam) * eta)
+        j += LANES
+    for i in range(j, N):
+        error_i = f[i] - y
+        log_w[i] -= eta * (error_i * error_i + lam * norm2[i])
 
 
 @inlined
