@@ -207,6 +207,8 @@ def arguments_by_name() -> dict:
         "n": 2,
         "scratch": random_features.scratch(model, every_kernel=True),
         "f": np.zeros(len(kernels)),
+        "waves": random_features.scratch(model).waves,
+        "z": 0,
         "sin": np.zeros(d),
         "cos": np.zeros(d),
         "i": 1,

@@ -15,7 +15,7 @@ import numpy as np
 
 from omkl.core.jit import dispatch, inlined
 from omkl.core.representations import evaluate_row
-from omkl.core.representations.waves import say_at, say_row, turn_rows, waves_of_eight
+from omkl.core.representations.waves import say_at, say_row, waves_of_rows
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
 from omkl.core.trigonometry import Double, Single, empty_waves
 
@@ -33,7 +33,7 @@ class AheadScratch(NamedTuple):
     known    (N,) int64: of how many of its rows, from the first one on
     n_rows   (1,) int64: how many there are
     n_steps  (1,) int64: steps that kernels have taken since the tile was begun
-    columns  (8 d,) and last, as ``waves_of_eight`` wants them
+    angle    (4 W,) arguments of four rows
     """
 
     waves: Double | Single
@@ -42,12 +42,11 @@ class AheadScratch(NamedTuple):
     known: np.ndarray
     n_rows: np.ndarray
     n_steps: np.ndarray
-    columns: np.ndarray
-    last: Double | Single
+    angle: np.ndarray
 
 
 def scratch(model: RandomFeatures, precision: str) -> AheadScratch:
-    N, d, W = model.padded.shape
+    N, _, W = model.padded.shape
     return AheadScratch(
         waves=empty_waves(N * LANES * W, precision),
         place=np.array([LANES * W, 0]),
@@ -55,8 +54,7 @@ def scratch(model: RandomFeatures, precision: str) -> AheadScratch:
         known=np.zeros(N, dtype=np.int64),
         n_rows=np.zeros(1, dtype=np.int64),
         n_steps=np.zeros(1, dtype=np.int64),
-        columns=aligned((LANES * d,)),
-        last=empty_waves(LANES * LANES, precision),
+        angle=aligned((4 * W,)),
     )
 
 
@@ -123,17 +121,17 @@ def begin_tile(model, X, row, scratch):
     if row + LANES > X.shape[0]:
         scratch.n_rows[0] = 1
         for i in range(N):
-            scratch.said[i, 0] = say_row(model, i, X, row, scratch.waves, LANES * W * i)
+            z = LANES * W * i
+            scratch.said[i, 0] = say_row(model, i, X, row, scratch.waves, z)
             scratch.known[i] = 1
         return
     # Where most kernels learn in most rounds, what they say of later rows would not last.
     many = 2 * scratch.n_steps[0] > N * scratch.n_rows[0]
     scratch.n_rows[0] = LANES
     scratch.n_steps[0] = 0
-    turn_rows(X, row, LANES, scratch.columns)
     for i in range(N):
         z = LANES * W * i
-        waves_of_eight(model.padded, D, i, X, row, scratch.columns, 0, scratch, z)
+        waves_of_rows(model.padded, i, X, row, scratch.angle, scratch.waves, z)
         if many:
             said = total(say_at(model.theta, 2 * D * i, D, scratch.waves, z))
             scratch.said[i, 0] = said * (1.0 / math.sqrt(D))

@@ -15,7 +15,7 @@ import numpy as np
 
 from omkl.core.jit import dispatch, inlined
 from omkl.core.representations import evaluate_row
-from omkl.core.representations.waves import descend, say_at, say_row, turn_rows, waves_of_eight
+from omkl.core.representations.waves import descend, say_at, say_row, waves_of_rows
 from omkl.core.simd import LANES, aligned, total
 from omkl.core.trigonometry import Double, Single, empty_waves
 
@@ -33,8 +33,7 @@ class ChosenScratch(NamedTuple):
     clock    (1,) int64: counts the rounds, and makes a jump where other rows begin
     seen     (N,) int64: when a kernel was chosen last; streak (N,) how many times in a row
     first    (N,) int64: the round of the first of its eight rows; one long past, for none
-    turned   (1,) int64: the round of the rows in ``columns``
-    columns  (8 d,) and last, as ``waves_of_eight`` wants them
+    angle    (4 W,) arguments of four rows
     """
 
     waves: Double | Single
@@ -43,13 +42,11 @@ class ChosenScratch(NamedTuple):
     seen: np.ndarray
     streak: np.ndarray
     first: np.ndarray
-    turned: np.ndarray
-    columns: np.ndarray
-    last: Double | Single
+    angle: np.ndarray
 
 
 def scratch(model: RandomFeatures, precision: str) -> ChosenScratch:
-    N, d, W = model.padded.shape
+    N, _, W = model.padded.shape
     zeros = np.zeros((4, N), dtype=np.int64)
     return ChosenScratch(
         waves=empty_waves(N * LANES * W, precision),
@@ -58,9 +55,7 @@ def scratch(model: RandomFeatures, precision: str) -> ChosenScratch:
         seen=zeros[1],
         streak=zeros[2],
         first=zeros[3],
-        turned=np.zeros(1, dtype=np.int64),
-        columns=aligned((LANES * d,)),
-        last=empty_waves(LANES * LANES, precision),
+        angle=aligned((4 * W,)),
     )
 
 
@@ -79,11 +74,7 @@ def is_guessed(scratch, i, now):
 def begin_eight(model, i, X, row, scratch, now):
     """Features of kernel i at X[row] .. X[row + 7]."""
     W = model.padded.shape[2]
-    D = model.theta.shape[1] // 2
-    if scratch.turned[0] != now:
-        turn_rows(X, row, LANES, scratch.columns)
-        scratch.turned[0] = now
-    waves_of_eight(model.padded, D, i, X, row, scratch.columns, 0, scratch, LANES * W * i)
+    waves_of_rows(model.padded, i, X, row, scratch.angle, scratch.waves, LANES * W * i)
     scratch.first[i] = now
 
 

@@ -313,7 +313,7 @@ def _say_pack(waves, z, x, theta, w, D, j, a, b):
 def say_row(model, i, X, row, waves, z):
     """f_i(X[row]), X (rows, d), with its features, which go to ``waves`` from z on.
 
-    In one go: frequencies are waited for while the sines of those before are computed.
+    In one go: while the sines of some are computed, the frequencies of the next are read.
     """
     D = model.theta.shape[1] // 2
     theta = model.theta
@@ -323,21 +323,28 @@ def say_row(model, i, X, row, waves, z):
     a = pack(0.0)
     b = pack(0.0)
     j = 0
-    while j + 4 * LANES <= W:
-        x0, x1, x2, x3 = four_packs(model.padded, first + j, X, row)
-        a, b = _say_pack(waves, z, x0, theta, w, D, j, a, b)
-        a, b = _say_pack(waves, z, x1, theta, w, D, j + LANES, a, b)
-        a, b = _say_pack(waves, z, x2, theta, w, D, j + 2 * LANES, a, b)
-        a, b = _say_pack(waves, z, x3, theta, w, D, j + 3 * LANES, a, b)
-        j += 4 * LANES
     while j + 2 * LANES <= W:
         x0, x1 = two_packs(model.padded, first + j, X, row)
         a, b = _say_pack(waves, z, x0, theta, w, D, j, a, b)
         a, b = _say_pack(waves, z, x1, theta, w, D, j + LANES, a, b)
         j += 2 * LANES
     if j < W:
-        a, b = _say_pack(waves, z, one_pack(model.padded, first + j, X, row), theta, w, D, j, a, b)
+        x0 = one_pack(model.padded, first + j, X, row)
+        a, b = _say_pack(waves, z, x0, theta, w, D, j, a, b)
     return total(a + b) * (1.0 / math.sqrt(D))
+
+
+@inlined
+def waves_of_rows(padded, i, X, row, angle, waves, start):
+    """Waves of kernel i at X[row] .. X[row + 7], W apart from ``start`` on; angle (4 W,).
+
+    In less code than ``waves_of_eight``, for learners that are compiled one by one.
+    """
+    W = padded.shape[2]
+    for r in range(0, LANES, 4):
+        arguments_of_four(padded, W, i, X, row + r, angle)
+        for j in range(0, 4 * W, LANES):
+            fill_pack(waves, start + r * W + j, load(angle, j))
 
 
 @inlined
