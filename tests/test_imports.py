@@ -18,7 +18,7 @@ LONG_MODULES = {
     "omkl.core.simd": "each instruction is its plain Python and its machine code",
 }
 LONG_FUNCTIONS = {
-    "omkl.core.representations.random_features._arguments_of_four": "four rows, unrolled",
+    "omkl.core.representations.waves.arguments_of_four": "four rows, unrolled",
 }
 # Libraries that one folder alone imports.
 GUESTS = {"mlflow": "omkl.tracking", "flwr": "omkl.federated.flower", "numba": "omkl.core"}

@@ -48,7 +48,8 @@ from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import followed_step
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
-from omkl.core.weights import exp_nonpositive, mean_of_all
+from omkl.core.simd import LANES, at_least, largest, load, pack
+from omkl.core.weights import mean_of_all, variance_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -73,40 +74,24 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 @inlined
-def disagreement(log_w, selection, mean, compared, n):
-    """max over j of sum over the combined i of p_i (f_i - f_j)^2, the left side of (33).
-
-    j runs over the first ``n`` of the kernels ``compared``.
-
-    ``mean`` is that of f over the combined kernels, weighted by p. About it the sum is
-    sum_i p_i (f_i - mean)^2 + (f_j - mean)^2 sum_i p_i, so that the farthest j decides.
-    """
-    top = log_w[0]
-    for i in range(1, log_w.shape[0]):
-        top = max(top, log_w[i])
-    total = 0.0
-    for i in range(log_w.shape[0]):
-        total += exp_nonpositive(log_w[i] - top)
-    share = 0.0
-    spread = 0.0
-    for m in range(selection.n_combined[0]):
-        i = selection.combine[m]
-        p = exp_nonpositive(log_w[i] - top) / total
-        share += p
-        spread += p * (selection.f[i] - mean) * (selection.f[i] - mean)
-    farthest = 0.0
-    for m in range(n):
-        farthest = max(farthest, abs(selection.f[compared[m]] - mean))
-    return spread + share * farthest * farthest
+def must_ask(params, state):
+    """Whether the label is asked for however much the kernels agree."""
+    return params.eta_c == 0.0 or state.unlabelled[0] >= params.M
 
 
 @inlined
-def wants_label(params, state, selection, mean, compared, n):
-    """Whether the label is asked for, algorithm 2's active labelling step."""
-    if params.eta_c == 0.0 or state.unlabelled[0] >= params.M:
-        return True
-    apart = disagreement(state.log_w, selection, mean, compared, n)
-    return not apart <= params.eta_c  # True for NaN too
+def farthest_of_all(f, mean):
+    """The largest distance of an output, f (N,), from their mean."""
+    N = f.shape[0]
+    found = pack(0.0)
+    j = 0
+    while j + LANES <= N:
+        found = at_least(abs(load(f, j) - mean), found)
+        j += LANES
+    farthest = largest(found)
+    for i in range(j, N):
+        farthest = max(farthest, abs(f[i] - mean))
+    return farthest
 
 
 def select(params, state, t, rng, selection):
@@ -115,9 +100,13 @@ def select(params, state, t, rng, selection):
 
 def predict(params, state, t, selection):
     y_hat = mean_of_all(state.log_w, selection.f)
-    return y_hat, wants_label(
-        params, state, selection, y_hat, selection.evaluate, selection.n_evaluated[0]
-    )
+    if must_ask(params, state):
+        return y_hat, True
+    # The left side of (33): about the mean, the sum over i is sum_i p_i (f_i - mean)^2 +
+    # (f_j - mean)^2 sum_i p_i, so that the farthest j decides.
+    farthest = farthest_of_all(selection.f, y_hat)
+    apart = variance_of_all(state.log_w, selection.f, y_hat) + farthest * farthest
+    return y_hat, not apart <= params.eta_c  # True for NaN too
 
 
 def update(params, state, t, y, selection):

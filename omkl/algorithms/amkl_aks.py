@@ -30,12 +30,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from omkl.algorithms import omkl_aks
-from omkl.algorithms.amkl import update, wants_label
+from omkl.algorithms.amkl import farthest_of_all, must_ask, update
 from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset, mean_of_subset
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, SIZE
+from omkl.core.jit import inlined
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
+from omkl.core.weights import variance_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -71,11 +73,28 @@ def select(params, state, t, rng, selection):
     choose_subset(state, selection)
 
 
+@inlined
+def disagreement(state, selection, mean, farthest):
+    """The left side of (33), as AMKL has it, where the farthest kernel is so far from the mean."""
+    n = selection.n_combined[0]
+    if n == selection.f.shape[0]:
+        return variance_of_all(state.log_w, selection.f, mean) + farthest * farthest
+    share = 0.0
+    spread = 0.0
+    for m in range(n):
+        i = selection.combine[m]
+        error = selection.f[i] - mean
+        share += state.w[i]
+        spread += state.w[i] * error * error
+    return spread + share * farthest * farthest
+
+
 def predict(params, state, t, selection):
     y_hat = mean_of_subset(state, selection)
-    return y_hat, wants_label(
-        params, state, selection, y_hat, selection.evaluate, selection.n_evaluated[0]
-    )
+    if must_ask(params, state):
+        return y_hat, True
+    apart = disagreement(state, selection, y_hat, farthest_of_all(selection.f, y_hat))
+    return y_hat, not apart <= params.eta_c  # True for NaN too
 
 
 algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True, queries=True)

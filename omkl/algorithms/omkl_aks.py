@@ -47,7 +47,7 @@ from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.schedule import Schedule, rate
-from omkl.core.weights import draw, largest_of, mean_of_all, shares_of_all, weighted_mean
+from omkl.core.weights import draw, largest_of, mean_of_all, pay, shares_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -102,6 +102,18 @@ def measure(log_w, delta, gamma):
 
 
 @inlined
+def add_by_coins(subset, n, first, last, J, bins, rng):
+    """Let each of the kernels first .. last - 1 follow the first n with probability J / bins.
+
+    How many there are then is returned. Without a branch, which would be guessed wrong.
+    """
+    for i in range(first, last):
+        subset[n] = i
+        n += 1 if bins * rng.random() < J else 0
+    return n
+
+
+@inlined
 def draw_subset(params, state, rng):
     """Draw a bin of the collection from the weights as they are now; its kernels predict."""
     N = state.w.shape[0]
@@ -113,12 +125,9 @@ def draw_subset(params, state, rng):
         return
     shares_of_all(state.log_w, state.w)
     certain = draw(state.w, rng.random())
-    n = 0
-    for i in range(N):
-        if i == certain or bins * rng.random() < J:
-            state.subset[n] = i
-            n += 1
-    state.n[0] = n
+    n = add_by_coins(state.subset, 0, 0, certain, J, bins, rng)
+    state.subset[n] = certain
+    state.n[0] = add_by_coins(state.subset, n + 1, certain + 1, N, J, bins, rng)
 
 
 @inlined
@@ -135,10 +144,7 @@ def choose_subset(state, selection):
 @inlined
 def reweigh(params, state, t, y, f, norm2):
     """(22) of every kernel."""
-    eta_g = rate(params.eta_g, t)
-    for i in range(f.shape[0]):
-        error = f[i] - y
-        state.log_w[i] -= eta_g * (error * error + params.lam * norm2[i])
+    pay(state.log_w, rate(params.eta_g, t), y, f, params.lam, norm2)
 
 
 def select(params, state, t, rng, selection):
@@ -148,11 +154,17 @@ def select(params, state, t, rng, selection):
 
 @inlined
 def mean_of_subset(state, selection):
-    """(31), (32)."""
+    """(31), (32), by the weights of the draw, which are those of this round."""
     n = selection.n_combined[0]
     if n == selection.f.shape[0]:
         return mean_of_all(state.log_w, selection.f)
-    return weighted_mean(state.log_w, selection.f, selection.combine, n)
+    total = 0.0
+    mean = 0.0
+    for m in range(n):
+        i = selection.combine[m]
+        total += state.w[i]
+        mean += state.w[i] * selection.f[i]
+    return mean / total
 
 
 def predict(params, state, t, selection):

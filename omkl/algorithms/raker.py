@@ -32,7 +32,7 @@ from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.schedule import Schedule, rate
-from omkl.core.weights import mean_of_all
+from omkl.core.weights import mean_of_all, pay
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -71,10 +71,7 @@ def local_step(params, eta, y, f):
 
 
 def reweigh(params, state, t, y, f, norm2):
-    eta = rate(params.eta, t)
-    for i in range(f.shape[0]):
-        error = f[i] - y
-        state.log_w[i] -= eta * (error * error + params.lam * norm2[i])
+    pay(state.log_w, rate(params.eta, t), y, f, params.lam, norm2)
 
 
 algorithm = register(__name__, representation=LOCAL_FEATURES, theorem="Shen et al. 2019")

@@ -33,6 +33,7 @@ from omkl.core.protocol import register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.schedule import Schedule
+from omkl.core.weights import pay
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -50,10 +51,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 def reweigh(params, state, t, y, f, norm2):
-    discount = math.log(params.beta)
-    for i in range(f.shape[0]):
-        error = f[i] - y
-        state.log_w[i] += discount * (error * error + params.lam * norm2[i])
+    pay(state.log_w, -math.log(params.beta), y, f, params.lam, norm2)
 
 
 EXPECTED_FAILURES = {

@@ -154,10 +154,9 @@ def add_refined(links, node, n, evaluate, combine):
     last = n + links[N_REFINED, node]
     i = 0
     while n < last:
-        if links[REFINED, i] == node:
-            evaluate[n] = i
-            combine[n] = i
-            n += 1
+        evaluate[n] = i
+        combine[n] = i
+        n += 1 if links[REFINED, i] == node else 0
         i += 1
     return n
 

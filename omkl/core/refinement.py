@@ -1,4 +1,8 @@
-"""Refining a graph in every round: which nodes change, and their new edges."""
+"""Refining a graph in every round: which nodes change, and their new edges.
+
+Lists are filled without asking: a number is written, and overwritten where it does not belong.
+Branches on who is a member would be guessed wrong, and each wrong guess takes as long as a pack.
+"""
 
 from __future__ import annotations
 
@@ -80,8 +84,8 @@ def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
     # The best of those outside, or the node itself, takes its rank.
     bar = log_u[node]
     for i in range(N):
-        if member[i] == 0 and log_u[i] > bar:
-            bar = log_u[i]
+        v = log_u[i] if member[i] == 0 else -np.inf
+        bar = v if v > bar else bar
     best[last] = bar
     for i in range(N):
         if member[i] == 0 and log_u[i] == bar:
@@ -131,9 +135,8 @@ def list_members(cover, links):
     """DS'_t in rising order: from cover (2, N) to links (9, N)."""
     size = 0
     for i in range(cover.shape[1]):
-        if cover[MEMBER, i] == 1:
-            links[MEMBERS, size] = i
-            size += 1
+        links[MEMBERS, size] = i  # to stay, or to be overwritten
+        size += cover[MEMBER, i]
 
 
 @inlined
@@ -163,9 +166,8 @@ def list_outside(cover, links, everyone):
     """Those that have a d_i: how many, listed in OTHERS; cover (2, N), links (9, N)."""
     n_others = 0
     for i in range(cover.shape[1]):
-        if everyone or cover[MEMBER, i] == 0:
-            links[OTHERS, n_others] = i
-            n_others += 1
+        links[OTHERS, n_others] = i
+        n_others += 1 if everyone or cover[MEMBER, i] == 0 else 0
     return n_others
 
 
@@ -306,10 +308,10 @@ def set_edge(edges, cover, links, i, only_undominated):
     if only_undominated and cover[COVERS, i] > 0:
         j = -1
     if j >= 0:
+        n_equal = 0
         for m in range(edges.shape[2]):
-            if edges[OUT, j, m] == i:
-                j = -1
-                break
+            n_equal += 1 if edges[OUT, j, m] == i else 0
+        j = -1 if n_equal > 0 else j
     before = links[REFINED, i]
     if before >= 0:
         links[N_REFINED, before] -= 1

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, dispatch, inlined
-from omkl.core.simd import LANES, WHOLE, clip, flip_where_odd, fma, load, narrow, store
+from omkl.core.simd import LANES, WHOLE, aligned, clip, flip_where_odd, fma, load, narrow, store
 
 # Half-period reduction x = k pi + r, then sin x = (-1)^k sin r. PI_HIGH has 27 bits, so
 # k * PI_HIGH is exact for |k| < 2^26 (with fused multiply-add, for every k that is exact).
@@ -99,6 +99,12 @@ class Single(NamedTuple):
 
     sin: np.ndarray
     cos: np.ndarray
+
+
+def empty_waves(n: int, precision: str) -> Double | Single:
+    """Room for n sines and cosines, float64 or float32."""
+    kind = Single if precision == "float32" else Double
+    return kind(aligned((n,), precision), aligned((n,), precision))
 
 
 @functools.singledispatch

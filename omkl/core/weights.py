@@ -175,6 +175,55 @@ def mean_of_all(log_w, f):
 
 
 @inlined
+def sum_of_all(log_w, f):
+    """The sum of exp(log_w) f, both (N,), for log_w <= 0, eight at a time."""
+    N = log_w.shape[0]
+    weighted = pack(0.0)
+    for j in range(0, N, LANES):
+        n = min(LANES, N - j)
+        weighted = fma(exp_of_pack(load(log_w, j, n)), load(f, j, n), weighted)
+    return total(weighted)
+
+
+@inlined
+def variance_of_all(log_w, f, mean):
+    """Mean of (f - mean)^2 over all kernels, weighted by exp(log_w); both (N,)."""
+    N = log_w.shape[0]
+    top = largest_of(log_w)
+    weights = pack(0.0)
+    weighted = pack(0.0)
+    j = 0
+    while j + LANES <= N:
+        w = exp_of_pack(load(log_w, j) - top)
+        error = load(f, j) - mean
+        weights = weights + w
+        weighted = fma(w * error, error, weighted)
+        j += LANES
+    total_w = total(weights)
+    spread = total(weighted)
+    for i in range(j, N):
+        w_i = exp_nonpositive(log_w[i] - top)
+        error_i = f[i] - mean
+        total_w += w_i
+        spread += w_i * error_i * error_i
+    return spread / total_w
+
+
+@inlined
+def pay(log_w, eta, y, f, lam, norm2):
+    """log_w <- log_w - eta ((f - y)^2 + lam norm2), all kernels at once; three of (N,)."""
+    N = log_w.shape[0]
+    j = 0
+    while j + LANES <= N:
+        error = load(f, j) - y
+        store(log_w, j, load(log_w, j) - (error * error + load(norm2, j) * lam) * eta)
+        j += LANES
+    for i in range(j, N):
+        error_i = f[i] - y
+        log_w[i] -= eta * (error_i * error_i + lam * norm2[i])
+
+
+@inlined
 def shares_of_all(log_w, w):
     """``shares`` of all kernels, eight at a time; both (N,)."""
     N = log_w.shape[0]

@@ -19,8 +19,8 @@ import numpy as np
 
 from omkl.core.jit import inlined
 from omkl.core.representations import random_features
-from omkl.core.representations.local_features import waves_of_four
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.waves import waves_of_four
 from omkl.core.simd import LANES, aligned, fma, load, pack, store
 from omkl.core.trigonometry import Double, Single
 from omkl.federated.messages import step_into

@@ -355,7 +355,7 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
 
 def _features_scratch(
     model: RandomFeatures,
-) -> random_features.Scratch | random_features.TileScratch:
+) -> random_features.ChosenScratch | random_features.TileScratch:
     """Scratch for the features of several clients, of more where frequencies are many."""
     rows = random_features.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
     return random_features.scratch(model, every_kernel=True, rows=rows)

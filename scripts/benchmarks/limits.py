@@ -23,7 +23,9 @@ local kernels  the same work of a local learner, whose kernels need not wait for
 chosen kernels |S| D (s + d r + 4 c). The choice needs the last round, so the arguments are a
                matrix times a vector: every frequency is read for one multiply-add, from
                where all the kernels that were evaluated lie with their coefficients,
-               8 D (d + 2) bytes each.
+               8 D (d + 2) bytes each. A kernel that was chosen many rounds in a row is guessed to
+               be chosen again, and its arguments are then taken as of all kernels: a learner that
+               keeps to its kernels can come below what this least says of the others.
 recursive      W (s + d p) + S / 2 (r(B) + c + p) for W frequencies and S the sum of F^2 over
                the matrices (F, F). By symmetry a matrix has F^2 / 2 numbers: each is read for one
                multiply-add of the projection, and then for two of the update, of which one is

@@ -15,7 +15,11 @@ HOW_TO_READ = """\
   1 cannot be reached; what is above it is selection, weights, the sum of squares of the
   coefficients, loads and stores, and the ends of vectors (D = 50 is not a multiple of 8). The
   formula depends on what is known before a round, so ratios compare with the goal in their row and
-  not between kinds.
+  not between kinds. Where kernels are chosen, a round waits: for the frequencies of what was just
+  chosen, from the second cache, for the sine of an argument, for the sum that is the output, for
+  the loss that the next choice depends on. Of a round of OMKL-GF, measured by leaving parts out,
+  arguments take 0.35, sines 0.15, outputs and update 0.2; the rest, weights, draws and the
+  schedule, is 0.17 of it and 0.4 times the least, which knows nothing of them.
 - **2.1 (2.0 to 2.4).** Everything is repeated: the median, and the first and last decile of a
   learner's times, the smallest and largest of ratios to peers. A wide span means that the machine
   was busy with something else.

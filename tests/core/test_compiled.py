@@ -18,7 +18,7 @@ from omkl.checks import federations as federated_checks
 from omkl.checks import learners
 from omkl.core import cache, jit, trigonometry
 from omkl.core import protocol as engine
-from omkl.core.representations import random_features
+from omkl.core.representations import random_features, waves
 from omkl.federated import protocol
 
 pytestmark = pytest.mark.skipif(not jit.ENABLED, reason="NUMBA_DISABLE_JIT is set")
@@ -205,8 +205,10 @@ def arguments_by_name() -> dict:
         "row": 0,
         "kernels": np.arange(len(kernels)),
         "n": 2,
-        "scratch": random_features.scratch(model),
+        "scratch": random_features.scratch(model, every_kernel=True),
         "f": np.zeros(len(kernels)),
+        "waves": random_features.scratch(model).waves,
+        "z": 0,
         "sin": np.zeros(d),
         "cos": np.zeros(d),
         "i": 1,
@@ -220,7 +222,7 @@ def arguments_by_name() -> dict:
 # product is one multiply-add; an argument is one; a step shrinks, adds and takes the squares.
 LEAST = {
     trigonometry.sincos: 15,
-    random_features.transform: 16,
+    waves.say_row: 17,
     random_features.outputs: 2,
     random_features.gradient_step: 3,
 }

@@ -24,6 +24,7 @@ from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.protocol import register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.schedule import Schedule, rate
+from omkl.core.weights import pay
 
 
 class Params(NamedTuple):
@@ -32,10 +33,7 @@ class Params(NamedTuple):
 
 
 def reweigh(params, state, t, y, f, norm2):
-    eta = rate(params.eta, t)
-    for i in range(f.shape[0]):
-        error = f[i] - y
-        state.log_w[i] -= eta * (error * error + params.lam * state.model.norm2[i])  # moved
+    pay(state.log_w, rate(params.eta, t), y, f, params.lam, state.model.norm2)  # moved
 
 
 EXPECTED_FAILURES = {

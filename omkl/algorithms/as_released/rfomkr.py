@@ -27,7 +27,7 @@ from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE
 from omkl.core.protocol import register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.schedule import Schedule
-from omkl.core.weights import exp_nonpositive
+from omkl.core.weights import sum_of_all
 
 
 class Params(NamedTuple):
@@ -37,11 +37,7 @@ class Params(NamedTuple):
 
 
 def predict(params, state, t, selection):
-    y_hat = 0.0
-    for m in range(selection.n_combined[0]):
-        i = selection.combine[m]
-        y_hat += exp_nonpositive(state.log_w[i]) * selection.f[i]
-    return y_hat, True
+    return sum_of_all(state.log_w, selection.f), True
 
 
 EXPECTED_FAILURES = {

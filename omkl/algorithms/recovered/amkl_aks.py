@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omkl.algorithms.amkl import wants_label
-from omkl.algorithms.amkl_aks import State, init, select, update
+from omkl.algorithms.amkl import must_ask
+from omkl.algorithms.amkl_aks import State, disagreement, init, select, update
 from omkl.algorithms.omkl_aks import BELOW_ONE, mean_of_subset
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
 from omkl.core.protocol import register
@@ -37,9 +37,13 @@ class Params(NamedTuple):
 
 def predict(params, state, t, selection):
     y_hat = mean_of_subset(state, selection)
-    return y_hat, wants_label(
-        params, state, selection, y_hat, selection.combine, selection.n_combined[0]
-    )
+    if must_ask(params, state):
+        return y_hat, True
+    farthest = 0.0
+    for m in range(selection.n_combined[0]):
+        farthest = max(farthest, abs(selection.f[selection.combine[m]] - y_hat))
+    apart = disagreement(state, selection, y_hat, farthest)
+    return y_hat, not apart <= params.eta_c  # True for NaN too
 
 
 algorithm = register(__name__, representation=RANDOM_FEATURES, every_kernel=True, queries=True)

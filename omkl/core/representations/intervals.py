@@ -31,8 +31,6 @@ from omkl.core.representations.local_features import (
     say,
     squared_norm_at,
     take_coefficients,
-    turn_rows,
-    waves_of_eight,
 )
 from omkl.core.representations.random_features import (
     RANDOM_FEATURES,
@@ -42,6 +40,7 @@ from omkl.core.representations.random_features import (
     outputs,
     transform_ahead,
 )
+from omkl.core.representations.waves import turn_rows, waves_of_eight
 from omkl.core.simd import LANES, aligned, pack, store, total
 from omkl.core.trigonometry import Double, Single
 

@@ -31,8 +31,9 @@ from omkl.core.representations.random_features import (
     outputs,
     transform_ahead,
 )
+from omkl.core.representations.waves import turn_rows, waves_of_eight
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
-from omkl.core.trigonometry import Double, Single, fill_pack
+from omkl.core.trigonometry import Double, Single, empty_waves
 
 BLOCK = 64  # rounds of which outputs and norms are kept, a multiple of LANES
 RENEWED = 64  # a multiple of it: a round after which squared norms are added up
@@ -70,8 +71,6 @@ class LocalScratch(NamedTuple):
 def scratch(model: RandomFeatures, precision: str) -> LocalScratch:
     N, d, W = model.padded.shape
     tile: Any = random_features.scratch(model, True, precision)
-    size = GROUP * LANES * W
-    kind = Single if precision == "float32" else Double
     return LocalScratch(
         tile=tile,
         before=aligned((N,)),
@@ -79,137 +78,11 @@ def scratch(model: RandomFeatures, precision: str) -> LocalScratch:
         norm2=aligned((BLOCK + 1, N)),
         place=np.zeros(2, dtype=np.int64),
         eta=np.zeros(BLOCK),
-        waves=kind(aligned((size,), precision), aligned((size,), precision)),
+        waves=empty_waves(GROUP * LANES * W, precision),
         theta=aligned((GROUP * 2 * W,)),
         columns=aligned((BLOCK * d,)),
-        last=kind(aligned((LANES * LANES,), precision), aligned((LANES * LANES,), precision)),
+        last=empty_waves(LANES * LANES, precision),
     )
-
-
-@inlined
-def _two_packs_of_four(padded, w, X, row, waves, start):
-    """Waves of two packs of features, whose frequencies begin at w, at rows row .. row + 3."""
-    d = padded.shape[1]
-    W = padded.shape[2]
-    v0 = load(padded, w)
-    v1 = load(padded, w + LANES)
-    u = X[row, 0]
-    a0 = v0 * u
-    a1 = v1 * u
-    u = X[row + 1, 0]
-    b0 = v0 * u
-    b1 = v1 * u
-    u = X[row + 2, 0]
-    c0 = v0 * u
-    c1 = v1 * u
-    u = X[row + 3, 0]
-    e0 = v0 * u
-    e1 = v1 * u
-    for k in range(1, d):
-        w += W
-        v0 = load(padded, w)
-        v1 = load(padded, w + LANES)
-        u = X[row, k]
-        a0 = fma(v0, u, a0)
-        a1 = fma(v1, u, a1)
-        u = X[row + 1, k]
-        b0 = fma(v0, u, b0)
-        b1 = fma(v1, u, b1)
-        u = X[row + 2, k]
-        c0 = fma(v0, u, c0)
-        c1 = fma(v1, u, c1)
-        u = X[row + 3, k]
-        e0 = fma(v0, u, e0)
-        e1 = fma(v1, u, e1)
-    fill_pack(waves, start, a0)
-    fill_pack(waves, start + LANES, a1)
-    fill_pack(waves, start + W, b0)
-    fill_pack(waves, start + W + LANES, b1)
-    fill_pack(waves, start + 2 * W, c0)
-    fill_pack(waves, start + 2 * W + LANES, c1)
-    fill_pack(waves, start + 3 * W, e0)
-    fill_pack(waves, start + 3 * W + LANES, e1)
-
-
-@inlined
-def _pack_of_four(padded, w, X, row, waves, start):
-    """The same for one pack."""
-    d = padded.shape[1]
-    W = padded.shape[2]
-    v0 = load(padded, w)
-    a0 = v0 * X[row, 0]
-    b0 = v0 * X[row + 1, 0]
-    c0 = v0 * X[row + 2, 0]
-    e0 = v0 * X[row + 3, 0]
-    for k in range(1, d):
-        w += W
-        v0 = load(padded, w)
-        a0 = fma(v0, X[row, k], a0)
-        b0 = fma(v0, X[row + 1, k], b0)
-        c0 = fma(v0, X[row + 2, k], c0)
-        e0 = fma(v0, X[row + 3, k], e0)
-    fill_pack(waves, start, a0)
-    fill_pack(waves, start + W, b0)
-    fill_pack(waves, start + 2 * W, c0)
-    fill_pack(waves, start + 3 * W, e0)
-
-
-@inlined
-def waves_of_four(padded, n_packs, i, X, row, waves, start):
-    """Waves of the first ``n_packs`` packs of kernel i at rows row .. row + 3.
-
-    The arguments, as of ``random_features``, go from registers into sine and cosine. Rows are W
-    apart, from ``start`` on; padded (N, d, W).
-    """
-    w = i * padded.shape[1] * padded.shape[2]
-    j = 0
-    while j + 2 * LANES <= n_packs * LANES:
-        _two_packs_of_four(padded, w + j, X, row, waves, start + j)
-        j += 2 * LANES
-    if j < n_packs * LANES:
-        _pack_of_four(padded, w + j, X, row, waves, start + j)
-
-
-@inlined
-def turn_rows(X, row, n, columns):
-    """columns = rows row .. row + n - 1 of X (rows, d) by eights, input by input."""
-    d = X.shape[1]
-    for r in range(n):
-        for k in range(d):
-            columns[(r // LANES * d + k) * LANES + r % LANES] = X[row + r, k]
-
-
-@inlined
-def waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
-    """Waves of kernel i at rows row .. row + 7, whose columns begin at ``first``.
-
-    Few features behind the last whole pack would leave most of a pack empty: for them a pack is
-    one feature at eight rows.
-    """
-    d = padded.shape[1]
-    W = padded.shape[2]
-    whole = D // LANES
-    n_last = D - whole * LANES
-    few = 0 < n_last <= LANES // 2
-    n_packs = whole if few else W // LANES
-    for r in range(0, LANES, 4):
-        waves_of_four(padded, n_packs, i, X, row + r, scratch.waves, start + r * W)
-    z = start + whole * LANES
-    if few:
-        for e in range(n_last):
-            j = whole * LANES + e
-            a = load(columns, first) * padded[i, 0, j]
-            for k in range(1, d):
-                a = fma(load(columns, first + k * LANES), padded[i, k, j], a)
-            fill_pack(scratch.last, e * LANES, a)
-        for r in range(LANES):
-            for e in range(n_last):
-                scratch.waves.sin[z + r * W + e] = scratch.last.sin[e * LANES + r]
-                scratch.waves.cos[z + r * W + e] = scratch.last.cos[e * LANES + r]
-    elif n_last > 0:
-        for r in range(LANES):
-            for e in range(n_last, LANES):
-                scratch.waves.cos[z + r * W + e] = 0.0  # of the argument 0 it is 1
 
 
 @inlined

@@ -11,6 +11,7 @@ kernel expansion (Rahimi and Recht, NIPS 2007).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,10 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, dispatch, inlined
-from omkl.core.representations import Representation, evaluate_row
+from omkl.core.representations import Representation, ahead, chosen, evaluate_row
+from omkl.core.representations.ahead import AheadScratch
+from omkl.core.representations.chosen import ChosenScratch
+from omkl.core.representations.waves import arguments, arguments_of_four, descend, say_at
 from omkl.core.seeding import feature_generator
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
-from omkl.core.trigonometry import Double, Single, fill, sincos_of_pack
+from omkl.core.simd import LANES, aligned, load, store, total
+from omkl.core.trigonometry import Double, Single, empty_waves, fill, sincos_of_pack
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -75,29 +79,16 @@ def draw_features(kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Rando
     return random_features(kernels, d, D, feature_generator(seed))
 
 
-class Scratch(NamedTuple):
-    """What a round writes to, for learners that choose kernels: its features.
-
-    angle   (N D,)
-    waves   sines and cosines, (N D,) each
-    place   (2,) int64: the features of the evaluated kernel number m begin at
-            m place[0] + place[1]; here m D
-    """
-
-    angle: np.ndarray
-    waves: Double | Single
-    place: np.ndarray
-
-
 class TileScratch(NamedTuple):
-    """What a tile of rounds writes to, for learners that evaluate every kernel: its features.
+    """What a tile of rounds writes to, where all kernels are evaluated: its features.
 
     Their arguments are a small matrix product for a tile of rows, so that the
     frequencies are read once for all of them.
 
     angle   (ROWS D,)
     waves   sines and cosines, (N rows D,) each: kernel by kernel, row by row
-    place   (2,) as in ``Scratch``: rows D and the present row's part of that
+    place   (2,) int64: the features of the evaluated kernel number m begin at
+            m place[0] + place[1]: rows D and the present row's part of that
     """
 
     angle: np.ndarray
@@ -113,144 +104,13 @@ def scratch(
     every_kernel: bool = False,
     precision: str = "float64",
     rows: int = ROWS,
-) -> Scratch | TileScratch:
+) -> ChosenScratch | TileScratch:
     """What a model's rounds write to; ``rows`` of a tile are a choice of speed."""
+    if not every_kernel:
+        return chosen.scratch(model, precision)
     N, _, D = model.omega.shape
-    n = N * D * (rows if every_kernel else 1)
-    single = precision == "float32"
-    waves = (Single if single else Double)(aligned((n,), precision), aligned((n,), precision))
-    place = np.array([D, 0])
-    if every_kernel:
-        return TileScratch(aligned((ROWS * D,)), waves, place)
-    return Scratch(aligned((N * D,)), waves, place)
-
-
-@inlined
-def arguments(padded, D, i, X, row, angle, start):
-    """angle[start : start + D] = omega_i X[row], the sum over inputs in their order.
-
-    padded (N, d, W), X (n, d).
-    """
-    d = padded.shape[1]
-    W = padded.shape[2]
-    j = 0
-    while j + 4 * LANES <= W:
-        w = i * d * W + j
-        u = X[row, 0]
-        a0 = load(padded, w) * u
-        a1 = load(padded, w + LANES) * u
-        a2 = load(padded, w + 2 * LANES) * u
-        a3 = load(padded, w + 3 * LANES) * u
-        for k in range(1, d):
-            w += W
-            u = X[row, k]
-            a0 = fma(load(padded, w), u, a0)
-            a1 = fma(load(padded, w + LANES), u, a1)
-            a2 = fma(load(padded, w + 2 * LANES), u, a2)
-            a3 = fma(load(padded, w + 3 * LANES), u, a3)
-        store(angle, start + j, a0)
-        store(angle, start + j + LANES, a1)
-        store(angle, start + j + 2 * LANES, a2)
-        store(angle, start + j + 3 * LANES, a3, min(LANES, D - j - 3 * LANES))
-        j += 4 * LANES
-    while j + 2 * LANES <= W:
-        w = i * d * W + j
-        u = X[row, 0]
-        a0 = load(padded, w) * u
-        a1 = load(padded, w + LANES) * u
-        for k in range(1, d):
-            w += W
-            u = X[row, k]
-            a0 = fma(load(padded, w), u, a0)
-            a1 = fma(load(padded, w + LANES), u, a1)
-        store(angle, start + j, a0)
-        store(angle, start + j + LANES, a1, min(LANES, D - j - LANES))
-        j += 2 * LANES
-    if j < W:
-        w = i * d * W + j
-        a0 = load(padded, w) * X[row, 0]
-        for k in range(1, d):
-            w += W
-            a0 = fma(load(padded, w), X[row, k], a0)
-        store(angle, start + j, a0, min(LANES, D - j))
-
-
-@inlined
-def _arguments_of_four(padded, D, i, X, row, angle):
-    """The same numbers for rows row .. row + 3 at once, one after the other in angle (4 D,)."""
-    d = padded.shape[1]
-    W = padded.shape[2]
-    j = 0
-    while j + 2 * LANES <= W:
-        w = i * d * W + j
-        v0 = load(padded, w)
-        v1 = load(padded, w + LANES)
-        u = X[row, 0]
-        a0 = v0 * u
-        a1 = v1 * u
-        u = X[row + 1, 0]
-        b0 = v0 * u
-        b1 = v1 * u
-        u = X[row + 2, 0]
-        c0 = v0 * u
-        c1 = v1 * u
-        u = X[row + 3, 0]
-        e0 = v0 * u
-        e1 = v1 * u
-        for k in range(1, d):
-            w += W
-            v0 = load(padded, w)
-            v1 = load(padded, w + LANES)
-            u = X[row, k]
-            a0 = fma(v0, u, a0)
-            a1 = fma(v1, u, a1)
-            u = X[row + 1, k]
-            b0 = fma(v0, u, b0)
-            b1 = fma(v1, u, b1)
-            u = X[row + 2, k]
-            c0 = fma(v0, u, c0)
-            c1 = fma(v1, u, c1)
-            u = X[row + 3, k]
-            e0 = fma(v0, u, e0)
-            e1 = fma(v1, u, e1)
-        n = min(LANES, D - j - LANES)
-        store(angle, j, a0)
-        store(angle, j + LANES, a1, n)
-        store(angle, D + j, b0)
-        store(angle, D + j + LANES, b1, n)
-        store(angle, 2 * D + j, c0)
-        store(angle, 2 * D + j + LANES, c1, n)
-        store(angle, 3 * D + j, e0)
-        store(angle, 3 * D + j + LANES, e1, n)
-        j += 2 * LANES
-    if j < W:
-        w = i * d * W + j
-        v0 = load(padded, w)
-        a0 = v0 * X[row, 0]
-        b0 = v0 * X[row + 1, 0]
-        c0 = v0 * X[row + 2, 0]
-        e0 = v0 * X[row + 3, 0]
-        for k in range(1, d):
-            w += W
-            v0 = load(padded, w)
-            a0 = fma(v0, X[row, k], a0)
-            b0 = fma(v0, X[row + 1, k], b0)
-            c0 = fma(v0, X[row + 2, k], c0)
-            e0 = fma(v0, X[row + 3, k], e0)
-        n = min(LANES, D - j)
-        store(angle, j, a0, n)
-        store(angle, D + j, b0, n)
-        store(angle, 2 * D + j, c0, n)
-        store(angle, 3 * D + j, e0, n)
-
-
-@inlined
-def transform(model, X, row, kernels, n, scratch):
-    """Write the features of the first ``n`` of ``kernels`` (N,) at X[row], X (rows, d)."""
-    D = model.theta.shape[1] // 2
-    for m in range(n):
-        arguments(model.padded, D, kernels[m], X, row, scratch.angle, m * D)
-    fill(scratch.waves, n * D, scratch.angle, 0)
+    waves = empty_waves(N * D * rows, precision)
+    return TileScratch(aligned((ROWS * D,)), waves, np.array([D, 0]))
 
 
 @inlined
@@ -270,7 +130,7 @@ def transform_ahead(model, X, row, scratch):
         for r in range(0, rows, ROWS):
             n = min(ROWS, rows - r)
             if n == ROWS:
-                _arguments_of_four(model.padded, D, i, X, row + r, scratch.angle)
+                arguments_of_four(model.padded, D, i, X, row + r, scratch.angle)
             else:
                 for s in range(n):
                     arguments(model.padded, D, i, X, row + r + s, scratch.angle, s * D)
@@ -283,56 +143,32 @@ def transform_ahead(model, X, row, scratch):
 def outputs(model, kernels, n, scratch, f):
     """f[i] = theta_i'z_i for the first ``n`` of ``kernels``; the rest of f (N,) is left alone."""
     D = model.theta.shape[1] // 2
-    theta = model.theta
-    waves = scratch.waves
     scale = 1.0 / math.sqrt(D)
     for m in range(n):
         i = kernels[m]
         z = m * scratch.place[0] + scratch.place[1]
-        w = 2 * D * i
-        a = pack(0.0)
-        b = pack(0.0)
-        j = 0
-        while j + LANES <= D:
-            a = fma(load(theta, w + j), load(waves.sin, z + j), a)
-            b = fma(load(theta, w + D + j), load(waves.cos, z + j), b)
-            j += LANES
-        if j < D:
-            k = D - j
-            a = fma(load(theta, w + j, k), load(waves.sin, z + j, k), a)
-            b = fma(load(theta, w + D + j, k), load(waves.cos, z + j, k), b)
-        f[i] = scale * total(a + b)
+        f[i] = scale * total(say_at(model.theta, 2 * D * i, D, scratch.waves, z))
 
 
 @inlined
 def gradient_step(model, i, m, scratch, step, shrink):
     """theta_i <- shrink theta_i - step z_i (2 D,); kernel i is number m of the evaluated ones."""
-    D = model.theta.shape[1] // 2
-    theta = model.theta
-    waves = scratch.waves
-    scaled = pack(-step / math.sqrt(D))
-    z = m * scratch.place[0] + scratch.place[1]
-    w = 2 * D * i
-    a = pack(0.0)
-    b = pack(0.0)
-    j = 0
-    while j + LANES <= D:
-        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
-        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
-        store(theta, w + j, s)
-        store(theta, w + D + j, c)
-        a = fma(s, s, a)
-        b = fma(c, c, b)
-        j += LANES
-    if j < D:
-        k = D - j
-        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
-        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
-        store(theta, w + j, s, k)
-        store(theta, w + D + j, c, k)
-        a = fma(s, s, a)
-        b = fma(c, c, b)
-    model.norm2[i] = total(a + b)
+    take_step(scratch, model, i, m, step, shrink)
+
+
+@functools.singledispatch
+def take_step(scratch, model, i, m, step, shrink):
+    """``gradient_step`` by what the features were written to."""
+    raise TypeError(f"no step is registered for {type(scratch)}")
+
+
+def _take_step(scratch, model, i, m, step, shrink):
+    descend(model, i, scratch.waves, m * scratch.place[0] + scratch.place[1], step, shrink)
+
+
+dispatch(take_step, ChosenScratch, chosen.take_step)
+dispatch(take_step, TileScratch, _take_step)
+dispatch(take_step, AheadScratch, ahead.take_step_and_say)
 
 
 @compiled
@@ -354,18 +190,11 @@ def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
     return z
 
 
-def _evaluate_chosen(scratch, model, X, row, selection):
-    n = selection.n_evaluated[0]
-    transform(model, X, row, selection.evaluate, n, scratch)
-    outputs(model, selection.evaluate, n, scratch, selection.f)
-
-
 def _evaluate_every(scratch, model, X, row, selection):
     transform_ahead(model, X, row, scratch)
     outputs(model, selection.evaluate, selection.n_evaluated[0], scratch, selection.f)
 
 
-dispatch(evaluate_row, Scratch, _evaluate_chosen)
 dispatch(evaluate_row, TileScratch, _evaluate_every)
 
 
@@ -375,8 +204,8 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
 
 def _scratch(
     model: RandomFeatures, threads: int, every_kernel: bool, precision: str
-) -> Scratch | TileScratch:
-    return scratch(model, every_kernel, precision)
+) -> ChosenScratch | AheadScratch:
+    return (ahead if every_kernel else chosen).scratch(model, precision)
 
 
 def _support_size(model: RandomFeatures) -> np.ndarray:

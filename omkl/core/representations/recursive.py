@@ -26,7 +26,8 @@ from omkl.core.representations.blocks import (
     rounds_to_learn,
     was_learned,
 )
-from omkl.core.representations.random_features import arguments, blank, draw_features
+from omkl.core.representations.random_features import blank, draw_features
+from omkl.core.representations.waves import arguments
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 from omkl.core.trigonometry import Double, fill
 

@@ -28,10 +28,9 @@ from omkl.core.representations.local_features import (
     learn_and_say,
     say,
     squared_norm_at,
-    turn_rows,
-    waves_of_eight,
 )
 from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.waves import turn_rows, waves_of_eight
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, totals
 from omkl.core.trigonometry import Double, Single
 

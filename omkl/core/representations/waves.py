@@ -1,0 +1,376 @@
+"""Arguments of random features, and their sines and cosines, row by row or several rows at once.
+
+Frequencies are padded (N, d, W): feature index last, W is D in whole packs, zeros behind. An
+argument is a sum over inputs in their order, here as everywhere, so that its bits do not depend on
+how many rows are taken at once.
+"""
+
+from __future__ import annotations
+
+import math
+
+from omkl.core.jit import inlined
+from omkl.core.simd import LANES, fma, load, pack, store, total
+from omkl.core.trigonometry import fill_pack
+
+
+@inlined
+def four_packs(padded, w, X, row):
+    """Arguments at X[row] of four packs of features whose frequencies begin at w."""
+    d = padded.shape[1]
+    W = padded.shape[2]
+    u = X[row, 0]
+    a0 = load(padded, w) * u
+    a1 = load(padded, w + LANES) * u
+    a2 = load(padded, w + 2 * LANES) * u
+    a3 = load(padded, w + 3 * LANES) * u
+    for k in range(1, d):
+        w += W
+        u = X[row, k]
+        a0 = fma(load(padded, w), u, a0)
+        a1 = fma(load(padded, w + LANES), u, a1)
+        a2 = fma(load(padded, w + 2 * LANES), u, a2)
+        a3 = fma(load(padded, w + 3 * LANES), u, a3)
+    return a0, a1, a2, a3
+
+
+@inlined
+def two_packs(padded, w, X, row):
+    """The same of two."""
+    d = padded.shape[1]
+    W = padded.shape[2]
+    u = X[row, 0]
+    a0 = load(padded, w) * u
+    a1 = load(padded, w + LANES) * u
+    for k in range(1, d):
+        w += W
+        u = X[row, k]
+        a0 = fma(load(padded, w), u, a0)
+        a1 = fma(load(padded, w + LANES), u, a1)
+    return a0, a1
+
+
+@inlined
+def one_pack(padded, w, X, row):
+    """The same of one."""
+    d = padded.shape[1]
+    W = padded.shape[2]
+    a0 = load(padded, w) * X[row, 0]
+    for k in range(1, d):
+        w += W
+        a0 = fma(load(padded, w), X[row, k], a0)
+    return a0
+
+
+@inlined
+def arguments(padded, D, i, X, row, angle, start):
+    """angle[start : start + D] = omega_i X[row], the sum over inputs in their order.
+
+    padded (N, d, W), X (n, d).
+    """
+    W = padded.shape[2]
+    first = i * padded.shape[1] * W
+    j = 0
+    while j + 4 * LANES <= W:
+        a0, a1, a2, a3 = four_packs(padded, first + j, X, row)
+        store(angle, start + j, a0)
+        store(angle, start + j + LANES, a1)
+        store(angle, start + j + 2 * LANES, a2)
+        store(angle, start + j + 3 * LANES, a3, min(LANES, D - j - 3 * LANES))
+        j += 4 * LANES
+    while j + 2 * LANES <= W:
+        a0, a1 = two_packs(padded, first + j, X, row)
+        store(angle, start + j, a0)
+        store(angle, start + j + LANES, a1, min(LANES, D - j - LANES))
+        j += 2 * LANES
+    if j < W:
+        store(angle, start + j, one_pack(padded, first + j, X, row), min(LANES, D - j))
+
+
+@inlined
+def arguments_of_four(padded, D, i, X, row, angle):
+    """The same numbers for rows row .. row + 3 at once, one after the other in angle (4 D,)."""
+    d = padded.shape[1]
+    W = padded.shape[2]
+    j = 0
+    while j + 2 * LANES <= W:
+        w = i * d * W + j
+        v0 = load(padded, w)
+        v1 = load(padded, w + LANES)
+        u = X[row, 0]
+        a0 = v0 * u
+        a1 = v1 * u
+        u = X[row + 1, 0]
+        b0 = v0 * u
+        b1 = v1 * u
+        u = X[row + 2, 0]
+        c0 = v0 * u
+        c1 = v1 * u
+        u = X[row + 3, 0]
+        e0 = v0 * u
+        e1 = v1 * u
+        for k in range(1, d):
+            w += W
+            v0 = load(padded, w)
+            v1 = load(padded, w + LANES)
+            u = X[row, k]
+            a0 = fma(v0, u, a0)
+            a1 = fma(v1, u, a1)
+            u = X[row + 1, k]
+            b0 = fma(v0, u, b0)
+            b1 = fma(v1, u, b1)
+            u = X[row + 2, k]
+            c0 = fma(v0, u, c0)
+            c1 = fma(v1, u, c1)
+            u = X[row + 3, k]
+            e0 = fma(v0, u, e0)
+            e1 = fma(v1, u, e1)
+        n = min(LANES, D - j - LANES)
+        store(angle, j, a0)
+        store(angle, j + LANES, a1, n)
+        store(angle, D + j, b0)
+        store(angle, D + j + LANES, b1, n)
+        store(angle, 2 * D + j, c0)
+        store(angle, 2 * D + j + LANES, c1, n)
+        store(angle, 3 * D + j, e0)
+        store(angle, 3 * D + j + LANES, e1, n)
+        j += 2 * LANES
+    if j < W:
+        w = i * d * W + j
+        v0 = load(padded, w)
+        a0 = v0 * X[row, 0]
+        b0 = v0 * X[row + 1, 0]
+        c0 = v0 * X[row + 2, 0]
+        e0 = v0 * X[row + 3, 0]
+        for k in range(1, d):
+            w += W
+            v0 = load(padded, w)
+            a0 = fma(v0, X[row, k], a0)
+            b0 = fma(v0, X[row + 1, k], b0)
+            c0 = fma(v0, X[row + 2, k], c0)
+            e0 = fma(v0, X[row + 3, k], e0)
+        n = min(LANES, D - j)
+        store(angle, j, a0, n)
+        store(angle, D + j, b0, n)
+        store(angle, 2 * D + j, c0, n)
+        store(angle, 3 * D + j, e0, n)
+
+
+@inlined
+def _two_packs_of_four(padded, w, X, row, waves, start):
+    """Waves of two packs of features, whose frequencies begin at w, at rows row .. row + 3."""
+    d = padded.shape[1]
+    W = padded.shape[2]
+    v0 = load(padded, w)
+    v1 = load(padded, w + LANES)
+    u = X[row, 0]
+    a0 = v0 * u
+    a1 = v1 * u
+    u = X[row + 1, 0]
+    b0 = v0 * u
+    b1 = v1 * u
+    u = X[row + 2, 0]
+    c0 = v0 * u
+    c1 = v1 * u
+    u = X[row + 3, 0]
+    e0 = v0 * u
+    e1 = v1 * u
+    for k in range(1, d):
+        w += W
+        v0 = load(padded, w)
+        v1 = load(padded, w + LANES)
+        u = X[row, k]
+        a0 = fma(v0, u, a0)
+        a1 = fma(v1, u, a1)
+        u = X[row + 1, k]
+        b0 = fma(v0, u, b0)
+        b1 = fma(v1, u, b1)
+        u = X[row + 2, k]
+        c0 = fma(v0, u, c0)
+        c1 = fma(v1, u, c1)
+        u = X[row + 3, k]
+        e0 = fma(v0, u, e0)
+        e1 = fma(v1, u, e1)
+    fill_pack(waves, start, a0)
+    fill_pack(waves, start + LANES, a1)
+    fill_pack(waves, start + W, b0)
+    fill_pack(waves, start + W + LANES, b1)
+    fill_pack(waves, start + 2 * W, c0)
+    fill_pack(waves, start + 2 * W + LANES, c1)
+    fill_pack(waves, start + 3 * W, e0)
+    fill_pack(waves, start + 3 * W + LANES, e1)
+
+
+@inlined
+def _pack_of_four(padded, w, X, row, waves, start):
+    """The same for one pack."""
+    d = padded.shape[1]
+    W = padded.shape[2]
+    v0 = load(padded, w)
+    a0 = v0 * X[row, 0]
+    b0 = v0 * X[row + 1, 0]
+    c0 = v0 * X[row + 2, 0]
+    e0 = v0 * X[row + 3, 0]
+    for k in range(1, d):
+        w += W
+        v0 = load(padded, w)
+        a0 = fma(v0, X[row, k], a0)
+        b0 = fma(v0, X[row + 1, k], b0)
+        c0 = fma(v0, X[row + 2, k], c0)
+        e0 = fma(v0, X[row + 3, k], e0)
+    fill_pack(waves, start, a0)
+    fill_pack(waves, start + W, b0)
+    fill_pack(waves, start + 2 * W, c0)
+    fill_pack(waves, start + 3 * W, e0)
+
+
+@inlined
+def waves_of_four(padded, n_packs, i, X, row, waves, start):
+    """Waves of the first ``n_packs`` packs of kernel i at rows row .. row + 3.
+
+    The arguments, as of ``random_features``, go from registers into sine and cosine. Rows are W
+    apart, from ``start`` on; padded (N, d, W).
+    """
+    w = i * padded.shape[1] * padded.shape[2]
+    j = 0
+    while j + 2 * LANES <= n_packs * LANES:
+        _two_packs_of_four(padded, w + j, X, row, waves, start + j)
+        j += 2 * LANES
+    if j < n_packs * LANES:
+        _pack_of_four(padded, w + j, X, row, waves, start + j)
+
+
+@inlined
+def turn_rows(X, row, n, columns):
+    """columns = rows row .. row + n - 1 of X (rows, d) by eights, input by input."""
+    d = X.shape[1]
+    for r in range(n):
+        for k in range(d):
+            columns[(r // LANES * d + k) * LANES + r % LANES] = X[row + r, k]
+
+
+@inlined
+def waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
+    """Waves of kernel i at rows row .. row + 7, whose columns begin at ``first``.
+
+    Few features behind the last whole pack would leave most of a pack empty: for them a pack is
+    one feature at eight rows.
+    """
+    d = padded.shape[1]
+    W = padded.shape[2]
+    whole = D // LANES
+    n_last = D - whole * LANES
+    few = 0 < n_last <= LANES // 2
+    n_packs = whole if few else W // LANES
+    for r in range(0, LANES, 4):
+        waves_of_four(padded, n_packs, i, X, row + r, scratch.waves, start + r * W)
+    z = start + whole * LANES
+    if few:
+        for e in range(n_last):
+            j = whole * LANES + e
+            a = load(columns, first) * padded[i, 0, j]
+            for k in range(1, d):
+                a = fma(load(columns, first + k * LANES), padded[i, k, j], a)
+            fill_pack(scratch.last, e * LANES, a)
+        for r in range(LANES):
+            for e in range(n_last):
+                scratch.waves.sin[z + r * W + e] = scratch.last.sin[e * LANES + r]
+                scratch.waves.cos[z + r * W + e] = scratch.last.cos[e * LANES + r]
+    elif n_last > 0:
+        for r in range(LANES):
+            for e in range(n_last, LANES):
+                scratch.waves.cos[z + r * W + e] = 0.0  # of the argument 0 it is 1
+
+
+@inlined
+def say_at(theta, w, D, waves, z):
+    """A pack whose total is theta'z sqrt(D), of the coefficients at w and the waves at z."""
+    a = pack(0.0)
+    b = pack(0.0)
+    j = 0
+    while j + LANES <= D:
+        a = fma(load(theta, w + j), load(waves.sin, z + j), a)
+        b = fma(load(theta, w + D + j), load(waves.cos, z + j), b)
+        j += LANES
+    if j < D:
+        k = D - j
+        a = fma(load(theta, w + j, k), load(waves.sin, z + j, k), a)
+        b = fma(load(theta, w + D + j, k), load(waves.cos, z + j, k), b)
+    return a + b
+
+
+@inlined
+def _say_pack(waves, z, x, theta, w, D, j, a, b):
+    """Sine and cosine of the pack x of arguments go to z + j; a and b add up theta'z on the way."""
+    k = min(LANES, D - j)
+    fill_pack(waves, z + j, x)
+    a = fma(load(theta, w + j, k), load(waves.sin, z + j), a)
+    b = fma(load(theta, w + D + j, k), load(waves.cos, z + j), b)
+    return a, b
+
+
+@inlined
+def say_row(model, i, X, row, waves, z):
+    """f_i(X[row]), X (rows, d), with its features, which go to ``waves`` from z on.
+
+    In one go: while the sines of some are computed, the frequencies of the next are read.
+    """
+    D = model.theta.shape[1] // 2
+    theta = model.theta
+    W = model.padded.shape[2]
+    first = i * model.padded.shape[1] * W
+    w = 2 * D * i
+    a = pack(0.0)
+    b = pack(0.0)
+    j = 0
+    while j + 2 * LANES <= W:
+        x0, x1 = two_packs(model.padded, first + j, X, row)
+        a, b = _say_pack(waves, z, x0, theta, w, D, j, a, b)
+        a, b = _say_pack(waves, z, x1, theta, w, D, j + LANES, a, b)
+        j += 2 * LANES
+    if j < W:
+        x0 = one_pack(model.padded, first + j, X, row)
+        a, b = _say_pack(waves, z, x0, theta, w, D, j, a, b)
+    return total(a + b) * (1.0 / math.sqrt(D))
+
+
+@inlined
+def waves_of_rows(padded, i, X, row, angle, waves, start):
+    """Waves of kernel i at X[row] .. X[row + 7], W apart from ``start`` on; angle (4 W,).
+
+    In less code than ``waves_of_eight``, for learners that are compiled one by one.
+    """
+    W = padded.shape[2]
+    for r in range(0, LANES, 4):
+        arguments_of_four(padded, W, i, X, row + r, angle)
+        for j in range(0, 4 * W, LANES):
+            fill_pack(waves, start + r * W + j, load(angle, j))
+
+
+@inlined
+def descend(model, i, waves, z, step, shrink):
+    """theta_i <- shrink theta_i - step times the features at z, and its squared norm."""
+    D = model.theta.shape[1] // 2
+    theta = model.theta
+    scaled = pack(-step / math.sqrt(D))
+    w = 2 * D * i
+    a = pack(0.0)
+    b = pack(0.0)
+    j = 0
+    while j + LANES <= D:
+        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
+        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
+        store(theta, w + j, s)
+        store(theta, w + D + j, c)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        j += LANES
+    if j < D:
+        k = D - j
+        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
+        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
+        store(theta, w + j, s, k)
+        store(theta, w + D + j, c, k)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+    model.norm2[i] = total(a + b)
