@@ -90,17 +90,11 @@ def _same_federation(case, X, y):
     np.testing.assert_allclose(np.concatenate(both), ours, rtol=0, atol=1e-8)
 
 
-@pytest.fixture
-def once(monkeypatch):
-    """A run of every peer in a turn; a time of a few rounds needs hundreds."""
-    monkeypatch.setattr(peers, "interleaved", functools.partial(interleaved, seconds=1e-9))
-
-
 @pytest.mark.slow
-def test_a_peer_that_is_not_installed_says_so(monkeypatch, once):
+def test_a_peer_that_is_not_installed_says_so(monkeypatch):
     monkeypatch.setattr(peers, "installed", lambda package: False)
     X, y = checks.stream()
-    found = peers.measure(setting.Rows("made up", X, y), 1, 3, 2, seconds=0.001)
+    found = peers.measure(setting.Rows("made up", X, y), 1, 3, 2, seconds=1e-6)
     missing = {row["peer"] for row in found["kernels"] if "missing" in row}
     assert missing == {peers.SCIKIT_LEARN, peers.RIVER, peers.RIVER_SAMPLER}
     assert [r["algorithm"] for r in found["learners"] if "missing" in r] == ["raker", "gf"]
@@ -266,7 +260,7 @@ def test_streams_seeds_and_jobs_are_processes_of_omkl_run():
 
 
 @pytest.mark.slow
-def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, once, capsys):
+def test_the_command_writes_numbers_page_and_plots(tmp_path, monkeypatch, capsys):
     small = bench.QUICK._replace(
         seconds=0.001, turns=1, rounds=3, rounds_of_libraries=2, largest=30, seconds_of_size=0.0
     )

@@ -75,7 +75,7 @@ def results_of(outputs: Path) -> dict[str, bytes]:
         ("algorithm=gf algorithm.etta=1", "no algorithm.etta with gf. Did you mean algorithm.eta?"),
         (
             "algorithm=raker algorithm.M=5",
-            "raker has no algorithm.M (but amkl, amkl_aks, amkl_random, gf, pof_mkl, sfg, sfg_mkl",
+            "raker has no algorithm.M (but amkl, amkl_aks, amkl_random, gf, gmocp, pof_mkl, sfg",
         ),
         ("+algorithm.foo=5", "there is no algorithm.foo with sfg_r."),
         (
