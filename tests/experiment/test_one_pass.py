@@ -109,13 +109,16 @@ def three_classes(tmp_path) -> list[str]:
     path = tmp_path / "three.csv"
     path.write_text("\n".join(["a,b,kind", *lines]))
     return [
-        "algorithm=rf/omkc_da_p1", "task=classification", "dataset=file", f"dataset.path={path}",
+        "algorithm=rf/omkc_mua_p", "task=classification", "dataset=file", f"dataset.path={path}",
         "dataset.target=kind", "dataset.labels=[x,y,z]", "block=40",
     ]  # fmt: skip
 
 
 def test_classifications_are_those_of_the_job_alone(tmp_path, three_classes):
-    """A learner a class; classes and jobs have the random features of their seed once."""
+    """A learner a class; classes and jobs have the random features of their seed once.
+
+    Of those that learn kernel by kernel ``test_no_jit`` looks what they share besides.
+    """
     swept = {"beta": [0.5, 0.8, 0.9]}
     alone = by_themselves(tmp_path / "alone", *three_classes, **swept)
     shared = together(tmp_path / "shared", *three_classes, **swept)
