@@ -56,7 +56,7 @@ def test_the_six_steps(tmp_path: Path):
     assert written == ["algorithms", "algorithm"], "one module and one YAML"
     assert any("learners.run(" in line for line in commands)
     assert any(line.startswith("omkl-run") for line in commands)
-    (table,) = copy.glob("outputs/sweeps/*/table.csv")
+    (table,) = copy.glob("outputs/debug/sweeps/*/table.csv")
     with open(table, encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["status"] != "baseline"]
         mse = {row["algorithm"]: float(row["mse"]) for row in rows}

@@ -68,15 +68,21 @@ class TargetUnits:
             known = self._all_told(y, blank)
             X = self._with_lags(X, known)
             given = known.scaled(y) if self._moving else y
+        trace = (
+            self._in_parts(X, given, blank) if blank.any() else self.learner.partial_fit(X, given)
+        )
+        return _unscaled(known, trace) if known and self._moving else trace
+
+    def _in_parts(self, X: np.ndarray, y: np.ndarray, blank: np.ndarray) -> Trace:
+        """Rows X (n, d) with labels y (n,), which ``blank`` ones have not."""
         parts = []
         for part in np.split(np.arange(len(y)), np.flatnonzero(np.diff(blank)) + 1):
-            if len(part) and blank[part[0]]:
+            if blank[part[0]]:
                 f, spread = self.learner.predict_with_spread(X[part])
                 parts.append(Trace(f, np.zeros(f.shape, dtype=np.bool_), spread))
             else:
-                parts.append(self.learner.partial_fit(X[part], given[part]))
-        trace = Trace(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True)))
-        return _unscaled(known, trace) if known and self._moving else trace
+                parts.append(self.learner.partial_fit(X[part], y[part]))
+        return Trace(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True)))
 
     def predict_with_spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What ``predict_one`` would say of each row X (n, d) as the next, and its spread.

@@ -75,4 +75,5 @@ def curves(histories: Sequence[WeightHistory], T: int, last: np.ndarray) -> dict
 def weights_of(learners: Sequence[Learner]) -> np.ndarray:
     """The weights (N,) of the learners of one seed, one or one a class: their mean."""
     with np.errstate(invalid="ignore"):  # of one that diverges: its predictions tell
-        return np.mean([normalised(learner.state.log_w) for learner in learners], axis=0)
+        found = [normalised(learner.state.log_w) for learner in learners]
+        return found[0] if len(found) == 1 else np.mean(found, axis=0)
