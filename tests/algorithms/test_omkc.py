@@ -7,6 +7,7 @@ from the learner's state.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ import pytest
 from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
+from omkl.core.jit import for_this_process
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
+from omkl.core.representations.classifiers import vote
 from omkl.core.representations.expansion import TILE
 
 KERNELS = (
@@ -27,6 +30,11 @@ KERNELS = (
     Kernel("cauchy", 0.3),
 )
 N = len(KERNELS)
+
+
+@for_this_process
+def voted(log_w, f):
+    return vote(log_w, f)
 
 
 def learner(name, kernels=KERNELS, d=3, seed=0, threads=1, **changes):
@@ -294,3 +302,17 @@ def test_the_step_of_the_theorem_may_be_replaced():
     assert learner("omkc_sua_o", eta=0.25).state.eta[0] == 0.25
     with pytest.raises(ValueError, match="eta='best' is not a number"):
         learner("omkc_sua_o", eta="best")
+
+
+def test_a_tied_vote_is_none_in_any_order():
+    """As many of equal weight on either side: in fractions the sum is 0, and so is the vote."""
+    rng, beta, n_ties = np.random.default_rng(0), Fraction(4, 5), 0
+    for _ in range(400):
+        mistakes, said = rng.integers(0, 2, 13), rng.choice([-1.0, 0.0, 1.0], 13)
+        exact = sum(beta ** int(m) * int(s) for m, s in zip(mistakes, said, strict=True))
+        n_ties += exact == 0 and bool(said.any())
+        log_w = mistakes * math.log(float(beta))
+        for order in (np.arange(13), rng.permutation(13), np.argsort(said)):
+            found = voted(log_w[order], said[order])
+            assert np.sign(found) == np.sign(float(exact)), (mistakes[order], said[order])
+    assert n_ties > 10

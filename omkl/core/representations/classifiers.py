@@ -10,6 +10,8 @@ from omkl.core.representations.random_features import RandomFeatures, gradient_s
 from omkl.core.simd import LANES, at_least, clip, fma, load, pack, total
 from omkl.core.weights import exp_nonpositive, exp_of_pack, largest_of
 
+TIE = 1e-12  # of the sum of the weights; that of N products is off by less than N 2^-52
+
 
 @inlined
 def _positive(x):
@@ -19,7 +21,11 @@ def _positive(x):
 
 @inlined
 def vote(log_w, f):
-    """q . sign(f), both (N,): q sums to 1 and is proportional to exp(log_w); sign(0) = 0."""
+    """q . sign(f), both (N,): q sums to 1 and is proportional to exp(log_w); sign(0) = 0.
+
+    It is 0 where it is no larger than ``TIE``: as many of equal weight on either side are a tie,
+    whose sign rounding would choose.
+    """
     N = log_w.shape[0]
     top = largest_of(log_w)
     weights = pack(0.0)
@@ -39,7 +45,7 @@ def vote(log_w, f):
             score += w_i
         elif f[i] < 0.0:
             score -= w_i
-    return score / total_w
+    return score / total_w if abs(score) > TIE * total_w else 0.0
 
 
 @functools.singledispatch
