@@ -37,7 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     from omkl.threads import usable_cores
 
-    return min(usable_cores(), MOST_WORKERS)
+    # One more than there are cores: tests wait for the processes that they start.
+    return min(usable_cores() + 1, MOST_WORKERS)
 
 
 @pytest.hookimpl(optionalhook=True)
