@@ -37,8 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     from omkl.threads import usable_cores
 
-    # One more than there are cores: tests wait for the processes that they start.
-    return min(usable_cores() + 1, MOST_WORKERS)
+    return min(usable_cores(), MOST_WORKERS)  # one more takes longer: each compiles pieces again
 
 
 @pytest.hookimpl(optionalhook=True)
