@@ -58,6 +58,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
+from omkl.algorithms.raker import local_step, step_size
 from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE, POSITIVE, Range
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
@@ -203,16 +204,6 @@ def half_width(params, state, t, selection):
     if n == 0:
         return np.nan
     return quantile(state.ordered[selection.combine[0]], n, state.level[0])
-
-
-@inlined
-def step_size(params, t):
-    return rate(params.eta, t)
-
-
-@inlined
-def local_step(params, eta, y, f):
-    return 2.0 * eta * (f - y), 1.0 - 2.0 * eta * params.lam
 
 
 @inlined

@@ -88,77 +88,8 @@ def arguments(padded, D, i, X, row, angle, start):
 
 
 @inlined
-def arguments_of_four(padded, D, i, X, row, angle):
-    """The same numbers for rows row .. row + 3 at once, one after the other in angle (4 D,)."""
-    d = padded.shape[1]
-    W = padded.shape[2]
-    j = 0
-    while j + 2 * LANES <= W:
-        w = i * d * W + j
-        v0 = load(padded, w)
-        v1 = load(padded, w + LANES)
-        u = X[row, 0]
-        a0 = v0 * u
-        a1 = v1 * u
-        u = X[row + 1, 0]
-        b0 = v0 * u
-        b1 = v1 * u
-        u = X[row + 2, 0]
-        c0 = v0 * u
-        c1 = v1 * u
-        u = X[row + 3, 0]
-        e0 = v0 * u
-        e1 = v1 * u
-        for k in range(1, d):
-            w += W
-            v0 = load(padded, w)
-            v1 = load(padded, w + LANES)
-            u = X[row, k]
-            a0 = fma(v0, u, a0)
-            a1 = fma(v1, u, a1)
-            u = X[row + 1, k]
-            b0 = fma(v0, u, b0)
-            b1 = fma(v1, u, b1)
-            u = X[row + 2, k]
-            c0 = fma(v0, u, c0)
-            c1 = fma(v1, u, c1)
-            u = X[row + 3, k]
-            e0 = fma(v0, u, e0)
-            e1 = fma(v1, u, e1)
-        n = min(LANES, D - j - LANES)
-        store(angle, j, a0)
-        store(angle, j + LANES, a1, n)
-        store(angle, D + j, b0)
-        store(angle, D + j + LANES, b1, n)
-        store(angle, 2 * D + j, c0)
-        store(angle, 2 * D + j + LANES, c1, n)
-        store(angle, 3 * D + j, e0)
-        store(angle, 3 * D + j + LANES, e1, n)
-        j += 2 * LANES
-    if j < W:
-        w = i * d * W + j
-        v0 = load(padded, w)
-        a0 = v0 * X[row, 0]
-        b0 = v0 * X[row + 1, 0]
-        c0 = v0 * X[row + 2, 0]
-        e0 = v0 * X[row + 3, 0]
-        for k in range(1, d):
-            w += W
-            v0 = load(padded, w)
-            a0 = fma(v0, X[row, k], a0)
-            b0 = fma(v0, X[row + 1, k], b0)
-            c0 = fma(v0, X[row + 2, k], c0)
-            e0 = fma(v0, X[row + 3, k], e0)
-        n = min(LANES, D - j)
-        store(angle, j, a0, n)
-        store(angle, D + j, b0, n)
-        store(angle, 2 * D + j, c0, n)
-        store(angle, 3 * D + j, e0, n)
-
-
-@inlined
-def _two_packs_of_four(padded, w, X, row, waves, start):
-    """Waves of two packs of features, whose frequencies begin at w, at rows row .. row + 3."""
+def two_packs_of_four(padded, w, X, row):
+    """Arguments of two packs, whose frequencies begin at w, at rows row .. row + 3, two a row."""
     d = padded.shape[1]
     W = padded.shape[2]
     v0 = load(padded, w)
@@ -191,19 +122,12 @@ def _two_packs_of_four(padded, w, X, row, waves, start):
         u = X[row + 3, k]
         e0 = fma(v0, u, e0)
         e1 = fma(v1, u, e1)
-    fill_pack(waves, start, a0)
-    fill_pack(waves, start + LANES, a1)
-    fill_pack(waves, start + W, b0)
-    fill_pack(waves, start + W + LANES, b1)
-    fill_pack(waves, start + 2 * W, c0)
-    fill_pack(waves, start + 2 * W + LANES, c1)
-    fill_pack(waves, start + 3 * W, e0)
-    fill_pack(waves, start + 3 * W + LANES, e1)
+    return a0, a1, b0, b1, c0, c1, e0, e1
 
 
 @inlined
-def _pack_of_four(padded, w, X, row, waves, start):
-    """The same for one pack."""
+def one_pack_of_four(padded, w, X, row):
+    """The same of one pack, one a row."""
     d = padded.shape[1]
     W = padded.shape[2]
     v0 = load(padded, w)
@@ -218,10 +142,34 @@ def _pack_of_four(padded, w, X, row, waves, start):
         b0 = fma(v0, X[row + 1, k], b0)
         c0 = fma(v0, X[row + 2, k], c0)
         e0 = fma(v0, X[row + 3, k], e0)
-    fill_pack(waves, start, a0)
-    fill_pack(waves, start + W, b0)
-    fill_pack(waves, start + 2 * W, c0)
-    fill_pack(waves, start + 3 * W, e0)
+    return a0, b0, c0, e0
+
+
+@inlined
+def arguments_of_four(padded, D, i, X, row, angle):
+    """The numbers of ``arguments`` for rows row .. row + 3, one after the other in angle (4 D,)."""
+    W = padded.shape[2]
+    first = i * padded.shape[1] * W
+    j = 0
+    while j + 2 * LANES <= W:
+        a0, a1, b0, b1, c0, c1, e0, e1 = two_packs_of_four(padded, first + j, X, row)
+        n = min(LANES, D - j - LANES)
+        store(angle, j, a0)
+        store(angle, j + LANES, a1, n)
+        store(angle, D + j, b0)
+        store(angle, D + j + LANES, b1, n)
+        store(angle, 2 * D + j, c0)
+        store(angle, 2 * D + j + LANES, c1, n)
+        store(angle, 3 * D + j, e0)
+        store(angle, 3 * D + j + LANES, e1, n)
+        j += 2 * LANES
+    if j < W:
+        a0, b0, c0, e0 = one_pack_of_four(padded, first + j, X, row)
+        n = min(LANES, D - j)
+        store(angle, j, a0, n)
+        store(angle, D + j, b0, n)
+        store(angle, 2 * D + j, c0, n)
+        store(angle, 3 * D + j, e0, n)
 
 
 @inlined
@@ -231,13 +179,26 @@ def waves_of_four(padded, n_packs, i, X, row, waves, start):
     The arguments, as of ``random_features``, go from registers into sine and cosine. Rows are W
     apart, from ``start`` on; padded (N, d, W).
     """
-    w = i * padded.shape[1] * padded.shape[2]
+    W = padded.shape[2]
+    first = i * padded.shape[1] * W
     j = 0
     while j + 2 * LANES <= n_packs * LANES:
-        _two_packs_of_four(padded, w + j, X, row, waves, start + j)
+        a0, a1, b0, b1, c0, c1, e0, e1 = two_packs_of_four(padded, first + j, X, row)
+        fill_pack(waves, start + j, a0)
+        fill_pack(waves, start + j + LANES, a1)
+        fill_pack(waves, start + j + W, b0)
+        fill_pack(waves, start + j + W + LANES, b1)
+        fill_pack(waves, start + j + 2 * W, c0)
+        fill_pack(waves, start + j + 2 * W + LANES, c1)
+        fill_pack(waves, start + j + 3 * W, e0)
+        fill_pack(waves, start + j + 3 * W + LANES, e1)
         j += 2 * LANES
     if j < n_packs * LANES:
-        _pack_of_four(padded, w + j, X, row, waves, start + j)
+        a0, b0, c0, e0 = one_pack_of_four(padded, first + j, X, row)
+        fill_pack(waves, start + j, a0)
+        fill_pack(waves, start + j + W, b0)
+        fill_pack(waves, start + j + 2 * W, c0)
+        fill_pack(waves, start + j + 3 * W, e0)
 
 
 @inlined
