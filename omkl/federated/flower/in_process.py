@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid
 
 from omkl.federated.flower.apps import (
     TIMEOUT,
@@ -24,10 +23,11 @@ from omkl.federated.flower.apps import (
     serve,
     server_app,
 )
+from omkl.federated.flower.grid import OwnGrid
 from omkl.federated.parties import Event
 
 
-class InProcessGrid(Grid):
+class InProcessGrid(OwnGrid):
     """A grid of clients that are functions in this process.
 
     ``deliver(client, t, reply)`` is the network: (rounds late, reply), or None for a reply
@@ -61,22 +61,9 @@ class InProcessGrid(Grid):
         node_config = {"partition-id": client}
         return Context(self._run_id, client + 1, node_config, RecordDict(), dict(self._run_config))
 
-    def set_run(self, run: Any) -> None:
-        """Nothing to set: a ``Run`` is the record of a SuperLink, and there is none."""
-
     @property
     def run(self) -> Any:
         raise NotImplementedError("this grid has no run")
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
         return [k + 1 for k in self._contexts]

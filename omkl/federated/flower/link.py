@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import uvicorn
 from fastapi import FastAPI
-from flwr.app import Message, RecordDict
+from flwr.app import Message
 from flwr.app.message import remove_content_from_message
 from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID, SUPERLINK_NODE_ID
-from flwr.serverapp import Grid
 from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.error import http_error_translator
 from flwr.supercore.heartbeat import HeartbeatSender
@@ -42,6 +41,8 @@ from flwr.superlink.routers.fleet.node_auth import NodeAuthMiddleware
 from flwr.superlink.routers.fleet.router import router as fleet_router
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
+
+from omkl.federated.flower.grid import OwnGrid
 
 START_SECONDS = 60.0
 
@@ -129,7 +130,7 @@ def _listening(host: str, port: int) -> socket.socket:
     return listening
 
 
-class LinkGrid(Grid):
+class LinkGrid(OwnGrid):
     """A grid on the state of a SuperLink in this process, without HTTP in between."""
 
     def __init__(self, state: Any) -> None:
@@ -151,9 +152,6 @@ class LinkGrid(Grid):
     def close(self) -> None:
         self._heartbeat.stop()
 
-    def set_run(self, run: Any) -> None:
-        """Nothing to set: the run is this process."""
-
     @property
     def run(self) -> Any:
         return self._run
@@ -161,16 +159,6 @@ class LinkGrid(Grid):
     @property
     def run_id(self) -> int:
         return int(self._run.run_id)
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
         return list(self._state.get_nodes(self.run_id))
