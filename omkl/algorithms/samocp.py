@@ -64,7 +64,7 @@ from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule, rate
+from omkl.core.schedule import Schedule
 from omkl.core.score_window import WINDOW, keep, level_of, missed, pinball, quantile
 from omkl.core.weights import draw, exp_nonpositive, mean_of_all_by_shares, shares_of_all
 
