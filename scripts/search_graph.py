@@ -39,7 +39,7 @@ from omkl import algorithms, conf
 from omkl.algorithms import sfg, sfg_r
 from omkl.algorithms.as_released import released_divergence
 from omkl.checks import learners
-from omkl.core import cache, hyperparameters, kernels
+from omkl.core import hyperparameters, kernels, sources
 from omkl.core.divergence import Matrix, normalised, ranks, sampled
 from omkl.core.graphs import graphs_by, similarity_graph
 from omkl.core.kernels import Kernel
@@ -76,7 +76,7 @@ class Point(NamedTuple):
 
 def published(paper: str, names: Iterable[str]) -> list[Cell]:
     """MSE x 10^3 of the algorithms in the tables where M is given."""
-    path = cache.PACKAGE / "reproduction" / "published.csv"
+    path = sources.PACKAGE / "reproduction" / "published.csv"
     with path.open() as file:
         rows = [r for r in csv.DictReader(file) if r["paper"] == paper and r["metric"] == "mse_e3"]
     cells = {

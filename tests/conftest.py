@@ -98,13 +98,8 @@ def families() -> dict[str, str]:
 
 
 def compile_once_in_all_workers() -> None:
-    """Let whoever needs what another worker is compiling wait, and load it from disk.
-
-    Numba's index of what is kept is read, changed and written without a lock: of two workers
-    that add to it at once, one entry would be lost, or one's code be found under both.
-    """
+    """Let whoever needs what another worker is compiling wait, and load it from disk."""
     from filelock import FileLock
-    from numba.core.caching import Cache, NullCache
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.dispatcher import Dispatcher
 
@@ -113,24 +108,17 @@ def compile_once_in_all_workers() -> None:
     folder = cache.folder()
     if folder is None or not jit.ENABLED:
         return
-    compile_one, save_one = Dispatcher.compile, Cache.save_overload
-
-    def lock(cache: Cache, *more: object) -> FileLock:
-        name = hashlib.sha256(repr((cache._cache_file._index_path, *more)).encode()).hexdigest()
-        return FileLock(folder / f"{name[:24]}.lock", timeout=600)
+    compile_one = Dispatcher.compile
 
     def compile(self, signature):
-        if isinstance(self._cache, NullCache):
+        if not isinstance(self._cache, cache.KeptCode):
             return compile_one(self, signature)
+        name = hashlib.sha256(f"{self._cache.name} {signature}".encode()).hexdigest()
         # The compiler's own lock first: threads of one process must not wait for each other.
-        with global_compiler_lock, lock(self._cache, signature):
+        with global_compiler_lock, FileLock(folder / f"{name[:24]}.lock", timeout=600):
             return compile_one(self, signature)
 
-    def save(self, signature, data):
-        with lock(self):
-            save_one(self, signature, data)
-
-    Dispatcher.compile, Cache.save_overload = compile, save
+    Dispatcher.compile = compile
 
 
 def make_run_folder(

@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 
 import omkl
-from omkl.core import cache, jit
+from omkl import algorithms, federated
+from omkl.core import jit, sources
 from omkl.core.protocol import DEFINED, MAY_DEFINE
 from omkl.runs import provenance
 
 MODULES = {
-    ".".join(("omkl", *path.relative_to(cache.PACKAGE).with_suffix("").parts)).removesuffix(
+    ".".join(("omkl", *path.relative_to(sources.PACKAGE).with_suffix("").parts)).removesuffix(
         ".__init__"
     ): path
-    for path in cache.PACKAGE.rglob("*.py")
+    for path in sources.PACKAGE.rglob("*.py")
 }
 COMPILERS = {"compiled", "inlined", "reassociating", "dispatch", "for_this_process", "uncached"}
 COMPILERS |= {"register"}  # of the engine: compiles select, predict and update
@@ -80,26 +81,26 @@ def decorated(path):
 
 
 def test_names_that_are_left_out_exist():
-    for left_out in (cache.NOT_COMPILED, provenance.CHANGE_NO_NUMBER):
+    for left_out in (sources.NOT_COMPILED, provenance.CHANGE_NO_NUMBER):
         for name in left_out:
-            place = cache.PACKAGE / name
+            place = sources.PACKAGE / name
             assert place.is_dir() if name.endswith("/") else place.is_file(), name
 
 
 def test_nothing_compiled_is_left_out():
-    used = {p.relative_to(cache.PACKAGE).as_posix(): decorated(p) for p in MODULES.values()}
-    sources = {path.relative_to(cache.PACKAGE).as_posix() for path in cache.sources()}
-    assert not {place: names for place, names in used.items() if names and place not in sources}
+    used = {p.relative_to(sources.PACKAGE).as_posix(): decorated(p) for p in MODULES.values()}
+    compiled = {p.relative_to(sources.PACKAGE).as_posix() for p in sources.compiled_files()}
+    assert not {place: names for place, names in used.items() if names and place not in compiled}
     assert used["core/protocol.py"] and used["algorithms/raker.py"]  # it does find some
     # Compiled code may hold constants of any module that its own module imports.
-    kept = modules_of(cache.sources())
+    kept = modules_of(sources.compiled_files())
     names_alone = {"omkl", "omkl.federated", "omkl.outside", "omkl.registry"}
     assert reached(kept, lazy=False) - kept <= names_alone
 
 
 def test_an_algorithm_imports_nothing_that_is_not_used():
     """Ruff is told not to look: what ``register`` reads from a module seems to be unused."""
-    for path in (cache.PACKAGE / "algorithms").rglob("*.py"):
+    for path in (sources.PACKAGE / "algorithms").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         imported = {
             (name.asname or name.name).partition(".")[0]
@@ -127,24 +128,63 @@ def test_every_compiled_function_is_in_a_source():
         for value in vars(module).values()
         if isinstance(value, Dispatcher)
     }
-    ours = {path for path in found if cache.PACKAGE in path.parents}
-    assert len(ours) > 3 and ours <= set(cache.sources())
+    ours = {path for path in found if sources.PACKAGE in path.parents}
+    assert len(ours) > 3 and ours <= set(sources.compiled_files())
 
 
 def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
     """The second set is written out: another entry needs a reason as good as theirs."""
-    digest = modules_of(cache.files_without(provenance.CHANGE_NO_NUMBER))
+    digest = modules_of(sources.files_without(provenance.CHANGE_NO_NUMBER))
     learners = {name for name in MODULES if ".algorithms" in name}
     used = reached({"omkl.experiment.run", *learners}, lazy=True)
     assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
     names = {"conf", "disk", "federated", "outside", "registry", "startup", "threads"}
     names |= {f"runs.{name}" for name in ("config_file", "earlier", "folder", "seal")}
     assert used - digest == {"omkl"} | {f"omkl.{name}" for name in names}
-    assert set(cache.sources()) <= set(cache.files_without(provenance.CHANGE_NO_NUMBER))
+    assert set(sources.compiled_files()) <= set(sources.files_without(provenance.CHANGE_NO_NUMBER))
+
+
+def test_an_algorithm_is_made_of_what_it_imports_and_of_no_other():
+    """So an edit of one, or a new one, leaves the machine code of the others on disk."""
+
+    def made_of(module):
+        return {path.stem for path in sources.files_of([module])} - {"__init__"}
+
+    assert made_of("omkl.algorithms.raker") == {"raker"}
+    assert made_of("omkl.algorithms.samocp") == {"samocp", "raker"}
+    assert made_of("omkl.algorithms.rf.omkc_da_p1") == {"omkc_da_p1", "variants"}
+    assert made_of("omkl.federated.algorithms.vm_kofl") == {"vm_kofl"}
+    assert made_of("omkl.core.graphs") == made_of("elsewhere.raker") == set()
+    prints = {sources.fingerprint(f"omkl.algorithms.{name}") for name in ("raker", "gf", "sfg")}
+    assert len(prints) == 3 and sources.fingerprint() not in prints
+
+
+def test_what_learners_share_imports_no_algorithm():
+    shared = modules_of(sources.shared_files())
+    assert len(shared) > 30
+    for name in shared:
+        assert not {used for used in imports(MODULES[name], True) if ".algorithms" in used}, name
+
+
+def test_every_step_of_an_algorithm_is_in_a_file_that_it_is_made_of():
+    """Compiled code finds steps by types, whose modules name its files (``cache.KeptCode``)."""
+    for name in algorithms.names():
+        algorithms.load(name)
+    for name in federated.names():
+        federated.load(name)
+    n_steps = 0
+    for module in [m for name, m in sys.modules.items() if name.startswith("omkl.")]:
+        for step in [f for f in vars(module).values() if hasattr(f, "_clear_cache")]:
+            for kind, function in step.registry.items():
+                file = Path(function.__code__.co_filename)
+                if "algorithms" in file.parts:
+                    assert file in sources.files_of([kind.__module__]), (kind, function)
+                    n_steps += 1
+    assert n_steps > 200
 
 
 def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "PACKAGE", tmp_path / "omkl")
+    monkeypatch.setattr(sources, "PACKAGE", tmp_path / "omkl")
 
     def digests(edited):
         shutil.rmtree(tmp_path / "omkl", ignore_errors=True)
@@ -154,23 +194,23 @@ def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatc
         if edited:
             with open(tmp_path / "omkl" / edited, "a", encoding="utf-8") as file:
                 file.write("# edited\n")
-        cache.fingerprint.cache_clear()
+        sources.fingerprint.cache_clear()
         provenance.sources_digest.cache_clear()
-        return cache.fingerprint(), provenance.sources_digest()
+        return sources.fingerprint(), provenance.sources_digest()
 
     try:
         machine_code, stamp = digests(None)
-        for edited in (
-            "core/graphs.py",
-            "core/hyperparameters.py",
-            "algorithms/sfg.py",
-            "a_new_file.py",
-        ):
+        for edited in ("core/graphs.py", "core/hyperparameters.py", "a_new_file.py"):
             assert digests(edited)[0] != machine_code
             assert digests(edited)[1] != stamp
-        for edited in ("experiment/comparators.py", "federated/split.py", "datasets/tables.py"):
+        for edited in (
+            "algorithms/sfg.py",
+            "experiment/comparators.py",
+            "federated/split.py",
+            "datasets/tables.py",
+        ):
             assert digests(edited)[0] == machine_code and digests(edited)[1] != stamp
         assert digests("report/tables.py") == (machine_code, stamp)
     finally:
-        cache.fingerprint.cache_clear()
+        sources.fingerprint.cache_clear()
         provenance.sources_digest.cache_clear()

@@ -36,7 +36,7 @@ import numpy as np
 from omkl import conf
 from omkl.benchmark import learners, packaged, peer_models
 from omkl.benchmark.suite import PEER, Entry, Suite
-from omkl.core import cache
+from omkl.core import sources
 from omkl.disk import write_atomically
 from omkl.runs import seal
 from omkl.runs.provenance import sources_digest
@@ -98,7 +98,7 @@ def _code(peer: bool) -> str:
     """The digest of the sources that a cell's numbers come from."""
     digest = hashlib.sha256()
     for name in OF_PEERS if peer else OF_SCORES:
-        digest.update((cache.PACKAGE / "benchmark" / name).read_bytes())
+        digest.update((sources.PACKAGE / "benchmark" / name).read_bytes())
     if not peer:
         digest.update(sources_digest().encode())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""The compiler: with ``pieces``, ``simd`` and ``cache`` the only module that knows Numba.
+"""The compiler: with ``pieces``, ``simd``, ``cache`` and ``sources`` all that knows Numba.
 
 ``compiled`` marks a function of the streaming core. Its machine code is kept on disk
 (``cache``).
@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -54,12 +55,11 @@ def rounded(function: F) -> F:
 def _kept(function: F, options: dict[str, Any]) -> F:
     if not ENABLED:
         return function
+    dispatcher: Any = numba.njit(nogil=True, **options)(function)
     folder = cache.folder()
-    if folder is None:
-        return numba.njit(nogil=True, **options)(function)
-    with cache.kept_in(folder):
-        dispatcher: Any = numba.njit(cache=True, nogil=True, **options)(function)
-    return cache.checked(dispatcher, folder)
+    if folder is not None and Path(function.__code__.co_filename).is_file():
+        dispatcher._cache = cache.KeptCode(function, options, folder)
+    return dispatcher
 
 
 def for_this_process(function: Any) -> Any:

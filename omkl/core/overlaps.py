@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, inlined
+from omkl.core.jit import compiled, inlined, qualify_name
 from omkl.core.kernels import FAMILIES, Family, Kernel
 
 LOG_2 = math.log(2.0)
@@ -127,6 +127,8 @@ class OverlapPieces(NamedTuple):
     pieces: np.ndarray
     span: np.ndarray
 
+
+qualify_name(OverlapPieces)  # ``divergence`` dispatches on it: its name must not depend on that
 
 LARGEST_MATRIX = 1024  # kernels: 8 MB
 PER_UNIT = 4  # pieces of H in a unit of its argument

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core import cache, snapshot
+from omkl.core import snapshot
 from omkl.core.learner import Before
 from omkl.datasets.scaling import Moments, standardised
 from omkl.datasets.tables import class_codes
@@ -434,7 +434,7 @@ def load(path: str | Path) -> OnlineLearner:
         learner.restore(model.arrays)
     except (ValueError, TypeError, MemoryError) as error:
         raise model_file.ModelError(f"{path}: no model, or a damaged one: {error}") from None
-    if model.code != cache.fingerprint():
+    if model.code != model_file.code_of(model.settings):
         warnings.warn(
             f"{path} was written by omkl {model.version} with other sources than these: it goes "
             "on, and its numbers may differ from theirs",

@@ -5,7 +5,7 @@ among those that there are, and all shapes are those that the settings imply. Da
 the checksums of the archive. They are no signature: compiled code believes the places and counts
 that arrays hold, so a model of somebody whom one does not trust is not to be loaded.
 
-    settings   JSON: format, omkl, code (the fingerprint of the sources), learner (the settings)
+    settings   JSON: format, omkl, code (the fingerprint of its sources), learner (the settings)
     learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``
 """
 
@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import omkl
-from omkl.core import cache
+from omkl import algorithms
+from omkl.core import sources
 from omkl.online.settings import LearnerSettings, input_names
 
 FORMAT = 1
@@ -35,13 +36,18 @@ class ModelError(ValueError):
 
 
 class Model(NamedTuple):
-    """What a file holds; ``code`` is the fingerprint of the sources that wrote it."""
+    """What a file holds; ``code`` is the fingerprint of the learner's sources then."""
 
     settings: LearnerSettings
     arrays: dict[str, np.ndarray]
     version: str
     code: str
     columns: dict[str, Any] | None
+
+
+def code_of(settings: LearnerSettings) -> str:
+    """The fingerprint of the sources that a learner is made of."""
+    return sources.fingerprint(algorithms.load(settings.algorithm).module)
 
 
 def content(
@@ -51,7 +57,7 @@ def content(
     head = {
         "format": FORMAT,
         "omkl": omkl.__version__,
-        "code": cache.fingerprint(),
+        "code": code_of(settings),
         "learner": dataclasses.asdict(settings),
         "columns": columns,
     }

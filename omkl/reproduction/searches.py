@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from omkl import conf
-from omkl.core import cache
+from omkl.core import sources
 from omkl.disk import write_atomically
 from omkl.runs import provenance
 
@@ -48,8 +48,8 @@ def code_stamp() -> str:
     """
     digest = hashlib.sha256(provenance.numbers_stamp({}, {}).encode())
     files = conf.files(without=_NOT_SEARCHED)
-    files.append(cache.PACKAGE / "reproduction" / "published.csv")
-    files += (cache.PACKAGE.parent / "scripts").glob("search_*.py")
+    files.append(sources.PACKAGE / "reproduction" / "published.csv")
+    files += (sources.PACKAGE.parent / "scripts").glob("search_*.py")
     for path in sorted(files):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:12]

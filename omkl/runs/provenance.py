@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import omkl
-from omkl.core import cache, jit
+from omkl.core import jit, sources
 from omkl.runs import folder as run_folder
 from omkl.threads import usable_cores
 
@@ -89,9 +89,9 @@ CHANGE_NO_NUMBER = {
 
 @functools.cache
 def sources_digest() -> str:
-    digest = hashlib.sha256(f"{cache.fingerprint()} compiled: {jit.ENABLED}".encode())
-    for path in cache.files_without(CHANGE_NO_NUMBER):
-        digest.update(path.relative_to(cache.PACKAGE).as_posix().encode())
+    digest = hashlib.sha256(f"{sources.fingerprint()} compiled: {jit.ENABLED}".encode())
+    for path in sources.files_without(CHANGE_NO_NUMBER):
+        digest.update(path.relative_to(sources.PACKAGE).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -159,7 +159,7 @@ def _processor() -> str:
 @functools.cache
 def commit() -> str | None:
     """The checkout's commit, with a + when it has changes; None outside a checkout."""
-    root = cache.PACKAGE.parent
+    root = sources.PACKAGE.parent
     if not (root / ".git").exists():
         return None
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import platform
 import re
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ import pytest
 from omkl import algorithms, federated
 from omkl.checks import federations as federated_checks
 from omkl.checks import learners
-from omkl.core import cache, jit, trigonometry
+from omkl.core import jit, trigonometry
 from omkl.core import protocol as engine
 from omkl.core.representations import random_features, waves
 from omkl.federated import protocol
@@ -277,23 +276,3 @@ def test_the_guard_sees_scalar_code(packed):
     llvm, assembly = generated(plain, np.ones(8), np.ones(8))
     assert re.findall(TRANSCENDENTAL, llvm)
     assert packed(assembly) == 0
-
-
-def test_code_is_kept_by_one_process_at_a_time(tmp_path, monkeypatch):
-    """Two that add to Numba's index at once would lose an entry, or mix up their code."""
-    fcntl = pytest.importorskip("fcntl")
-    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
-
-    @jit.compiled
-    def twice(x):
-        return 2.0 * x
-
-    with ThreadPoolExecutor(1) as pool:
-        with open(tmp_path / "saving.lock", "w") as another:
-            fcntl.flock(another, fcntl.LOCK_EX)
-            answer = pool.submit(twice, 3.0)
-            with pytest.raises(TimeoutError):
-                answer.result(timeout=3.0)
-            assert not list(tmp_path.rglob("*.nbi"))
-        assert answer.result(timeout=60.0) == 6.0
-    assert list(tmp_path.rglob("*.nbi"))

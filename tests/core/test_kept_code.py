@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 
 from omkl.core import cache, jit
+from omkl.core.protocol import Selection
 
 pytestmark = pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled in this session")
 
 
 def twice(x):
     return x + x
+
+
+def first_of(selection):
+    return selection[0]
 
 
 def told_by(capsys) -> list[str]:
@@ -36,16 +41,16 @@ def n_hits() -> int:
     return sum(function.stats.cache_hits.values())
 
 
-@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.parametrize("fault", ["flipped", "cut", "empty", "another's"])
-def test_damaged_code_is_compiled_anew(kept, capsys, suffix, fault):
+def test_damaged_code_is_compiled_anew(kept, capsys, fault):
     assert n_hits() == 1
-    (path,) = kept.rglob(f"*.{suffix}")
+    (path,) = kept.glob("*.code")
     raw = bytearray(path.read_bytes())
     if fault == "flipped":
         raw[len(raw) // 2] ^= 16
     elif fault == "another's":
-        (other,) = kept.rglob("*.nbi" if suffix == "nbc" else "*.nbc")
+        jit.compiled(twice)(2)
+        (other,) = set(kept.glob("*.code")) - {path}
         raw = bytearray(other.read_bytes())
     path.write_bytes({"cut": raw[:-20], "empty": b""}.get(fault, raw))
     assert n_hits() == 0
@@ -65,7 +70,7 @@ def test_who_listens_is_told_of_compiling_alone(kept):
 
 
 def test_a_full_disk_costs_the_kept_code_alone(kept, capsys, monkeypatch):
-    for path in kept.rglob("*.nb?"):
+    for path in kept.glob("*.code"):
         path.unlink()
 
     def full(source, target):
@@ -75,4 +80,28 @@ def test_a_full_disk_costs_the_kept_code_alone(kept, capsys, monkeypatch):
     assert n_hits() == 0
     told = f"omkl: compiled code cannot be kept in {kept} (No space left on device)"
     assert told_by(capsys) == [told]
-    assert not list(kept.rglob("*.tmp.*"))
+    assert not list(kept.iterdir())
+
+
+def test_code_is_kept_by_the_sources_of_its_arguments(kept, monkeypatch):
+    """An edit of an algorithm: what is made of it is compiled anew, and the oldest forgotten."""
+    asked = []
+    for edit in range(6):
+
+        def fingerprint(*modules, edit=edit):
+            asked.append(modules)
+            return f"{edit if 'omkl.core.protocol' in modules else 'shared'}"
+
+        monkeypatch.setattr(cache.sources, "fingerprint", fingerprint)
+        function = jit.compiled(first_of)
+        assert function(Selection(*range(len(Selection._fields)))) == 0
+        assert n_hits() == (edit > 0), "of no algorithm: found again"
+    assert ("omkl.core.protocol", __name__) in asked
+    assert len(list(kept.glob("*.first_of-*.code"))) == 4
+
+
+def test_code_that_nobody_can_read_again_is_not_kept(kept):
+    scope: dict = {"__name__": __name__}
+    exec("def typed(x):\n    return x", scope)
+    assert jit.compiled(scope["typed"])(1.0) == 1.0
+    assert not list(kept.glob("*.typed-*"))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, dispatch, inlined
+from omkl.core.jit import compiled, dispatch, inlined, qualify_name
 from omkl.core.representations import Representation, ahead, chosen, evaluate_row
 from omkl.core.representations.ahead import AheadScratch
 from omkl.core.representations.chosen import ChosenScratch
@@ -51,6 +51,9 @@ class RandomFeatures(NamedTuple):
     @property
     def n_kernels(self) -> int:
         return len(self.theta)
+
+
+qualify_name(RandomFeatures)  # other modules dispatch on it: its name must not depend on them
 
 
 def blank(N: int, d: int, D: int) -> RandomFeatures:
