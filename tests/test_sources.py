@@ -172,12 +172,13 @@ def test_every_step_of_an_algorithm_is_in_a_file_that_it_is_made_of():
         algorithms.load(name)
     for name in federated.names():
         federated.load(name)
+    files = set(sources.compiled_files()) - set(sources.shared_files())
     n_steps = 0
     for module in [m for name, m in sys.modules.items() if name.startswith("omkl.")]:
         for step in [f for f in vars(module).values() if hasattr(f, "_clear_cache")]:
             for kind, function in step.registry.items():
                 file = Path(function.__code__.co_filename)
-                if "algorithms" in file.parts:
+                if file in files and kind.__module__.startswith("omkl."):  # not one of a test's own
                     assert file in sources.files_of([kind.__module__]), (kind, function)
                     n_steps += 1
     assert n_steps > 200
