@@ -8,11 +8,12 @@ import pytest
 from omkl import algorithms
 from omkl.algorithms.as_released import released_divergence, shifted
 from omkl.checks import learners
-from omkl.core import hyperparameters, protocol, schedule
+from omkl.core import hyperparameters, jit, protocol, schedule
 from omkl.core.graphs import dissimilarity_graph, dominating_set
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.node_sampler import probabilities
+from omkl.core.representations import evaluate_row
 from omkl.core.weights import normalised
 
 EXACT = 1e-9
@@ -32,13 +33,19 @@ def learner(recorded, kernels):
     return make
 
 
+@jit.for_this_process
+def evaluate(model, X, s, selection):
+    """The outputs of what was chosen at X[s], in compiled code: most of a round."""
+    evaluate_row(selection.scratch, model, X, s, selection)
+
+
 def replay(ours, X, y, choose):
     """The engine's loop in plain Python; ``choose(t, round)`` stands in for the selection."""
     y_hat = np.empty(len(y))
     selection, state = ours.selection, ours.state
     for s in range(len(y)):
         choose(s + 1, selection)
-        protocol.evaluate(state.model, X[s], selection)
+        evaluate(state.model, X, s, selection)
         y_hat[s], _ = protocol.predict(ours.params, state, s + 1, selection)
         protocol.update(ours.params, state, s + 1, y[s], selection)
     return y_hat
