@@ -31,6 +31,12 @@ def load(package: str, name: str) -> Any:
     return importlib.import_module(f"{package}.{name.replace('/', '.')}").algorithm
 
 
+def module_of(name: str) -> str:
+    """The module of an algorithm of the package, central or federated, which is not imported."""
+    package = next(package for package in PACKAGES if name in names(package))
+    return f"{package}.{name.replace('/', '.')}"
+
+
 def names_outside() -> dict[str, str]:
     """The modules of the algorithms outside the package, by name."""
     found = outside.modules()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import os
 import pkgutil
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import omkl
 from omkl import algorithms, federated
 from omkl.core import jit, sources
 from omkl.core.protocol import DEFINED, MAY_DEFINE
+from omkl.experiment import baselines
 from omkl.runs import provenance
 
 MODULES = {
@@ -184,6 +187,29 @@ def test_every_step_of_an_algorithm_is_in_a_file_that_it_is_made_of():
     assert n_steps > 200
 
 
+def test_a_job_imports_no_algorithm_but_those_that_its_numbers_are_stamped_with():
+    """So a finished run of raker is found again after another algorithm was edited."""
+    script = """
+import sys
+from omkl import conf
+from omkl.core import sources
+from omkl.experiment import job, run
+prepared = run.prepare(conf.compose(["algorithm=amkl_aks", "dataset.rows=30", "D=2"]))
+prepared.warm_up()
+loaded = sources.files_of(name for name in sys.modules if ".algorithms." in name)
+counted = sources.files_of(job.learners_of(prepared))
+print(*[path.stem for path in loaded if path not in counted])
+print(*[path.stem for path in counted])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    not_counted, counted = done.stdout.split("\n")[:2]
+    assert not_counted == ""
+    assert {"amkl_aks", "omkl_aks", "ridge"} < set(counted.split()) and "gf" not in counted.split()
+
+
 def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "PACKAGE", tmp_path / "omkl")
 
@@ -212,6 +238,12 @@ def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatc
         ):
             assert digests(edited)[0] == machine_code and digests(edited)[1] != stamp
         assert digests("report/tables.py") == (machine_code, stamp)
+
+        raker = ("omkl.algorithms.raker", *baselines.MODULES)
+        stamp = provenance.sources_digest(raker)
+        for edited, same in (("algorithms/gf.py", True), ("algorithms/ridge.py", False)):
+            digests(edited)
+            assert (provenance.sources_digest(raker) == stamp) == same, edited
     finally:
         sources.fingerprint.cache_clear()
         provenance.sources_digest.cache_clear()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl import algorithms, outside
+from omkl import algorithms, outside, registry
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
@@ -26,7 +26,7 @@ from omkl.datasets import (
     open_streams,
 )
 from omkl.datasets.content import FileContent
-from omkl.experiment import kept_model, memory
+from omkl.experiment import baselines, kept_model, memory
 from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
@@ -129,6 +129,15 @@ def own_modules(job: Described) -> dict[str, str]:
     module = job.settings.algorithm.module
     algorithm = {} if module is None else outside.digests([module])
     return modules_of_families(job.dictionary) | algorithm
+
+
+def learners_of(job: Described) -> tuple[str, ...] | None:
+    """The modules of the package that a job's learners are: its own, and those that it has to beat.
+
+    None, which stands for every algorithm, where its own is outside the package and may import any.
+    """
+    name, _, module = job.settings.algorithm
+    return None if module is not None else (registry.module_of(name), *baselines.MODULES)
 
 
 def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:

@@ -187,7 +187,7 @@ def _comparator_identity(job: Job, what: str) -> str:
         "modules": modules_of_families(job.dictionary),
         "D": job.D,
         "lam": settings.regret.lam,
-        "sources": sources_digest(),
+        "sources": sources_digest(()),  # there is no learner in it
         "what": what,
     }
     return run_folder.settings_sha256(identity)

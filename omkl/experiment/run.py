@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from omkl.core import cache
 from omkl.datasets import DataError, keys, label_sources
 from omkl.experiment import classification, door, federation, one_pass, regression, settings
-from omkl.experiment.job import Computed, Described, Job, Progress, own_modules
+from omkl.experiment.job import Computed, Described, Job, Progress, learners_of, own_modules
 from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
 from omkl.runs import earlier
@@ -206,7 +206,7 @@ def _begin(
     config = job.settings.config
     folder = folder_of(config)
     try:
-        numbers = numbers_stamp(job.stream.provenance, modules)
+        numbers = _numbers_of(job, modules)
         found, told = earlier.find(config)
         notes = job.notes() + told
         if found is not None and not (job.settings.force or _lacking(job.settings, folder)):
@@ -243,11 +243,15 @@ def record(job: Described, computed: Computed, started: str) -> Outcome:
     """Write the run of numbers that parties of their own have computed, begun at an ISO time."""
     config, modules = job.settings.config, own_modules(job)
     folder = folder_of(config)
-    stamp = _stamp(config, started, numbers_stamp(job.stream.provenance, modules), modules)
+    stamp = _stamp(config, started, _numbers_of(job, modules), modules)
     with staging_folder(folder) as staging:
         computed = computed._replace(result=stamp | computed.result)
         written = _write(folder, staging, config, computed)
     return Outcome(written, "complete", job.settings.notes(), job.settings)
+
+
+def _numbers_of(job: Described, modules: Mapping[str, str]) -> str:
+    return numbers_stamp(job.stream.provenance, modules, learners_of(job))
 
 
 def _lacking(settings: Settings, folder: Path) -> bool:

@@ -88,21 +88,34 @@ CHANGE_NO_NUMBER = {
 
 
 @functools.cache
-def sources_digest() -> str:
+def sources_digest(learners: tuple[str, ...] | None = None) -> str:
+    """Of all sources that can change a number; of algorithms, those that ``learners`` are made of.
+
+    ``learners`` are modules of the package; None: every algorithm counts.
+    """
     digest = hashlib.sha256(f"{sources.fingerprint()} compiled: {jit.ENABLED}".encode())
-    for path in sources.files_without(CHANGE_NO_NUMBER):
+    files = sources.files_without(CHANGE_NO_NUMBER)
+    if learners is not None:
+        files = sources.files_without((*CHANGE_NO_NUMBER, *sources.ALGORITHMS))
+        files += sources.files_of(learners)
+    for path in files:
         digest.update(path.relative_to(sources.PACKAGE).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def numbers_stamp(provenance: Mapping[str, Any], modules: Mapping[str, str]) -> str:
+def numbers_stamp(
+    provenance: Mapping[str, Any],
+    modules: Mapping[str, str],
+    learners: tuple[str, ...] | None = None,
+) -> str:
     """Sixteen hex digits naming the code and the data that a result comes from.
 
-    ``modules`` are those outside the package and their digests.
+    ``modules`` are those outside the package and their digests; ``learners`` as in
+    ``sources_digest``.
     """
     named = {"provenance": without_prose(provenance), "modules": dict(modules)}
-    text = sources_digest() + run_folder.settings_sha256(named)
+    text = sources_digest(learners) + run_folder.settings_sha256(named)
     return hashlib.sha256(text.encode()).hexdigest()[: run_folder.KEY_DIGITS]
 
 
