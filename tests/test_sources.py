@@ -221,7 +221,7 @@ def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatc
         if edited:
             with open(tmp_path / "omkl" / edited, "a", encoding="utf-8") as file:
                 file.write("# edited\n")
-        sources.fingerprint.cache_clear()
+        sources.forget()
         provenance.sources_digest.cache_clear()
         return sources.fingerprint(), provenance.sources_digest()
 
@@ -245,5 +245,5 @@ def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatc
             digests(edited)
             assert (provenance.sources_digest(raker) == stamp) == same, edited
     finally:
-        sources.fingerprint.cache_clear()
+        sources.forget()
         provenance.sources_digest.cache_clear()

@@ -9,7 +9,7 @@ import ast
 import functools
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,20 @@ def shared_files() -> list[Path]:
     return files_without((*NOT_COMPILED, *ALGORITHMS))
 
 
+def add_to(digest: Any, files: Iterable[Path]) -> None:
+    """Add what files of the package are called, and what is in them, to a digest of hashlib."""
+    for path in files:
+        digest.update(path.relative_to(PACKAGE).as_posix().encode())
+        digest.update(path.read_bytes())
+
+
+def forget() -> None:
+    """Look at the files again."""
+    _fingerprint_with.cache_clear()
+    _imported.cache_clear()
+    _files_named.cache_clear()
+
+
 def files_of(modules: Iterable[str]) -> list[Path]:
     """The files of algorithms that these modules are, and that they import, in order."""
     found: set[Path] = set()
@@ -94,16 +108,14 @@ def files_of(modules: Iterable[str]) -> list[Path]:
     return sorted(found)
 
 
-def _files_named(module: str) -> Iterator[Path]:
+@functools.cache
+def _files_named(module: str) -> frozenset[Path]:
     """The file of a module and those of the packages it lies in, as far as they are algorithms."""
-    names = module.split(".")
-    if names[0] != PACKAGE.name:
-        return
-    for n in range(2, len(names) + 1):
-        place = "/".join(names[1:n])
-        if f"{place}/".startswith(ALGORITHMS):
-            both = PACKAGE / place / "__init__.py", PACKAGE / f"{place}.py"
-            yield from (path for path in both if path.is_file())
+    first, *names = module.split(".")
+    places = ["/".join(names[:n]) for n in range(1, len(names) + 1)]
+    ours = [p for p in places if first == PACKAGE.name and f"{p}/".startswith(ALGORITHMS)]
+    paths = [PACKAGE / file for p in ours for file in (f"{p}/__init__.py", f"{p}.py")]
+    return frozenset(path for path in paths if path.is_file())
 
 
 @functools.cache
@@ -118,17 +130,23 @@ def _imported(path: Path) -> frozenset[Path]:
     return frozenset(path for name in names for path in _files_named(name))
 
 
-@functools.cache
 def fingerprint(*modules: str) -> str:
     """Sixteen hex digits naming what machine code is made of.
 
     That is the shared sources, flags among them, compiler and processor, and the algorithms that
     ``modules`` are.
     """
+    return _fingerprint_with(*files_of(modules))
+
+
+@functools.cache
+def _fingerprint_with(*files: Path) -> str:
+    if files:
+        digest = hashlib.sha256(_fingerprint_with().encode())
+        add_to(digest, files)
+        return digest.hexdigest()[:16]
     digest = hashlib.sha256()
-    for path in [*shared_files(), *files_of(modules)]:
-        digest.update(path.relative_to(PACKAGE).as_posix().encode())
-        digest.update(path.read_bytes())
+    add_to(digest, shared_files())
     options = (numba.__version__, np.__version__, sys.version_info[:2])
     processor = (config.CPU_NAME, config.CPU_FEATURES, config.ENABLE_AVX, config.OPT)
     # What the environment can tell the compiler that changes the order of a sum.

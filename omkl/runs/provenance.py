@@ -98,9 +98,7 @@ def sources_digest(learners: tuple[str, ...] | None = None) -> str:
     if learners is not None:
         files = sources.files_without((*CHANGE_NO_NUMBER, *sources.ALGORITHMS))
         files += sources.files_of(learners)
-    for path in files:
-        digest.update(path.relative_to(sources.PACKAGE).as_posix().encode())
-        digest.update(path.read_bytes())
+    sources.add_to(digest, files)
     return digest.hexdigest()
 
 
