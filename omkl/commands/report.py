@@ -12,6 +12,7 @@ from omkl import conf
 from omkl.commands import terminal
 from omkl.commands.command_line import unknown_name
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED
+from omkl.wording import counted
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     for run in find(arguments.outputs, tell):
         n["whole" if run.sealed else "without a seal"] += 1
     counts = ", ".join(f"{number} {name}" for name, number in n.items())
-    print(f"{sum(n.values())} runs in {arguments.outputs / 'runs'}: {counts}")
+    print(f"{counted(sum(n.values()), 'run')} in {arguments.outputs / 'runs'}: {counts}")
     return EXIT_FAILED if n["damaged"] else 0
 
 
@@ -251,7 +252,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
     from omkl.tracking import database, view
 
     n = view.rebuild(arguments.outputs)
-    print(f"{n} runs are in {database.database_file(arguments.outputs)} again.")
+    print(f"{database.database_file(arguments.outputs)} has {counted(n, 'run')} again.")
     return 0
 
 

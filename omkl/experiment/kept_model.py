@@ -21,6 +21,7 @@ from omkl.online.rows import listed
 from omkl.online.settings import SCALINGS, LearnerSettings
 from omkl.runs import folder as run_folder
 from omkl.runs.writing import MODEL
+from omkl.wording import counted
 
 if TYPE_CHECKING:
     from omkl.experiment.job import LearnerJob
@@ -164,7 +165,7 @@ class Resumed(NamedTuple):
     def note(self) -> str:
         n = int(self.model.arrays["learner.0.t"][0])
         more = "; updates and support count these as well" if self.model.settings.classes else ""
-        return f"goes on from a model of {n} rounds{more}"
+        return f"goes on from a model of {counted(n, 'round')}{more}"
 
 
 def path_of(given: Any) -> Path:

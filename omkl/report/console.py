@@ -13,6 +13,7 @@ from omkl.report import baselines
 from omkl.report.style import name_of
 from omkl.report.text import readable
 from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of
+from omkl.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -132,9 +133,9 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "adaptive", _interval_text(interval)
     for name, entry in baselines.computed(result).items():
         yield "  baseline", f"{baselines.accuracy_text(entry)}   {baselines.NAMES[name]}"
-    yield "stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs"
+    yield "stream", f"{result['n_rounds']:,} rounds, {counted(result['n_inputs'], 'input')}"
     if blank := result.get("rows_without_target"):
-        yield "", f"{blank:,} rows without a target were predicted and not scored"
+        yield "", f"{counted(blank, 'row without a target')}: predicted and not scored"
     if federated:
         yield from _federated_rows(federated)
     if classify:
@@ -156,7 +157,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     threads = result["threads"]
     yield (
         "time",
-        f"{result['seconds']:.2f} s on {threads} thread{'s' if threads > 1 else ''}, "
+        f"{result['seconds']:.2f} s on {counted(threads, 'thread')}, "
         f"{rate:,.0f} {'client-' if federated else ''}rounds/s over all seeds",
     )
 
@@ -218,7 +219,7 @@ def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _safeguards_text(done: Mapping[str, Any]) -> str:
     parts = []
     if (wanted := done["clients_per_round"]) is not None:
-        parts.append(f"{wanted} clients a round are asked")
+        parts.append(f"{counted(wanted, 'client')} a round asked")
     if done["trim"]:
         parts.append(f"{done['trim']:g} of the values left out at either end")
     if done["max_change"] is not None or done["max_loss"] is not None:

@@ -84,6 +84,7 @@ CHANGE_NO_NUMBER = {
     "startup.py": "the order of imports",
     "threads.py": "how many threads, and no number depends on that",
     "tracking/": "copies finished runs",
+    "wording.py": "how counts are said",
 }
 
 
