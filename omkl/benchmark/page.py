@@ -16,7 +16,7 @@ from omkl.benchmark.table import Results
 from omkl.disk import write_atomically
 from omkl.report import stars
 from omkl.report.text import readable
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 NAMES = {
     "mse": "MSE", "mae": "MAE", "error_rate": "errors, %", "log_loss": "log loss",

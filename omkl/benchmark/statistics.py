@@ -25,7 +25,7 @@ import pandas as pd
 from scipy import stats
 
 from omkl.report.stars import LEVEL, holm
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 # A learner without a value on more of the streams than this is left out, rather than the streams.
 MOST_MISSING = 0.2

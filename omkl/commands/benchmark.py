@@ -10,7 +10,7 @@ from typing import Any
 
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 # Each command imports what it needs: the compiler and matplotlib take a second each.
 

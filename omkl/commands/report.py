@@ -12,7 +12,7 @@ from omkl import conf
 from omkl.commands import terminal
 from omkl.commands.command_line import unknown_name
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
 if TYPE_CHECKING:

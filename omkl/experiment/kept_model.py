@@ -20,8 +20,8 @@ from omkl.online.model_file import Model
 from omkl.online.rows import listed
 from omkl.online.settings import SCALINGS, LearnerSettings
 from omkl.runs import folder as run_folder
+from omkl.runs.wording import counted
 from omkl.runs.writing import MODEL
-from omkl.wording import counted
 
 if TYPE_CHECKING:
     from omkl.experiment.job import LearnerJob
@@ -147,7 +147,7 @@ class Resumed(NamedTuple):
         inputs = stream.inputs[: len(stream.inputs) - stream.n_lags]
         if tuple(inputs) != known:
             raise DataError(
-                f"{stream.name} has the inputs {listed(inputs)}; the model that resume= goes on "
+                f"{stream.where} has the inputs {listed(inputs)}; the model that resume= goes on "
                 f"from has: {listed(known)}"
             )
         stream.go_on(model_file.below("columns.", self.model.arrays), self.labels(0))

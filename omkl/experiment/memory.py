@@ -13,7 +13,7 @@ from omkl.core.representations import Representation
 from omkl.datasets import Stream
 from omkl.experiment.metrics import LIMIT
 from omkl.experiment.settings import Settings
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 CURVES = 6  # that are kept of every seed, as many numbers a row of a block
 STEP = 8  # a measured D is a multiple of it, as arrays are padded to

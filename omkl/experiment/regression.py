@@ -292,10 +292,10 @@ class Pass:
         """DataError for a stream that nothing can be learned from."""
         stream, T = self.job.stream, self.squared.n_rounds
         if T < 2:
-            raise DataError(f"{stream.name}: a stream needs at least 2 rows, {T} came")
+            raise DataError(f"{stream.where}: a stream needs at least 2 rows, {T} came")
         if self.low == self.high and self.job.label is None:
             raise DataError(
-                f"{stream.name}: the target {stream.target!r} is the same in all {T} rows, so "
+                f"{stream.where}: the target {stream.target!r} is the same in all {T} rows, so "
                 "there is nothing to learn. Choose another dataset.target or more rows."
             )
 

@@ -70,7 +70,7 @@ def against_comparators(
 def _why_not(job: Job, name: str, T: int) -> str | None:
     """Why a comparator is left out, if it is."""
     if not job.stream.labelled:
-        return "labels come from outside, and most are not known"
+        return "labels come from outside, and what was not asked for is not known"
     most = "max_rounds" if name == "ridge_features" else "kernel_ridge_rounds"
     limit = getattr(job.settings.regret, most)
     if limit < T:

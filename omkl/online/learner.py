@@ -26,7 +26,6 @@ from omkl.online import model_file
 from omkl.online.intervals import OwnIntervals, SaidIntervals
 from omkl.online.rows import Rows
 from omkl.online.settings import LearnerSettings
-from omkl.wording import counted
 
 LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
 
@@ -118,8 +117,10 @@ class OnlineLearner:
 
     def __repr__(self) -> str:
         task = f"{len(self.classes)} classes" if self.classes else "regression"
-        inputs, rows = counted(len(self.inputs), "input"), counted(self.n_rows, "row")
-        return f"OnlineLearner({self.settings.algorithm!r}, {inputs}, {task}, {rows})"
+        return (
+            f"OnlineLearner({self.settings.algorithm!r}, {len(self.inputs)} inputs, {task}, "
+            f"{self.n_rows} rows)"
+        )
 
     @property
     def interval(self) -> tuple[float, float]:

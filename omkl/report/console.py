@@ -13,7 +13,7 @@ from omkl.report import baselines
 from omkl.report.style import name_of
 from omkl.report.text import readable
 from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console

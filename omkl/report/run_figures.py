@@ -19,7 +19,7 @@ from omkl.report.over_time import over_time
 from omkl.report.prediction_figures import coverage, experts, has_kernels, predictions, title
 from omkl.report.text import theorem_text
 from omkl.runs.folder import ERROR_RATE, Run, measure
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:

@@ -23,7 +23,7 @@ from omkl.report.comparison_figure import (
 )
 from omkl.report.text import theorem_text
 from omkl.runs.folder import Run, measure
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 
 def all_figures(runs: Sequence[Run], folder: Path) -> list[Path]:

@@ -26,7 +26,7 @@ from omkl.report import console
 from omkl.reproduction import matching, page, tables
 from omkl.reproduction.formats import rendering
 from omkl.runs import folder as run_folder
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 
 class Cells:

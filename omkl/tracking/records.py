@@ -24,7 +24,7 @@ from omkl.report.windows import windowed
 from omkl.runs import seal
 from omkl.runs.config_file import flattened
 from omkl.runs.folder import LARGE_MSE, MSE, NEUTRAL, Run, measure, number_of
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 CURVE_POINTS = 500
 REGRET_POINTS = 100

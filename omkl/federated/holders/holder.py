@@ -26,8 +26,8 @@ from omkl.federated.holders.rows import OwnRows, Row
 from omkl.federated.holders.terms import Terms
 from omkl.federated.holders.units import Units
 from omkl.federated.parties import Broadcast, Client, Refused, Update
+from omkl.runs.wording import counted
 from omkl.runs.writing import npz_bytes
-from omkl.wording import counted
 
 TERMS, STATE, MODEL, PREDICTIONS = "terms.json", "state.npz", "model.npz", "predictions.csv"
 COLUMNS = ("round", "row", "y_hat", "y")  # of the predictions

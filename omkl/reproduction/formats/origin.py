@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from omkl.reproduction.filled import Filled
 from omkl.reproduction.tables import Table
 from omkl.runs.folder import Run
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 
 def provenance(runs: Iterable[Run]) -> list[tuple[str, str]]:

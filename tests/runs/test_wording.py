@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from omkl.wording import counted
+from omkl.runs.wording import counted
 
 
 @pytest.mark.parametrize(
