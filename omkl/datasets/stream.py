@@ -251,6 +251,10 @@ class Stream:
         pieces = ((x, y, numbers) for x, y, numbers, _ in self._streamed())
         return (Chunk(*arrays) for arrays in regroup(pieces, _checked_size(size)))
 
+    def unscaled_rows(self) -> Iterator[np.ndarray]:
+        """Each row's inputs as they stand in the data, without lags: what a human is shown."""
+        return (x for chunk in self._limited() for x in chunk.x)
+
     def truth(self, size: int) -> Iterator[np.ndarray] | None:
         """The noise-free target (n,) in the scale of y, in the blocks of ``blocks(size)``.
 

@@ -58,8 +58,8 @@ class Regression(LearnerJob):
         """The job with its labels from outside kept in its folder as they come; None: a prompt."""
         prompted = source is None
         if source is None:
-            unit = self.stream.provenance["scaling"].get("max_norm", 1.0)
-            source = label_sources.Prompt(self.stream.inputs, unit)
+            inputs = self.stream.inputs[: self.stream.n_inputs - self.stream.n_lags]
+            source = label_sources.Prompt(inputs, self.stream.unscaled_rows())
         kept = label_sources.Journal(folder / "labels.csv", source, resume=prompted)
         return self._replace(label=kept)
 
