@@ -42,7 +42,11 @@ def main(argv: Sequence[str] | None = None, before_page: Sequence[BeforePage] = 
         return int(arguments.act(arguments))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except (ValueError, OSError, RuntimeError) as error:
+    except OSError as error:
+        told = f"cannot use {error.filename}: {error.strerror}" if error.filename else error
+        print(f"omkl-report: {told}", file=sys.stderr)
+        return EXIT_FAILED
+    except (ValueError, RuntimeError) as error:
         print(f"omkl-report: {error}", file=sys.stderr)
         return EXIT_FAILED
 
