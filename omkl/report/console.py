@@ -127,10 +127,11 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "MSE", f"{mse_text(result)}   ({over}{where})"
     if "rmse" in result:  # of a federation there are none
         yield "errors", target_text(result)
+    in_scale = "" if result.get("target_unit", 1.0) == 1.0 else "   (of y in [0, 1])"
     if spread := result.get("spread"):
-        yield "intervals", _spread_text(spread)
+        yield "intervals", _spread_text(spread) + in_scale
     if interval := result.get("interval"):
-        yield "adaptive", _interval_text(interval)
+        yield "adaptive", _interval_text(interval) + in_scale
     for name, entry in baselines.computed(result).items():
         yield "  baseline", f"{baselines.accuracy_text(entry)}   {baselines.NAMES[name]}"
     yield "stream", f"{result['n_rounds']:,} rounds, {counted(result['n_inputs'], 'input')}"
