@@ -107,7 +107,8 @@ def _list(given: argparse.Namespace) -> int:
             found = streams.load(stream, one.task_of(stream), one.rows).stated
             told = f"{found['rows']:>7,} x {found['columns']:<4} {found['sha256'][:12]}"
         except streams.MISSING as error:
-            told = f"not there: {error}"
+            first = str(error).partition("\n")[0].removesuffix(" Looked for")
+            told = f"not there: {first}"
         print(f"  {stream['name']:24} {told}")
     for name in one.peers:
         reason = peer_models.missing(name)

@@ -319,7 +319,7 @@ def _no_bound(job: Classification, T: int) -> str | None:
         why = "with stream.limit every permutation has other rows, and so another bound"
         return f"{why}; set stream.order=file"
     most = settings.regret.kernel_ridge_rounds
-    return f"{T} rounds are more than regret.kernel_ridge_rounds={most}" if most < T else None
+    return f"{T:,} rounds are more than regret.kernel_ridge_rounds={most}" if most < T else None
 
 
 def _stated(value: float) -> float | None:

@@ -243,7 +243,7 @@ def updates(run: Run, folder: Path | None = None) -> list[Path]:
             axes.set_ylim(0, 1.08 * max(top, 1.0))
         panels[0][0].set_ylabel("updates of the classifier")
         drawing.figure_legend(figure, [axes for axes, _, _ in panels])
-        what = f"{mean.mean():.4g} updates per kernel in {run.result['n_rounds']:,} rounds"
+        what = f"{mean.mean():,.1f} updates per kernel in {run.result['n_rounds']:,} rounds"
         figure.suptitle(title(run, what), fontsize=10)
         return style.save(figure, folder or run.folder, "updates")
 
