@@ -141,14 +141,15 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _federated_rows(federated)
     if classify:
         mistakes = sum(result["mistakes"]) / n_seeds
-        yield "mistakes", f"{mistakes:,.1f}{_best_kernel_text(result)}"
+        yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{_best_kernel_text(result)}"
     if result["n_kernels"]:  # a network has none
         evaluated = f"{result['kernels_per_round']:.4g} a round"
         D = f", D = {result['D']}" if federated else ""  # follows from max_upload
         yield "kernels", f"{result['n_kernels']} in the dictionary, {evaluated}{D}"
     yield from _bound_rows(result)
     if classify:
-        rows = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
+        kept = result["support_size"]
+        rows = f", {_of_seeds(kept, n_seeds)} rows kept" if kept else ""
         yield "updates", f"{result['updates_per_kernel']:,.1f} a kernel{rows}"
     elif result["al_efficiency"] < 1.0:  # others ask always: their labels cost nothing
         yield "labels", cost_text(result)
@@ -254,7 +255,14 @@ def _further_text(further: Mapping[str, Any]) -> str:
 
 def _best_kernel_text(result: Mapping[str, Any]) -> str:
     best = result["best_kernel"]
-    return "" if best is None else f"; of the best online kernel {best:,.1f}"
+    if best is None:
+        return ""
+    return f"; of the best online kernel {_of_seeds(best, len(result['seeds']))}"
+
+
+def _of_seeds(mean: float, n_seeds: int) -> str:
+    """A count, which is whole where it is of one seed."""
+    return f"{mean:,.{1 if n_seeds > 1 else 0}f}"
 
 
 def print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None:
