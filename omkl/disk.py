@@ -44,12 +44,15 @@ def _place() -> str:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """An OSError of an open file that fills its disk names no file: it shall name this one."""
+    """An OSError that names no file, or the temporary one, shall name this one.
+
+    An open file that fills its disk names none.
+    """
     try:
         yield
     except OSError as error:
-        if error.filename is None:
-            error.filename = str(path)
+        if error.filename is None or str(error.filename).endswith(TEMPORARY):
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 
@@ -66,13 +69,14 @@ def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool =
     pieces = [data] if isinstance(data, bytes | str) else data
     temporary = path.with_name(temporary_name(path.name))
     try:
-        with naming(path), open(temporary, "wb") as file:
-            for piece in pieces:
-                file.write(piece.encode() if isinstance(piece, str) else piece)
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with naming(path):
+            with open(temporary, "wb") as file:
+                for piece in pieces:
+                    file.write(piece.encode() if isinstance(piece, str) else piece)
+                file.flush()
+                if sync:
+                    os.fsync(file.fileno())
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 

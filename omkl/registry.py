@@ -112,7 +112,7 @@ def _summary_of_file(path: Path | None, with_head: bool = False) -> str:
     first = _docstring_of(path).partition("\n\n")[0]
     _, colon, rest = first.partition(": ")
     text = " ".join((rest if colon and not with_head else first).split()).partition(". ")[0]
-    return text.removesuffix(".")
+    return text.removesuffix(".").replace("``", "")
 
 
 @functools.cache

@@ -192,6 +192,7 @@ def make_run_folder(
         {"algorithm": algorithm, "dataset": dataset, "seed": range(n_seeds), "mse": mse[:, -1]}
     ).to_parquet(folder / "results.parquet")
     base |= {
+        "stream": {"name": dataset, "target": "y", "scaling": {"kind": "whole"}},
         "n_rounds": n_rounds,
         "n_inputs": 5,
         "n_kernels": 76,

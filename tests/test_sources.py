@@ -142,7 +142,7 @@ def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
     used = reached({"omkl.experiment.run", *learners}, lazy=True)
     assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
     names = {"conf", "disk", "federated", "outside", "registry", "startup", "threads"}
-    names |= {f"runs.{name}" for name in ("config_file", "earlier", "folder", "seal")}
+    names |= {f"runs.{name}" for name in ("config_file", "earlier", "folder", "seal", "wording")}
     assert used - digest == {"omkl"} | {f"omkl.{name}" for name in names}
     assert set(sources.compiled_files()) <= set(sources.files_without(provenance.CHANGE_NO_NUMBER))
 

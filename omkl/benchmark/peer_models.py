@@ -60,6 +60,14 @@ def _linear_of_scaled_labels(task: str, n_classes: int, seed: int) -> Any:
     return preprocessing.StandardScaler() | model
 
 
+def _neighbours(task: str, n_classes: int, seed: int) -> Any:
+    """With a seed for the search, which draws: River's default draws anew in every run."""
+    from river import neighbors, preprocessing
+
+    kind = neighbors.KNNRegressor if task == "regression" else neighbors.KNNClassifier
+    return preprocessing.StandardScaler() | kind(engine=neighbors.SWINN(seed=seed))
+
+
 def _forest_of_means(task: str, n_classes: int, seed: int) -> Any:
     from river import forest, preprocessing
 
@@ -213,10 +221,7 @@ PEERS: dict[str, Peer] = {
         _river("tree.HoeffdingAdaptiveTreeRegressor", "tree.HoeffdingAdaptiveTreeClassifier",
                seed=0),
     ),
-    "river_knn": Peer(
-        "River: nearest neighbours", "river",
-        _river("neighbors.KNNRegressor", "neighbors.KNNClassifier"),
-    ),
+    "river_knn": Peer("River: nearest neighbours", "river", _neighbours),
     "river_arf": Peer(
         "River: adaptive random forest", "river",
         _river("forest.ARFRegressor", "forest.ARFClassifier", seed=0),

@@ -25,6 +25,7 @@ import pandas as pd
 from scipy import stats
 
 from omkl.report.stars import LEVEL, holm
+from omkl.runs.wording import counted
 
 # A learner without a value on more of the streams than this is left out, rather than the streams.
 MOST_MISSING = 0.2
@@ -91,9 +92,9 @@ def checked(errors: pd.DataFrame) -> pd.DataFrame:
             twice = ", ".join(map(str, labels[labels.duplicated()].unique()))
             raise ValueError(f"each {kind} should be there once; more than once: {twice}")
     if errors.shape[1] < 2 or errors.shape[0] < 1:
+        learners, streams = counted(errors.shape[1], "learner"), counted(len(errors), "stream")
         raise ValueError(
-            f"{errors.shape[1]} learners on {errors.shape[0]} streams are nothing to compare: "
-            "give two learners and one stream at least"
+            f"{learners} on {streams}: give two learners and one stream at least to compare"
         )
     try:
         errors = errors.astype(np.float64)

@@ -10,6 +10,7 @@ from typing import Any
 
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from omkl.runs.wording import counted
 
 # Each command imports what it needs: the compiler and matplotlib take a second each.
 
@@ -96,16 +97,18 @@ def _list(given: argparse.Namespace) -> int:
     if given.suite is None:
         for name in suite.names():
             one = suite.read(name)
-            print(f"{name:18} {one.version}  {len(one.streams)} streams  {one.title}")
+            print(f"{name:18} {one.version}  {counted(len(one.streams), 'stream')}  {one.title}")
         return 0
     one = suite.read(given.suite)
-    print(f"{one.title} ({one.version}): at most {one.rows:,} rows, {one.seeds} seeds")
+    rows, seeds = counted(one.rows, "row"), counted(one.seeds, "seed")
+    print(f"{one.title} ({one.version}): at most {rows}, {seeds}")
     for stream in one.streams:
         try:
             found = streams.load(stream, one.task_of(stream), one.rows).stated
             told = f"{found['rows']:>7,} x {found['columns']:<4} {found['sha256'][:12]}"
         except streams.MISSING as error:
-            told = f"not there: {error}"
+            first = str(error).partition("\n")[0].removesuffix(" Looked for")
+            told = f"not there: {first}"
         print(f"  {stream['name']:24} {told}")
     for name in one.peers:
         reason = peer_models.missing(name)

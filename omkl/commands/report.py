@@ -12,6 +12,7 @@ from omkl import conf
 from omkl.commands import terminal
 from omkl.commands.command_line import unknown_name
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED
+from omkl.runs.wording import counted
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
 if TYPE_CHECKING:
@@ -41,7 +42,11 @@ def main(argv: Sequence[str] | None = None, before_page: Sequence[BeforePage] = 
         return int(arguments.act(arguments))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except (ValueError, OSError, RuntimeError) as error:
+    except OSError as error:
+        told = f"cannot use {error.filename}: {error.strerror}" if error.filename else error
+        print(f"omkl-report: {told}", file=sys.stderr)
+        return EXIT_FAILED
+    except (ValueError, RuntimeError) as error:
         print(f"omkl-report: {error}", file=sys.stderr)
         return EXIT_FAILED
 
@@ -124,7 +129,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     for run in find(arguments.outputs, tell):
         n["whole" if run.sealed else "without a seal"] += 1
     counts = ", ".join(f"{number} {name}" for name, number in n.items())
-    print(f"{sum(n.values())} runs in {arguments.outputs / 'runs'}: {counts}")
+    print(f"{counted(sum(n.values()), 'run')} in {arguments.outputs / 'runs'}: {counts}")
     return EXIT_FAILED if n["damaged"] else 0
 
 
@@ -251,7 +256,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
     from omkl.tracking import database, view
 
     n = view.rebuild(arguments.outputs)
-    print(f"{n} runs are in {database.database_file(arguments.outputs)} again.")
+    print(f"{database.database_file(arguments.outputs)} has {counted(n, 'run')} again.")
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from omkl.datasets.stream import DataError
 
 MOST_COLUMNS = 100_000
+OUTSIDE = "label"  # what the target is called where labels come from outside
 
 
 class Columns(NamedTuple):
@@ -32,8 +33,8 @@ def choose_columns(
 
     A column is given by its name or its 1-based position; inputs also as a range of
     positions like "3-23". ``inputs=None`` takes every usable column but the target. Where
-    labels come from outside (not ``labelled``) there may be no target: the first input then
-    stands in its place, for nobody to read.
+    labels come from outside (not ``labelled``) there may be no target: it is then called
+    ``label``, and the first input stands in its place, for nobody to read.
 
     Raises
     ------
@@ -61,8 +62,10 @@ def choose_columns(
             + ("" if target is None else f" besides the target {names[last]!r}")
             + f"; ids are none unless dataset.inputs names them. Columns: {listed(names)}"
         )
-    positions = (*chosen, chosen[0] if target is None else last)
-    return Columns(positions, tuple(names[k] for k in positions))
+    inputs_of = tuple(names[k] for k in chosen)
+    if target is None:
+        return Columns((*chosen, chosen[0]), (*inputs_of, OUTSIDE))
+    return Columns((*chosen, last), (*inputs_of, names[last]))
 
 
 def place_of(column: Any, names: Sequence[str], where: str, key: str = "dataset.target") -> int:

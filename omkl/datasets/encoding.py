@@ -41,7 +41,7 @@ CLOCK = r"\d{1,2}:\d{2}(:\d{2})?"
 class Column(NamedTuple):
     """What becomes of a column: ``kind`` as above, names of its inputs, why, and how.
 
-    ``recipe`` says it in JSON, for ``of_recipe``; {} of one that cannot be an input.
+    ``recipe`` says it in JSON, so that another file is read alike; {} of one that is no input.
     """
 
     name: str

@@ -17,7 +17,7 @@ import csv
 import io
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -74,15 +74,20 @@ def _checked(value: float, row: int) -> float:
 
 
 class Prompt:
-    """Asks on the terminal: the question goes to stderr, the answer is a line of stdin."""
+    """Asks on the terminal: the question goes to stderr, the answer is a line of stdin.
 
-    def __init__(self, inputs: Sequence[str], unit: float = 1.0) -> None:
+    ``rows`` are those of the stream as they stand in the data, each (len(inputs),): what the
+    learner sees is scaled, and tells a human little.
+    """
+
+    def __init__(self, inputs: Sequence[str], rows: Iterator[np.ndarray]) -> None:
         self.inputs = inputs
-        self.unit = unit  # what inputs were divided by
+        self._rows = enumerate(rows, start=1)
 
     def __call__(self, row: int, x: np.ndarray, y_hat: float) -> float:
+        shown = next(values for n, values in self._rows if n == row)
         values = ", ".join(
-            f"{name} {value:.6g}" for name, value in zip(self.inputs, self.unit * x, strict=True)
+            f"{name} {value:.6g}" for name, value in zip(self.inputs, shown, strict=True)
         )
         print(f"row {row}: {values}\n  prediction {y_hat:.4g}", file=sys.stderr)
         while True:

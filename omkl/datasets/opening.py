@@ -184,7 +184,8 @@ def _open_frame(
         said = said[: options.limit]
     table = tables.ArrayTable(values, rows, columns)
     source = tables.TableSource(table, where, missing, False, fills_target="file" in cfg)
-    return _stream(source, cfg, name, options, provenance, classes, survey=True), said
+    stream = _stream(source, cfg, name, options, provenance, classes, survey=True, where=where)
+    return stream, said
 
 
 def _stream(
@@ -196,6 +197,7 @@ def _stream(
     classes: tuple[Any, ...],
     survey: bool = False,
     change_rounds: tuple[int, ...] = (),
+    where: str | None = None,
 ) -> Stream:
     return Stream(
         source,
@@ -209,6 +211,7 @@ def _stream(
         classes=classes,
         labelled=options.labelled,
         lags=options.lags,
+        where=where,
     )
 
 
@@ -265,7 +268,7 @@ def _open_own(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
     missing = cfg.get("missing", "error")
     source = TableSource(table, content.name, missing, options.causal)
     provenance = functools.partial(_own_provenance, cfg, name, content, missing, table)
-    return _stream(source, cfg, name, options, provenance, classes)
+    return _stream(source, cfg, name, options, provenance, classes, where=content.name)
 
 
 def _own_provenance(

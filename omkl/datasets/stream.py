@@ -111,6 +111,7 @@ class Stream:
     ----------
     name, task      name of the data set; "regression" or "classification"
     classes         what stands in the data for the codes of the classes, () in regression
+    where           what errors call it: an own file by its name, other data by theirs
     n_rounds        number of rounds T, the rows with a target, or None where only reading to
                     the end can tell: CSV files, and tables whose incomplete rows are dropped,
                     unless scaling "whole" has counted them
@@ -138,10 +139,12 @@ class Stream:
         classes: tuple[Any, ...] = (),
         labelled: bool = True,
         lags: int = 0,
+        where: str | None = None,
     ) -> None:
+        self.where = where or name
         if lags and len(classes) > 2:
             raise DataError(
-                f"{name}: stream.lags={lags} takes labels for numbers, and there are "
+                f"{self.where}: stream.lags={lags} takes labels for numbers, and there are "
                 f"{len(classes)} classes. Set stream.lags=0."
             )
         self.labelled = labelled
@@ -248,6 +251,10 @@ class Stream:
         pieces = ((x, y, numbers) for x, y, numbers, _ in self._streamed())
         return (Chunk(*arrays) for arrays in regroup(pieces, _checked_size(size)))
 
+    def unscaled_rows(self) -> Iterator[np.ndarray]:
+        """Each row's inputs as they stand in the data, without lags: what a human is shown."""
+        return (x for chunk in self._limited() for x in chunk.x)
+
     def truth(self, size: int) -> Iterator[np.ndarray] | None:
         """The noise-free target (n,) in the scale of y, in the blocks of ``blocks(size)``.
 
@@ -261,7 +268,7 @@ class Stream:
     def _require_rows(self, n: int) -> None:
         if n < 2:
             raise DataError(
-                f"{self.name}: a stream needs at least 2 rows, {n} came. "
+                f"{self.where}: a stream needs at least 2 rows, {n} came. "
                 "Look at the file, at dataset.missing=drop and at stream.limit."
             )
 
@@ -290,7 +297,7 @@ class Stream:
             return Extent(n, max_norm, 0.0, 1.0)
         if low == high:
             raise DataError(
-                f"{self.name}: the target {self.target!r} is {low:g} in all {n} rows, "
+                f"{self.where}: the target {self.target!r} is {low:g} in all {n} rows, "
                 "so there is nothing to learn. Choose another dataset.target or more rows."
             )
         self._require_finite(max_norm, high - low)
@@ -299,7 +306,7 @@ class Stream:
     def _require_finite(self, max_norm: float, span: float) -> None:
         if not (np.isfinite(max_norm) and np.isfinite(span)):
             raise DataError(
-                f"{self.name}: the values are too large to be scaled (largest norm of the "
+                f"{self.where}: the values are too large to be scaled (largest norm of the "
                 f"inputs {max_norm:g}, range of the target {span:g}). Rescale the columns."
             )
 
@@ -312,8 +319,8 @@ class Stream:
 
     def _too_close(self, column: str) -> str:
         return (
-            f"{self.name}: the values of column {column!r} are closer to each other than {TINY:g}, "
-            "so their squares are 0 in float64. Multiply the column, or leave it out of "
+            f"{self.where}: the values of column {column!r} are closer to each other than "
+            f"{TINY:g}, so their squares are 0 in float64. Multiply the column, or leave it out of "
             "dataset.inputs."
         )
 
@@ -348,7 +355,7 @@ class Stream:
                 if not np.isfinite(deviation[-1]).all():
                     k = int(np.argmin(np.isfinite(deviation[-1])))
                     raise DataError(
-                        f"{self.name}: the values of column {self.inputs[k]!r} are too large to "
+                        f"{self.where}: the values of column {self.inputs[k]!r} are too large to "
                         "be scaled. Rescale it, or leave it out of dataset.inputs."
                     )
                 yield chunk._replace(x=standardised(chunk.x, mean[1:], deviation[1:]))

@@ -148,10 +148,10 @@ def _require_enough(job: Classification, first: OneSeed) -> None:
     """DataError for a stream that nothing can be learned from."""
     T = first.recorder.n_rounds
     if T < 2:
-        raise DataError(f"{job.stream.name}: a stream needs at least 2 rows, {T} came")
+        raise DataError(f"{job.stream.where}: a stream needs at least 2 rows, {T} came")
     if first.n_classes_met < 2:
         raise DataError(
-            f"{job.stream.name}: all {T} labels are the same, so there is nothing to learn. "
+            f"{job.stream.where}: all {T} labels are the same, so there is nothing to learn. "
             "Look at dataset.labels, or take more rows."
         )
 
@@ -319,7 +319,7 @@ def _no_bound(job: Classification, T: int) -> str | None:
         why = "with stream.limit every permutation has other rows, and so another bound"
         return f"{why}; set stream.order=file"
     most = settings.regret.kernel_ridge_rounds
-    return f"{T} rounds are more than regret.kernel_ridge_rounds={most}" if most < T else None
+    return f"{T:,} rounds are more than regret.kernel_ridge_rounds={most}" if most < T else None
 
 
 def _stated(value: float) -> float | None:

@@ -79,7 +79,7 @@ def _too_much(job: FederatedJob) -> str | None:
     """Why ridge regression in hindsight is left out, if it is."""
     rows, most = int(job.split.lengths.sum()), job.settings.regret.max_rounds
     if rows > most:
-        return f"{rows} rounds of all clients are more than regret.max_rounds={most}"
+        return f"{rows:,} rounds of all clients are more than regret.max_rounds={most}"
     D = job.D
     mebibytes = len(job.split.clients) * (2 * D) * 8 // 2**20 + (2 * D) ** 2 * 8 // 2**20
     if mebibytes > MOST_MEBIBYTES:

@@ -20,6 +20,7 @@ from omkl.online.model_file import Model
 from omkl.online.rows import listed
 from omkl.online.settings import SCALINGS, LearnerSettings
 from omkl.runs import folder as run_folder
+from omkl.runs.wording import counted
 from omkl.runs.writing import MODEL
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Resumed(NamedTuple):
         inputs = stream.inputs[: len(stream.inputs) - stream.n_lags]
         if tuple(inputs) != known:
             raise DataError(
-                f"{stream.name} has the inputs {listed(inputs)}; the model that resume= goes on "
+                f"{stream.where} has the inputs {listed(inputs)}; the model that resume= goes on "
                 f"from has: {listed(known)}"
             )
         stream.go_on(model_file.below("columns.", self.model.arrays), self.labels(0))
@@ -164,7 +165,7 @@ class Resumed(NamedTuple):
     def note(self) -> str:
         n = int(self.model.arrays["learner.0.t"][0])
         more = "; updates and support count these as well" if self.model.settings.classes else ""
-        return f"goes on from a model of {n} rounds{more}"
+        return f"goes on from a model of {counted(n, 'round')}{more}"
 
 
 def path_of(given: Any) -> Path:

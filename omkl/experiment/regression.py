@@ -58,8 +58,8 @@ class Regression(LearnerJob):
         """The job with its labels from outside kept in its folder as they come; None: a prompt."""
         prompted = source is None
         if source is None:
-            unit = self.stream.provenance["scaling"].get("max_norm", 1.0)
-            source = label_sources.Prompt(self.stream.inputs, unit)
+            inputs = self.stream.inputs[: self.stream.n_inputs - self.stream.n_lags]
+            source = label_sources.Prompt(inputs, self.stream.unscaled_rows())
         kept = label_sources.Journal(folder / "labels.csv", source, resume=prompted)
         return self._replace(label=kept)
 
@@ -292,10 +292,10 @@ class Pass:
         """DataError for a stream that nothing can be learned from."""
         stream, T = self.job.stream, self.squared.n_rounds
         if T < 2:
-            raise DataError(f"{stream.name}: a stream needs at least 2 rows, {T} came")
+            raise DataError(f"{stream.where}: a stream needs at least 2 rows, {T} came")
         if self.low == self.high and self.job.label is None:
             raise DataError(
-                f"{stream.name}: the target {stream.target!r} is the same in all {T} rows, so "
+                f"{stream.where}: the target {stream.target!r} is the same in all {T} rows, so "
                 "there is nothing to learn. Choose another dataset.target or more rows."
             )
 

@@ -37,8 +37,8 @@ class SaidIntervals:
         """Nothing is theirs."""
 
 
-class OwnIntervals:
-    """The intervals of one learner.
+class AdaptiveIntervals:
+    """The intervals put around what one learner says.
 
     ``has_spread``: they are in units of its spread. ``late``: how many known labels come before
     they begin to learn: of a stream in moving units nothing is known of the first.

@@ -23,7 +23,7 @@ from omkl.experiment.metrics import one_against_rest
 from omkl.experiment.settings import interval_around
 from omkl.experiment.target_units import TargetUnits
 from omkl.online import model_file
-from omkl.online.intervals import OwnIntervals, SaidIntervals
+from omkl.online.intervals import AdaptiveIntervals, SaidIntervals
 from omkl.online.rows import Rows
 from omkl.online.settings import LearnerSettings
 
@@ -88,12 +88,12 @@ class OnlineLearner:
         self.algorithm = self.specification.algorithm
         self.asks, self.spread = False, math.nan
         self._margin = math.nan  # of the last predict_one: its spread, or half its interval's width
-        self._intervals: OwnIntervals | SaidIntervals | None = None
+        self._intervals: AdaptiveIntervals | SaidIntervals | None = None
         if self.algorithm.has_interval:
             self._intervals = SaidIntervals()
         if wanted := interval_around(settings.intervals, self.algorithm, self.specification.params):
             moving = int(settings.scaling == "columns")
-            self._intervals = OwnIntervals(wanted, self.algorithm.has_spread, late=moving)
+            self._intervals = AdaptiveIntervals(wanted, self.algorithm.has_spread, late=moving)
         self.probabilities: tuple[float, ...] = ()
         self._y_hat = math.nan  # of the last predict_one
         self._half: float | None = math.nan  # half its interval's width; None: not asked for yet

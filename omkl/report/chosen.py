@@ -63,7 +63,7 @@ def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[R
     for key in wanted:
         if not any(key in of_run for of_run in facts):
             known = dict.fromkeys(name for of_run in facts for name in of_run)
-            raise ValueError(f"no run has a {key}; there are: {', '.join([*known, *SHOWN_AS])}")
+            raise ValueError(f"no run has {key}=; there are: {', '.join([*known, *SHOWN_AS])}")
     left = [
         run
         for run, of_run in zip(runs, facts, strict=True)
@@ -110,7 +110,7 @@ def ordered(rows: Sequence[Row], sort: str) -> list[Row]:
     known = [*NUMBERS, "algorithm", *names]
     key, largest_first = sort.removeprefix("-"), sort.startswith("-")
     if sort and (key not in known or not any(key in row | row["settings"] for row in rows)):
-        raise ValueError(f"sort={sort}: no row has a {key}; there are: {', '.join(known)}")
+        raise ValueError(f"sort={sort}: no row has {key!r}; there are: {', '.join(known)}")
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
 
     def by_names(row: Row) -> tuple[Any, ...]:

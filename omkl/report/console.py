@@ -13,6 +13,7 @@ from omkl.report import baselines
 from omkl.report.style import name_of
 from omkl.report.text import readable
 from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of
+from omkl.runs.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -126,27 +127,29 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "MSE", f"{mse_text(result)}   ({over}{where})"
     if "rmse" in result:  # of a federation there are none
         yield "errors", target_text(result)
+    in_scale = "" if result.get("target_unit", 1.0) == 1.0 else "   (of y in [0, 1])"
     if spread := result.get("spread"):
-        yield "intervals", _spread_text(spread)
+        yield "intervals", _spread_text(spread) + in_scale
     if interval := result.get("interval"):
-        yield "adaptive", _interval_text(interval)
+        yield "adaptive", _interval_text(interval) + in_scale
     for name, entry in baselines.computed(result).items():
         yield "  baseline", f"{baselines.accuracy_text(entry)}   {baselines.NAMES[name]}"
-    yield "stream", f"{result['n_rounds']:,} rounds, {result['n_inputs']} inputs"
+    yield "stream", f"{result['n_rounds']:,} rounds, {counted(result['n_inputs'], 'input')}"
     if blank := result.get("rows_without_target"):
-        yield "", f"{blank:,} rows without a target were predicted and not scored"
+        yield "", f"{counted(blank, 'row without a target')}: predicted and not scored"
     if federated:
         yield from _federated_rows(federated)
     if classify:
         mistakes = sum(result["mistakes"]) / n_seeds
-        yield "mistakes", f"{mistakes:,.1f}{_best_kernel_text(result)}"
+        yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{_best_kernel_text(result)}"
     if result["n_kernels"]:  # a network has none
         evaluated = f"{result['kernels_per_round']:.4g} a round"
         D = f", D = {result['D']}" if federated else ""  # follows from max_upload
         yield "kernels", f"{result['n_kernels']} in the dictionary, {evaluated}{D}"
     yield from _bound_rows(result)
     if classify:
-        rows = f", {result['support_size']:,.1f} rows kept" if result["support_size"] else ""
+        kept = result["support_size"]
+        rows = f", {_of_seeds(kept, n_seeds)} rows kept" if kept else ""
         yield "updates", f"{result['updates_per_kernel']:,.1f} a kernel{rows}"
     elif result["al_efficiency"] < 1.0:  # others ask always: their labels cost nothing
         yield "labels", cost_text(result)
@@ -156,7 +159,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     threads = result["threads"]
     yield (
         "time",
-        f"{result['seconds']:.2f} s on {threads} thread{'s' if threads > 1 else ''}, "
+        f"{result['seconds']:.2f} s on {counted(threads, 'thread')}, "
         f"{rate:,.0f} {'client-' if federated else ''}rounds/s over all seeds",
     )
 
@@ -218,7 +221,7 @@ def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _safeguards_text(done: Mapping[str, Any]) -> str:
     parts = []
     if (wanted := done["clients_per_round"]) is not None:
-        parts.append(f"{wanted} clients a round are asked")
+        parts.append(f"{counted(wanted, 'client')} a round asked")
     if done["trim"]:
         parts.append(f"{done['trim']:g} of the values left out at either end")
     if done["max_change"] is not None or done["max_loss"] is not None:
@@ -252,7 +255,14 @@ def _further_text(further: Mapping[str, Any]) -> str:
 
 def _best_kernel_text(result: Mapping[str, Any]) -> str:
     best = result["best_kernel"]
-    return "" if best is None else f"; of the best online kernel {best:,.1f}"
+    if best is None:
+        return ""
+    return f"; of the best online kernel {_of_seeds(best, len(result['seeds']))}"
+
+
+def _of_seeds(mean: float, n_seeds: int) -> str:
+    """A count, which is whole where it is of one seed."""
+    return f"{mean:,.{1 if n_seeds > 1 else 0}f}"
 
 
 def print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None:

@@ -39,7 +39,7 @@ def clients(run: Run, folder: Path | None = None) -> list[Path]:
             if (largest := number_of(run.result["regret"]["clients"]["largest_loss"])) > 1.0:
                 label = f"{BOUND}, for losses up to 1;\nhere up to {largest:.3g}"
             left.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=label)
-            style.log_axis(left.yaxis, max(1e-2, 0.5 * float(mean[len(mean) // 50])), 2 * bound[-1])
+            _beside_a_bound(left, mean, bound)
         drawing.round_axis(left, t[chosen])
         left.set(xlabel="round t", ylabel="regret against the best online kernel")
         left.legend(loc="best")
@@ -68,8 +68,7 @@ def server(run: Run, folder: Path | None = None) -> list[Path]:
             if (largest := number_of(entry["largest_loss"])) > 1.0:
                 label = f"{label}, for losses up to 1; here up to {largest:.3g}"
             axes.plot(t[chosen], bound, color=style.COLOURS[2], linestyle="dashed", label=label)
-            low = max(1e-2, 0.5 * float(mean[len(mean) // 50]))
-            style.log_axis(axes.yaxis, low, 2 * bound[-1])
+            _beside_a_bound(axes, mean, bound)
         drawing.round_axis(axes, t[chosen])
         axes.set(
             xlabel="round t", ylabel="loss of all clients above that of\nthe best function (12)"
@@ -78,6 +77,13 @@ def server(run: Run, folder: Path | None = None) -> list[Path]:
         axes.set_title(style.wrapped(title, 90))
         axes.legend(loc="best")
         return style.save(figure, folder or run.folder, "server")
+
+
+def _beside_a_bound(axes: Axes, mean: np.ndarray, bound: np.ndarray) -> None:
+    """A logarithmic axis for a regret far below its bound; a regret that ends below 0 has none."""
+    low = max(1e-2, 0.5 * float(mean[len(mean) // 50]))
+    if mean[-1] > low:
+        style.log_axis(axes.yaxis, low, 2 * bound[-1])
 
 
 def _sorted_clients(axes: Axes, run: Run, index: int) -> None:

@@ -6,6 +6,7 @@ Shapes: R seeds, P recorded rounds, N kernels, G rounds after which weights are 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
+from omkl.core.kernels import FAMILIES, Family
 from omkl.report import drawing, style
-from omkl.report.prediction_figures import has_kernels, title
+from omkl.report.prediction_figures import expert_names, has_kernels, title
 from omkl.report.windows import Windowed, windowed
 from omkl.runs.folder import Run, measure
 
@@ -96,7 +98,7 @@ def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
     if kernels:
         _name_families(axes, family[order], bandwidth[order])
     elif N <= MOST_NAMES:
-        axes.set_yticks(np.arange(N) + 0.5, family.tolist(), fontsize=min(8, 230 / N))
+        axes.set_yticks(np.arange(N) + 0.5, expert_names(run), fontsize=min(8, 230 / N))
     else:
         axes.set_ylabel("experts")
 
@@ -114,4 +116,11 @@ def _name_families(axes: Axes, family: np.ndarray, bandwidth: np.ndarray) -> Non
             ticks.append(row + 0.5)
             labels.append(f"{float(f'{bandwidth[row]:.2g}'):g}")
     axes.set_yticks(ticks, labels)
-    axes.set_ylabel(f"bandwidth: {', then '.join(map(str, dict.fromkeys(family.tolist())))}")
+    names = list(dict.fromkeys(family.tolist()))
+    axes.set_ylabel(f"{_axis_of(names)}: {', then '.join(names)}")
+
+
+def _axis_of(families: Sequence[str]) -> str:
+    """What their kernels differ in: a bandwidth, or a degree."""
+    labels = [FAMILIES.get(name, Family).label for name in families]
+    return " or ".join(dict.fromkeys(reversed(labels)))

@@ -53,7 +53,8 @@ def predictions(run: Run, folder: Path | None = None) -> list[Path]:
         axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="label")
         axes.set_xlim(t[0] - 0.5, t[-1] + 0.5)
         axes.set_xlabel("round t")
-        axes.set_ylabel(run.result["stream"]["target"], parse_math=False)
+        scaled = "" if run.result["target_unit"] == 1.0 else ", scaled to [0, 1]"
+        axes.set_ylabel(f"{run.result['stream']['target']}{scaled}", parse_math=False)
         seed = run.result["seeds"][0]
         axes.set_title(title(run, f"the last {len(t)} rounds, seed {seed}"))
         drawing.figure_legend(figure, [axes])
@@ -90,24 +91,29 @@ def coverage(run: Run, folder: Path | None = None) -> list[Path]:
         return style.save(figure, folder or run.folder, "coverage")
 
 
-def experts(run: Run, folder: Path | None = None) -> list[Path]:
-    """Weights of experts that are no kernels, by name; nothing for a learner of kernels."""
+def expert_names(run: Run) -> list[str]:
+    """Names of experts that are no kernels, with their lengths where several have one name."""
     names = run.curves["kernel_family"].tolist()
-    if has_kernels(run) or len(names) < 2:
-        return []
-    lengths = run.curves["kernel_bandwidth"]
-    mean, std = drawing.mean_std(run.curves["weights"])
-    labels = [
+    lengths = run.curves["kernel_bandwidth"].tolist()
+    return [
         f"{name}, length {length:g}" if names.count(name) > 1 else name
         for name, length in zip(names, lengths, strict=True)
     ]
+
+
+def experts(run: Run, folder: Path | None = None) -> list[Path]:
+    """Weights of experts that are no kernels, by name; nothing for a learner of kernels."""
+    names = expert_names(run)
+    if has_kernels(run) or len(names) < 2:
+        return []
+    mean, std = drawing.mean_std(run.curves["weights"])
     with style.applied():
         figure = Figure(figsize=(drawing.WIDTH, max(2.8, 0.9 + 0.2 * len(names))))
         axes = figure.add_subplot()
         places = np.arange(len(names))
         error = {"ecolor": "#7fb2d6", "elinewidth": 1}
         axes.barh(places, mean, xerr=std, color=style.COLOURS[0], height=0.6, error_kw=error)
-        axes.set_yticks(places, labels)
+        axes.set_yticks(places, names)
         axes.invert_yaxis()
         axes.set_xlim(left=0)
         axes.set_xlabel("weight after the last round")

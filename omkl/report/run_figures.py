@@ -19,6 +19,7 @@ from omkl.report.over_time import over_time
 from omkl.report.prediction_figures import coverage, experts, has_kernels, predictions, title
 from omkl.report.text import theorem_text
 from omkl.runs.folder import ERROR_RATE, Run, measure
+from omkl.runs.wording import counted
 
 
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
@@ -193,7 +194,7 @@ def usage(run: Run, folder: Path | None = None) -> list[Path]:
         panels[0][0].set_ylabel("share of rounds evaluated")
         drawing.figure_legend(figure, [axes for axes, _, _ in panels])
         per_round = run.result["kernels_per_round"]
-        what = f"{per_round:.4g} of {len(mean)} kernels evaluated per round"
+        what = f"{per_round:.4g} of {counted(len(mean), 'kernel')} evaluated per round"
         figure.suptitle(title(run, what), fontsize=10)
         return style.save(figure, folder or run.folder, "usage")
 
@@ -242,7 +243,7 @@ def updates(run: Run, folder: Path | None = None) -> list[Path]:
             axes.set_ylim(0, 1.08 * max(top, 1.0))
         panels[0][0].set_ylabel("updates of the classifier")
         drawing.figure_legend(figure, [axes for axes, _, _ in panels])
-        what = f"{mean.mean():.4g} updates per kernel in {run.result['n_rounds']:,} rounds"
+        what = f"{mean.mean():,.1f} updates per kernel in {run.result['n_rounds']:,} rounds"
         figure.suptitle(title(run, what), fontsize=10)
         return style.save(figure, folder or run.folder, "updates")
 
@@ -269,7 +270,7 @@ def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, np.ndarray, np.ndarr
         members = members[np.argsort(bandwidth[members], kind="stable")]
         values = bandwidth[members]
         n = len(members)
-        axes.set_title(f"{name.capitalize()}, {n} kernel{'s' if n > 1 else ''}")
+        axes.set_title(f"{name.capitalize()}, {counted(n, 'kernel')}")
         axes.set_xlabel(FAMILIES.get(name, Family).label)  # see has_kernels
         margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
         style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)

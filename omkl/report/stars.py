@@ -132,4 +132,13 @@ def meaning(rows: Sequence[dict[str, Any]], measure: str) -> str:
         more = f" and {len(untested) - 3} more" if len(untested) > 3 else ""
         named = ", ".join(untested[:3]) + more
         text += f"; not compared, with fewer than two seeds in common with it: {named}"
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        scalings: dict[str, dict[str, None]] = {}
+        for row in rows:
+            if row["dataset"] == dataset and row.get("units"):
+                scalings.setdefault(row["units"], {})[row["algorithm"]] = None
+        if len(scalings) > 1:
+            each = "; ".join(f"{name}: {', '.join(who)}" for name, who in scalings.items())
+            text += f"; on {dataset} stream.scaling differs, and so do units, each with a star: "
+            text += each
     return text

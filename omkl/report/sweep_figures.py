@@ -23,6 +23,7 @@ from omkl.report.comparison_figure import (
 )
 from omkl.report.text import theorem_text
 from omkl.runs.folder import Run, measure
+from omkl.runs.wording import counted
 
 
 def all_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
@@ -127,7 +128,9 @@ def bounds(
                 axes.set_xlabel("mistakes in all rounds")
         drawing.figure_legend(figure, figure.axes)
         n_seeds = max(len(run.result["seeds"]) for run in runs)
-        figure.suptitle(f"Mistakes beside what theorems allow, {n_seeds} seeds", fontsize=10)
+        figure.suptitle(
+            f"Mistakes beside what theorems allow, {counted(n_seeds, 'seed')}", fontsize=10
+        )
         return style.save(figure, folder, name, suffixes)
 
 

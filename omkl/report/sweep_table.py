@@ -27,10 +27,11 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     ``settings`` holds what varies in the sweep, ``measure`` what the run is judged by;
     ``mse`` and ``mse_std``, or ``error_rate`` and ``error_rate_std``, are in units of 1 (std
     None for one seed), ``scores`` the same by seed, ``seconds`` is the time of all seeds; ``best``
-    marks the lowest of the data set and what does not differ from it, ``p_star`` is the p-value
-    (``omkl.report.stars``); ``regret`` and ``regret_std`` belong to the first comparator that was
-    computed, named in ``comparator`` (all None if none was). ``al_efficiency`` is the share of the
-    labels that were asked for. Below the runs of a data set are its ``baselines``.
+    marks the lowest of the data set and what does not differ from it, among errors in the same
+    ``units``; ``p_star`` is the p-value (``omkl.report.stars``); ``regret`` and ``regret_std``
+    belong to the first comparator that was computed, named in ``comparator`` (all None if none
+    was). ``al_efficiency`` is the share of the labels that were asked for. Below the runs of a data
+    set are its ``baselines``.
     """
     varying = style.varying(runs)
     rows = []
@@ -45,6 +46,7 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
                 "dataset": result["dataset"],
                 "settings": settings,
                 "measure": measure(result),
+                "units": _units(run),
                 key: result[f"{key}_mean"],
                 f"{key}_std": result[f"{key}_std"],
                 "scores": dict(zip(result["seeds"], result[key], strict=True)),
@@ -64,8 +66,9 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     for dataset in datasets:
         members = [row for row in rows if row["dataset"] == dataset]
-        for kind in {row["measure"] for row in members}:
-            stars.compare([row for row in members if row["measure"] == kind])
+        for kind, units in {(row["measure"], row["units"]) for row in members}:
+            alike = [row for row in members if (row["measure"], row["units"]) == (kind, units)]
+            stars.compare(alike)
     rows += _baseline_rows(runs, varying)
     rows.sort(key=lambda row: datasets.index(row["dataset"]))
     if any(row.get("mse", 0.0) >= LARGE_MSE for row in rows):
@@ -73,6 +76,11 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
             if row["measure"] is MSE:
                 row["measure"] = MSE._replace(scale=1.0, unit="")
     return rows
+
+
+def _units(run: Run) -> str | None:
+    """What the units of a mean squared error follow from: ``stream.scaling`` as it was."""
+    return run.result["stream"]["scaling"]["kind"] if measure(run.result) is MSE else None
 
 
 def _draws(run: Run) -> bool:

@@ -26,6 +26,7 @@ from omkl.report import console
 from omkl.reproduction import matching, page, tables
 from omkl.reproduction.formats import rendering
 from omkl.runs import folder as run_folder
+from omkl.runs.wording import counted
 
 
 class Cells:
@@ -81,7 +82,7 @@ class Cells:
         """Run a table's jobs; the seconds that all of them took, shared ones included."""
         jobs = matching.jobs(table)
         new = [job for job in jobs if tuple(job) not in self.done]
-        print(f"{table.name}: {len(jobs)} runs, {len(jobs) - len(new)} of them done already")
+        print(f"{table.name}: {counted(len(jobs), 'run')}, {len(jobs) - len(new)} done already")
         for number, overrides in enumerate(new, start=1):
             self.run(overrides, f"  [{number}/{len(new)}]")
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SHOWN = ("*.md", "*.csv", "*.html", "*.png", "*.pdf")
 PARENT = "mlflow.parentRunId"
 SWEEP = "sweep"  # the tag that only parents have
+MOST_CHARACTERS = 8000  # of a note: MLflow cuts what is longer, and warns
 
 
 def write_parents(client: MlflowClient, sweep: Path, outputs: Path) -> list[str]:
@@ -77,12 +78,20 @@ def _write(
     ).info.run_id
     table = sweep / "table.md"
     note = table.read_text(encoding="utf-8") if table.exists() else ""
-    client.set_tag(run_id, "mlflow.note.content", note[: 2**13])
+    client.set_tag(run_id, "mlflow.note.content", shortened(note))
     to = database.artifacts_of(outputs, name, run_id)
     shutil.rmtree(to, ignore_errors=True)
     database.link_all([path for shown in SHOWN for path in sorted(sweep.glob(shown))], to)
     client.set_terminated(run_id, "FINISHED", max(_milliseconds(run, ended=True) for run in runs))
     return run_id
+
+
+def shortened(note: str) -> str:
+    """A note that MLflow keeps whole: a longer table ends after a row, and says so."""
+    if len(note) <= MOST_CHARACTERS:
+        return note
+    ending = "\n\nCut here: table.md has all rows.\n"
+    return note[: MOST_CHARACTERS - len(ending)].rpartition("\n")[0] + ending
 
 
 def _name(runs: Sequence[Run]) -> str:

@@ -24,6 +24,7 @@ from omkl.report.windows import windowed
 from omkl.runs import seal
 from omkl.runs.config_file import flattened
 from omkl.runs.folder import LARGE_MSE, MSE, NEUTRAL, Run, measure, number_of
+from omkl.runs.wording import counted
 
 CURVE_POINTS = 500
 REGRET_POINTS = 100
@@ -255,7 +256,7 @@ def _note(result: Mapping[str, Any]) -> str:
     spread = f" ± {std:.2g}" if std is not None else ""
     lines = [
         f"{kind.short} **{result[f'{kind.key}_mean']:.4g}**{spread} after {result['n_rounds']} "
-        f"rounds, {len(result['seeds'])} seeds, kernels {result['kernels']}"
+        f"rounds, {counted(len(result['seeds']), 'seed')}, kernels {result['kernels']}"
     ]
     for name, entry in computed(result).items():
         lines.append(f"- {NAMES[name]}: {accuracy_text(entry)}")

@@ -104,6 +104,13 @@ def test_generators_know_their_truth(name):
         assert found.change_rounds
 
 
+@pytest.mark.parametrize("n_classes", [0, 2])
+def test_nearest_neighbours_draw_from_their_seed(n_classes):
+    task = "classification" if n_classes else "regression"
+    *_, neighbours = peer_models.peer("river_knn").make(task, n_classes, 7).steps.values()
+    assert neighbours.engine.seed == 7
+
+
 ONE_TASK = ("river_arf_mean", "sklearn_rff_bayes", "vw_cubic", "vw_nn")  # numbers
 
 

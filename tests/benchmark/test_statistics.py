@@ -255,7 +255,7 @@ def test_too_few_streams_are_said_to_be_too_few():
     [
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "each learner should be there once; .*: a"),
         (pd.DataFrame([[1, 2], [3, 4]], index=["s", "s"]), "each stream should be there once"),
-        (pd.DataFrame([[1], [2]]), "1 learners on 2 streams are nothing to compare"),
+        (pd.DataFrame([[1], [2]]), "1 learner on 2 streams: give two learners"),
         (pd.DataFrame([["x", 2]]), "errors should be numbers"),
         (pd.DataFrame([[-np.inf, 2]]), "NaN is no value, inf a failure"),
     ],

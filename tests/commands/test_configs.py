@@ -100,6 +100,7 @@ def test_help_says_what_each_algorithm_is_and_when_to_take_it():
         assert f" {name} {what} when: {when} " in text
     assert "rf/ omkc_da_o, omkc_da_p1, omkc_da_p2, " in text
     assert "kernel classifiers on random features: the memory does not grow" in text
+    assert "`" not in registry.summary("omkc_uniform"), "markup of a docstring"
     assert registry.summary("no_such_module") == ""
 
 

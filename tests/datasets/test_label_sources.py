@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import subprocess
 import sys
@@ -76,6 +77,18 @@ def test_a_prompt_asks_only_when_the_learner_wants_to_know(unlabelled, tmp_path)
 
     third = start(arguments, [])
     assert third.returncode == 0 and "Found finished" in third.stdout
+
+
+def test_a_prompt_shows_rows_as_they_stand_in_the_file(unlabelled, tmp_path, monkeypatch, capsys):
+    path, truth = unlabelled
+    answers = "".join(f"{truth[row]}\n" for row in range(1, ROWS + 1, 4))
+    monkeypatch.setattr("sys.stdin", io.StringIO(answers))
+    assert runner.run(compose(settings(path, tmp_path, "stream.labels=prompt"))).run.complete
+    told = capsys.readouterr().err
+    lines = path.read_text().splitlines()
+    for row in (1, 5, 37):
+        a, b = lines[row].split(",")
+        assert f"row {row}: a {float(a):g}, b {float(b):g}\n" in told
 
 
 def test_a_file_and_a_function_give_what_the_prompt_gives(unlabelled, tmp_path):
@@ -193,3 +206,11 @@ def test_a_run_says_what_its_labels_cost(tmp_path):
     passive = runner.run(compose([*BASE, "algorithm=raker", *more])).run.result
     assert (passive["al_efficiency"], passive["labels"]) == (1.0, 60)
     assert passive["mse_per_label"] == pytest.approx(passive["mse_mean"] / 60)
+
+
+def test_a_target_that_nobody_named_is_no_column(unlabelled, tmp_path):
+    path, truth = unlabelled
+    answers = tmp_path / "answers.csv"
+    answers.write_text("row,label\n" + "".join(f"{row},{y}\n" for row, y in truth.items()))
+    config = compose(settings(path, tmp_path / "file", f"stream.labels={answers}"))
+    assert runner.run(config).run.result["stream"]["target"] == "label"

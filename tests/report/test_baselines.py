@@ -33,7 +33,8 @@ def with_baselines(run_folder_maker, tmp_path):
         folder = run_folder_maker(tmp_path, *names, key=key, level=level)
         path = folder / "result.json"
         own = {"rmse": 6.38, "mae": 5.18, "r2": 0.144, "target_unit": 37.6, "baselines": entries}
-        own |= {"stream": {"target": "sound"}, "mse_over": "all rounds", "threads": 1}
+        stream = {"target": "sound", "scaling": {"kind": "whole"}}
+        own |= {"stream": stream, "mse_over": "all rounds", "threads": 1}
         path.write_text(json.dumps(json.loads(path.read_text()) | own | result))
         with np.load(folder / "curves.npz") as archive:
             curves = dict(archive)

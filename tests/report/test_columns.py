@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 
 import pytest
@@ -83,6 +84,18 @@ def test_show_chooses_sorts_and_writes(outputs, capsys, monkeypatch):
     assert text.count(r"\textbf{") == 2 and text.count(r" \\") == 3
 
 
+def test_errors_in_other_units_have_a_star_of_their_own(run_folder_maker, tmp_path, capsys):
+    for key, kind, level in (("0000000a", "columns", 2.2), ("0000000b", "whole", 0.1)):
+        folder = run_folder_maker(tmp_path, "raker", "mine", key, level=level)
+        path = folder / "result.json"
+        result = json.loads(path.read_text())
+        result["stream"]["scaling"] = {"kind": kind}
+        path.write_text(json.dumps(result))
+    text = shown(tmp_path, capsys)
+    assert len(re.findall(r"^Raker .*\d \*", text, re.M)) == 2
+    assert "on mine stream.scaling differs, and so do units" in " ".join(text.split())
+
+
 def test_a_pivot_has_a_run_a_cell(outputs, capsys):
     text = shown(outputs, capsys, "rows=algorithm", "columns=dataset")
     names = re.findall(r"^(\S.*?)  +\d", text, re.M)
@@ -115,10 +128,10 @@ def test_a_wide_pivot_is_cut_between_columns(outputs):
     ("choices", "message"),
     [
         (["naval"], "'naval' chooses nothing; write KEY=VALUE"),
-        (["colour=red"], "no run has a colour; there are:"),
+        (["colour=red"], "no run has colour=; there are:"),
         (["dataset=navall"], "no run has dataset=navall. There are dataset: airfoil, naval"),
         (["format=docx"], "format=docx is none of table, md, csv, latex"),
-        (["sort=beauty"], "sort=beauty: no row has a beauty"),
+        (["sort=beauty"], "sort=beauty: no row has 'beauty'"),
         (["rows=algorithm"], "a pivot has both: rows=algorithm columns=dataset"),
         (["rows=algorithm", "columns=eta"], "eta does not vary in these runs"),
         (["M=5", "M=10"], "M is given twice; several values are M=ONE,OTHER"),

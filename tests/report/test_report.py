@@ -27,6 +27,7 @@ from omkl import conf
 from omkl.checks.learners import default_settings
 from omkl.report import (
     drawing,
+    federated_figures,
     over_time,
     prediction_figures,
     run_figures,
@@ -130,6 +131,25 @@ def test_mse_draws_the_mean_the_band_and_the_changes(run_folder_maker, tmp_path,
         "mean ± std over 3 seeds",
         "the stream changes",
     ]
+
+
+@pytest.mark.parametrize(("end", "scale"), [(4.0, "log"), (-20.0, "linear")])
+def test_a_regret_below_0_is_drawn_beside_its_bound(
+    run_folder_maker, tmp_path, monkeypatch, end, scale
+):
+    kept = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: kept.append(figure) or [])
+    t = np.arange(1, 401)
+    regret = np.concatenate([np.linspace(0.1, 1.0, 50), np.linspace(1.0, end, 350)])
+    folder = run_folder_maker(tmp_path, "pof_mkl", n_rounds=400)
+    curves = {"regret_clients": np.tile(regret, (2, 1)), "client_regret": np.full((2, 5), end)}
+    entry = {"clients": {"largest_loss": 0.9}}
+    run = change(folder, curves | {"bound": 3.0 * np.sqrt(t)}, regret=entry)
+    federated_figures.clients(run)
+    left = kept[0].axes[0]
+    assert left.get_yscale() == scale
+    low, high = left.get_ylim()
+    assert low < end < high, "the whole line can be seen"
 
 
 def test_no_regret_figure_without_a_comparator(run_folder_maker, tmp_path):
@@ -892,10 +912,13 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     experts = {"kernel_family": np.array(["mean", "linear"]), "kernel_bandwidth": np.ones(2)}
     arrays = said | {"recent_spread": np.full(len(t), 0.3)} | experts
     arrays["weights"] = np.array([[0.1, 0.9], [0.2, 0.8]])
-    run = change(folder, arrays, spread={"windows": windows}, stream={"target": "price"})
+    run = change(folder, arrays, spread={"windows": windows}, target_unit=24.5)
     check_drawn(prediction_figures.predictions(run), ["predictions"])
     check_drawn(prediction_figures.coverage(run), ["coverage"])
     check_drawn(prediction_figures.experts(run), ["experts"])
+    twins = {"kernel_family": np.array(["pairs"] * 2), "kernel_bandwidth": np.array([1.0, 2.5])}
+    named = prediction_figures.expert_names(change(folder, twins))
+    assert named == ["pairs, length 1", "pairs, length 2.5"]
     adaptive = {"level": 0.8, "windows": {"until": [100, 400], "coverage": [0.7, 0.8]}}
     run = change(folder, {"recent_half": np.full(len(t), 0.5)}, interval=adaptive)
     check_drawn(prediction_figures.predictions(run), ["predictions"])

@@ -118,6 +118,14 @@ def test_a_file_that_outgrows_its_disk_is_named(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_that_cannot_be_written_is_named_and_not_its_temporary_one(tmp_path):
+    with pytest.raises(OSError, match=r"No such file or directory: '[^']*/nowhere/page.html'$"):
+        disk.write_atomically(tmp_path / "nowhere" / "page.html", "")
+    (tmp_path / "page.html").mkdir()
+    with pytest.raises(OSError, match=r"'[^']*/page.html'$"):
+        disk.write_atomically(tmp_path / "page.html", "")
+
+
 def test_prepared_data_that_are_damaged_are_read_anew(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     entry = {"file": "x.csv"}

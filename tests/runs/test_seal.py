@@ -74,7 +74,7 @@ def test_a_changed_digit_is_computed_anew_by_the_same_command(start, folder, cap
 
 def test_verify_tells_each_damaged_run(outputs, folder, capsys, run_folder_maker):
     assert report.main(["verify", "--outputs", str(outputs)]) == 0
-    assert "1 runs in" in capsys.readouterr().out
+    assert "1 run in" in capsys.readouterr().out
     run_folder_maker(outputs, "gf")  # of a version that had no seals
     flip(folder / "curves.npz")
     assert report.main(["verify", "--outputs", str(outputs)]) == 1

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl.tracking import apart, records, ui, view
+from omkl.tracking import apart, parents, records, ui, view
 from omkl.tracking import database as view_database
 from omkl.tracking.database import TrackingError
 
@@ -230,6 +230,14 @@ def test_a_sweep_is_a_run_above_its_runs(sweep, outputs, quick_creation):
             files = {item.path for item in client(outputs).list_artifacts(run_id)}
             assert files == {"table.md", "comparison.png"}
     assert n_rebuilt == [5], "parents are no runs of ours"
+
+
+def test_a_long_table_is_cut_after_a_row():
+    table = "| Raker | 0.1 |\n" * 600
+    kept = parents.shortened(table)
+    assert len(kept) <= parents.MOST_CHARACTERS and kept.endswith("table.md has all rows.\n")
+    assert set(kept.partition("\n\n")[0].splitlines()) == {"| Raker | 0.1 |"}
+    assert parents.shortened("| a table |") == "| a table |"
 
 
 @pytest.mark.parametrize("n_rounds", [1, 2, 499, 500, 501, 3000])

@@ -26,6 +26,7 @@ from omkl.federated.holders.rows import OwnRows, Row
 from omkl.federated.holders.terms import Terms
 from omkl.federated.holders.units import Units
 from omkl.federated.parties import Broadcast, Client, Refused, Update
+from omkl.runs.wording import counted
 from omkl.runs.writing import npz_bytes
 
 TERMS, STATE, MODEL, PREDICTIONS = "terms.json", "state.npz", "model.npz", "predictions.csv"
@@ -137,15 +138,15 @@ class Holder:
     def summary(self) -> str:
         """What became of its rows, in a sentence or two."""
         n = self.rows.n_read
-        told = f"{n} rows"
+        told = counted(n, "row")
         if self.n_scored:
             told += f", mean squared error {self.squared_error / self.n_scored:.6g}"
         if self._last is not None:
             told += f", regret {self.regret:.4g}"
         if missing := self.rows.n_without_label:
-            told += f"; {missing} rows without a label were left out"
+            told += f"; left out: {counted(missing, 'row without a label')}"
         if self.terms is not None and self._units.n_outside:
-            told += f"; {self._units.n_outside} numbers are beyond the bounds"
+            told += f"; beyond the bounds: {counted(self._units.n_outside, 'number')}"
         return told
 
     def _party_of(self, number: int) -> Client:

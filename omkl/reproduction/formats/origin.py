@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from omkl.reproduction.filled import Filled
 from omkl.reproduction.tables import Table
 from omkl.runs.folder import Run
+from omkl.runs.wording import counted
 
 
 def provenance(runs: Iterable[Run]) -> list[tuple[str, str]]:
@@ -70,7 +71,7 @@ def origin_text(runs: Sequence[Run]) -> str:
 
 
 def _each(made: Mapping[str, int]) -> str:
-    return "; ".join(f"{text}: {n} run{'s' if n > 1 else ''}" for text, n in made.items())
+    return "; ".join(f"{text}: {counted(n, 'run')}" for text, n in made.items())
 
 
 def _seeds_text(seeds: Sequence[int]) -> str:

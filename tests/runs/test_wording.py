@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import pytest
+
+from omkl.runs.wording import counted
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "said"),
+    [
+        (1, "seed", "1 seed"),
+        (0, "run", "0 runs"),
+        (1204, "row", "1,204 rows"),
+        (1, "row without a label", "1 row without a label"),
+        (2, "row without a label", "2 rows without a label"),
+    ],
+)
+def test_one_has_no_plural(number, noun, said):
+    assert counted(number, noun) == said
