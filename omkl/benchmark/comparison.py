@@ -9,7 +9,7 @@ A file of conf/comparison
     algorithms       list of {algorithm, overrides}
     best_kernel_of   whose classifiers are single kernel Perceptrons: the best of them in
                      hindsight, a permutation at a time, is a row of its own
-    peers            names of ``omkl.benchmark.peers.PEERS``
+    peers            names of ``omkl.benchmark.comparison_peers.PEERS``
     datasets         list of {dataset, label, overrides}
 
 Ours are runs like any other, in OUTPUTS/runs. What peers said is kept in OUTPUTS/peers, by
@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.benchmark import comparison_table, peers
+from omkl.benchmark import comparison_peers, comparison_table
 from omkl.benchmark.comparison_table import BEST, CONSTANT, Line
 from omkl.datasets import DataError, open_stream, open_streams
 from omkl.disk import write_atomically
@@ -199,7 +199,7 @@ def _peer_line(
     pool: Executor,
 ) -> Line | None:
     dataset = common.dataset["name"]
-    if reason := peers.missing(name):
+    if reason := comparison_peers.missing(name):
         print(f"{name} on {dataset}: left out: {reason}", flush=True)
         return None
     told = functools.partial(_told_by_peer, common, name, outputs)
@@ -209,7 +209,9 @@ def _peer_line(
     known.update(zip(missing, pool.map(told, missing), strict=True))
     found = [one for one in known.values() if one]
     seconds = float(np.mean([f["seconds"] for f in found]))
-    line = Line(peers.title(name), shown, [f["mistakes"] / f["rounds"] for f in found], seconds)
+    line = Line(
+        comparison_peers.title(name), shown, [f["mistakes"] / f["rounds"] for f in found], seconds
+    )
     spread = "" if line.std is None else f" ± {100 * line.std:.2f}"
     print(f"{name} on {dataset}: errors {100 * line.mean:.2f}{spread} % ({seconds:.1f} s each)")
     return line
@@ -220,10 +222,10 @@ def _told_by_peer(
 ) -> dict[str, Any] | None:
     """What a peer said of a stream, computed where it is not kept; None where only that counts."""
     stream = open_stream(common.dataset, common.stream.options, seed=seed)
-    library = importlib.import_module(peers.PEERS[name][1])
+    library = importlib.import_module(comparison_peers.PEERS[name][1])
     identity = {
         "peer": name, "seed": seed, "stream": stream.provenance, "version": library.__version__,
-        "source": Path(peers.__file__).read_text(encoding="utf-8"),
+        "source": Path(comparison_peers.__file__).read_text(encoding="utf-8"),
     }  # fmt: skip
     kept_for = run_folder.settings_sha256(identity)
     key = kept_for[: run_folder.KEY_DIGITS]
@@ -235,7 +237,7 @@ def _told_by_peer(
     X, y = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
     before = time.perf_counter()
     with one_thread_each():
-        y_hat = peers.PEERS[name][2](X, y, seed)
+        y_hat = comparison_peers.PEERS[name][2](X, y, seed)
     found = {
         "mistakes": int(mistaken(y_hat[:, None], y).sum()),
         "rounds": len(y),

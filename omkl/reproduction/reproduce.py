@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from omkl import conf
-from omkl.benchmark import comparison, peers
+from omkl.benchmark import comparison, comparison_peers
 from omkl.compositions import Compositions
 from omkl.datasets.stream import MissingFile
 from omkl.disk import write_atomically
@@ -98,7 +98,7 @@ def compare(outputs: Path, folder: Path) -> int:
     codes = [0]
     for name in conf.names("comparison"):
         spec = conf.entry("comparison", name)
-        absent = [reason for peer in spec["peers"] if (reason := peers.missing(peer))]
+        absent = [reason for peer in spec["peers"] if (reason := comparison_peers.missing(peer))]
         if absent:
             print(f"\n{name}: left out: {'; '.join(dict.fromkeys(absent))}", flush=True)
         else:

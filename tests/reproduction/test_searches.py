@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from omkl.benchmark import comparison, peers
+from omkl.benchmark import comparison, comparison_peers
 from omkl.reproduction import page, reproduce, searches
 from omkl.reproduction.page import search
 
@@ -107,11 +107,11 @@ def test_outdated_searches_are_run_before_the_page_is_made(written, tmp_path, mo
 def test_comparisons_are_made_beside_the_page_or_left_out_aloud(tmp_path, monkeypatch, capsys):
     made = []
     monkeypatch.setattr(comparison, "command", lambda spec, *folders: made.append(folders) or 3)
-    monkeypatch.setattr(peers, "missing", lambda name: f"{name} is not installed")
+    monkeypatch.setattr(comparison_peers, "missing", lambda name: f"{name} is not installed")
     assert reproduce.compare(tmp_path, tmp_path / "page") == 0
     told = capsys.readouterr().out
     assert "omkc_table: left out: sklearn_sgd is not installed" in told and not made
-    monkeypatch.setattr(peers, "missing", lambda name: None)
+    monkeypatch.setattr(comparison_peers, "missing", lambda name: None)
     assert reproduce.compare(tmp_path, tmp_path / "page") == 3
     assert made == [(tmp_path, tmp_path / "classification")]
 
