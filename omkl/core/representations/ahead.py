@@ -122,7 +122,7 @@ def begin_tile(model, X, row, scratch):
         scratch.n_rows[0] = 1
         for i in range(N):
             z = LANES * W * i
-            scratch.said[i, 0] = say_row(model, i, X, row, scratch.waves, z)
+            scratch.said[i, 0] = say_row(model, i, X, row, scratch.angle, scratch.waves, z)
             scratch.known[i] = 1
         return
     # Where most kernels learn in most rounds, what they say of later rows would not last.

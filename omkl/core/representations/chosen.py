@@ -95,7 +95,7 @@ def _evaluate(scratch, model, X, row, selection):
             selection.f[i] = said * (1.0 / math.sqrt(D))
         else:
             z = LANES * i * W
-            selection.f[i] = say_row(model, i, X, row, scratch.waves, z)
+            selection.f[i] = say_row(model, i, X, row, scratch.angle, scratch.waves, z)
         scratch.start[m] = z
 
 
