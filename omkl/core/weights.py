@@ -15,7 +15,9 @@ from omkl.core.simd import (
     LANES,
     WHOLE,
     at_least,
+    clip,
     fma,
+    gather,
     largest,
     load,
     pack,
@@ -27,6 +29,7 @@ from omkl.core.simd import (
 LOG2E = 1.4426950408889634
 LN2_HIGH = 6.93145751953125e-1
 LN2_LOW = 1.42860682030941723212e-6
+LARGEST = np.finfo(np.float64).max
 ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 
 
@@ -281,11 +284,14 @@ def shares(log_w, kernels, n, w):
 
     Write w[:n], which then sums to 1; log_w, kernels and w (N,).
     """
-    top = log_w[kernels[0]]
-    for m in range(1, n):
-        top = max(top, log_w[kernels[m]])
-    for m in range(n):
-        w[m] = exp_nonpositive(log_w[kernels[m]] - top)
+    found = gather(log_w, kernels, 0, 0, min(LANES, n))
+    for m in range(LANES, n, LANES):
+        found = at_least(gather(log_w, kernels, m, 0, min(LANES, n - m)), found)
+    top = largest(found)
+    for m in range(0, n, LANES):
+        k = min(LANES, n - m)
+        below = clip(gather(log_w, kernels, m, 0, k) - top, LARGEST)  # -inf has the weight 0
+        store(w, m, exp_of_pack(below), k)
     total = 0.0
     for m in range(n):
         total += w[m]
