@@ -279,19 +279,29 @@ def weighted_mean(log_w, f, kernels, n):
 
 
 @inlined
+def largest_among(log_w, kernels, n, least):
+    """The largest log_w of the first ``n`` of ``kernels``, both (N,), or ``least`` if larger."""
+    found = pack(least)
+    for m in range(0, n, LANES):
+        found = at_least(gather(log_w, kernels, m, 0, min(LANES, n - m)), found)
+    return largest(found)
+
+
+@inlined
+def weights_among(log_w, kernels, n, top, w):
+    """w[:n] = exp(log_w - top) of the first ``n`` of ``kernels``, in their order; -inf gives 0."""
+    for m in range(0, n, LANES):
+        k = min(LANES, n - m)
+        store(w, m, exp_of_pack(clip(gather(log_w, kernels, m, 0, k) - top, LARGEST)), k)
+
+
+@inlined
 def shares(log_w, kernels, n, w):
     """Weights of the first ``n`` of ``kernels``, in their order, proportional to exp(log_w).
 
     Write w[:n], which then sums to 1; log_w, kernels and w (N,).
     """
-    found = gather(log_w, kernels, 0, 0, min(LANES, n))
-    for m in range(LANES, n, LANES):
-        found = at_least(gather(log_w, kernels, m, 0, min(LANES, n - m)), found)
-    top = largest(found)
-    for m in range(0, n, LANES):
-        k = min(LANES, n - m)
-        below = clip(gather(log_w, kernels, m, 0, k) - top, LARGEST)  # -inf has the weight 0
-        store(w, m, exp_of_pack(below), k)
+    weights_among(log_w, kernels, n, largest_among(log_w, kernels, n, log_w[kernels[0]]), w)
     total = 0.0
     for m in range(n):
         total += w[m]
