@@ -98,17 +98,22 @@ def refresh(edges, trees, in_mass, log_u, node):
         k = mass.shape[0] // 2 + node
         mass[k] = u
         top[k] = log_u[node]
+        sum_below = u
         while k > 1:
+            sum_below += mass[k ^ 1]  # a sum of two is the same both ways round
             k >>= 1
-            mass[k] = mass[2 * k] + mass[2 * k + 1]
+            mass[k] = sum_below
             top[k] = max(top[2 * k], top[2 * k + 1])
+        first, leaf = edges[FIRST, node], edges[LEAF, node]
         for m in range(edges.shape[2]):
-            first = edges[FIRST, node, m]
-            k = edges[LEAF, node, m]
-            in_mass[first + k] = u
+            tree = in_mass[first[m] :]
+            k = leaf[m]
+            sum_below = u
+            tree[k] = u
             while k > 1:
+                sum_below += tree[k ^ 1]
                 k >>= 1
-                in_mass[first + k] = in_mass[first + 2 * k] + in_mass[first + 2 * k + 1]
+                tree[k] = sum_below
     if top[0] != 1.0 or top[1] < mass[0] - MOST_FALL:
         begin(mass, top, log_u)
         begin_in_mass(edges, in_mass, mass)
