@@ -73,8 +73,19 @@ def take_step_and_say(scratch, model, i, m, step, shrink):
     b = pack(0.0)
     f = pack(0.0)
     g = pack(0.0)
-    for j in range(0, W, LANES):
-        k = min(LANES, D - j)
+    j = 0
+    while j + LANES <= D:
+        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
+        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
+        store(theta, w + j, s)
+        store(theta, w + D + j, c)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        f = fma(s, load(waves.sin, after + j), f)
+        g = fma(c, load(waves.cos, after + j), g)
+        j += LANES
+    if j < D:
+        k = D - j
         s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
         c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
         store(theta, w + j, s, k)
