@@ -163,10 +163,11 @@ def choose_node(params, state, eta_e, rng, selection):
     for j in range(params.J):
         u = state.u[j]
         weights_among(log_w, kernels[j], n_kernels[j], top, u)
-        p[j] = 0.0
+        sum_u = 0.0
         for m in range(n_kernels[j]):
-            p[j] += u[m]
-        U += p[j]
+            sum_u += u[m]
+        p[j] = sum_u
+        U += sum_u
     for j in range(params.J):
         p[j] = (1.0 - eta_e) * (p[j] / U) + eta_e / params.J
     node = draw(p, rng.random())
@@ -175,9 +176,10 @@ def choose_node(params, state, eta_e, rng, selection):
     drawn, evaluate = state.drawn, selection.evaluate
     for m in range(selection.n_evaluated[0]):
         i = evaluate[m]
-        q[i] = 0.0
+        q_i = 0.0
         for j in range(params.J):
-            q[i] += p[j] * drawn[j, i]
+            q_i += p[j] * drawn[j, i]
+        q[i] = q_i
     shares(log_w, selection.combine, selection.n_combined[0], state.share)
 
 
