@@ -98,12 +98,13 @@ def refresh(edges, trees, in_mass, log_u, node):
         k = mass.shape[0] // 2 + node
         mass[k] = u
         top[k] = log_u[node]
-        sum_below = u
+        sum_below, top_below = u, log_u[node]
         while k > 1:
             sum_below += mass[k ^ 1]  # a sum of two is the same both ways round
+            top_below = max(top_below, top[k ^ 1])
             k >>= 1
             mass[k] = sum_below
-            top[k] = max(top[2 * k], top[2 * k + 1])
+            top[k] = top_below
         first, leaf = edges[FIRST, node], edges[LEAF, node]
         for m in range(edges.shape[2]):
             tree = in_mass[first[m] :]
@@ -205,12 +206,12 @@ def draw_node(trees, xi, v):
 @inlined
 def best_node(trees):
     """The smallest index of the largest log_u, from trees (3, 2 P)."""
-    P = trees.shape[1] // 2
+    top = trees[TOP]
+    P = top.shape[0] // 2
     k = 1
     while k < P:
         k *= 2
-        if trees[TOP, k + 1] > trees[TOP, k]:
-            k += 1
+        k += 1 if top[k + 1] > top[k] else 0
     return k - P
 
 
