@@ -15,8 +15,13 @@ import numpy as np
 
 from omkl.core.jit import dispatch, inlined
 from omkl.core.representations import evaluate_row
-from omkl.core.representations.waves import say_at, say_row, waves_of_rows
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
+from omkl.core.representations.waves import (
+    descend_and_say,
+    say_at,
+    say_row,
+    waves_of_rows,
+)
+from omkl.core.simd import LANES, aligned, store, total, totals
 from omkl.core.trigonometry import Double, Single, empty_waves
 
 if TYPE_CHECKING:
@@ -60,45 +65,15 @@ def scratch(model: RandomFeatures, precision: str) -> AheadScratch:
 
 def take_step_and_say(scratch, model, i, m, step, shrink):
     """And say what the kernel says of the next row, while its coefficients are at hand."""
-    D = model.theta.shape[1] // 2
     W = model.padded.shape[2]
-    theta = model.theta
-    waves = scratch.waves
-    scaled = pack(-step / math.sqrt(D))
     z = m * scratch.place[0] + scratch.place[1]
     r = scratch.place[1] // W + 1
     after = z + W if r < scratch.n_rows[0] else z
-    w = 2 * D * i
-    a = pack(0.0)
-    b = pack(0.0)
-    f = pack(0.0)
-    g = pack(0.0)
-    j = 0
-    while j + LANES <= D:
-        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
-        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
-        store(theta, w + j, s)
-        store(theta, w + D + j, c)
-        a = fma(s, s, a)
-        b = fma(c, c, b)
-        f = fma(s, load(waves.sin, after + j), f)
-        g = fma(c, load(waves.cos, after + j), g)
-        j += LANES
-    if j < D:
-        k = D - j
-        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
-        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
-        store(theta, w + j, s, k)
-        store(theta, w + D + j, c, k)
-        a = fma(s, s, a)
-        b = fma(c, c, b)
-        f = fma(s, load(waves.sin, after + j), f)
-        g = fma(c, load(waves.cos, after + j), g)
-    model.norm2[i] = total(a + b)
+    said = descend_and_say(model, i, scratch.waves, z, after, step, shrink)
     scratch.known[i] = r
     scratch.n_steps[0] += 1
     if r < scratch.n_rows[0]:
-        scratch.said[i, r] = total(f + g) * (1.0 / math.sqrt(D))
+        scratch.said[i, r] = said
         scratch.known[i] = r + 1
 
 

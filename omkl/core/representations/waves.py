@@ -379,3 +379,39 @@ def descend(model, i, waves, z, step, shrink):
         a = fma(s, s, a)
         b = fma(c, c, b)
     model.norm2[i] = total(a + b)
+
+
+@inlined
+def descend_and_say(model, i, waves, z, after, step, shrink):
+    """``descend``, and what the kernel then says of the row whose features are at ``after``."""
+    D = model.theta.shape[1] // 2
+    theta = model.theta
+    scaled = pack(-step / math.sqrt(D))
+    w = 2 * D * i
+    a = pack(0.0)
+    b = pack(0.0)
+    f = pack(0.0)
+    g = pack(0.0)
+    j = 0
+    while j + LANES <= D:
+        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
+        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
+        store(theta, w + j, s)
+        store(theta, w + D + j, c)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        f = fma(s, load(waves.sin, after + j), f)
+        g = fma(c, load(waves.cos, after + j), g)
+        j += LANES
+    if j < D:
+        k = D - j
+        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
+        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
+        store(theta, w + j, s, k)
+        store(theta, w + D + j, c, k)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        f = fma(s, load(waves.sin, after + j), f)
+        g = fma(c, load(waves.cos, after + j), g)
+    model.norm2[i] = total(a + b)
+    return total(f + g) * (1.0 / math.sqrt(D))
