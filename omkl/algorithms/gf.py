@@ -51,10 +51,12 @@ from omkl.core.states import EVALUATED_WITH
 from omkl.core.weights import (
     draw,
     draw_by_sums,
-    exp_nonpositive,
+    largest_among,
+    mean_by_shares,
     running_sums,
+    shares,
     softmax,
-    weighted_mean,
+    weights_among,
 )
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ class State(NamedTuple):
     u: np.ndarray  # (J, M) weights of the nodes' kernels in this round, up to a factor
     p: np.ndarray  # (J,)
     q: EVALUATED_WITH  # (N,)
+    share: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
@@ -101,6 +104,7 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
         u=np.zeros((J, M)),
         p=np.zeros(J),
         q=np.full(N, np.nan),
+        share=np.zeros(N),
     )
 
 
@@ -146,22 +150,24 @@ def draw_kernels(state, j, M, explore, rng):
 
 @inlined
 def choose_node(params, state, eta_e, rng, selection):
-    """Draw a selective node from p, (19); its kernels are evaluated and combined. Their q."""
+    """Draw a selective node from p, (19); its kernels are evaluated and combined.
+
+    Their q, and their shares.
+    """
     kernels, n_kernels, p, q = state.kernels, state.n_kernels, state.p, state.q
     log_w = state.log_w
     top = -np.inf
     for j in range(params.J):
-        for m in range(n_kernels[j]):
-            top = max(top, log_w[kernels[j, m]])
+        top = largest_among(log_w, kernels[j], n_kernels[j], top)
     U = 0.0
     for j in range(params.J):
         u = state.u[j]
+        weights_among(log_w, kernels[j], n_kernels[j], top, u)
+        sum_u = 0.0
         for m in range(n_kernels[j]):
-            u[m] = exp_nonpositive(log_w[kernels[j, m]] - top)
-        p[j] = 0.0
-        for m in range(n_kernels[j]):
-            p[j] += u[m]
-        U += p[j]
+            sum_u += u[m]
+        p[j] = sum_u
+        U += sum_u
     for j in range(params.J):
         p[j] = (1.0 - eta_e) * (p[j] / U) + eta_e / params.J
     node = draw(p, rng.random())
@@ -170,9 +176,11 @@ def choose_node(params, state, eta_e, rng, selection):
     drawn, evaluate = state.drawn, selection.evaluate
     for m in range(selection.n_evaluated[0]):
         i = evaluate[m]
-        q[i] = 0.0
+        q_i = 0.0
         for j in range(params.J):
-            q[i] += p[j] * drawn[j, i]
+            q_i += p[j] * drawn[j, i]
+        q[i] = q_i
+    shares(log_w, selection.combine, selection.n_combined[0], state.share)
 
 
 def select(params, state, t, rng, selection):
@@ -183,7 +191,8 @@ def select(params, state, t, rng, selection):
 
 
 def predict(params, state, t, selection):
-    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
+    n = selection.n_combined[0]
+    return mean_by_shares(state.share, selection.f, selection.combine, n), True
 
 
 def update(params, state, t, y, selection):

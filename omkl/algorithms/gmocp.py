@@ -56,7 +56,7 @@ from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFea
 from omkl.core.schedule import Schedule, rate
 from omkl.core.score_window import WINDOW, keep, level_of, missed, pinball, quantile
 from omkl.core.states import EVALUATED_WITH
-from omkl.core.weights import draw, running_sums, shares, softmax
+from omkl.core.weights import draw, running_sums, softmax
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -98,7 +98,6 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
     N = len(dictionary)
     return State(
         *gf.blank(model, params.J, params.M),
-        share=np.zeros(N),
         scores=np.zeros((N, WINDOW)),
         ordered=np.zeros((N, WINDOW)),
         n_scores=np.zeros(N, dtype=np.int64),
@@ -114,8 +113,7 @@ def select(params, state, t, rng, selection):
     for j in range(params.J):
         gf.draw_kernels(state, j, params.M, eta_e, rng)
     gf.choose_node(params, state, eta_e, rng, selection)
-    state.share[:] = 0.0
-    shares(state.log_w, selection.evaluate, selection.n_evaluated[0], state.share)
+    state.share[selection.n_evaluated[0] :] = 0.0
     selection.combine[0] = selection.evaluate[draw(state.share, rng.random())]
     selection.n_combined[0] = 1
 

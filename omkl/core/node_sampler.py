@@ -98,17 +98,23 @@ def refresh(edges, trees, in_mass, log_u, node):
         k = mass.shape[0] // 2 + node
         mass[k] = u
         top[k] = log_u[node]
+        sum_below, top_below = u, log_u[node]
         while k > 1:
+            sum_below += mass[k ^ 1]  # a sum of two is the same both ways round
+            top_below = max(top_below, top[k ^ 1])
             k >>= 1
-            mass[k] = mass[2 * k] + mass[2 * k + 1]
-            top[k] = max(top[2 * k], top[2 * k + 1])
+            mass[k] = sum_below
+            top[k] = top_below
+        first, leaf = edges[FIRST, node], edges[LEAF, node]
         for m in range(edges.shape[2]):
-            first = edges[FIRST, node, m]
-            k = edges[LEAF, node, m]
-            in_mass[first + k] = u
+            tree = in_mass[first[m] :]
+            k = leaf[m]
+            sum_below = u
+            tree[k] = u
             while k > 1:
+                sum_below += tree[k ^ 1]
                 k >>= 1
-                in_mass[first + k] = in_mass[first + 2 * k] + in_mass[first + 2 * k + 1]
+                tree[k] = sum_below
     if top[0] != 1.0 or top[1] < mass[0] - MOST_FALL:
         begin(mass, top, log_u)
         begin_in_mass(edges, in_mass, mass)
@@ -200,12 +206,12 @@ def draw_node(trees, xi, v):
 @inlined
 def best_node(trees):
     """The smallest index of the largest log_u, from trees (3, 2 P)."""
-    P = trees.shape[1] // 2
+    top = trees[TOP]
+    P = top.shape[0] // 2
     k = 1
     while k < P:
         k *= 2
-        if trees[TOP, k + 1] > trees[TOP, k]:
-            k += 1
+        k += 1 if top[k + 1] > top[k] else 0
     return k - P
 
 

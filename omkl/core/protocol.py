@@ -224,11 +224,13 @@ def _learn(params, state, t, y, ask, selection, used, worst):
             used[i] += 1
         worst[0] = _largest_error(selection.f, y, worst[0])
     else:
+        found = worst[0]
         for m in range(n):
             i = selection.evaluate[m]
             used[i] += 1
             error = selection.f[i] - y
-            worst[0] = max(worst[0], error * error)
+            found = max(found, error * error)
+        worst[0] = found
     update(params, state, t, y if ask else np.nan, selection)
     if n < selection.f.shape[0]:
         for m in range(n):

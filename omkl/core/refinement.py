@@ -11,6 +11,7 @@ import numpy as np
 from omkl.core.divergence import distances_from, distances_to
 from omkl.core.jit import inlined
 from omkl.core.node_sampler import COUNT, COVERS, MEMBER, OUT, is_fresh, toggle_member
+from omkl.core.simd import LANES, at_least, below, largest, load, pack
 
 # Rows of the links: the nodes of DS'_t in rising order, as many as there are; the d_i of node i
 # outside DS'_t, -1 inside; of how many nodes a node is the d_i; the node d_i whose edge to i was
@@ -81,19 +82,39 @@ def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
     if size > best.shape[0]:  # nodes tie for the last rank: enough of them are left
         changed[0] = node
         return 1
-    # The best of those outside, or the node itself, takes its rank.
-    bar = log_u[node]
-    for i in range(N):
-        v = log_u[i] if member[i] == 0 else -np.inf
-        bar = v if v > bar else bar
+    # The best of those outside, or the node itself, takes its rank: all others are above it.
+    bar = largest_below(log_u, best[last])
     best[last] = bar
-    for i in range(N):
-        if member[i] == 0 and log_u[i] == bar:
-            changed[n] = i
-            n += 1
+    n = list_equal(log_u, bar, node, changed)
     if bar > log_u[node]:
         changed[n] = node
         n += 1
+    return n
+
+
+@inlined
+def largest_below(values, bound):
+    """The largest of values (N,) that is less than the bound, or -inf."""
+    N = values.shape[0]
+    found = pack(-np.inf)
+    j = 0
+    while j + LANES <= N:
+        found = at_least(below(load(values, j), bound), found)
+        j += LANES
+    top = largest(found)
+    for i in range(j, N):
+        top = values[i] if top < values[i] < bound else top
+    return top
+
+
+@inlined
+def list_equal(values, number, left_out, found):
+    """Indices of values (N,) that are equal to the number, but for one: how many, listed."""
+    n = 0
+    for i in range(values.shape[0]):
+        if values[i] == number and i != left_out:
+            found[n] = i
+            n += 1
     return n
 
 
@@ -110,7 +131,6 @@ def rewire(state, n, sign, only_undominated, everyone):
         leaves = cover[MEMBER, i] == 1
         scan = scan or (leaves and links[N_PARTNER, i] > 0)
         toggle_member(edges, trees, cover, i)
-    list_members(cover, links)
     connect(state, list_unconnected(cover, links, n, scan, everyone), sign, only_undominated)
     # Those that entered may be a better d_i, and need none.
     n_others = -1
@@ -188,6 +208,8 @@ def connect(state, n, sign, only_undominated):
             left += 1
         else:
             set_edge(edges, cover, links, i, only_undominated)
+    if left > 0:
+        list_members(cover, links)
     if size < n:  # few candidates, many nodes: the best for each is enough
         for m in range(size):
             j = links[MEMBERS, m]

@@ -111,6 +111,11 @@ def at_least(pack, bound):
     return np.where(pack >= bound, pack, bound)
 
 
+def below(pack, bound):
+    """Each element that is less than the bound; -inf in place of the others, and of NaN."""
+    return np.where(pack < bound, pack, -np.inf)
+
+
 def largest(pack):
     """The largest of the eight; a NaN counts as any number would."""
     four = np.where(pack[4:] > pack[:4], pack[4:], pack[:4])
@@ -410,6 +415,15 @@ if ENABLED:
         return PACK(value, bound), build
 
     @intrinsic
+    def _below(typingctx: Any, value: Any, bound: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            high = _spread(context, builder, signature.args[1], args[1], PACK)
+            least = ir.Constant(PACK.vector, [-math.inf] * LANES)
+            return builder.select(builder.fcmp_ordered("<", args[0], high), args[0], least)
+
+        return PACK(value, bound), build
+
+    @intrinsic
     def _times_power_of_two(typingctx: Any, value: Any, k: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             bits = builder.bitcast(args[1], _WHOLES)
@@ -470,6 +484,10 @@ if ENABLED:
     @overloads(at_least)
     def _at_least_compiled(pack, bound):
         return lambda pack, bound: _at_least(pack, bound)  # type: ignore[call-arg]
+
+    @overloads(below)
+    def _below_compiled(pack, bound):
+        return lambda pack, bound: _below(pack, bound)  # type: ignore[call-arg]
 
     @overloads(times_power_of_two)
     def _times_power_of_two_compiled(pack, k):

@@ -15,7 +15,9 @@ from omkl.core.simd import (
     LANES,
     WHOLE,
     at_least,
+    clip,
     fma,
+    gather,
     largest,
     load,
     pack,
@@ -27,6 +29,7 @@ from omkl.core.simd import (
 LOG2E = 1.4426950408889634
 LN2_HIGH = 6.93145751953125e-1
 LN2_LOW = 1.42860682030941723212e-6
+LARGEST = np.finfo(np.float64).max
 ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 
 
@@ -276,16 +279,29 @@ def weighted_mean(log_w, f, kernels, n):
 
 
 @inlined
+def largest_among(log_w, kernels, n, least):
+    """The largest log_w of the first ``n`` of ``kernels``, both (N,), or ``least`` if larger."""
+    found = pack(least)
+    for m in range(0, n, LANES):
+        found = at_least(gather(log_w, kernels, m, 0, min(LANES, n - m)), found)
+    return largest(found)
+
+
+@inlined
+def weights_among(log_w, kernels, n, top, w):
+    """w[:n] = exp(log_w - top) of the first ``n`` of ``kernels``, in their order; -inf gives 0."""
+    for m in range(0, n, LANES):
+        k = min(LANES, n - m)
+        store(w, m, exp_of_pack(clip(gather(log_w, kernels, m, 0, k) - top, LARGEST)), k)
+
+
+@inlined
 def shares(log_w, kernels, n, w):
     """Weights of the first ``n`` of ``kernels``, in their order, proportional to exp(log_w).
 
     Write w[:n], which then sums to 1; log_w, kernels and w (N,).
     """
-    top = log_w[kernels[0]]
-    for m in range(1, n):
-        top = max(top, log_w[kernels[m]])
-    for m in range(n):
-        w[m] = exp_nonpositive(log_w[kernels[m]] - top)
+    weights_among(log_w, kernels, n, largest_among(log_w, kernels, n, log_w[kernels[0]]), w)
     total = 0.0
     for m in range(n):
         total += w[m]

@@ -207,6 +207,7 @@ def arguments_by_name() -> dict:
         "scratch": random_features.scratch(model, every_kernel=True),
         "f": np.zeros(len(kernels)),
         "waves": random_features.scratch(model).waves,
+        "angle": random_features.scratch(model).angle,
         "z": 0,
         "sin": np.zeros(d),
         "cos": np.zeros(d),

@@ -13,6 +13,7 @@ from omkl.core.simd import (
     LANES,
     WHOLE,
     at_least,
+    below,
     clip,
     flip_where_odd,
     fma,
@@ -64,6 +65,10 @@ def highest(x, out):
     out[0] = largest(load(x, 0))
 
 
+def highest_below(x, bound, out):
+    out[0] = largest(below(load(x, 0), bound))
+
+
 def gathered(x, index, n, out):
     store(out, 0, gather(x, index, 1, 10, n))
 
@@ -100,6 +105,14 @@ def test_powers_of_two_are_exact(build):
     out = np.empty(8)
     build(powers)(x, out)
     np.testing.assert_array_equal(out, [1.0, 2.0, 0.5, 2.0**52, 2.0**1023, 2.0**-1022, 0.0, 0.0])
+
+
+def test_the_largest_below_a_bound(build):
+    find, out = build(highest_below), np.empty(1)
+    x = np.array([3.0, -1.0, np.nan, 2.0, np.inf, 1.0, -np.inf, 2.0])
+    for bound, expected in ((np.inf, 3.0), (3.0, 2.0), (2.0, 1.0), (-1.0, -np.inf)):
+        find(x, bound, out)
+        assert out[0] == expected
 
 
 def test_the_largest_of_eight(build):

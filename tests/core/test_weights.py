@@ -181,6 +181,13 @@ def test_shares_are_the_weights_of_the_mean():
     assert weights.mean_by_shares(w, f, kernels, 2) == pytest.approx((5 * 4 + 10) / 6)
 
 
+def test_a_kernel_whose_weight_is_nothing_has_no_share():
+    log_w, w = np.append(-np.inf, np.linspace(-3.0, 0.0, 10)), np.empty(11)
+    weights.shares(log_w, np.arange(11), 11, w)
+    assert w[0] == 0.0
+    np.testing.assert_allclose(w, weights.normalised(log_w), rtol=1e-14)
+
+
 def test_draw_frequencies():
     p = np.array([0.4, 0.0, 0.05, 0.3, 0.25])
     u = np.random.default_rng(2).random(50_000)

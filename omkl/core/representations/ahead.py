@@ -15,8 +15,13 @@ import numpy as np
 
 from omkl.core.jit import dispatch, inlined
 from omkl.core.representations import evaluate_row
-from omkl.core.representations.waves import say_at, say_row, waves_of_rows
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
+from omkl.core.representations.waves import (
+    descend_and_say,
+    say_at,
+    say_row,
+    waves_of_rows,
+)
+from omkl.core.simd import LANES, aligned, store, total, totals
 from omkl.core.trigonometry import Double, Single, empty_waves
 
 if TYPE_CHECKING:
@@ -60,34 +65,15 @@ def scratch(model: RandomFeatures, precision: str) -> AheadScratch:
 
 def take_step_and_say(scratch, model, i, m, step, shrink):
     """And say what the kernel says of the next row, while its coefficients are at hand."""
-    D = model.theta.shape[1] // 2
     W = model.padded.shape[2]
-    theta = model.theta
-    waves = scratch.waves
-    scaled = pack(-step / math.sqrt(D))
     z = m * scratch.place[0] + scratch.place[1]
     r = scratch.place[1] // W + 1
     after = z + W if r < scratch.n_rows[0] else z
-    w = 2 * D * i
-    a = pack(0.0)
-    b = pack(0.0)
-    f = pack(0.0)
-    g = pack(0.0)
-    for j in range(0, W, LANES):
-        k = min(LANES, D - j)
-        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
-        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
-        store(theta, w + j, s, k)
-        store(theta, w + D + j, c, k)
-        a = fma(s, s, a)
-        b = fma(c, c, b)
-        f = fma(s, load(waves.sin, after + j), f)
-        g = fma(c, load(waves.cos, after + j), g)
-    model.norm2[i] = total(a + b)
+    said = descend_and_say(model, i, scratch.waves, z, after, step, shrink)
     scratch.known[i] = r
     scratch.n_steps[0] += 1
     if r < scratch.n_rows[0]:
-        scratch.said[i, r] = total(f + g) * (1.0 / math.sqrt(D))
+        scratch.said[i, r] = said
         scratch.known[i] = r + 1
 
 
@@ -122,7 +108,7 @@ def begin_tile(model, X, row, scratch):
         scratch.n_rows[0] = 1
         for i in range(N):
             z = LANES * W * i
-            scratch.said[i, 0] = say_row(model, i, X, row, scratch.waves, z)
+            scratch.said[i, 0] = say_row(model, i, X, row, scratch.angle, scratch.waves, z)
             scratch.known[i] = 1
         return
     # Where most kernels learn in most rounds, what they say of later rows would not last.

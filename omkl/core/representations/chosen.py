@@ -15,7 +15,13 @@ import numpy as np
 
 from omkl.core.jit import dispatch, inlined
 from omkl.core.representations import evaluate_row
-from omkl.core.representations.waves import descend, say_at, say_row, waves_of_rows
+from omkl.core.representations.waves import (
+    descend,
+    descend_and_say,
+    say_at,
+    say_row,
+    waves_of_rows,
+)
 from omkl.core.simd import LANES, aligned, total
 from omkl.core.trigonometry import Double, Single, empty_waves
 
@@ -33,6 +39,7 @@ class ChosenScratch(NamedTuple):
     clock    (1,) int64: counts the rounds, and makes a jump where other rows begin
     seen     (N,) int64: when a kernel was chosen last; streak (N,) how many times in a row
     first    (N,) int64: the round of the first of its eight rows; one long past, for none
+    said     (N,) the last output of a kernel that is guessed; said_for (N,) int64: of which round
     angle    (4 W,) arguments of four rows
     """
 
@@ -42,12 +49,14 @@ class ChosenScratch(NamedTuple):
     seen: np.ndarray
     streak: np.ndarray
     first: np.ndarray
+    said: np.ndarray
+    said_for: np.ndarray
     angle: np.ndarray
 
 
 def scratch(model: RandomFeatures, precision: str) -> ChosenScratch:
     N, _, W = model.padded.shape
-    zeros = np.zeros((4, N), dtype=np.int64)
+    zeros = np.zeros((5, N), dtype=np.int64)
     return ChosenScratch(
         waves=empty_waves(N * LANES * W, precision),
         start=zeros[0],
@@ -55,6 +64,8 @@ def scratch(model: RandomFeatures, precision: str) -> ChosenScratch:
         seen=zeros[1],
         streak=zeros[2],
         first=zeros[3],
+        said=np.zeros(N),
+        said_for=zeros[4],
         angle=aligned((4 * W,)),
     )
 
@@ -91,16 +102,26 @@ def _evaluate(scratch, model, X, row, selection):
         ahead = now - scratch.first[i]
         if ahead < LANES:
             z = (LANES * i + ahead) * W
-            said = total(say_at(model.theta, 2 * D * i, D, scratch.waves, z))
-            selection.f[i] = said * (1.0 / math.sqrt(D))
+            if scratch.said_for[i] != now:
+                said = total(say_at(model.theta, 2 * D * i, D, scratch.waves, z))
+                scratch.said[i] = said * (1.0 / math.sqrt(D))
+            selection.f[i] = scratch.said[i]
         else:
             z = LANES * i * W
-            selection.f[i] = say_row(model, i, X, row, scratch.waves, z)
+            selection.f[i] = say_row(model, i, X, row, scratch.angle, scratch.waves, z)
         scratch.start[m] = z
 
 
 def take_step(scratch, model, i, m, step, shrink):
-    descend(model, i, scratch.waves, scratch.start[m], step, shrink)
+    """And say what the kernel says of the next row, where its features are there already."""
+    z = scratch.start[m]
+    now = scratch.clock[0]
+    if now + 1 - scratch.first[i] < LANES:
+        after = z + model.padded.shape[2]
+        scratch.said[i] = descend_and_say(model, i, scratch.waves, z, after, step, shrink)
+        scratch.said_for[i] = now + 1
+    else:
+        descend(model, i, scratch.waves, z, step, shrink)
 
 
 dispatch(evaluate_row, ChosenScratch, _evaluate)

@@ -15,8 +15,34 @@ from omkl.core.trigonometry import fill_pack
 
 
 @inlined
+def seven_packs(padded, w, X, row):
+    """Arguments at X[row] of seven packs of features whose frequencies begin at w."""
+    d = padded.shape[1]
+    W = padded.shape[2]
+    u = X[row, 0]
+    a0 = load(padded, w) * u
+    a1 = load(padded, w + LANES) * u
+    a2 = load(padded, w + 2 * LANES) * u
+    a3 = load(padded, w + 3 * LANES) * u
+    a4 = load(padded, w + 4 * LANES) * u
+    a5 = load(padded, w + 5 * LANES) * u
+    a6 = load(padded, w + 6 * LANES) * u
+    for k in range(1, d):
+        w += W
+        u = X[row, k]
+        a0 = fma(load(padded, w), u, a0)
+        a1 = fma(load(padded, w + LANES), u, a1)
+        a2 = fma(load(padded, w + 2 * LANES), u, a2)
+        a3 = fma(load(padded, w + 3 * LANES), u, a3)
+        a4 = fma(load(padded, w + 4 * LANES), u, a4)
+        a5 = fma(load(padded, w + 5 * LANES), u, a5)
+        a6 = fma(load(padded, w + 6 * LANES), u, a6)
+    return a0, a1, a2, a3, a4, a5, a6
+
+
+@inlined
 def four_packs(padded, w, X, row):
-    """Arguments at X[row] of four packs of features whose frequencies begin at w."""
+    """The same of four."""
     d = padded.shape[1]
     W = padded.shape[2]
     u = X[row, 0]
@@ -261,37 +287,55 @@ def say_at(theta, w, D, waves, z):
 
 
 @inlined
-def _say_pack(waves, z, x, theta, w, D, j, a, b):
-    """Sine and cosine of the pack x of arguments go to z + j; a and b add up theta'z on the way."""
-    k = min(LANES, D - j)
-    fill_pack(waves, z + j, x)
-    a = fma(load(theta, w + j, k), load(waves.sin, z + j), a)
-    b = fma(load(theta, w + D + j, k), load(waves.cos, z + j), b)
-    return a, b
+def arguments_of_row(padded, i, X, row, angle):
+    """angle[:W] = omega_i X[row], whole packs; seven at a time are added up side by side.
+
+    Each waits four cycles for its last addition, and two begin in a cycle.
+    """
+    W = padded.shape[2]
+    first = i * padded.shape[1] * W
+    n_sevens = W // (7 * LANES)
+    for g in range(n_sevens):
+        j = 7 * LANES * g
+        a0, a1, a2, a3, a4, a5, a6 = seven_packs(padded, first + j, X, row)
+        store(angle, j, a0)
+        store(angle, j + LANES, a1)
+        store(angle, j + 2 * LANES, a2)
+        store(angle, j + 3 * LANES, a3)
+        store(angle, j + 4 * LANES, a4)
+        store(angle, j + 5 * LANES, a5)
+        store(angle, j + 6 * LANES, a6)
+    for j in range(7 * LANES * n_sevens, W - LANES, 2 * LANES):
+        a0, a1 = two_packs(padded, first + j, X, row)
+        store(angle, j, a0)
+        store(angle, j + LANES, a1)
+    if (W // LANES - 7 * n_sevens) % 2 == 1:
+        store(angle, W - LANES, one_pack(padded, first + W - LANES, X, row))
 
 
 @inlined
-def say_row(model, i, X, row, waves, z):
-    """f_i(X[row]), X (rows, d), with its features, which go to ``waves`` from z on.
+def say_row(model, i, X, row, angle, waves, z):
+    """f_i(X[row]), X (rows, d), with its features, which go to ``waves`` from z on; angle (W,).
 
-    In one go: while the sines of some are computed, the frequencies of the next are read.
+    The sines of a pack and what they add to theta'z do not wait for those of the next.
     """
     D = model.theta.shape[1] // 2
     theta = model.theta
-    W = model.padded.shape[2]
-    first = i * model.padded.shape[1] * W
+    arguments_of_row(model.padded, i, X, row, angle)
     w = 2 * D * i
     a = pack(0.0)
     b = pack(0.0)
     j = 0
-    while j + 2 * LANES <= W:
-        x0, x1 = two_packs(model.padded, first + j, X, row)
-        a, b = _say_pack(waves, z, x0, theta, w, D, j, a, b)
-        a, b = _say_pack(waves, z, x1, theta, w, D, j + LANES, a, b)
-        j += 2 * LANES
-    if j < W:
-        x0 = one_pack(model.padded, first + j, X, row)
-        a, b = _say_pack(waves, z, x0, theta, w, D, j, a, b)
+    while j + LANES <= D:
+        fill_pack(waves, z + j, load(angle, j))
+        a = fma(load(theta, w + j), load(waves.sin, z + j), a)
+        b = fma(load(theta, w + D + j), load(waves.cos, z + j), b)
+        j += LANES
+    if j < D:
+        k = D - j
+        fill_pack(waves, z + j, load(angle, j))
+        a = fma(load(theta, w + j, k), load(waves.sin, z + j), a)
+        b = fma(load(theta, w + D + j, k), load(waves.cos, z + j), b)
     return total(a + b) * (1.0 / math.sqrt(D))
 
 
@@ -335,3 +379,39 @@ def descend(model, i, waves, z, step, shrink):
         a = fma(s, s, a)
         b = fma(c, c, b)
     model.norm2[i] = total(a + b)
+
+
+@inlined
+def descend_and_say(model, i, waves, z, after, step, shrink):
+    """``descend``, and what the kernel then says of the row whose features are at ``after``."""
+    D = model.theta.shape[1] // 2
+    theta = model.theta
+    scaled = pack(-step / math.sqrt(D))
+    w = 2 * D * i
+    a = pack(0.0)
+    b = pack(0.0)
+    f = pack(0.0)
+    g = pack(0.0)
+    j = 0
+    while j + LANES <= D:
+        s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
+        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
+        store(theta, w + j, s)
+        store(theta, w + D + j, c)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        f = fma(s, load(waves.sin, after + j), f)
+        g = fma(c, load(waves.cos, after + j), g)
+        j += LANES
+    if j < D:
+        k = D - j
+        s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
+        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
+        store(theta, w + j, s, k)
+        store(theta, w + D + j, c, k)
+        a = fma(s, s, a)
+        b = fma(c, c, b)
+        f = fma(s, load(waves.sin, after + j), f)
+        g = fma(c, load(waves.cos, after + j), g)
+    model.norm2[i] = total(a + b)
+    return total(f + g) * (1.0 / math.sqrt(D))
