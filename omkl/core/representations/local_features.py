@@ -33,7 +33,7 @@ from omkl.core.representations.random_features import (
 )
 from omkl.core.representations.waves import turn_rows, waves_of_eight
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
-from omkl.core.trigonometry import Double, Single, empty_waves
+from omkl.core.trigonometry import Double, Single, wide_waves
 
 BLOCK = 64  # rounds of which outputs and norms are kept, a multiple of LANES
 RENEWED = 64  # a multiple of it: a round after which squared norms are added up
@@ -78,10 +78,10 @@ def scratch(model: RandomFeatures, precision: str) -> LocalScratch:
         norm2=aligned((BLOCK + 1, N)),
         place=np.zeros(2, dtype=np.int64),
         eta=np.zeros(BLOCK),
-        waves=empty_waves(GROUP * LANES * W, precision),
+        waves=wide_waves(GROUP * LANES * W, precision),
         theta=aligned((GROUP * 2 * W,)),
         columns=aligned((BLOCK * d,)),
-        last=empty_waves(LANES * LANES, precision),
+        last=wide_waves(LANES * LANES, precision),
     )
 
 
