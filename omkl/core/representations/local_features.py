@@ -222,18 +222,27 @@ def _evaluate(scratch, model, X, row, selection):
         transform_ahead(model, X, row, scratch.tile)
         outputs(model, selection.evaluate, selection.n_evaluated[0], scratch.tile, selection.f)
         return
-    r = scratch.place[0]
-    for i in range(selection.f.shape[0]):
-        selection.f[i] = scratch.f[r, i]
+    N = selection.f.shape[0]
+    copy(scratch.f, scratch.place[0] * N, selection.f, 0, N)
+
+
+@inlined
+def copy(numbers, first, target, start, n):
+    """target[start : start + n] = numbers[first : first + n], of flat arrays, eight at a time."""
+    j = 0
+    while j + LANES <= n:
+        store(target, start + j, load(numbers, first + j))
+        j += LANES
+    if j < n:
+        store(target, start + j, load(numbers, first + j, n - j), n - j)
 
 
 @inlined
 def hand_out_norms(scratch, model, n):
     """Squared norms of n rows of theta, before and after the present row of a block; then on."""
     r = scratch.place[0]
-    for i in range(n):
-        scratch.before[i] = model.norm2[i]
-        model.norm2[i] = scratch.norm2[r + 1, i]
+    copy(model.norm2, 0, scratch.before, 0, n)
+    copy(scratch.norm2, (r + 1) * scratch.norm2.shape[1], model.norm2, 0, n)
     last = r + 1 == scratch.place[1]
     scratch.place[0] = 0 if last else r + 1
     scratch.place[1] = 0 if last else scratch.place[1]
