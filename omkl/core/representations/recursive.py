@@ -71,7 +71,7 @@ class Scratch(NamedTuple):
     """What a round writes to.
 
     z          (N, 8 B) features of the evaluated kernels, each in its kernel's row
-    projected  (N, 8 B) U'z; variance (N,) z'P z
+    projected  (N, 8 B) U'z; alpha (N, 8 B + 8) of ``project``; variance (N,) z'P z
     angle, waves   (D,) arguments, and their sines and cosines
     gain, slope, step   (8 B,) of ``take_in``
     forecasts  (1,) bool: f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i had taken the row in
@@ -81,6 +81,7 @@ class Scratch(NamedTuple):
 
     z: np.ndarray
     projected: np.ndarray
+    alpha: np.ndarray
     variance: np.ndarray
     angle: np.ndarray
     waves: Double
@@ -121,6 +122,7 @@ def scratch(model: Recursive, threads: int, every_kernel: bool, precision: str) 
     return Scratch(
         z=aligned((N, F)),
         projected=aligned((N, F)),
+        alpha=aligned((N, F + LANES)),
         variance=np.zeros(N),
         angle=aligned((max(D, 1),)),
         waves=Double(aligned((max(D, 1),)), aligned((max(D, 1),))),
@@ -167,7 +169,10 @@ def output(model, i, scratch):
     for b in range(model.blocks[i]):
         j = i * F + b * LANES
         a = fma(load(model.theta, j), load(scratch.z, j), a)
-    q = project(model.factor, model.diagonal, i, model.blocks[i], scratch.z, scratch.projected)
+    q = project(
+        model.factor, model.diagonal, i, model.blocks[i], scratch.z, scratch.projected,
+        scratch.alpha,
+    )  # fmt: skip
     scratch.variance[i] = q
     return total(a) / (1.0 + q) if scratch.forecasts[0] else total(a)
 
@@ -196,7 +201,7 @@ def learn(model, i, scratch, noise, decay, error):
     F = model.theta.shape[1]
     B = model.blocks[i]
     take_in(
-        model.factor, model.diagonal, i, B, scratch.projected, noise, decay,
+        model.factor, model.diagonal, i, B, scratch.projected, scratch.alpha, noise, decay,
         model.ceiling[i], scratch.gain, scratch.slope, scratch.step,
     )  # fmt: skip
     for b in range(B):
