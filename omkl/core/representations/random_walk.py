@@ -33,7 +33,6 @@ from omkl.core.representations.blocks import (
 from omkl.core.representations.random_features import draw_features
 from omkl.core.representations.recursive import RECURSIVE, write_features
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
-from omkl.core.trigonometry import Double
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -69,15 +68,12 @@ class Scratch(NamedTuple):
 
     z            (N, 8 B) features of the evaluated kernels, each in its kernel's row
     product      (N, 8 B) P z; variance (N,) z'P z
-    angle, waves (D,) arguments, and their sines and cosines
     block        what was said in rounds that are learned already
     """
 
     z: np.ndarray
     product: np.ndarray
     variance: np.ndarray
-    angle: np.ndarray
-    waves: Double
     block: Block
 
 
@@ -98,13 +94,10 @@ def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) ->
 
 def _scratch(model: RandomWalk, threads: int, every_kernel: bool, precision: str) -> Scratch:
     N, W = model.theta.shape
-    D = int(model.n_waves[0])
     return Scratch(
         z=aligned((N, W)),
         product=aligned((N, W)),
         variance=np.zeros(N),
-        angle=aligned((D,)),
-        waves=Double(aligned((D,)), aligned((D,))),
         block=empty_block(N),
     )
 
@@ -168,7 +161,7 @@ def _multiply(P, i, z, product):
 def _say(model, X, row, i, scratch):
     """f_i at X[row], and its variance."""
     W = model.theta.shape[1]
-    write_features(model, X, row, i, scratch)
+    write_features(model, X, row, X.shape[1], i, scratch)
     a = pack(0.0)
     for j in range(i * W, i * W + W, LANES):
         a = fma(load(model.theta, j), load(scratch.z, j), a)
