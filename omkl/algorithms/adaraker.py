@@ -42,7 +42,7 @@ from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations import intervals, learn_row
 from omkl.core.representations.intervals import INTERVALS, Intervals
-from omkl.core.weights import mean_of_all_by_shares, shares_of_all, softmax
+from omkl.core.weights import mean_of_all_by_shares, pay, shares_of_all, softmax
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -114,9 +114,8 @@ def update(params, state, t, y, selection):
         eta = step_size(params, 2.0**j)
         gain = (y_hat - y) ** 2 - (said_on(state, selection, j) - y) ** 2
         state.log_h[j] += math.log(1.0 + eta * min(1.0, max(-1.0, gain)))
-        for r in range(j * N, j * N + N):
-            error = scratch.f[r] - y
-            state.log_v[r] -= eta * (error * error + params.lam * scratch.before[r])
+        rows = slice(j * N, j * N + N)
+        pay(state.log_v[rows], eta, y, scratch.f[rows], params.lam, scratch.before[rows])
     _begin(params, state, t + 1)
     _mix(state)
 

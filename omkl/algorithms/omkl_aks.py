@@ -47,7 +47,7 @@ from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.schedule import Schedule, rate
-from omkl.core.weights import draw, largest_of, mean_of_all, pay, shares_of_all
+from omkl.core.weights import draw, largest_of, mean_of_all, pay, shares_below
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -90,8 +90,13 @@ def n_subsets(N, K, most):
 @inlined
 def measure(log_w, delta, gamma):
     """K of (23), J and the number of bins, (58) and (26)."""
+    return measure_below(log_w, largest_of(log_w), delta, gamma)
+
+
+@inlined
+def measure_below(log_w, top, delta, gamma):
+    """The same where the largest of log_w is known."""
     N = log_w.shape[0]
-    top = largest_of(log_w)
     least = math.log(delta) if delta > 0.0 else -np.inf
     K = 0
     for i in range(N):
@@ -117,13 +122,14 @@ def add_by_coins(subset, n, first, last, J, bins, rng):
 def draw_subset(params, state, rng):
     """Draw a bin of the collection from the weights as they are now; its kernels predict."""
     N = state.w.shape[0]
-    _, J, bins = measure(state.log_w, params.delta, params.gamma)
+    top = largest_of(state.log_w)
+    _, J, bins = measure_below(state.log_w, top, params.delta, params.gamma)
     if bins == 1:  # that of all kernels
         for i in range(N):
             state.subset[i] = i
         state.n[0] = N
         return
-    shares_of_all(state.log_w, state.w)
+    shares_below(state.log_w, top, state.w)
     certain = draw(state.w, rng.random())
     n = add_by_coins(state.subset, 0, 0, certain, J, bins, rng)
     state.subset[n] = certain

@@ -32,7 +32,7 @@ from typing import NamedTuple
 from omkl.algorithms.omkr import State, init, predict, select
 from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE, SIZE
 from omkl.core.protocol import register
-from omkl.core.representations.expansion import SLIDING, append
+from omkl.core.representations.expansion import SLIDING, append, fade_and_add
 from omkl.core.schedule import Schedule, rate
 
 
@@ -47,13 +47,9 @@ def update(params, state, t, y, selection):
     eta = rate(params.eta, t)
     discount = math.log(params.beta)
     fade = 1.0 - eta * params.lam
-    n = state.model.n[0]
     for i in range(selection.f.shape[0]):
-        alpha = state.model.alpha[i]
-        for s in range(n):
-            alpha[s] *= fade
         error = selection.f[i] - y
-        alpha[n] = -eta * error
+        fade_and_add(state.model, i, fade, -eta * error)
         state.log_w[i] += discount * error * error
     append(state.model)
 

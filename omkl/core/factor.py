@@ -35,14 +35,18 @@ def matrix(factor: np.ndarray, diagonal: np.ndarray, F: int) -> np.ndarray:
 
 
 @inlined
-def project(factor, diagonal, i, B, z, f):
+def project(factor, diagonal, i, B, z, f, alpha):
     """Write f[i] = U'z[i] for matrix number i; return z[i]'P z[i]. z and f are (N, 8 blocks).
 
     B of the blocks of the matrix are used: the others hold the identity, and z is 0 there.
+    alpha[i, 7 + j] becomes 1 + the sum of D_k f_k^2 over k < j, (N, 8 blocks + 8), for ``take_in``:
+    one sum after the other, while the numbers of later blocks are multiplied.
     """
     at = i * z.shape[1]
     W = factor.shape[2] * LANES
     q = pack(0.0)
+    reached = 1.0
+    alpha[i, LANES - 1] = reached
     for c in range(B):
         w = i * factor.shape[1] * W + c * LANES * LANES
         v = load(z, at)
@@ -66,82 +70,118 @@ def project(factor, diagonal, i, B, z, f):
             f6 = fma(load(factor, w + 6 * LANES), v, f6)
             f7 = fma(load(factor, w + 7 * LANES), v, f7)
         v = totals(f0, f1, f2, f3, f4, f5, f6, f7)
-        store(f, at + c * LANES, v)
-        q = fma(v * v, load(diagonal, at + c * LANES), q)
+        j = c * LANES
+        gains = v * load(diagonal, at + j)
+        store(f, at + j, v)
+        store(alpha, i * alpha.shape[1] + LANES + j, gains)
+        q = fma(v * v, load(diagonal, at + j), q)
+        reached = _add_up(f, alpha, i, j, reached)
     return total(q)
 
 
 @inlined
-def _shrink(diagonal, i, F, f, r, decay, ceiling, gain, slope, step):
-    """The diagonal after a row, what its triangle needs, and z'P z + r; step is scratch."""
-    alpha = r
-    for j in range(F):
-        g = diagonal[i, j] * f[i, j]
-        gain[j] = g
-        slope[j] = alpha
-        alpha += g * f[i, j]
-        step[j] = alpha
-    more = 1.0 / decay
-    for j in range(F):
-        before = slope[j]
-        slope[j] = -f[i, j] / before
-        diagonal[i, j] = min(ceiling, diagonal[i, j] * (more * (before / step[j])))
-    return alpha
+def _add_up(f, alpha, i, j, reached):
+    """Make sums of the gains that alpha has for the features j .. j + 7; the last is returned."""
+    for k in range(j, j + LANES):
+        reached += alpha[i, LANES + k] * f[i, k]
+        alpha[i, LANES + k] = reached
+    return reached
 
 
 @inlined
-def take_in(factor, diagonal, i, B, f, r, decay, ceiling, gain, slope, step):
-    """P <- (P - P z z'P / (z'P z + r)) / decay, from f[i] = U'z of ``project``.
+def _add_up_from(diagonal, i, F, f, r, alpha):
+    """The sums of ``project`` for a noise r that is not 1."""
+    reached = r
+    alpha[i, LANES - 1] = reached
+    for j in range(F):
+        reached += diagonal[i, j] * f[i, j] * f[i, j]
+        alpha[i, LANES + j] = reached
+
+
+@inlined
+def _shrink(diagonal, i, F, f, alpha, decay, ceiling, gain, slope):
+    """The diagonal after a row, and what its triangle needs."""
+    more = 1.0 / decay
+    for j in range(F):
+        before = alpha[i, LANES - 1 + j]
+        gain[j] = diagonal[i, j] * f[i, j]
+        slope[j] = -f[i, j] / before
+        diagonal[i, j] = min(ceiling, diagonal[i, j] * (more * (before / alpha[i, LANES + j])))
+
+
+@inlined
+def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, step):
+    """P <- (P - P z z'P / (z'P z + r)) / decay, from f[i] = U'z and alpha[i] of ``project``.
 
     No entry of D grows above ``ceiling`` by decay in (0, 1]: what is not seen any more would be
     forgotten without end. Write step (8 B,) = P z / (z'P z + r); gain and slope (8 B,) are
     scratch.
     """
-    W = factor.shape[2] * LANES
-    F = B * LANES
-    alpha = _shrink(diagonal, i, F, f, r, decay, ceiling, gain, slope, step)
-    inverse = 1.0 / alpha
+    if r != 1.0:
+        _add_up_from(diagonal, i, B * LANES, f, r, alpha)
+    _shrink(diagonal, i, B * LANES, f, alpha, decay, ceiling, gain, slope)
+    inverse = 1.0 / alpha[i, LANES - 1 + B * LANES]
     b = 0
     while b + 4 <= B:
-        w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES
-        w1 = w0 + W
-        w2 = w1 + W
-        w3 = w2 + W
-        k0 = pack(0.0)
-        k1 = pack(0.0)
-        k2 = pack(0.0)
-        k3 = pack(0.0)
-        for j in range(b * LANES, F):
-            s = pack(slope[j])
-            g = pack(gain[j])
-            u = load(factor, w0)
-            store(factor, w0, fma(k0, s, u))
-            k0 = fma(u, g, k0)
-            u = load(factor, w1)
-            store(factor, w1, fma(k1, s, u))
-            k1 = fma(u, g, k1)
-            u = load(factor, w2)
-            store(factor, w2, fma(k2, s, u))
-            k2 = fma(u, g, k2)
-            u = load(factor, w3)
-            store(factor, w3, fma(k3, s, u))
-            k3 = fma(u, g, k3)
-            w0 += LANES
-            w1 += LANES
-            w2 += LANES
-            w3 += LANES
-        store(step, b * LANES, k0 * inverse)
-        store(step, b * LANES + LANES, k1 * inverse)
-        store(step, b * LANES + 2 * LANES, k2 * inverse)
-        store(step, b * LANES + 3 * LANES, k3 * inverse)
+        _move_four(factor, i, B, b, gain, slope, step, inverse)
         b += 4
+    W = factor.shape[2] * LANES
     while b < B:
-        w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES
-        k0 = pack(0.0)
-        for j in range(b * LANES, F):
-            u = load(factor, w0)
-            store(factor, w0, fma(k0, slope[j], u))
-            k0 = fma(u, gain[j], k0)
-            w0 += LANES
-        store(step, b * LANES, k0 * inverse)
+        w = (i * factor.shape[1] + b) * W + b * LANES * LANES
+        k = pack(0.0)
+        for j in range(b * LANES, B * LANES):
+            k = _move(factor, w, slope[j], gain[j], k)
+            w += LANES
+        store(step, b * LANES, k * inverse)
         b += 1
+
+
+@inlined
+def _move(factor, w, slope, gain, k):
+    """Eight numbers of a column of U, which begin at w, take the row in; k adds up U gain."""
+    u = load(factor, w)
+    store(factor, w, fma(k, slope, u))
+    return fma(u, gain, k)
+
+
+@inlined
+def _move_four(factor, i, B, b, gain, slope, step, inverse):
+    """Rows of U in the blocks b .. b + 3, side by side from where each has its diagonal."""
+    W = factor.shape[2] * LANES
+    w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES
+    w1 = w0 + W + LANES * LANES
+    w2 = w1 + W + LANES * LANES
+    w3 = w2 + W + LANES * LANES
+    k0 = pack(0.0)
+    k1 = pack(0.0)
+    k2 = pack(0.0)
+    k3 = pack(0.0)
+    first = b * LANES
+    for j in range(first, first + LANES):
+        k0 = _move(factor, w0, slope[j], gain[j], k0)
+        w0 += LANES
+    for j in range(first + LANES, first + 2 * LANES):
+        k0 = _move(factor, w0, slope[j], gain[j], k0)
+        k1 = _move(factor, w1, slope[j], gain[j], k1)
+        w0 += LANES
+        w1 += LANES
+    for j in range(first + 2 * LANES, first + 3 * LANES):
+        k0 = _move(factor, w0, slope[j], gain[j], k0)
+        k1 = _move(factor, w1, slope[j], gain[j], k1)
+        k2 = _move(factor, w2, slope[j], gain[j], k2)
+        w0 += LANES
+        w1 += LANES
+        w2 += LANES
+    for j in range(first + 3 * LANES, B * LANES):
+        k0 = _move(factor, w0, slope[j], gain[j], k0)
+        k1 = _move(factor, w1, slope[j], gain[j], k1)
+        k2 = _move(factor, w2, slope[j], gain[j], k2)
+        k3 = _move(factor, w3, slope[j], gain[j], k3)
+        w0 += LANES
+        w1 += LANES
+        w2 += LANES
+        w3 += LANES
+    store(step, b * LANES, k0 * inverse)
+    store(step, b * LANES + LANES, k1 * inverse)
+    store(step, b * LANES + 2 * LANES, k2 * inverse)
+    store(step, b * LANES + 3 * LANES, k3 * inverse)

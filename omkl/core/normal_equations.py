@@ -58,7 +58,7 @@ def add_rounds(padded, D, kernels, X, y, tile, moments):
                     _add_three_packs(tile, rows, moments, i, k, j)
                 j += 3 * LANES
             while j < W:
-                for k in range(0, j + LANES, HEIGHT):
+                for k in range(0, j + LANES, LANES):
                     _add_pack(tile, rows, moments, i, k, j)
                 j += LANES
 
@@ -163,20 +163,32 @@ def _add_three_packs(tile, rows, moments, i, k, j):
 
 @inlined
 def _add_pack(tile, rows, moments, i, k, j):
-    """The same for columns j .. j + 7."""
+    """The same of eight rows of the sums, k .. k + 7, and of columns j .. j + 7."""
     W = tile.shape[1]
     g = (i * W + k) * W + j
-    a = load(moments, g)
-    b = load(moments, g + W)
-    c = load(moments, g + 2 * W)
-    e = load(moments, g + 3 * W)
+    a0 = load(moments, g)
+    a1 = load(moments, g + W)
+    a2 = load(moments, g + 2 * W)
+    a3 = load(moments, g + 3 * W)
+    a4 = load(moments, g + 4 * W)
+    a5 = load(moments, g + 5 * W)
+    a6 = load(moments, g + 6 * W)
+    a7 = load(moments, g + 7 * W)
     for row in range(rows):
         v = load(tile, row * W + j)
-        a = fma(v, tile[row, k], a)
-        b = fma(v, tile[row, k + 1], b)
-        c = fma(v, tile[row, k + 2], c)
-        e = fma(v, tile[row, k + 3], e)
-    store(moments, g, a)
-    store(moments, g + W, b)
-    store(moments, g + 2 * W, c)
-    store(moments, g + 3 * W, e)
+        a0 = fma(v, tile[row, k], a0)
+        a1 = fma(v, tile[row, k + 1], a1)
+        a2 = fma(v, tile[row, k + 2], a2)
+        a3 = fma(v, tile[row, k + 3], a3)
+        a4 = fma(v, tile[row, k + 4], a4)
+        a5 = fma(v, tile[row, k + 5], a5)
+        a6 = fma(v, tile[row, k + 6], a6)
+        a7 = fma(v, tile[row, k + 7], a7)
+    store(moments, g, a0)
+    store(moments, g + W, a1)
+    store(moments, g + 2 * W, a2)
+    store(moments, g + 3 * W, a3)
+    store(moments, g + 4 * W, a4)
+    store(moments, g + 5 * W, a5)
+    store(moments, g + 6 * W, a6)
+    store(moments, g + 7 * W, a7)

@@ -61,6 +61,12 @@ def store(array, start, pack, n=LANES):
         array.flat[start : start + n] = pack if n == LANES else pack[:n]
 
 
+def store_pairs(array, start, stride, a, b):
+    """array.flat[start + r stride] = a[r], and the number behind it b[r], for r in 0..7."""
+    for r in range(LANES):
+        array.flat[start + r * stride : start + r * stride + 2] = a[r], b[r]
+
+
 def pack(x):
     """Eight times the number x."""
     return _ONES * x
@@ -290,6 +296,31 @@ if ENABLED:
         return (types.void(array, start, value, n), build) if known else None
 
     @intrinsic
+    def _store_pairs(typingctx: Any, array: Any, start: Any, stride: Any, a: Any, b: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            index = ir.IntType(32)
+            kinds, stored = signature.args, _stored(signature.args[0])
+            a, b = (
+                _as_stored(builder, kinds[0], kind, value)
+                for kind, value in zip(kinds[3:], args[3:], strict=True)
+            )
+            array = context.make_array(kinds[0])(context, builder, args[0])
+            place, stride = (
+                context.cast(builder, value, kind, types.intp)
+                for kind, value in zip(kinds[1:3], args[1:3], strict=True)
+            )
+            two = ir.VectorType(stored.vector.element, 2)
+            for r in range(LANES):
+                both = ir.Constant(ir.VectorType(index, 2), [r, LANES + r])
+                pointer = builder.gep(array.data, [place], inbounds=True)
+                pointer = builder.bitcast(pointer, two.as_pointer())
+                builder.store(builder.shuffle_vector(a, b, both), pointer, align=4)
+                place = builder.add(place, stride)
+            return context.get_dummy_value()
+
+        return types.void(array, start, stride, a, b), build
+
+    @intrinsic
     def _pack(typingctx: Any, x: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return _spread(context, builder, signature.args[0], args[0], PACK)
@@ -448,6 +479,10 @@ if ENABLED:
         if isinstance(n, int | types.Omitted):
             return lambda array, start, pack, n=LANES: _store(array, start, pack)  # type: ignore[call-arg]
         return lambda array, start, pack, n=LANES: _store_first(array, start, pack, n)  # type: ignore[call-arg]
+
+    @overloads(store_pairs)
+    def _store_pairs_compiled(array, start, stride, a, b):
+        return lambda array, start, stride, a, b: _store_pairs(array, start, stride, a, b)  # type: ignore[call-arg]
 
     @overloads(pack)
     def _pack_compiled(x):

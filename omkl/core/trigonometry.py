@@ -95,7 +95,7 @@ class Double(NamedTuple):
 
 
 class Single(NamedTuple):
-    """As ``Double``, in single precision."""
+    """As ``Double``, computed in single precision; the arrays may be of doubles all the same."""
 
     sin: np.ndarray
     cos: np.ndarray
@@ -105,6 +105,12 @@ def empty_waves(n: int, precision: str) -> Double | Single:
     """Room for n sines and cosines, float64 or float32."""
     kind = Single if precision == "float32" else Double
     return kind(aligned((n,), precision), aligned((n,), precision))
+
+
+def wide_waves(n: int, precision: str) -> Double | Single:
+    """The same numbers in float64 arrays: widened once where they are written, then read often."""
+    kind = Single if precision == "float32" else Double
+    return kind(aligned((n,)), aligned((n,)))
 
 
 @functools.singledispatch

@@ -229,8 +229,13 @@ def pay(log_w, eta, y, f, lam, norm2):
 @inlined
 def shares_of_all(log_w, w):
     """``shares`` of all kernels, eight at a time; both (N,)."""
+    shares_below(log_w, largest_of(log_w), w)
+
+
+@inlined
+def shares_below(log_w, top, w):
+    """``shares_of_all`` where the largest of log_w is known."""
     N = log_w.shape[0]
-    top = largest_of(log_w)
     weights = pack(0.0)
     j = 0
     while j + LANES <= N:
@@ -238,9 +243,10 @@ def shares_of_all(log_w, w):
         store(w, j, exps)
         weights = weights + exps
         j += LANES
+    if j < N:  # behind the last there is 0 - top, which may be no logarithm of a weight
+        store(w, j, exp_of_pack(clip(load(log_w, j, N - j) - top, 710.0)), N - j)
     total_w = total(weights)
     for i in range(j, N):
-        w[i] = exp_nonpositive(log_w[i] - top)
         total_w += w[i]
     inverse = 1.0 / total_w
     for i in range(N):

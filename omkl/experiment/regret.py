@@ -119,38 +119,32 @@ def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray
     stream, size = job.stream, 1024
     d, D, lam = stream.n_inputs, job.D, job.settings.regret.lam
 
-    def omega_of(seed: int) -> np.ndarray:
-        return draw_features(job.dictionary, d, D, seed).omega
-
     def find(seed: int) -> dict[str, np.ndarray]:
+        omega = draw_features(job.dictionary, d, D, seed).omega
 
         def fit() -> dict[str, np.ndarray]:
-            index, theta = comparators.ridge_features(
-                omega_of(seed), lambda: stream.blocks(size), lam
-            )
+            index, theta = comparators.ridge_features(omega, lambda: stream.blocks(size), lam)
             return {"best": np.array(index), "theta": theta}
 
-        return load_or_compute(job, f"ridge_features-{seed}", fit)
+        found = load_or_compute(job, f"ridge_features-{seed}", fit)
+        return found | {"omega": omega[int(found["best"])].copy()}
 
-    thetas, best = [], []
+    chosen, recorder = [], Recorder(len(job.seeds))
     with one_thread_each(), thread_pool(job.settings.n_threads) as pool:
         for found in pool.map(find, job.seeds):
-            thetas.append(found["theta"])
-            best.append(int(found["best"]))
+            chosen.append(found)
             if progress:
-                progress("comparator", len(best), len(job.seeds), None)
-    omegas = [omega_of(seed)[i].copy() for seed, i in zip(job.seeds, best, strict=True)]
-    recorder = Recorder(len(job.seeds))
-    for X, y in stream.blocks(size):
-        recorder.add(
-            np.stack(
-                [
-                    comparators.squared_errors(omega, theta, X, y)
-                    for omega, theta in zip(omegas, thetas, strict=True)
-                ]
-            )
-        )
-    return {"sums": recorder.curve()[1], "best": np.array(best)}
+                progress("comparator", len(chosen), len(job.seeds), None)
+        for X, y in stream.blocks(size):
+
+            def errors_of(found: dict[str, np.ndarray]) -> np.ndarray:
+                return comparators.squared_errors(found["omega"], found["theta"], X, y)  # noqa: B023
+
+            recorder.add(np.stack(list(pool.map(errors_of, chosen))))
+    return {
+        "sums": recorder.curve()[1],
+        "best": np.array([int(found["best"]) for found in chosen]),
+    }
 
 
 def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:

@@ -30,8 +30,7 @@ recursive      W (s + d p) + S / 2 (r(B) + c + p) for W frequencies and S the su
                the matrices (F, F). By symmetry a matrix has F^2 / 2 numbers: each is read for one
                multiply-add of the projection, and then for two of the update, of which one is
                written back and one adds to a register. B is 4 S bytes, 4 F^2 of the largest where
-               each learner takes a block of rounds by itself. A learner that keeps all
-               F^2 numbers is held to the same least.
+               each learner takes a block of rounds by itself.
 exact kernels  over t support rows: N t e + d t c for each kind of distance.
 a client's     N D (s + d p + 2 c) for the output of all kernels, and 4 D c for each row that it
 round          learns, sends and the server adds up. A network of P parameters has no kernels:

@@ -11,7 +11,9 @@ from omkl.core.factor import empty_factor, matrix, project, take_in
 from omkl.core.simd import LANES, aligned
 
 
-def recurse(factor, diagonal, i, theta, Z, y, times, r, decay, ceiling, z, f, gain, slope, step):
+def recurse(
+    factor, diagonal, i, theta, Z, y, times, r, decay, ceiling, z, f, alpha, gain, slope, step
+):
     """Take in the rows Z (n, F) so many times, with labels y (n,); returns the last variance."""
     B = factor.shape[1]
     variance = 0.0
@@ -19,8 +21,8 @@ def recurse(factor, diagonal, i, theta, Z, y, times, r, decay, ceiling, z, f, ga
         row = s % Z.shape[0]
         for j in range(Z.shape[1]):
             z[i, j] = Z[row, j]
-        variance = project(factor, diagonal, i, B, z, f)
-        take_in(factor, diagonal, i, B, f, r, decay, ceiling, gain, slope, step)
+        variance = project(factor, diagonal, i, B, z, f, alpha)
+        take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, step)
         error = y[row]
         for j in range(Z.shape[1]):
             error -= theta[i, j] * Z[row, j]
@@ -42,7 +44,7 @@ class Learner:
         W = self.diagonal.shape[1]
         self.theta = np.zeros((N, W))
         self.z, self.f = aligned((N, W)), aligned((N, W))
-        self.scratch = np.zeros(W), np.zeros(W), aligned((W,))
+        self.scratch = aligned((N, W + LANES)), np.zeros(W), np.zeros(W), aligned((W,))
 
     def learn(self, Z, y=None, times=1, r=1.0, decay=1.0, ceiling=np.inf, run=compiled):
         y = np.zeros(len(Z)) if y is None else y

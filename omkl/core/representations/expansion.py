@@ -172,8 +172,23 @@ def _leave_out_first(rows, i, n):
 
 
 @inlined
+def fade_and_add(model, i, fade, c):
+    """alpha_i <- fade alpha_i, and c for the row of this round; on a full budget the oldest goes.
+
+    To be called for every kernel before ``append``, which does the same with the rows.
+    """
+    n = model.n[0]
+    gone = 1 if 0 < model.budget[0] <= n else 0
+    first = i * model.alpha.shape[1]
+    for s in range(0, n, LANES):
+        m = min(LANES, n - s)
+        store(model.alpha, first + s, load(model.alpha, first + s + gone, m) * fade, m)
+    model.alpha[i, n - gone] = c
+
+
+@inlined
 def append(model):
-    """The row x[:, n] of this round joins the n rows; its coefficients alpha[:, n] are written.
+    """The row x[:, n] of this round joins the n rows; its coefficients are written.
 
     On a full budget the oldest, which is the first, goes.
     """
@@ -184,8 +199,6 @@ def append(model):
         return
     for k in range(model.x.shape[0]):
         _leave_out_first(model.x, k, n)
-    for i in range(model.alpha.shape[0]):
-        _leave_out_first(model.alpha, i, n)
 
 
 def _evaluate(scratch, model, X, row, selection):

@@ -183,9 +183,10 @@ def write_outputs(model, scratch, X, row):
     _standardise(model, scratch, X, row)
     _derive(model, scratch)
     for i in range(scratch.f.shape[0]):
-        for k in range(model.n_columns[i]):
+        n = model.n_columns[i]
+        for k in range(n):
             scratch.row[0, k] = scratch.whole[model.columns[i, k]]
-        recursive.write_features(model.first, scratch.row, 0, i, scratch.first)
+        recursive.write_features(model.first, scratch.row, 0, n, i, scratch.first)
         scratch.f[i] = recursive.output(model.first, i, scratch.first)
 
 

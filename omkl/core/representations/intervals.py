@@ -23,6 +23,7 @@ from omkl.core.representations import evaluate_row, learn_block, learn_row, loca
 from omkl.core.representations.local_features import (
     BLOCK,
     RENEWED,
+    copy,
     followed_norm2,
     followed_step,
     hand_out_norms,
@@ -41,7 +42,7 @@ from omkl.core.representations.random_features import (
     transform_ahead,
 )
 from omkl.core.representations.waves import turn_rows, waves_of_eight
-from omkl.core.simd import LANES, aligned, pack, store, total
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 from omkl.core.trigonometry import Double, Single
 
 if TYPE_CHECKING:
@@ -227,17 +228,17 @@ def _evaluate(scratch, model, X, row, selection):
     N = selection.f.shape[0]
     J = model.alive[0]
     if scratch.place[1] > 0:
-        for m in range(J * N):
-            scratch.f[m] = scratch.blocks[scratch.place[0], m]
+        copy(scratch.blocks, scratch.place[0] * scratch.blocks.shape[1], scratch.f, 0, J * N)
     else:
         transform_ahead(model.rows, X, row, scratch.tile)
         for j in range(J):
             outputs(model.rows, model.row[j], N, scratch.tile, scratch.f)
-    for i in range(N):
-        selection.f[i] = 0.0
-    for j in range(J):
-        for i in range(N):
-            selection.f[i] += model.mix[j] * scratch.f[j * N + i]
+    for i in range(0, N, LANES):
+        n = min(LANES, N - i)
+        said = pack(0.0)
+        for j in range(J):
+            said = fma(load(scratch.f, j * N + i, n), model.mix[j], said)
+        store(selection.f, i, said, n)
 
 
 dispatch(learn_block, Scratch, _learn_block)

@@ -33,7 +33,7 @@ from omkl.core.representations.random_features import (
 )
 from omkl.core.representations.waves import turn_rows, waves_of_eight
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
-from omkl.core.trigonometry import Double, Single, empty_waves
+from omkl.core.trigonometry import Double, Single, wide_waves
 
 BLOCK = 64  # rounds of which outputs and norms are kept, a multiple of LANES
 RENEWED = 64  # a multiple of it: a round after which squared norms are added up
@@ -78,10 +78,10 @@ def scratch(model: RandomFeatures, precision: str) -> LocalScratch:
         norm2=aligned((BLOCK + 1, N)),
         place=np.zeros(2, dtype=np.int64),
         eta=np.zeros(BLOCK),
-        waves=empty_waves(GROUP * LANES * W, precision),
+        waves=wide_waves(GROUP * LANES * W, precision),
         theta=aligned((GROUP * 2 * W,)),
         columns=aligned((BLOCK * d,)),
-        last=empty_waves(LANES * LANES, precision),
+        last=wide_waves(LANES * LANES, precision),
     )
 
 
@@ -222,18 +222,27 @@ def _evaluate(scratch, model, X, row, selection):
         transform_ahead(model, X, row, scratch.tile)
         outputs(model, selection.evaluate, selection.n_evaluated[0], scratch.tile, selection.f)
         return
-    r = scratch.place[0]
-    for i in range(selection.f.shape[0]):
-        selection.f[i] = scratch.f[r, i]
+    N = selection.f.shape[0]
+    copy(scratch.f, scratch.place[0] * N, selection.f, 0, N)
+
+
+@inlined
+def copy(numbers, first, target, start, n):
+    """target[start : start + n] = numbers[first : first + n], of flat arrays, eight at a time."""
+    j = 0
+    while j + LANES <= n:
+        store(target, start + j, load(numbers, first + j))
+        j += LANES
+    if j < n:
+        store(target, start + j, load(numbers, first + j, n - j), n - j)
 
 
 @inlined
 def hand_out_norms(scratch, model, n):
     """Squared norms of n rows of theta, before and after the present row of a block; then on."""
     r = scratch.place[0]
-    for i in range(n):
-        scratch.before[i] = model.norm2[i]
-        model.norm2[i] = scratch.norm2[r + 1, i]
+    copy(model.norm2, 0, scratch.before, 0, n)
+    copy(scratch.norm2, (r + 1) * scratch.norm2.shape[1], model.norm2, 0, n)
     last = r + 1 == scratch.place[1]
     scratch.place[0] = 0 if last else r + 1
     scratch.place[1] = 0 if last else scratch.place[1]

@@ -186,7 +186,7 @@ def _evaluate(scratch, model, X, row, selection):
     logits[N] = math.log((1.0 + mixture) / (1.0 - mixture))
     for i in range(N):
         logits[i] -= logits[N]
-    recursive.write_features(model.correction, scratch.off, 0, 0, scratch.correction)
+    recursive.write_features(model.correction, scratch.off, 0, N + 1, 0, scratch.correction)
     scratch.margin[0] = logits[N] + recursive.output(model.correction, 0, scratch.correction)
     corrected = _averaged(scratch.margin[0], scratch.correction.variance[0], FARTHEST_CORRECTED)
     scratch.said[CORRECTED] = math.tanh(0.5 * corrected)

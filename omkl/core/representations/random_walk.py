@@ -5,9 +5,12 @@ adds a multiple of I before each round, which no factor takes in for less than F
 P loses definiteness in the end where nothing is added; here it does not: with features of norm 1
 and a walk of e, the smallest eigenvalue is e at least before a round and e / (1 + e) after it,
 far above what rounding moves. P <- P - v v' with v = P z / sqrt(1 + z'P z) takes the same
-product off P_jk and P_kj, so P stays symmetric to the bit.
+product off P_jk and P_kj, so half of P is kept.
 
-F^2 multiply-adds give P z, and F^2 the update; by symmetry half of either would do.
+Layout: as of ``core.factor``, the rows of the upper triangle by blocks of eight.
+``covariance[i, b, j]`` is the pack P[8 b .. 8 b + 7, j] of kernel i for j >= 8 b; what is below
+stays 0. F^2 multiply-adds give P z, two for each number above the diagonal, and F^2 / 2 the
+update.
 """
 
 from __future__ import annotations
@@ -29,8 +32,7 @@ from omkl.core.representations.blocks import (
 )
 from omkl.core.representations.random_features import draw_features
 from omkl.core.representations.recursive import RECURSIVE, write_features
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
-from omkl.core.trigonometry import Double
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -41,7 +43,7 @@ class RandomWalk(NamedTuple):
 
     padded      (N, d, W) frequencies as of ``RandomFeatures``
     theta       (N, 8 B) coefficients: sines, cosines; zeros behind
-    covariance  (N, 8 B, 8 B) P_i; zeros behind
+    covariance  (N, B, 8 B, 8) the upper triangle of P_i, see above; zeros behind
     n_waves     (N,) int64 D; n_raw (N,) int64 zeros: as of ``Recursive``
     """
 
@@ -66,24 +68,21 @@ class Scratch(NamedTuple):
 
     z            (N, 8 B) features of the evaluated kernels, each in its kernel's row
     product      (N, 8 B) P z; variance (N,) z'P z
-    angle, waves (D,) arguments, and their sines and cosines
     block        what was said in rounds that are learned already
     """
 
     z: np.ndarray
     product: np.ndarray
     variance: np.ndarray
-    angle: np.ndarray
-    waves: Double
     block: Block
 
 
 def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> RandomWalk:
     """theta_i = 0 and P_i = prior I, on the features that every learner has for this seed."""
     N, W = len(kernels), -(-2 * D // LANES) * LANES
-    covariance = aligned((N, W, W))
+    covariance = aligned((N, W // LANES, W, LANES))
     j = np.arange(2 * D)
-    covariance[:, j, j] = prior
+    covariance[:, j // LANES, j, j % LANES] = prior
     return RandomWalk(
         draw_features(kernels, d, D, seed).padded,
         aligned((N, W)),
@@ -95,52 +94,66 @@ def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) ->
 
 def _scratch(model: RandomWalk, threads: int, every_kernel: bool, precision: str) -> Scratch:
     N, W = model.theta.shape
-    D = int(model.n_waves[0])
     return Scratch(
         z=aligned((N, W)),
         product=aligned((N, W)),
         variance=np.zeros(N),
-        angle=aligned((D,)),
-        waves=Double(aligned((D,)), aligned((D,))),
         block=empty_block(N),
     )
 
 
 @inlined
+def _meet(P, w, below, beside, k, f):
+    """Add eight numbers of a column of P, which begin at w, to k and f.
+
+    Times ``beside``, the z of the column, and times ``below``, the z of their rows.
+    """
+    u = load(P, w)
+    return fma(u, beside, k), fma(u, below, f)
+
+
+@inlined
 def _multiply(P, i, z, product):
-    """product[i] = P[i] z[i]; returns z[i]'P[i] z[i]. z and product (N, W), P (N, W, W)."""
+    """product[i] = P[i] z[i]; returns z[i]'P[i] z[i]. z and product (N, W).
+
+    Column by column of blocks: what is above the diagonal is added to the rows that it is in, and
+    to the rows of the column.
+    """
     W = z.shape[1]
+    at = i * W
+    for c in range(W // LANES):
+        h = c * LANES
+        z0, z1, z2, z3 = pack(z[i, h]), pack(z[i, h + 1]), pack(z[i, h + 2]), pack(z[i, h + 3])
+        z4, z5, z6, z7 = pack(z[i, h + 4]), pack(z[i, h + 5]), pack(z[i, h + 6]), pack(z[i, h + 7])
+        f0, f1, f2, f3 = pack(0.0), pack(0.0), pack(0.0), pack(0.0)
+        f4, f5, f6, f7 = pack(0.0), pack(0.0), pack(0.0), pack(0.0)
+        w = at * W + h * LANES
+        for b in range(c):
+            v = load(z, at + b * LANES)
+            k = load(product, at + b * LANES)
+            k, f0 = _meet(P, w, v, z0, k, f0)
+            k, f1 = _meet(P, w + LANES, v, z1, k, f1)
+            k, f2 = _meet(P, w + 2 * LANES, v, z2, k, f2)
+            k, f3 = _meet(P, w + 3 * LANES, v, z3, k, f3)
+            k, f4 = _meet(P, w + 4 * LANES, v, z4, k, f4)
+            k, f5 = _meet(P, w + 5 * LANES, v, z5, k, f5)
+            k, f6 = _meet(P, w + 6 * LANES, v, z6, k, f6)
+            k, f7 = _meet(P, w + 7 * LANES, v, z7, k, f7)
+            store(product, at + b * LANES, k)
+            w += W * LANES
+        k = totals(f0, f1, f2, f3, f4, f5, f6, f7)
+        k = fma(load(P, w), z0, k)
+        k = fma(load(P, w + LANES), z1, k)
+        k = fma(load(P, w + 2 * LANES), z2, k)
+        k = fma(load(P, w + 3 * LANES), z3, k)
+        k = fma(load(P, w + 4 * LANES), z4, k)
+        k = fma(load(P, w + 5 * LANES), z5, k)
+        k = fma(load(P, w + 6 * LANES), z6, k)
+        k = fma(load(P, w + 7 * LANES), z7, k)
+        store(product, at + h, k)
     q = pack(0.0)
-    c = 0
-    while c < W:
-        w = i * W * W + c
-        many = c + 4 * LANES <= W
-        a0 = pack(0.0)
-        a1 = pack(0.0)
-        a2 = pack(0.0)
-        a3 = pack(0.0)
-        if many:
-            for j in range(W):
-                u = pack(z[i, j])
-                a0 = fma(load(P, w), u, a0)
-                a1 = fma(load(P, w + LANES), u, a1)
-                a2 = fma(load(P, w + 2 * LANES), u, a2)
-                a3 = fma(load(P, w + 3 * LANES), u, a3)
-                w += W
-            at = i * W + c
-            store(product, at + LANES, a1)
-            store(product, at + 2 * LANES, a2)
-            store(product, at + 3 * LANES, a3)
-            q = fma(load(z, at + LANES), a1, q)
-            q = fma(load(z, at + 2 * LANES), a2, q)
-            q = fma(load(z, at + 3 * LANES), a3, q)
-        else:
-            for j in range(W):
-                a0 = fma(load(P, w), pack(z[i, j]), a0)
-                w += W
-        store(product, i * W + c, a0)
-        q = fma(load(z, i * W + c), a0, q)
-        c += 4 * LANES if many else LANES
+    for j in range(at, at + W, LANES):
+        q = fma(load(z, j), load(product, j), q)
     return total(q)
 
 
@@ -148,7 +161,7 @@ def _multiply(P, i, z, product):
 def _say(model, X, row, i, scratch):
     """f_i at X[row], and its variance."""
     W = model.theta.shape[1]
-    write_features(model, X, row, i, scratch)
+    write_features(model, X, row, X.shape[1], i, scratch)
     a = pack(0.0)
     for j in range(i * W, i * W + W, LANES):
         a = fma(load(model.theta, j), load(scratch.z, j), a)
@@ -180,14 +193,15 @@ def _learn_and_walk(model, i, scratch, error, walk):
         v = load(scratch.product, at + j)
         store(model.theta, at + j, fma(v, step, load(model.theta, at + j)))
         store(scratch.product, at + j, v * scale)
+    P = model.covariance
+    for b in range(W // LANES):
+        v = load(scratch.product, at + b * LANES) * -1.0
+        w = (i * (W // LANES) + b) * W * LANES + b * LANES * LANES
+        for j in range(b * LANES, W):
+            store(P, w, fma(v, pack(scratch.product[i, j]), load(P, w)))
+            w += LANES
     for j in range(2 * model.n_waves[i]):
-        u = pack(-scratch.product[i, j])
-        w = (at + j) * W
-        for k in range(0, W, LANES):
-            store(model.covariance, w + k, fma(u, load(scratch.product, at + k), load(
-                model.covariance, w + k
-            )))  # fmt: skip
-        model.covariance[i, j, j] += walk
+        P[i, j // LANES, j, j % LANES] += walk
 
 
 @inlined

@@ -27,9 +27,8 @@ from omkl.core.representations.blocks import (
     was_learned,
 )
 from omkl.core.representations.random_features import blank, draw_features
-from omkl.core.representations.waves import arguments
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
-from omkl.core.trigonometry import Double, fill
+from omkl.core.trigonometry import sincos_of_pack
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -71,8 +70,7 @@ class Scratch(NamedTuple):
     """What a round writes to.
 
     z          (N, 8 B) features of the evaluated kernels, each in its kernel's row
-    projected  (N, 8 B) U'z; variance (N,) z'P z
-    angle, waves   (D,) arguments, and their sines and cosines
+    projected  (N, 8 B) U'z; alpha (N, 8 B + 8) of ``project``; variance (N,) z'P z
     gain, slope, step   (8 B,) of ``take_in``
     forecasts  (1,) bool: f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i had taken the row in
                already: what a forecaster of Vovk, Azoury and Warmuth says; else theta_i'z_i
@@ -81,9 +79,8 @@ class Scratch(NamedTuple):
 
     z: np.ndarray
     projected: np.ndarray
+    alpha: np.ndarray
     variance: np.ndarray
-    angle: np.ndarray
-    waves: Double
     gain: np.ndarray
     slope: np.ndarray
     step: np.ndarray
@@ -117,13 +114,11 @@ def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) ->
 
 def scratch(model: Recursive, threads: int, every_kernel: bool, precision: str) -> Scratch:
     N, F = model.theta.shape
-    D = int(model.n_waves.max())
     return Scratch(
         z=aligned((N, F)),
         projected=aligned((N, F)),
+        alpha=aligned((N, F + LANES)),
         variance=np.zeros(N),
-        angle=aligned((max(D, 1),)),
-        waves=Double(aligned((max(D, 1),)), aligned((max(D, 1),))),
         gain=np.zeros(F),
         slope=np.zeros(F),
         step=aligned((F,)),
@@ -140,19 +135,32 @@ def forecaster_scratch(
 
 
 @inlined
-def write_features(model, X, row, i, scratch):
-    """Write the features of learner i at X[row] into scratch.z[i]; zeros behind them stay."""
+def _waves(padded, i, n, X, row, j):
+    """Sines and cosines of the frequencies j .. j + 7 of learner i at n inputs of X[row]."""
+    W = padded.shape[2]
+    w = i * padded.shape[1] * W + j
+    angle = load(padded, w) * X[row, 0]
+    for k in range(1, n):
+        w += W
+        angle = fma(load(padded, w), X[row, k], angle)
+    return sincos_of_pack(angle)
+
+
+@inlined
+def write_features(model, X, row, n, i, scratch):
+    """Write the features of learner i at X[row] into scratch.z[i]; zeros behind them stay.
+
+    Its waves are of the first n >= 1 inputs: frequencies are zero behind.
+    """
     D = model.n_waves[i]
     n_raw = model.n_raw[i]
-    if D > 0:
-        arguments(model.padded, D, i, X, row, scratch.angle, 0)
-        fill(scratch.waves, D, scratch.angle, 0)
-        scale = 1.0 / math.sqrt(D)
-        w = i * scratch.z.shape[1]
-        for j in range(0, D, LANES):
-            n = min(LANES, D - j)
-            store(scratch.z, w + j, load(scratch.waves.sin, j, n) * scale, n)
-            store(scratch.z, w + D + j, load(scratch.waves.cos, j, n) * scale, n)
+    w = i * scratch.z.shape[1]
+    scale = 1.0 / math.sqrt(max(D, 1))
+    for j in range(0, D, LANES):
+        s, c = _waves(model.padded, i, n, X, row, j)
+        m = min(LANES, D - j)
+        store(scratch.z, w + j, s * scale, m)
+        store(scratch.z, w + D + j, c * scale, m)
     if n_raw > 0:
         for k in range(n_raw):
             scratch.z[i, 2 * D + k] = X[row, k]
@@ -167,7 +175,10 @@ def output(model, i, scratch):
     for b in range(model.blocks[i]):
         j = i * F + b * LANES
         a = fma(load(model.theta, j), load(scratch.z, j), a)
-    q = project(model.factor, model.diagonal, i, model.blocks[i], scratch.z, scratch.projected)
+    q = project(
+        model.factor, model.diagonal, i, model.blocks[i], scratch.z, scratch.projected,
+        scratch.alpha,
+    )  # fmt: skip
     scratch.variance[i] = q
     return total(a) / (1.0 + q) if scratch.forecasts[0] else total(a)
 
@@ -180,7 +191,7 @@ def evaluate(scratch, model, X, row, selection):
         return
     for m in range(selection.n_evaluated[0]):
         i = selection.evaluate[m]
-        write_features(model, X, row, i, scratch)
+        write_features(model, X, row, X.shape[1], i, scratch)
         selection.f[i] = output(model, i, scratch)
 
 
@@ -196,7 +207,7 @@ def learn(model, i, scratch, noise, decay, error):
     F = model.theta.shape[1]
     B = model.blocks[i]
     take_in(
-        model.factor, model.diagonal, i, B, scratch.projected, noise, decay,
+        model.factor, model.diagonal, i, B, scratch.projected, scratch.alpha, noise, decay,
         model.ceiling[i], scratch.gain, scratch.slope, scratch.step,
     )  # fmt: skip
     for b in range(B):
@@ -231,7 +242,7 @@ def learn_rounds(model, scratch, X, y, row):
     n = rounds_to_learn(scratch.block, X, row)
     for i in range(model.theta.shape[0] if n > 0 else 0):
         for r in range(n):
-            write_features(model, X, row + r, i, scratch)
+            write_features(model, X, row + r, X.shape[1], i, scratch)
             f = output(model, i, scratch)
             scratch.block.f[r, i] = f
             scratch.block.variance[r, i] = scratch.variance[i]

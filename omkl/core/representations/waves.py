@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from omkl.core.jit import inlined
-from omkl.core.simd import LANES, fma, load, pack, store, total
+from omkl.core.simd import LANES, fma, load, pack, store, store_pairs, total
 from omkl.core.trigonometry import fill_pack
 
 
@@ -237,6 +237,16 @@ def turn_rows(X, row, n, columns):
 
 
 @inlined
+def turn_two(waves, z, W, last, e, n):
+    """Write the waves of the last features e and e + 1, of n, at eight rows to these rows.
+
+    Zeros for a feature that is not there.
+    """
+    w = e * LANES
+    store_pairs(waves, z, W, load(last, w), load(last, w + LANES, LANES if e + 1 < n else 0))
+
+
+@inlined
 def waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
     """Waves of kernel i at rows row .. row + 7, whose columns begin at ``first``.
 
@@ -259,10 +269,9 @@ def waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
             for k in range(1, d):
                 a = fma(load(columns, first + k * LANES), padded[i, k, j], a)
             fill_pack(scratch.last, e * LANES, a)
-        for r in range(LANES):
-            for e in range(n_last):
-                scratch.waves.sin[z + r * W + e] = scratch.last.sin[e * LANES + r]
-                scratch.waves.cos[z + r * W + e] = scratch.last.cos[e * LANES + r]
+        for e in range(0, n_last, 2):
+            turn_two(scratch.waves.sin, z + e, W, scratch.last.sin, e, n_last)
+            turn_two(scratch.waves.cos, z + e, W, scratch.last.cos, e, n_last)
     elif n_last > 0:
         for r in range(LANES):
             for e in range(n_last, LANES):
