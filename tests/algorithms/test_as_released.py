@@ -14,7 +14,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.node_sampler import probabilities
 from omkl.core.representations import evaluate_row
-from omkl.core.weights import normalised
+from omkl.core.weights import normalised, shares
 
 EXACT = 1e-9
 
@@ -91,6 +91,7 @@ def test_gf(oracle, airfoil, learner):
         selection.n_evaluated[0] = selection.n_combined[0] = len(S)
         ours.state.q[:] = np.nan
         ours.state.q[S] = mine[S]
+        shares(ours.state.log_w, S, len(S), ours.state.share)
 
     y_hat = replay(ours, *airfoil, choose)
     np.testing.assert_allclose(y_hat, oracle["gf_y_hat"], rtol=0, atol=EXACT)
