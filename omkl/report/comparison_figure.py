@@ -34,11 +34,12 @@ def comparison(
     name: str = "comparison",
     suffixes: Sequence[str] = BOTH,
     against: str = "t",
+    most: int = MOST_IN_A_PANEL,
 ) -> list[Path]:
     """The MSE or error curves of all complete runs.
 
-    A panel a data set; where one has eight curves or more, a panel an algorithm, in which all
-    other curves of the data set are pale. ``against`` is "t", the rounds, or "labels", those
+    A panel a data set; where one has more than ``most`` curves, a panel an algorithm, in which
+    all other curves of the data set are pale. ``against`` is "t", the rounds, or "labels", those
     bought so far on the mean of the seeds.
     """
     runs, legend, datasets = complete(runs)
@@ -49,7 +50,7 @@ def comparison(
         Curve.of(run, entry, looks[entry], against) for run, entry in zip(runs, legend, strict=True)
     ]
     by_dataset = {name: [c for c in drawn if c.run.result["dataset"] == name] for name in datasets}
-    many = any(len(curves) > MOST_IN_A_PANEL for curves in by_dataset.values())
+    many = any(len(curves) > most for curves in by_dataset.values())
     with style.applied():
         figure = (_small_panels if many else _panels)(by_dataset, against)
         figure.suptitle(f"Running {long_names(runs)}, {spread_of(runs)}", fontsize=10)

@@ -129,8 +129,8 @@ def _written(filled: Filled) -> list[Run]:
 
 
 def over_time(runs: Sequence[Run], folder: Path, name: str, against: str = "t") -> list[Path]:
-    """A panel a data set with the MSE curves of its runs."""
-    return _smaller(sweep_figures.comparison(runs, folder, name, PNG, against))
+    """A panel a data set with the MSE curves of its runs, as papers have them."""
+    return _smaller(sweep_figures.comparison(runs, folder, name, PNG, against, most=len(runs)))
 
 
 def _smaller(paths: list[Path]) -> list[Path]:

@@ -10,6 +10,8 @@ from omkl.reproduction.tables import Table
 from omkl.runs.folder import Run
 from omkl.runs.wording import counted
 
+MOST_STAMPS = 4  # shown: each algorithm on each data set has one
+
 
 def provenance(runs: Iterable[Run]) -> list[tuple[str, str]]:
     """What computed the numbers; several values where the runs do not agree."""
@@ -39,7 +41,11 @@ def provenance(runs: Iterable[Run]) -> list[tuple[str, str]]:
         facts.append(("commit", next(iter(made))))
     else:
         facts.append(("commits", _each(made)))
-    facts.append(("sources", f"stamp {among('numbers')}"))
+    stamps = {str(result["numbers"]) for result in results}
+    first = sorted(stamps)[:MOST_STAMPS]
+    shown = "; ".join(first) if len(stamps) <= MOST_STAMPS else f"{'; '.join(first)}; ..."
+    told = f"{counted(len(stamps), 'stamp')} of code and data, numbers in result.json: {shown}"
+    facts.append(("sources", told))
     return facts
 
 
