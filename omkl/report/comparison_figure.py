@@ -46,6 +46,8 @@ def comparison(
     if not runs:
         return []
     looks = style.looks_of(runs, legend)
+    if most > MOST_IN_A_PANEL:  # colours may come twice, with another line and marker
+        looks = {entry: style.look(i) for i, entry in enumerate(dict.fromkeys(legend))}
     drawn = [
         Curve.of(run, entry, looks[entry], against) for run, entry in zip(runs, legend, strict=True)
     ]

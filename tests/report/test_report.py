@@ -219,7 +219,11 @@ def test_from_eight_curves_on_an_algorithm_has_a_panel(run_folder_maker, tmp_pat
     monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
     sweep_figures.comparison(runs, tmp_path)
     sweep_figures.comparison(runs[:7], tmp_path)
-    small, one = drawn
+    sweep_figures.comparison(runs, tmp_path, most=8)
+    small, one, all_told_apart = drawn
+    (panel,) = all_told_apart.axes
+    looks = {(x.get_color(), x.get_linestyle(), x.get_marker()) for x in panel.get_lines()}
+    assert len(looks) >= len(runs)
     pale = [[line.get_label() for line in axes.get_lines()].count("the other runs")
             for axes in small.axes]  # fmt: skip
     assert [axes.get_title() for axes in small.axes] == ["Raker", "OMKL-GF", "OMKL-GF"]
