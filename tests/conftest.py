@@ -55,8 +55,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log):
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not hasattr(config, "workerinput"):
-        return
+    if hasattr(config, "workerinput"):
+        put_in_order(items)
+    for item in items:
+        if item.nodeid.partition("::")[0] in NOT_QUICK:
+            item.add_marker("slow")
+
+
+def put_in_order(items: list[pytest.Item]) -> None:
+    """Groups that compile first, then those with the most slow tests."""
     groups = {item.nodeid: group_of(item.nodeid) for item in items}
     n_slow: collections.Counter[str] = collections.Counter()
     for item in items:
@@ -70,6 +77,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return not compiles, 0 if compiles else -n_slow[group], first[group]
 
     items.sort(key=place)
+
+
+# Files that take seconds as a whole, and that ``make test-quick`` leaves out.
+NOT_QUICK = {
+    f"tests/{name}.py"
+    for name in (
+        "algorithms/test_active", "algorithms/test_auto", "algorithms/test_oracle",
+        "algorithms/test_paper_steps", "benchmark/test_bench", "benchmark/test_comparison",
+        "benchmark/test_suites", "commands/test_cli", "commands/test_launchers",
+        "core/test_compiled", "core/test_factor", "core/test_no_jit",
+        "experiment/test_classification", "experiment/test_fuzz", "experiment/test_kept_model",
+        "experiment/test_one_pass", "federated/test_holders", "federated/test_runs",
+        "online/test_river", "online/test_sklearn", "test_gallery", "tracking/test_tracking",
+    )
+}  # fmt: skip
 
 
 def pytest_collection_finish() -> None:
