@@ -75,7 +75,7 @@ def _find(scratch, n):
     found = 0
     farthest = np.inf  # of those found, once there are enough
     for first in range(0, n, LANES):
-        if largest(load(distance, first) * -1.0) <= -farthest:
+        if found == NEAREST and largest(load(distance, first) * -1.0) <= -farthest:
             continue  # none of the eight is nearer
         for j in range(first, min(first + LANES, n)):
             if found < NEAREST or distance[j] < farthest:
