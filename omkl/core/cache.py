@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from numba.core import config
 from numba.core.caching import _Cache as NumbaCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
@@ -116,8 +117,12 @@ class KeptCode(NumbaCache):
                 temporary.unlink(missing_ok=True)
 
     def _path(self, signature: Any, codegen: Any) -> Path:
-        """One for each types of arguments, kind of processor and state of the sources."""
-        arguments = f"{signature} {codegen.magic_tuple()}".encode()
+        """One for each types of arguments, kind of processor and state of the sources.
+
+        And whether indices are checked, which a variable of the environment says.
+        """
+        checked = config.BOUNDSCHECK  # type: ignore[attr-defined]
+        arguments = f"{signature} {codegen.magic_tuple()} {checked}".encode()
         made_of = self._made_of + sources.fingerprint(*sorted(self._modules(signature))).encode()
         file = Path(self._function.__code__.co_filename)
         if sources.PACKAGE not in file.parents:

@@ -1,4 +1,4 @@
-"""The compiler: with ``pieces``, ``simd``, ``cache`` and ``sources`` all that knows Numba.
+"""The compiler: all that knows Numba is here or in what is imported here, ``simd`` and ``sources``.
 
 ``compiled`` marks a function of the streaming core. Its machine code is kept on disk
 (``cache``).
@@ -19,13 +19,16 @@ import numba
 from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
-from omkl.core import cache
+from omkl.core import cache, indices
 from omkl.core.pieces import PieceCompiler
 
 config: Any = numba.config  # its names are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
 
 ENABLED = not config.DISABLE_JIT
+
+if ENABLED:
+    indices.from_the_start()
 
 # No flag here assumes away NaN or infinity, and none may re-associate: that
 # would destroy the range reduction of the trigonometry. Only `dot` re-associates.

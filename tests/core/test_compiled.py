@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import platform
 import re
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -262,6 +263,21 @@ def test_no_round_of_a_federation_calls_the_mathematical_library(name, packed):
     (signature,) = set(block.signatures) - before
     assert packed(block.inspect_asm(signature)) > 0
     assert not re.findall(TRANSCENDENTAL, block.inspect_llvm(signature))
+
+
+def look_up(values, places):
+    total = 0.0
+    for m in range(places.shape[0]):
+        total += values[places[m]]
+    return total
+
+
+def test_no_index_is_compared_with_zero():
+    """Numba compares those of other packages: then it is a choice between two."""
+    values, places = np.arange(9.0), np.array([3, 5])
+    ours = FunctionType(look_up.__code__, {"__name__": "omkl.core"}, "look_up")
+    assert " select " not in generated(ours, values, places)[0]
+    assert " select " in generated(look_up, values, places)[0]
 
 
 def test_the_guard_sees_scalar_code(packed):
