@@ -107,14 +107,14 @@ def refresh(edges, trees, in_mass, log_u, node):
             top[k] = top_below
         first, leaf = edges[FIRST, node], edges[LEAF, node]
         for m in range(edges.shape[2]):
-            tree = in_mass[first[m] :]
+            tree = first[m]
             k = leaf[m]
             sum_below = u
-            tree[k] = u
+            in_mass[tree + k] = u
             while k > 1:
-                sum_below += tree[k ^ 1]
+                sum_below += in_mass[tree + (k ^ 1)]
                 k >>= 1
-                tree[k] = sum_below
+                in_mass[tree + k] = sum_below
     if top[0] != 1.0 or top[1] < mass[0] - MOST_FALL:
         begin(mass, top, log_u)
         begin_in_mass(edges, in_mass, mass)

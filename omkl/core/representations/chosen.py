@@ -34,7 +34,9 @@ STREAK = 8  # rounds in a row that a kernel was chosen in before it is guessed t
 class ChosenScratch(NamedTuple):
     """What a round writes to; W is D in whole packs.
 
-    waves    sines and cosines, (N 8 W,) each: eight rows of a kernel that is guessed, else one
+    waves    sines and cosines, (9 N W,) each: eight rows of each kernel, for those that are
+             guessed, and behind them one of each of the others, side by side in the order of
+             evaluation: few are, and these places stay in the first cache
     start    (N,) int64: where the features of the evaluated kernel number m begin
     clock    (1,) int64: counts the rounds, and makes a jump where other rows begin
     seen     (N,) int64: when a kernel was chosen last; streak (N,) how many times in a row
@@ -58,7 +60,7 @@ def scratch(model: RandomFeatures, precision: str) -> ChosenScratch:
     N, _, W = model.padded.shape
     zeros = np.zeros((5, N), dtype=np.int64)
     return ChosenScratch(
-        waves=empty_waves(N * LANES * W, precision),
+        waves=empty_waves(N * (LANES + 1) * W, precision),
         start=zeros[0],
         clock=np.zeros(1, dtype=np.int64),
         seen=zeros[1],
@@ -91,7 +93,7 @@ def begin_eight(model, i, X, row, scratch, now):
 
 def _evaluate(scratch, model, X, row, selection):
     D = model.theta.shape[1] // 2
-    W = model.padded.shape[2]
+    N, _, W = model.padded.shape
     scratch.clock[0] += 1 if row > 0 else 1 + LANES
     now = scratch.clock[0]
     for m in range(selection.n_evaluated[0]):
@@ -107,7 +109,7 @@ def _evaluate(scratch, model, X, row, selection):
                 scratch.said[i] = said * (1.0 / math.sqrt(D))
             selection.f[i] = scratch.said[i]
         else:
-            z = LANES * i * W
+            z = (LANES * N + m) * W
             selection.f[i] = say_row(model, i, X, row, scratch.angle, scratch.waves, z)
         scratch.start[m] = z
 
