@@ -256,12 +256,25 @@ def _own_sum(family: Any) -> Callable[..., Any]:
     distance = shared if family.shares else multiplied
 
     @inlined
+    def kappa(c, x, rows, u, inverse, s, n):
+        """The kernel of x and the rows s .. s + n, n <= 8."""
+        r = scaled(distance(c, x, rows, s // LANES), inverse, s, n, u)
+        return finish(exp_of_pack, c, r)
+
+    @inlined
     def add(c, x, rows, u, inverse, alpha, n):
         kept = pack(0.0)
-        for s in range(0, n, LANES):
-            m = min(LANES, n - s)
-            r = scaled(distance(c, x, rows, s // LANES), inverse, s, m, u)
-            kept = fma(load(alpha, s, m), finish(exp_of_pack, c, r), kept)
+        s = 0
+        while s + LANES < n:  # by two: each step of a pack waits for the step before
+            m = min(LANES, n - s - LANES)
+            a = kappa(c, x, rows, u, inverse, s, LANES)
+            b = kappa(c, x, rows, u, inverse, s + LANES, m)
+            kept = fma(load(alpha, s), a, kept)
+            kept = fma(load(alpha, s + LANES, m), b, kept)
+            s += 2 * LANES
+        if s < n:
+            m = n - s
+            kept = fma(load(alpha, s, m), kappa(c, x, rows, u, inverse, s, m), kept)
         return total(kept)
 
     return add
