@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from omkl.report import baselines
 from omkl.report.style import name_of
 from omkl.report.text import readable
-from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of
+from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of, scaling_of
 from omkl.runs.wording import counted
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "MSE", f"{mse_text(result)}   ({over}{where})"
     if "rmse" in result:  # of a federation there are none
         yield "errors", target_text(result)
-    in_scale = "" if result.get("target_unit", 1.0) == 1.0 else "   (of y in [0, 1])"
+    in_scale = "   (of y in [0, 1])" if scaling_of(result) == "whole" else ""
     if spread := result.get("spread"):
         yield "intervals", _spread_text(spread) + in_scale
     if interval := result.get("interval"):

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from omkl.core.kernels import FAMILIES
 from omkl.report import drawing, style
-from omkl.runs.folder import Run
+from omkl.runs.folder import Run, scaling_of
 
 
 def title(run: Run, what: str) -> str:
@@ -53,7 +53,7 @@ def predictions(run: Run, folder: Path | None = None) -> list[Path]:
         axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="label")
         axes.set_xlim(t[0] - 0.5, t[-1] + 0.5)
         axes.set_xlabel("round t")
-        scaled = "" if run.result["target_unit"] == 1.0 else ", scaled to [0, 1]"
+        scaled = ", scaled to [0, 1]" if scaling_of(run.result) == "whole" else ""
         axes.set_ylabel(f"{run.result['stream']['target']}{scaled}", parse_math=False)
         seed = run.result["seeds"][0]
         axes.set_title(title(run, f"the last {len(t)} rounds, seed {seed}"))

@@ -75,6 +75,16 @@ def test_a_run_on_the_terminal(with_baselines):
     assert "Not computed: linear ridge (2,000 inputs are more than 1,500)." in text
 
 
+@pytest.mark.parametrize(("kind", "said"), [("whole", "   (of y in [0, 1])"), ("columns", "")])
+def test_widths_of_intervals_say_when_they_are_scaled(with_baselines, kind, said):
+    """A target that happens to span 1 is scaled as well: its unit does not tell."""
+    spread = {"coverage_50": 0.5, "coverage_90": 0.9, "width_90": 0.25}
+    stream = {"target": "sound", "scaling": {"kind": kind}}
+    text = printed(with_baselines(spread=spread, stream=stream, target_unit=1.0), 120)
+    (line,) = [line for line in text.splitlines() if "mean width of the first" in line]
+    assert line.removesuffix("│").rstrip().endswith(f"0.2500{said}")
+
+
 def test_names_of_columns_are_no_markup(with_baselines):
     text = printed(with_baselines(stream={"target": "[/red] of [b]x[/b]"}))
     assert "(in units of [/red] of [b]x[/b])" in text

@@ -906,6 +906,16 @@ def test_render_without_a_single_run(here, tmp_path):
             assert "missing" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("kind", "label"), [("whole", "y, scaled to [0, 1]"), ("none", "y")])
+def test_an_axis_says_when_labels_are_scaled(run_folder_maker, tmp_path, monkeypatch, kind, label):
+    kept = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: kept.append(figure) or [])
+    recent = {f"recent_{name}": np.arange(1.0, 9.0) for name in ("t", "y", "y_hat", "spread")}
+    stream = {"target": "y", "scaling": {"kind": kind}}
+    prediction_figures.predictions(change(run_folder_maker(tmp_path), recent, stream=stream))
+    assert kept[0].axes[0].get_ylabel() == label
+
+
 def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     folder = run_folder_maker(tmp_path, "raker")
     assert prediction_figures.coverage(Run(folder)) == []
@@ -916,7 +926,7 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     experts = {"kernel_family": np.array(["mean", "linear"]), "kernel_bandwidth": np.ones(2)}
     arrays = said | {"recent_spread": np.full(len(t), 0.3)} | experts
     arrays["weights"] = np.array([[0.1, 0.9], [0.2, 0.8]])
-    run = change(folder, arrays, spread={"windows": windows}, target_unit=24.5)
+    run = change(folder, arrays, spread={"windows": windows})
     check_drawn(prediction_figures.predictions(run), ["predictions"])
     check_drawn(prediction_figures.coverage(run), ["coverage"])
     check_drawn(prediction_figures.experts(run), ["experts"])
