@@ -184,7 +184,7 @@ def path_of(given: Any) -> Path:
 
 
 def read(given: Any) -> Resumed:
-    """The model of ``resume=FOLDER``; ValueError names what is missing or damaged."""
+    """The model of ``resume=``; ValueError names what is missing or damaged."""
     path = path_of(given)
     try:
         model = model_file.read(path)
@@ -194,11 +194,11 @@ def read(given: Any) -> Resumed:
 
 
 def continued(config: Mapping[str, Any], typed: Iterable[str]) -> dict[str, Any]:
-    """The configuration of a run that goes on: that of ``resume=FOLDER``, with other rows.
+    """The configuration of a run that goes on: that of ``resume=``, with other rows.
 
+    What it names is a run folder, or the model in one.
     ``typed`` are the keys of the command line. ValueError for one that would make another learner.
     """
-    folder = Path(str(config["resume"])).expanduser()
     for key in typed:
         if not key.startswith(MAY_DIFFER):
             raise ValueError(
@@ -207,8 +207,15 @@ def continued(config: Mapping[str, Any], typed: Iterable[str]) -> dict[str, Any]
     path = config["dataset"].get("path")
     if path is None:
         raise ValueError("resume= goes on with other rows: say which file, dataset.path=FILE")
-    learner = read(folder).model.settings
-    earlier = run_folder.Run(folder).config
+    learner = read(config["resume"]).model.settings
+    folder = path_of(config["resume"]).parent
+    try:
+        earlier = run_folder.Run(folder).config
+    except FileNotFoundError:
+        raise ValueError(
+            f"resume={config['resume']}: the model is not in its run folder, which has the "
+            "settings to go on with: give that folder"
+        ) from None
     own = {**earlier["dataset"]} if "path" in earlier["dataset"] else {**config["dataset"]}
     sha256 = own.pop("sha256", "")
     if own["name"] == f"{name_of_file(str(own['path']))}-{sha256[:4]}":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -106,6 +108,11 @@ def test_what_cannot_be_kept_or_gone_on_with_is_said(frame, tmp_path):
     more = {"dataset.path": tmp_path / "more.csv", "outputs": tmp_path / "x", "resume": kept.folder}
     with pytest.raises(ValueError, match=r"resume=.*gone: .*No such file"):
         omkl.run(**{**more, "resume": tmp_path / "gone"})
+    same = omkl.run(**{**more, "resume": kept.model})
+    assert same["key"] == omkl.run(**more)["key"], "the folder or the model in it"
+    shutil.copy(kept.model, tmp_path / "moved.npz")
+    with pytest.raises(ValueError, match=r"moved\.npz: the model is not in its run folder"):
+        omkl.run(**{**more, "resume": tmp_path / "moved.npz"})
     other = {**kept.config, "outputs": str(tmp_path), "resume": str(kept.folder), "D": 7,
              "force": True, "fail_fast": False}  # fmt: skip
     other["dataset"] = {**other["dataset"], "path": str(tmp_path / "more.csv"), "labels": None}
