@@ -7,6 +7,7 @@ that is gone is removed. A folder whose files belong together is locked while th
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -52,7 +53,8 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.filename is None or str(error.filename).endswith(TEMPORARY):
-            raise OSError(error.errno, error.strerror, str(path)) from error
+            said = error.strerror or str(error)  # libraries raise some with a text alone
+            raise OSError(error.errno or errno.EIO, said, str(path)) from error
         raise
 
 
