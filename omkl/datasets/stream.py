@@ -252,7 +252,7 @@ class Stream:
         return (Chunk(*arrays) for arrays in regroup(pieces, _checked_size(size)))
 
     def unscaled_rows(self) -> Iterator[np.ndarray]:
-        """Each row's inputs as they stand in the data, without lags: what a human is shown."""
+        """Each row's inputs before they are scaled, without lags: what a human is shown."""
         return (x for chunk in self._limited() for x in chunk.x)
 
     def truth(self, size: int) -> Iterator[np.ndarray] | None:

@@ -123,4 +123,4 @@ def _name_families(axes: Axes, family: np.ndarray, bandwidth: np.ndarray) -> Non
 def _axis_of(families: Sequence[str]) -> str:
     """What their kernels differ in: a bandwidth, or a degree."""
     labels = [FAMILIES.get(name, Family).label for name in families]
-    return " or ".join(dict.fromkeys(reversed(labels)))
+    return " or ".join(dict.fromkeys(labels))

@@ -185,6 +185,14 @@ def test_comparison_and_summary(sweep, tmp_path):
     assert sweep_figures.comparison(sweep[-1:], tmp_path / "c") == []
 
 
+def test_a_summary_says_which_rounds_count(run_folder_maker, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
+    run = change(run_folder_maker(tmp_path), {}, mse_over="all rounds but the first")
+    sweep_figures.summary([run], tmp_path)
+    assert drawn[0].axes[0].get_xlabel().endswith(" of all rounds but the first")
+
+
 def test_labels_name_what_varies_and_tell_all_runs_apart(sweep, run_folder_maker, tmp_path):
     assert style.legend(sweep[:3]) == ["Raker", "OMKL-GF, M=5", "OMKL-GF, M=10"]
     assert style.legend([*sweep[:2], sweep[3]]) == ["Raker", "OMKL-GF", "Raker"]
@@ -328,6 +336,16 @@ def test_weights_over_time_are_a_map_of_kernels_with_the_change(run_folder_maker
     for axes in (above, below):
         (line,) = [x for x in axes.get_lines() if x.get_label() == drawing.CHANGES]
         assert line.get_xdata()[0] == 200 and line.get_color() == drawing.CHANGE_COLOUR
+
+
+def test_a_map_names_bandwidths_and_degrees_from_below(run_folder_maker, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
+    families = {"kernel_family": np.repeat(["polynomial", "gaussian"], 38)}
+    over = {"weights_t": np.array([400]), "weights_over_time": np.full((1, 76), 1 / 76)}
+    over_time.over_time(change(run_folder_maker(tmp_path), families | over))
+    label = drawn[0].axes[1].get_ylabel()
+    assert label == "degree or bandwidth: polynomial, then gaussian"
 
 
 @pytest.mark.slow
