@@ -13,7 +13,7 @@ from omkl.report import baselines
 from omkl.report.style import name_of
 from omkl.report.text import readable
 from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of, scaling_of
-from omkl.runs.wording import counted
+from omkl.runs.wording import counted, over_seeds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,7 +117,7 @@ def _print_skipped(result: Mapping[str, Any], console: Console) -> None:
 
 def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     n_seeds = len(result["seeds"])
-    over = f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
+    over = over_seeds(n_seeds)
     classify = measure(result) is ERROR_RATE
     federated = result.get("federated")
     if classify:

@@ -9,6 +9,7 @@ from omkl.report import columns, style
 from omkl.report.columns import KEPT, Column, Fitted
 from omkl.report.text import readable
 from omkl.runs.folder import MSE
+from omkl.runs.wording import counted
 
 Row = dict[str, Any]  # of omkl.report.sweep_table
 
@@ -75,7 +76,7 @@ def fitted(rows: Sequence[Row], width: int) -> FittedSweep:
     if len(seeds) == 1:
         (n_seeds,) = seeds
         numbers = [column for column in numbers if column.heading != "seeds"]
-        remarks.append(f"{n_seeds} seeds" if n_seeds > 1 else "1 seed")
+        remarks.append(counted(n_seeds, "seed"))
     numbers[0] = numbers[0]._replace(
         heading=numbers[0].heading.replace(" or ", "\nor "),
         cells=[
