@@ -52,8 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"omkl-predict: {error}", file=sys.stderr)
         return terminal.EXIT_FAILED
     except OSError as error:
-        place = error.filename or given.output
-        print(f"omkl-predict: cannot use {place}: {error.strerror}", file=sys.stderr)
+        print(f"omkl-predict: {terminal.unusable(error, given.output)}", file=sys.stderr)
         return terminal.EXIT_FAILED
     return 0
 
