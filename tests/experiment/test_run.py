@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from omkl.commands import viewers
-from omkl.core import kernels
+from omkl.core import kernels, sources
 from omkl.experiment import comparators, regression, settings
 from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
@@ -230,6 +230,28 @@ def test_result_of_other_code_is_computed_anew(start):
     outcome = start()
     assert outcome.status == "complete"
     assert "other code or data" in outcome.notes[0]
+
+
+@pytest.mark.parametrize(("edited", "status"), [("sfg", "reused"), ("gf", "complete")])
+def test_an_edit_of_an_algorithm_is_one_for_its_own_runs(start, monkeypatch, edited, status):
+    """Comparators have no learner in them, so they are found after any."""
+    start()
+    regrets._memory.clear()
+    add_to = sources.add_to
+
+    def with_edit(digest, files):
+        add_to(digest, files)
+        if any(path.name == f"{edited}.py" for path in files):
+            digest.update(b"edited")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "add_to", with_edit)
+        patch.setattr(comparators, "ridge_features", None)
+        provenance.sources_digest.cache_clear()
+        outcome = start()
+    provenance.sources_digest.cache_clear()
+    assert outcome.status == status
+    assert "mean" in outcome.run.result["regret"]["ridge_features"]
 
 
 @pytest.mark.parametrize(
