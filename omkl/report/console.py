@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.report import baselines
+from omkl.report.experts import has_kernels
 from omkl.report.style import name_of
 from omkl.report.text import readable
 from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of, scaling_of
@@ -79,7 +80,7 @@ def print_run(run: Run, console: Console) -> None:
     from rich.text import Text
 
     result = run.result
-    _print_table(f"{name_of(run)} on {result['dataset']}", _rows(result), console)
+    _print_table(f"{name_of(run)} on {result['dataset']}", _rows(run), console)
     if better := baselines.worse_than(result):
         console.print(Text(f"Warning: {name_of(run)} is worse here than {better}.", style="bold"))
     for name, entry in result.get("baselines", {}).items():
@@ -115,7 +116,8 @@ def _print_skipped(result: Mapping[str, Any], console: Console) -> None:
             console.print(Text(f"Not computed: {entry['label']} ({entry['skipped']})."))
 
 
-def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _rows(run: Run) -> Iterator[tuple[str, str]]:
+    result = run.result
     n_seeds = len(result["seeds"])
     over = over_seeds(n_seeds)
     classify = measure(result) is ERROR_RATE
@@ -142,10 +144,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if classify:
         mistakes = sum(result["mistakes"]) / n_seeds
         yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{_best_kernel_text(result)}"
-    if result["n_kernels"]:  # a network has none
-        evaluated = f"{result['kernels_per_round']:.4g} a round"
-        D = f", D = {result['D']}" if federated else ""  # follows from max_upload
-        yield "kernels", f"{result['n_kernels']} in the dictionary, {evaluated}{D}"
+    yield from _expert_rows(run)
     yield from _bound_rows(result)
     if classify:
         kept = result["support_size"]
@@ -162,6 +161,17 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         f"{result['seconds']:.2f} s on {counted(threads, 'thread')}, "
         f"{rate:,.0f} {'client-' if federated else ''}rounds/s over all seeds",
     )
+
+
+def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
+    """How many kernels, or other experts, there are; nothing of a learner that is one."""
+    result = run.result
+    n, evaluated = result["n_kernels"], f"{result['kernels_per_round']:.4g} a round"
+    if n and has_kernels(run):  # a network has none
+        D = f", D = {result['D']}" if "federated" in result else ""  # follows from max_upload
+        yield "kernels", f"{n} in the dictionary, {evaluated}{D}"
+    elif n > 1:
+        yield "experts", f"{n}, {evaluated}"
 
 
 def _bound_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

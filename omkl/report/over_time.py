@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 
 from omkl.core.kernels import FAMILIES, Family
 from omkl.report import drawing, style
-from omkl.report.prediction_figures import expert_names, has_kernels, title
+from omkl.report.experts import expert_names, has_kernels
+from omkl.report.prediction_figures import title
 from omkl.report.windows import Windowed, windowed
 from omkl.runs.folder import Run, measure
 from omkl.runs.wording import counted

@@ -8,25 +8,14 @@ from statistics import NormalDist
 import numpy as np
 from matplotlib.figure import Figure
 
-from omkl.core.kernels import FAMILIES
 from omkl.report import drawing, style
+from omkl.report.experts import expert_names, has_kernels
 from omkl.runs.folder import Run, scaling_of
 
 
 def title(run: Run, what: str) -> str:
     heading = style.wrapped(f"{style.name_of(run)} on {run.result['dataset']}", 80)
     return f"{heading}\n{style.wrapped(what, 90)}"
-
-
-def has_kernels(run: Run) -> bool:
-    """Whether its experts are kernels: of known families, or of those that its dictionary names.
-
-    These may be of a module outside the package, which is not known where the run is read.
-    """
-    kernels = run.config.get("kernels")
-    parts = kernels.get("parts") if isinstance(kernels, dict) else None
-    own = [part.get("family") for part in parts or () if isinstance(part, dict)]
-    return set(run.curves["kernel_family"].tolist()) <= {*FAMILIES, *map(str, own)}
 
 
 def predictions(run: Run, folder: Path | None = None) -> list[Path]:
@@ -89,16 +78,6 @@ def coverage(run: Run, folder: Path | None = None) -> list[Path]:
         axes.set_title(title(run, "how often intervals held"))
         drawing.figure_legend(figure, [axes])
         return style.save(figure, folder or run.folder, "coverage")
-
-
-def expert_names(run: Run) -> list[str]:
-    """Names of experts that are no kernels, with their lengths where several have one name."""
-    names = run.curves["kernel_family"].tolist()
-    lengths = run.curves["kernel_bandwidth"].tolist()
-    return [
-        f"{name}, length {length:g}" if names.count(name) > 1 else name
-        for name, length in zip(names, lengths, strict=True)
-    ]
 
 
 def experts(run: Run, folder: Path | None = None) -> list[Path]:

@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 
 from omkl.core.kernels import FAMILIES, Family
 from omkl.report import drawing, federated_figures, style
+from omkl.report.experts import has_kernels
 from omkl.report.over_time import over_time
-from omkl.report.prediction_figures import coverage, experts, has_kernels, predictions, title
+from omkl.report.prediction_figures import coverage, experts, predictions, title
 from omkl.report.text import theorem_text
 from omkl.runs.folder import ERROR_RATE, Run, measure
 from omkl.runs.wording import counted, over_seeds

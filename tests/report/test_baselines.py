@@ -75,6 +75,21 @@ def test_a_run_on_the_terminal(with_baselines):
     assert "Not computed: linear ridge (2,000 inputs are more than 1,500)." in text
 
 
+@pytest.mark.parametrize(
+    ("families", "said"),
+    [(["gaussian"] * 3, "kernels 3 in the dictionary, 3 a round"),
+     (["linear", "products", "neighbours"], "experts 3, 3 a round"), (["mean"], None)],
+)  # fmt: skip
+def test_experts_that_are_no_kernels_are_not_called_so(with_baselines, families, said):
+    n = len(families)
+    run = with_baselines(n_kernels=n, kernels_per_round=float(n))
+    families = {"kernel_family": np.array(families), "kernel_bandwidth": np.ones(n)}
+    np.savez(run.folder / "curves.npz", **(run.curves | families))
+    lines = [" ".join(line.split()[1:-1]) for line in printed(Run(run.folder)).splitlines()]
+    found = [line.replace(" │", "") for line in lines if line.startswith(("kernels", "experts"))]
+    assert found == ([said] if said else [])
+
+
 @pytest.mark.parametrize(("kind", "said"), [("whole", "   (of y in [0, 1])"), ("columns", "")])
 def test_widths_of_intervals_say_when_they_are_scaled(with_baselines, kind, said):
     """A target that happens to span 1 is scaled as well: its unit does not tell."""

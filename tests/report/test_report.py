@@ -35,6 +35,7 @@ from omkl.report import (
     sweep_figures,
     sweep_table,
 )
+from omkl.report.experts import expert_names
 from omkl.report.windows import windowed
 from omkl.reproduction import filled as filling
 from omkl.reproduction import matching, tables
@@ -949,7 +950,7 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     check_drawn(prediction_figures.coverage(run), ["coverage"])
     check_drawn(prediction_figures.experts(run), ["experts"])
     twins = {"kernel_family": np.array(["pairs"] * 2), "kernel_bandwidth": np.array([1.0, 2.5])}
-    named = prediction_figures.expert_names(change(folder, twins))
+    named = expert_names(change(folder, twins))
     assert named == ["pairs, length 1", "pairs, length 2.5"]
     adaptive = {"level": 0.8, "windows": {"until": [100, 400], "coverage": [0.7, 0.8]}}
     run = change(folder, {"recent_half": np.full(len(t), 0.5)}, interval=adaptive)
