@@ -16,6 +16,7 @@ import pytest
 
 from omkl.commands import viewers
 from omkl.core import kernels, sources
+from omkl.core.representations.random_features import draw_features
 from omkl.experiment import comparators, regression, settings
 from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
@@ -486,6 +487,18 @@ def test_long_streams_say_which_comparators_are_skipped(start):
     assert "regret.kernel_ridge_rounds=50" in regret["kernel_ridge"]["skipped"]
     assert regret["truth"]["mean"] > 0
     assert "regret_ridge_features" not in outcome.run.curves
+
+
+def test_a_seed_is_compared_with_the_best_kernel_on_its_own_features(start):
+    run, job = start().run, runner.prepare(configuration(*TINY))
+    (X, y), lam = next(job.stream.blocks(400)), job.settings.regret.lam
+    of_learner = 400 * np.array(run.result["mse"])
+    found = of_learner - run.curves["regret_ridge_features"][:, -1]
+    for seed in job.seeds:
+        omega = draw_features(job.dictionary, X.shape[1], job.D, seed).omega
+        best, theta = comparators.ridge_features(omega, lambda: iter([(X, y)]), lam)
+        errors = comparators.squared_errors(omega[best], theta, X, y)
+        assert found[job.seeds.index(seed)] == pytest.approx(errors.sum(), rel=1e-9)
 
 
 def test_comparators_that_fill_the_memory_are_skipped(start, monkeypatch):

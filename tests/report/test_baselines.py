@@ -111,6 +111,21 @@ def test_no_warning_where_the_learner_is_the_best_or_there_is_nothing_to_beat(wi
     assert baselines.worse_than({"federated": {}}) == ""
 
 
+@pytest.mark.parametrize(
+    ("seeds", "mistakes", "kept"),
+    [([0], "615; of the best online kernel 609", "2,224"),
+     ([0, 1], "615.0; of the best online kernel 609.0", "2,224.0")],
+)  # fmt: skip
+def test_counts_of_one_seed_are_whole(with_baselines, seeds, mistakes, kept):
+    counts = {"mistakes": [615 for _ in seeds], "best_kernel": 609.0, "support_size": 2224.0}
+    rates = {"error_rate_mean": 0.2, "error_rate_std": None, "updates_per_kernel": 765.5}
+    run = with_baselines(
+        entries={}, task="classification", seeds=seeds, bound=None, **counts, **rates
+    )
+    text = printed(run)
+    assert f" {mistakes} " in text and f" 765.5 a kernel, {kept} rows kept" in text
+
+
 def test_what_is_better_is_listed(with_baselines):
     three = ENTRIES | {"ridge": {"rmse": 6.0, "mae": 1.0, "mse": 0.02}}
     run = with_baselines(entries=three, rmse=7.0)

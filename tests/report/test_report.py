@@ -918,6 +918,14 @@ def test_the_origin_of_runs_in_one_sentence(cell_run):
     assert origin.origin_text([dirty]).startswith("These numbers are not")
 
 
+def test_a_page_names_some_stamps_and_counts_them_all(cell_run):
+    told = dict(origin.provenance([cell_run("gf", "airfoil", "0a", numbers="a")]))["sources"]
+    assert told == "1 stamp of code and data, numbers in result.json: a"
+    runs = [cell_run("gf", "airfoil", f"1{k}", numbers=k) for k in "fedcba"]
+    told = dict(origin.provenance([*runs, *runs]))["sources"]
+    assert told.startswith("6 stamps of code and data") and told.endswith(": a; b; c; d; ...")
+
+
 def test_render_without_a_single_run(here, tmp_path):
     for name in ("jmlr_table1", "jmlr_table2", "jmlr_table5", "arxiv_v1_table4"):
         filled = matching.fill(tables.load_table(name), [])
@@ -952,6 +960,7 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     twins = {"kernel_family": np.array(["pairs"] * 2), "kernel_bandwidth": np.array([1.0, 2.5])}
     named = expert_names(change(folder, twins))
     assert named == ["pairs, length 1", "pairs, length 2.5"]
+    assert expert_names(change(folder, experts)) == ["mean", "linear"]
     adaptive = {"level": 0.8, "windows": {"until": [100, 400], "coverage": [0.7, 0.8]}}
     run = change(folder, {"recent_half": np.full(len(t), 0.5)}, interval=adaptive)
     check_drawn(prediction_figures.predictions(run), ["predictions"])
