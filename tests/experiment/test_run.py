@@ -121,7 +121,11 @@ def test_mistakes_are_told_and_leave_nothing(start, tmp_path, overrides, told):
         ((40, "1,inf,here,2"), ["stream.scaling=columns"], "row 40, column 'age' is infinite"),
         ((40, "1,2,here"), ["dataset.missing=error"], "row 40, column 'price' is blank"),
         ("constant", ["stream.scaling=whole"], "'price' is 1 in all 80 rows"),
-        ("constant", ["stream.scaling=columns"], "'price' is the same in all 80 rows"),
+        (
+            "constant",
+            ["stream.scaling=columns"],
+            "my.csv: the target 'price' is the same in all 80 rows",
+        ),
         ("short", [], "a stream needs at least 2 rows, 1 came"),
         ("short", ["stream.scaling=columns"], "a stream needs at least 2 rows, 1 came"),
         ("gone", [], "no such file"),
