@@ -156,3 +156,16 @@ def _labels_text(row: Row) -> str:
 def short_names(rows: Sequence[Row]) -> str:
     """What the rows are judged by: "MSE or errors"."""
     return " or ".join(dict.fromkeys(row["measure"].short for row in rows))
+
+
+def comparators_text(rows: Sequence[Row]) -> str:
+    """What the regret of a table is against, and whose is blank; "" where there is none."""
+    against = list(dict.fromkeys(row["comparator"] for row in rows if row["comparator"]))
+    with_one = {row["algorithm"] for row in rows if row["comparator"]}
+    without = dict.fromkeys(
+        f"{row['algorithm']} on {row['dataset']}" if row["algorithm"] in with_one
+        else row["algorithm"] for row in rows if not (row["comparator"] or is_baseline(row))
+    )  # fmt: skip
+    if against and without:
+        against.append(f"none was computed for {', '.join(without)}")
+    return "; ".join(against)

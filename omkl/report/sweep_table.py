@@ -12,6 +12,7 @@ from omkl.report.columns import Column
 from omkl.report.sweep_columns import (
     BASELINE,
     Row,
+    comparators_text,
     pairs,
     setting_names,
     setting_texts,
@@ -151,8 +152,8 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
         console.print(Text(f"* {stars.meaning(rows, short_names(rows))}"))
         for remark in remarks:
             console.print(Text(remark))
-        if "regret" not in fitted.left_out and (comparators := _comparators(rows)):
-            console.print(Text("regret against: " + "; ".join(comparators)))
+        if "regret" not in fitted.left_out and (comparators := comparators_text(rows)):
+            console.print(Text(f"regret against: {comparators}"))
         if fitted.left_out:
             console.print(Text(columns.left_out_text(fitted.left_out)))
     if failures:
@@ -227,8 +228,8 @@ def _markdown(rows: Sequence[Row]) -> list[str]:
     remark = f"Bold: {stars.meaning(rows, short_names(rows))}. Seconds: all seeds together."
     headings = [column.heading for column in shown]
     parts = [markdown_table(headings, body, left=n_names), "", remark, ""]
-    if comparators := _comparators(rows):
-        parts += [f"Regret against: {markdown_text('; '.join(comparators))}.", ""]
+    if comparators := comparators_text(rows):
+        parts += [f"Regret against: {markdown_text(comparators)}.", ""]
     return parts
 
 
@@ -247,7 +248,3 @@ def _failures_in_markdown(failures: Sequence[Row]) -> list[str]:
 def _short(folder: Path) -> str:
     """The run folder below its outputs folder; runs can be moved, so never absolute."""
     return "/".join(Path(folder).parts[-3:])
-
-
-def _comparators(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(row["comparator"] for row in rows if row["comparator"]))

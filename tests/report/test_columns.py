@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from omkl.commands import data, report
-from omkl.report import chosen, columns, pivot, sweep_table
+from omkl.report import chosen, columns, pivot, sweep_columns, sweep_table
 from omkl.report.columns import Column
 from omkl.runs.folder import Run
 
@@ -98,6 +98,15 @@ def test_other_units_or_rounds_have_a_star_of_their_own(run_folder_maker, tmp_pa
     said = " ".join(text.split())
     assert "on mine stream.scaling differs" in said
     assert "columns: Raker; whole: Raker; none: Raker" in said
+
+
+def test_a_table_says_whose_regret_is_blank():
+    ridge = {"dataset": "mine", "comparator": "ridge regression"}
+    rows = [{**ridge, "algorithm": "Raker"}, {"algorithm": "Auto", "comparator": None}]
+    assert sweep_columns.comparators_text(rows) == "ridge regression; none was computed for Auto"
+    rows += [{**ridge, "algorithm": "Raker", "dataset": "long", "comparator": None}]
+    assert sweep_columns.comparators_text(rows).endswith("for Auto, Raker on long")
+    assert sweep_columns.comparators_text(rows[1:2]) == ""
 
 
 def test_a_run_that_does_not_tell_its_scaling_is_shown(run_folder_maker, tmp_path, capsys):
