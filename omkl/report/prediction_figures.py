@@ -32,8 +32,8 @@ def predictions(run: Run, folder: Path | None = None) -> list[Path]:
         axes = figure.add_subplot()
         looks = style.look(0)
         percent, half = 90.0, NormalDist().inv_cdf(0.95) * spread
-        if "recent_half" in curves:
-            percent, half = 100.0 * run.result["interval"]["level"], curves["recent_half"]
+        if interval := run.result.get("interval"):  # of so few rows none may be known
+            percent, half = 100.0 * interval["level"], curves["recent_half"]
         if np.isfinite(half).any():
             band = {"color": looks["color"], "alpha": 0.2, "linewidth": 0}
             label = f"interval of {percent:g} %"

@@ -969,7 +969,9 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     assert named == ["pairs, length 1", "pairs, length 2.5"]
     assert expert_names(change(folder, experts)) == ["mean", "linear"]
     adaptive = {"level": 0.8, "windows": {"until": [100, 400], "coverage": [0.7, 0.8]}}
-    run = change(folder, {"recent_half": np.full(len(t), 0.5)}, interval=adaptive)
+    half = {"recent_half": np.full(len(t), 0.5)}
+    check_drawn(prediction_figures.predictions(change(folder, half)), ["predictions"])  # none known
+    run = change(folder, {}, interval=adaptive)
     check_drawn(prediction_figures.predictions(run), ["predictions"])
     check_drawn(prediction_figures.coverage(run), ["coverage"])
     assert run_figures.weights(run) == []
