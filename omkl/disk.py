@@ -7,6 +7,7 @@ that is gone is removed. A folder whose files belong together is locked while th
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -44,15 +45,17 @@ def _place() -> str:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """An OSError that names no file, or the temporary one, shall name this one.
+    """An OSError that names no file, or the temporary one, shall name this file or folder.
 
     An open file that fills its disk names none.
     """
     try:
         yield
     except OSError as error:
-        if error.filename is None or str(error.filename).endswith(TEMPORARY):
-            raise OSError(error.errno, error.strerror, str(path)) from error
+        name = TEMPORARY if error.filename is None else os.path.basename(str(error.filename))
+        if name.endswith(TEMPORARY) or name.startswith(STAGING):
+            said = error.strerror or str(error)  # libraries raise some with a text alone
+            raise OSError(error.errno or errno.EIO, said, str(path)) from error
         raise
 
 

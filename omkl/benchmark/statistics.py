@@ -217,14 +217,14 @@ def critical_difference(errors: pd.DataFrame, level: float = LEVEL) -> Groups:
     q = float(stats.studentized_range.ppf(1.0 - level, k, np.inf)) / np.sqrt(2.0)
     difference = q * np.sqrt(k * (k + 1) / (6.0 * n))
     apart = np.abs(np.subtract.outer(ranks.to_numpy(), ranks.to_numpy())) >= difference
-    silence = ""
-    if difference > k - 1 or n < FEWEST_STREAMS:
-        needed = int(np.ceil(q**2 * k * (k + 1) / (6.0 * (k - 1) ** 2)))
-        silence = (
-            f"{n} streams are too few to tell {k} learners apart: their ranks would have to differ "
-            f"by {difference:.2f} and can differ by {k - 1} at most "
-            f"({max(needed, FEWEST_STREAMS)} streams are needed)"
-        )
+    needed = max(int(np.ceil(q**2 * k * (k + 1) / (6.0 * (k - 1) ** 2))), FEWEST_STREAMS)
+    why = ""
+    if difference > k - 1:
+        why = f"their ranks would have to differ by {difference:.2f}, and can by {k - 1} at most"
+    elif n < FEWEST_STREAMS:
+        chance = min(1.0, 2.0 ** (1 - n))
+        why = f"of two that are equal one is better on all with a probability of {chance:.2g}"
+    silence = _too_few(n, k, why, needed) if why else ""
     return _grouped(ranks, apart, blocks, float(difference), "Nemenyi", level, silence)
 
 
@@ -244,11 +244,14 @@ def wilcoxon_groups(errors: pd.DataFrame, level: float = LEVEL) -> Groups:
     silence = ""
     if (smallest := n_pairs * 2.0 ** (1 - n)) > level:
         needed = 1 + int(np.ceil(np.log2(n_pairs / level)))
-        silence = (
-            f"{n} streams are too few to tell {k} learners apart: no p-value of theirs can be "
-            f"below {min(1.0, smallest):.2g} ({needed} streams are needed)"
-        )
+        why = f"no p-value of theirs can be below {min(1.0, smallest):.2g}"
+        silence = _too_few(n, k, why, needed)
     return _grouped(ranks, apart, blocks, None, "Wilcoxon, Holm", level, silence)
+
+
+def _too_few(n: int, k: int, why: str, needed: int) -> str:
+    streams = f"{counted(n, 'stream')} {'is' if n == 1 else 'are'} too few"
+    return f"{streams} to tell {k} learners apart: {why} ({needed} streams are needed)"
 
 
 def _grouped(

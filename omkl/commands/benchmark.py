@@ -44,8 +44,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BadSuite as error:
         print(f"omkl-benchmark: {error}", file=sys.stderr)
         return EXIT_USAGE
-    except (Damaged, OSError) as error:
+    except Damaged as error:
         print(f"omkl-benchmark: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    except OSError as error:
+        print(f"omkl-benchmark: {terminal.unusable(error)}", file=sys.stderr)
         return EXIT_FAILED
 
 

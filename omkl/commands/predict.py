@@ -52,8 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"omkl-predict: {error}", file=sys.stderr)
         return terminal.EXIT_FAILED
     except OSError as error:
-        place = given.output or error.filename
-        print(f"omkl-predict: cannot use {place}: {error.strerror}", file=sys.stderr)
+        print(f"omkl-predict: {terminal.unusable(error, given.output)}", file=sys.stderr)
         return terminal.EXIT_FAILED
     return 0
 
@@ -73,12 +72,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
-    """The lines of the output, in pieces, the header first."""
+    """The lines of the output, in pieces, the header with the first: a file has to fit for it."""
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file}
-    yield _csv([["row", *_names(learner)]])
+    header = _csv([["row", *_names(learner)]])
     for rows, X in own_files.inputs_in(cfg, described, learner.inputs):
-        yield _csv(np.column_stack([rows.astype(object), *_said(learner, X)]))
+        yield header + _csv(np.column_stack([rows.astype(object), *_said(learner, X)]))
+        header = ""
+    yield header
 
 
 def _names(learner: OnlineLearner) -> list[str]:

@@ -25,6 +25,7 @@ CHOICES = (
 )
 
 PAGE_OF = "runs of all sweeps instead, as in show: dataset=naval algorithm=raker,gf"
+NO_RUNS = "there are no runs in {}; omkl-run makes some"
 
 
 def report() -> None:
@@ -43,8 +44,7 @@ def main(argv: Sequence[str] | None = None, before_page: Sequence[BeforePage] = 
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except OSError as error:
-        told = f"cannot use {error.filename}: {error.strerror}" if error.filename else error
-        print(f"omkl-report: {told}", file=sys.stderr)
+        print(f"omkl-report: {terminal.unusable(error)}", file=sys.stderr)
         return EXIT_FAILED
     except (ValueError, RuntimeError) as error:
         print(f"omkl-report: {error}", file=sys.stderr)
@@ -104,7 +104,7 @@ def _runs(arguments: argparse.Namespace) -> list[Run]:
 
     outputs = arguments.outputs
     if next(folders(outputs), None) is None:
-        raise ValueError(f"there are no runs in {outputs / 'runs'}; omkl-run makes some")
+        raise ValueError(NO_RUNS.format(outputs / "runs"))
     runs = list(find(outputs))
     if not runs:
         raise ValueError(f"every run in {outputs / 'runs'} is damaged")
@@ -128,6 +128,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 
     for run in find(arguments.outputs, tell):
         n["whole" if run.sealed else "without a seal"] += 1
+    if not any(n.values()):
+        raise ValueError(NO_RUNS.format(arguments.outputs / "runs"))
     counts = ", ".join(f"{number} {name}" for name, number in n.items())
     print(f"{counted(sum(n.values()), 'run')} in {arguments.outputs / 'runs'}: {counts}")
     return EXIT_FAILED if n["damaged"] else 0

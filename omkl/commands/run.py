@@ -121,7 +121,7 @@ def _run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if own_trace or error.filename is None or error.strerror is None:
             raise
-        print(f"omkl-run: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"omkl-run: {terminal.unusable(error)}", file=sys.stderr)
         return EXIT_FAILED
     except SystemExit as error:  # Hydra's own options, and fail_fast
         return error.code if isinstance(error.code, int) else EXIT_FAILED

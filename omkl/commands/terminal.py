@@ -137,6 +137,12 @@ def is_count(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 
 
+def unusable(error: OSError, otherwise: Path | None = None) -> str:
+    """Which file or folder cannot be used, ``otherwise`` where the error names none, and why."""
+    name = error.filename if error.filename is not None else otherwise
+    return str(error) if name is None else f"cannot use {name}: {error.strerror}"
+
+
 def command(program: str, main: Callable[[], int]) -> None:
     """Run a command and end the process with its exit status."""
     try:

@@ -123,6 +123,7 @@ class Viewers:
             except Exception:  # log_run meets the same trouble and tells it
                 return
 
+        database.ignore_warnings()
         self.tracker = threading.Thread(target=quietly, daemon=True)
         self.tracker.start()
 

@@ -76,8 +76,8 @@ def _checked(value: float, row: int) -> float:
 class Prompt:
     """Asks on the terminal: the question goes to stderr, the answer is a line of stdin.
 
-    ``rows`` are those of the stream as they stand in the data, each (len(inputs),): what the
-    learner sees is scaled, and tells a human little.
+    ``rows`` are those of the stream before they are scaled, each (len(inputs),): what the learner
+    sees tells a human little.
     """
 
     def __init__(self, inputs: Sequence[str], rows: Iterator[np.ndarray]) -> None:

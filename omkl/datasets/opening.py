@@ -219,7 +219,7 @@ def _classes(cfg: Mapping[str, Any], name: str, own: FileContent | None = None) 
     """What stands for the classes in the target's column; () of a regression."""
     if cfg.get("task", "regression") == "regression" or "n_centres" in cfg:
         return ()
-    given = cfg.get("labels")
+    given, where = cfg.get("labels"), name if own is None else own.name
     if given is None and own is not None:
         from omkl.datasets import own_files
 
@@ -230,15 +230,20 @@ def _classes(cfg: Mapping[str, Any], name: str, own: FileContent | None = None) 
         or len(given) < 2
         or len(set(map(str, given))) < len(given)
     ):
+        if cfg.get("labels") is None and given is not None and len(given) == 1:
+            raise DataError(
+                f"{where}: the target {cfg['target']!r} is {given[0]!r} in all rows, so there is "
+                "nothing to learn. Choose another dataset.target or more rows."
+            )
         raise DataError(
-            f"{name}: say what stands in the target's column: dataset.labels=[ham,spam], the "
+            f"{where}: say what stands in the target's column: dataset.labels=[ham,spam], the "
             "first being -1 and the second +1; of three or more each is a class against the "
             f"rest. Got {given!r}."
         )
     for label in given:
         if str(label).strip() in BLANKS and cfg.get("format") not in ("libsvm", "mat"):
             raise DataError(
-                f"{name}: dataset.labels names {label!r}, and that stands for a blank, as do NA, "
+                f"{where}: dataset.labels names {label!r}, and that stands for a blank, as do NA, "
                 "NaN, None and null. Call the class otherwise in the file."
             )
     return tuple(given)

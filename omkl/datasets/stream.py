@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 SCALINGS = ("columns", "whole", "none")
 ORDERS = ("file", "shuffled")
 TINY = 1e-140  # the square of a smaller number loses digits, and of 1e-162 all of them
+HUGE = 1e150  # squares of larger numbers overflow, or their sums do
 
 
 class DataError(ValueError):
@@ -252,7 +253,7 @@ class Stream:
         return (Chunk(*arrays) for arrays in regroup(pieces, _checked_size(size)))
 
     def unscaled_rows(self) -> Iterator[np.ndarray]:
-        """Each row's inputs as they stand in the data, without lags: what a human is shown."""
+        """Each row's inputs before they are scaled, without lags: what a human is shown."""
         return (x for chunk in self._limited() for x in chunk.x)
 
     def truth(self, size: int) -> Iterator[np.ndarray] | None:
@@ -352,6 +353,11 @@ class Stream:
                 high = max(high, float(np.nanmax(chunk.y, initial=-np.inf)))
                 if 0.0 < high - low < TINY:
                     raise DataError(self._too_close(self.target))
+                if max(-low, high) > HUGE:
+                    raise DataError(
+                        f"{self.where}: the values of the target {self.target!r} are too large to "
+                        "be scaled. Rescale it."
+                    )
                 if not np.isfinite(deviation[-1]).all():
                     k = int(np.argmin(np.isfinite(deviation[-1])))
                     raise DataError(

@@ -96,9 +96,7 @@ class TableSource:
         self._missing = missing
         self._means: np.ndarray | None = None
         if missing == "mean" and not causal:
-            self._means = self._whole_means()
-            if not fills_target:
-                self._means[-1] = np.nan
+            self._means = self._whole_means(fills_target)
 
     def chunks(self) -> Iterator[Chunk]:
         for values, rows in self._table.raw():
@@ -115,7 +113,8 @@ class TableSource:
                 self._complain(np.isinf(values), rows, "is infinite", "Correct the file.")
             yield Chunk(np.ascontiguousarray(values[:, :-1]), values[:, -1].copy(), rows)
 
-    def _whole_means(self) -> np.ndarray:
+    def _whole_means(self, with_target: bool) -> np.ndarray:
+        """Means of the columns (d + 1,); the target's is NaN where it is not to be filled."""
         width = len(self._table.names)
         total, count = np.zeros(width), np.zeros(width)
         for values, rows in self._table.raw():
@@ -125,6 +124,8 @@ class TableSource:
             with np.errstate(over="ignore", invalid="ignore"):  # told below
                 total += np.where(blank, 0.0, values).sum(axis=0)
             count += (~blank).sum(axis=0)
+        if not with_target:
+            total[-1], count[-1] = 0.0, 1.0
         for name, known in zip(self._table.names, count, strict=True):
             if not known:
                 raise DataError(
@@ -137,7 +138,10 @@ class TableSource:
                 f"{self._where}: column {name!r} is too large for dataset.missing=mean to "
                 "put a mean in. Rescale the column."
             )
-        return total / count
+        means: np.ndarray = total / count
+        if not with_target:
+            means[-1] = np.nan
+        return means
 
     def _complain(self, bad: np.ndarray, rows: np.ndarray, what: str, cure: str) -> None:
         n, k = np.argwhere(bad)[0]

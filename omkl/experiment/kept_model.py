@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 # Keys of a data set that say how a text file is read.
 READING = ("na_values", "delimiter", "header", "columns", "decimal", "encoding")
 # What may be typed beside resume=FOLDER; all else is that of the folder's run.
-MAY_DIFFER = ("resume", "dataset", "dataset.path", "stream.limit", "stream.follow", "regret.",
-              "hydra", *run_folder.NEUTRAL)  # fmt: skip
+MAY_DIFFER = ("resume", "dataset", "dataset.path", "stream.limit", "stream.follow",
+              *run_folder.NEUTRAL)  # fmt: skip
+SECTIONS_THAT_MAY = ("regret.", "hydra")
 
 
 def require_keepable(settings: Settings, n_seeds: int) -> None:
@@ -184,7 +185,7 @@ def path_of(given: Any) -> Path:
 
 
 def read(given: Any) -> Resumed:
-    """The model of ``resume=FOLDER``; ValueError names what is missing or damaged."""
+    """The model of ``resume=``; ValueError names what is missing or damaged."""
     path = path_of(given)
     try:
         model = model_file.read(path)
@@ -194,28 +195,49 @@ def read(given: Any) -> Resumed:
 
 
 def continued(config: Mapping[str, Any], typed: Iterable[str]) -> dict[str, Any]:
-    """The configuration of a run that goes on: that of ``resume=FOLDER``, with other rows.
+    """The configuration of a run that goes on: that of ``resume=``, with other rows.
 
+    What it names is a run folder, or the model in one.
     ``typed`` are the keys of the command line. ValueError for one that would make another learner.
     """
-    folder = Path(str(config["resume"])).expanduser()
-    for key in typed:
-        if not key.startswith(MAY_DIFFER):
-            raise ValueError(
-                f"resume= goes on with the settings of its run: leave {key} out, or start anew"
-            )
     path = config["dataset"].get("path")
     if path is None:
         raise ValueError("resume= goes on with other rows: say which file, dataset.path=FILE")
-    learner = read(folder).model.settings
-    earlier = run_folder.Run(folder).config
-    own = {**earlier["dataset"]} if "path" in earlier["dataset"] else {**config["dataset"]}
+    learner = read(config["resume"]).model.settings
+    folder = path_of(config["resume"]).parent
+    try:
+        earlier = run_folder.Run(folder).config
+    except FileNotFoundError:
+        raise ValueError(
+            f"resume={config['resume']}: the model is not in its run folder, which has the "
+            "settings to go on with: give that folder"
+        ) from None
+    before = earlier["dataset"]
+    for key in typed:
+        if not _may_be_typed(key, config["dataset"], before):
+            raise ValueError(
+                f"resume= goes on with the settings of its run: leave {key} out, or start anew"
+            )
+    own = {**before} if "path" in before else {**config["dataset"]}
     sha256 = own.pop("sha256", "")
     if own["name"] == f"{name_of_file(str(own['path']))}-{sha256[:4]}":
         own["name"] = "file"
-    own |= {"path": path, "target": earlier["dataset"]["target"]}
+    target = config["dataset"]["target"] if before["target"] is None else before["target"]
+    own |= {"path": path, "target": target}
     own |= {"labels": list(learner.classes)} if learner.classes else {}
     stream = earlier["stream"] | {key: config["stream"][key] for key in ("limit", "follow")}
     kept = {"dataset": own, "stream": stream | {"order": "file", "labels": "data"}}
     neutral = {key: config[key] for key in (*run_folder.NEUTRAL, "regret") if key in config}
     return {**config, **earlier, **kept, **neutral, "resume": str(config["resume"])}
+
+
+def _may_be_typed(key: str, given: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether a key of a data set ``given`` may stand beside ``resume=`` a run of that ``before``.
+
+    That of a run whose labels came from outside may have no target, which is then to be said; how a
+    file is read is new where there was none.
+    """
+    if key == "dataset.target":
+        return before["target"] in (None, given["target"])
+    new = key.startswith("dataset.") and "path" not in before
+    return new or key in MAY_DIFFER or key.startswith(SECTIONS_THAT_MAY)

@@ -36,7 +36,7 @@ from omkl.experiment.job import (
 from omkl.experiment.metrics import Accuracy, Recent, Recorder, label_cost, largest_norm
 from omkl.experiment.regret import against_comparators
 from omkl.experiment.settings import Settings, interval_around
-from omkl.experiment.spread import SaidIntervals, Spreads, intervals_of
+from omkl.experiment.spread import ScoredIntervals, Spreads, intervals_of
 from omkl.experiment.target_units import TargetUnits
 from omkl.experiment.weight_history import WeightHistory
 from omkl.online import intervals
@@ -185,7 +185,9 @@ class Pass:
         self.weights = [WeightHistory(job.stream.n_rounds) for _ in learners]
         self.spreads = Spreads(len(learners))
         asked, kind = job.settings.interval, job.algorithm
-        self.intervals: SaidIntervals | None = intervals_of(len(learners), asked, kind, job.params)
+        self.intervals: ScoredIntervals | None = intervals_of(
+            len(learners), asked, kind, job.params
+        )
         if job.resumed and self.intervals and self.intervals.first:
             intervals.restore(self.intervals.first, job.resumed.intervals)
         self.accuracy = Accuracy(len(learners), job.stream.target_unit)

@@ -119,7 +119,7 @@ class Spreads:
         return self._covered.curves() if self._covered.known else {}
 
 
-class SaidIntervals:
+class ScoredIntervals:
     """Intervals of a level that R learners say with their predictions, scored."""
 
     def __init__(self, n_seeds: int, level: float) -> None:
@@ -156,7 +156,7 @@ class SaidIntervals:
         return {f"interval_{name}": share for name, share in found.items()}
 
 
-class Intervals(SaidIntervals):
+class ScoredAdaptiveIntervals(ScoredIntervals):
     """The same, put around what R learners predict (``omkl.core.conformal``)."""
 
     def __init__(self, n_seeds: int, settings: IntervalSettings, has_spread: bool) -> None:
@@ -186,12 +186,12 @@ class Intervals(SaidIntervals):
 
 def intervals_of(
     n_seeds: int, asked: IntervalSettings | None, algorithm: Algorithm, params: Any
-) -> SaidIntervals | None:
+) -> ScoredIntervals | None:
     """Those of R learners: their own, those asked for around what they say, or none.
 
     ValueError where both are there and differ.
     """
     around = interval_around(asked, algorithm, params)
     if algorithm.has_interval:
-        return SaidIntervals(n_seeds, params.level)
-    return Intervals(n_seeds, around, algorithm.has_spread) if around else None
+        return ScoredIntervals(n_seeds, params.level)
+    return ScoredAdaptiveIntervals(n_seeds, around, algorithm.has_spread) if around else None

@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 from omkl.report import drawing, style
 from omkl.report.baselines import NAMES, computed
 from omkl.runs.folder import Run, measure
+from omkl.runs.wording import over_seeds
 
 BOTH = ("png", "pdf")
 MOST_IN_A_PANEL = 7  # curves; of more each algorithm has panels of its own
@@ -209,10 +210,9 @@ def long_names(runs: Sequence[Run]) -> str:
 
 def spread_of(runs: Sequence[Run]) -> str:
     counts = sorted({len(run.result["seeds"]) for run in runs})
-    if counts == [1]:
-        return "1 seed"
-    among = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"mean ± std over {among} seeds"
+    if len(counts) == 1:
+        return over_seeds(counts[0])
+    return f"mean ± std over {counts[0]} to {counts[-1]} seeds"
 
 
 def _fitted(texts: Sequence[str], width: float) -> tuple[int, float]:

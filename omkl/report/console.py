@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.report import baselines
+from omkl.report.experts import has_kernels
 from omkl.report.style import name_of
 from omkl.report.text import readable
-from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of
-from omkl.runs.wording import counted
+from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of, scaling_of
+from omkl.runs.wording import counted, over_seeds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +80,7 @@ def print_run(run: Run, console: Console) -> None:
     from rich.text import Text
 
     result = run.result
-    _print_table(f"{name_of(run)} on {result['dataset']}", _rows(result), console)
+    _print_table(f"{name_of(run)} on {result['dataset']}", _rows(run), console)
     if better := baselines.worse_than(result):
         console.print(Text(f"Warning: {name_of(run)} is worse here than {better}.", style="bold"))
     for name, entry in result.get("baselines", {}).items():
@@ -115,9 +116,10 @@ def _print_skipped(result: Mapping[str, Any], console: Console) -> None:
             console.print(Text(f"Not computed: {entry['label']} ({entry['skipped']})."))
 
 
-def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _rows(run: Run) -> Iterator[tuple[str, str]]:
+    result = run.result
     n_seeds = len(result["seeds"])
-    over = f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
+    over = over_seeds(n_seeds)
     classify = measure(result) is ERROR_RATE
     federated = result.get("federated")
     if classify:
@@ -127,7 +129,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "MSE", f"{mse_text(result)}   ({over}{where})"
     if "rmse" in result:  # of a federation there are none
         yield "errors", target_text(result)
-    in_scale = "" if result.get("target_unit", 1.0) == 1.0 else "   (of y in [0, 1])"
+    in_scale = "   (of y in [0, 1])" if scaling_of(result) == "whole" else ""
     if spread := result.get("spread"):
         yield "intervals", _spread_text(spread) + in_scale
     if interval := result.get("interval"):
@@ -142,10 +144,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if classify:
         mistakes = sum(result["mistakes"]) / n_seeds
         yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{_best_kernel_text(result)}"
-    if result["n_kernels"]:  # a network has none
-        evaluated = f"{result['kernels_per_round']:.4g} a round"
-        D = f", D = {result['D']}" if federated else ""  # follows from max_upload
-        yield "kernels", f"{result['n_kernels']} in the dictionary, {evaluated}{D}"
+    yield from _expert_rows(run)
     yield from _bound_rows(result)
     if classify:
         kept = result["support_size"]
@@ -162,6 +161,17 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         f"{result['seconds']:.2f} s on {counted(threads, 'thread')}, "
         f"{rate:,.0f} {'client-' if federated else ''}rounds/s over all seeds",
     )
+
+
+def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
+    """How many kernels, or other experts, there are; nothing of a learner that is one."""
+    result = run.result
+    n, evaluated = result["n_kernels"], f"{result['kernels_per_round']:.4g} a round"
+    if n and has_kernels(run):  # a network has none
+        D = f", D = {result['D']}" if "federated" in result else ""  # follows from max_upload
+        yield "kernels", f"{n} in the dictionary, {evaluated}{D}"
+    elif n > 1:
+        yield "experts", f"{n}, {evaluated}"
 
 
 def _bound_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

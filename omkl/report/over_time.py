@@ -17,9 +17,11 @@ from matplotlib.figure import Figure
 
 from omkl.core.kernels import FAMILIES, Family
 from omkl.report import drawing, style
-from omkl.report.prediction_figures import expert_names, has_kernels, title
+from omkl.report.experts import expert_names, has_kernels
+from omkl.report.prediction_figures import title
 from omkl.report.windows import Windowed, windowed
 from omkl.runs.folder import Run, measure
+from omkl.runs.wording import counted
 
 COLOURS = "viridis"
 MOST_NAMES = 40  # of experts, one a row
@@ -48,8 +50,8 @@ def over_time(run: Run, folder: Path | None = None) -> list[Path]:
         grid[-1, 0].set_xlim(0, float(curves["t"][-1]))
         if any(line.get_label() == drawing.CHANGES for line in grid[0, 0].get_lines()):
             grid[0, 0].legend(loc="best")
-        rounds = f"{np.median(np.diff(found.edges)):,.0f} rounds each"
-        what = f"{kind.long} in windows of {rounds}" + (", and weights" if with_map else "")
+        rounds = counted(round(float(np.median(np.diff(found.edges)))), "round")
+        what = f"{kind.long} in windows of {rounds} each" + (", and weights" if with_map else "")
         figure.suptitle(title(run, what), fontsize=10)
         return style.save(figure, folder or run.folder, "over_time")
 
@@ -123,4 +125,4 @@ def _name_families(axes: Axes, family: np.ndarray, bandwidth: np.ndarray) -> Non
 def _axis_of(families: Sequence[str]) -> str:
     """What their kernels differ in: a bandwidth, or a degree."""
     labels = [FAMILIES.get(name, Family).label for name in families]
-    return " or ".join(dict.fromkeys(reversed(labels)))
+    return " or ".join(dict.fromkeys(labels))

@@ -88,11 +88,10 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
         )
         yield f'<tr class="{classes}">{cells}</tr>'
     yield "</tbody></table></div>"
-    comparators = list(dict.fromkeys(row["comparator"] for row in rows if row["comparator"]))
     notes = [f"Bold: {stars.meaning(rows, sweep_columns.short_names(rows))}."] if rows else []
     notes.append("± is the standard deviation over the seeds; seconds are of all seeds.")
-    if comparators:
-        notes.append(f"Regret is against {'; '.join(comparators)}.")
+    if comparators := sweep_columns.comparators_text(rows):
+        notes.append(f"Regret is against {comparators}.")
     yield f'<p class="note">{escape(" ".join(notes))}</p>'
 
 

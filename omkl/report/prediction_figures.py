@@ -8,25 +8,14 @@ from statistics import NormalDist
 import numpy as np
 from matplotlib.figure import Figure
 
-from omkl.core.kernels import FAMILIES
 from omkl.report import drawing, style
-from omkl.runs.folder import Run
+from omkl.report.experts import expert_names, has_kernels
+from omkl.runs.folder import Run, scaling_of
 
 
 def title(run: Run, what: str) -> str:
     heading = style.wrapped(f"{style.name_of(run)} on {run.result['dataset']}", 80)
     return f"{heading}\n{style.wrapped(what, 90)}"
-
-
-def has_kernels(run: Run) -> bool:
-    """Whether its experts are kernels: of known families, or of those that its dictionary names.
-
-    These may be of a module outside the package, which is not known where the run is read.
-    """
-    kernels = run.config.get("kernels")
-    parts = kernels.get("parts") if isinstance(kernels, dict) else None
-    own = [part.get("family") for part in parts or () if isinstance(part, dict)]
-    return set(run.curves["kernel_family"].tolist()) <= {*FAMILIES, *map(str, own)}
 
 
 def predictions(run: Run, folder: Path | None = None) -> list[Path]:
@@ -43,8 +32,8 @@ def predictions(run: Run, folder: Path | None = None) -> list[Path]:
         axes = figure.add_subplot()
         looks = style.look(0)
         percent, half = 90.0, NormalDist().inv_cdf(0.95) * spread
-        if "recent_half" in curves:
-            percent, half = 100.0 * run.result["interval"]["level"], curves["recent_half"]
+        if interval := run.result.get("interval"):  # of so few rows none may be known
+            percent, half = 100.0 * interval["level"], curves["recent_half"]
         if np.isfinite(half).any():
             band = {"color": looks["color"], "alpha": 0.2, "linewidth": 0}
             label = f"interval of {percent:g} %"
@@ -53,7 +42,7 @@ def predictions(run: Run, folder: Path | None = None) -> list[Path]:
         axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="label")
         axes.set_xlim(t[0] - 0.5, t[-1] + 0.5)
         axes.set_xlabel("round t")
-        scaled = "" if run.result["target_unit"] == 1.0 else ", scaled to [0, 1]"
+        scaled = ", scaled to [0, 1]" if scaling_of(run.result) == "whole" else ""
         axes.set_ylabel(f"{run.result['stream']['target']}{scaled}", parse_math=False)
         seed = run.result["seeds"][0]
         axes.set_title(title(run, f"the last {len(t)} rounds, seed {seed}"))
@@ -89,16 +78,6 @@ def coverage(run: Run, folder: Path | None = None) -> list[Path]:
         axes.set_title(title(run, "how often intervals held"))
         drawing.figure_legend(figure, [axes])
         return style.save(figure, folder or run.folder, "coverage")
-
-
-def expert_names(run: Run) -> list[str]:
-    """Names of experts that are no kernels, with their lengths where several have one name."""
-    names = run.curves["kernel_family"].tolist()
-    lengths = run.curves["kernel_bandwidth"].tolist()
-    return [
-        f"{name}, length {length:g}" if names.count(name) > 1 else name
-        for name, length in zip(names, lengths, strict=True)
-    ]
 
 
 def experts(run: Run, folder: Path | None = None) -> list[Path]:

@@ -15,11 +15,12 @@ from matplotlib.figure import Figure
 
 from omkl.core.kernels import FAMILIES, Family
 from omkl.report import drawing, federated_figures, style
+from omkl.report.experts import has_kernels
 from omkl.report.over_time import over_time
-from omkl.report.prediction_figures import coverage, experts, has_kernels, predictions, title
+from omkl.report.prediction_figures import coverage, experts, predictions, title
 from omkl.report.text import theorem_text
 from omkl.runs.folder import ERROR_RATE, Run, measure
-from omkl.runs.wording import counted
+from omkl.runs.wording import counted, over_seeds
 
 
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
@@ -254,8 +255,7 @@ def _need_complete(run: Run) -> None:
 
 
 def _seeds(run: Run) -> str:
-    n = len(run.result["seeds"])
-    return f"mean ± std over {n} seeds" if n > 1 else "1 seed"
+    return over_seeds(len(run.result["seeds"]))
 
 
 def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, np.ndarray, np.ndarray]]]:

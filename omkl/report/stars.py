@@ -135,10 +135,10 @@ def meaning(rows: Sequence[dict[str, Any]], measure: str) -> str:
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         scalings: dict[str, dict[str, None]] = {}
         for row in rows:
-            if row["dataset"] == dataset and row.get("units"):
-                scalings.setdefault(row["units"], {})[row["algorithm"]] = None
+            if row["dataset"] == dataset and row.get("scaling"):
+                scalings.setdefault(row["scaling"], {})[row["algorithm"]] = None
         if len(scalings) > 1:
             each = "; ".join(f"{name}: {', '.join(who)}" for name, who in scalings.items())
-            text += f"; on {dataset} stream.scaling differs, and so do units, each with a star: "
-            text += each
+            text += f"; on {dataset} stream.scaling differs, and with it the unit of errors or the "
+            text += f"rounds that count, so each has a best of its own: {each}"
     return text

@@ -9,6 +9,7 @@ from omkl.report import columns, style
 from omkl.report.columns import KEPT, Column, Fitted
 from omkl.report.text import readable
 from omkl.runs.folder import MSE
+from omkl.runs.wording import counted
 
 Row = dict[str, Any]  # of omkl.report.sweep_table
 
@@ -75,7 +76,7 @@ def fitted(rows: Sequence[Row], width: int) -> FittedSweep:
     if len(seeds) == 1:
         (n_seeds,) = seeds
         numbers = [column for column in numbers if column.heading != "seeds"]
-        remarks.append(f"{n_seeds} seeds" if n_seeds > 1 else "1 seed")
+        remarks.append(counted(n_seeds, "seed"))
     numbers[0] = numbers[0]._replace(
         heading=numbers[0].heading.replace(" or ", "\nor "),
         cells=[
@@ -155,3 +156,16 @@ def _labels_text(row: Row) -> str:
 def short_names(rows: Sequence[Row]) -> str:
     """What the rows are judged by: "MSE or errors"."""
     return " or ".join(dict.fromkeys(row["measure"].short for row in rows))
+
+
+def comparators_text(rows: Sequence[Row]) -> str:
+    """What the regret of a table is against, and whose is blank; "" where there is none."""
+    against = list(dict.fromkeys(row["comparator"] for row in rows if row["comparator"]))
+    with_one = {row["algorithm"] for row in rows if row["comparator"]}
+    without = dict.fromkeys(
+        f"{row['algorithm']} on {row['dataset']}" if row["algorithm"] in with_one
+        else row["algorithm"] for row in rows if not (row["comparator"] or is_baseline(row))
+    )  # fmt: skip
+    if against and without:
+        against.append(f"none was computed for {', '.join(without)}")
+    return "; ".join(against)

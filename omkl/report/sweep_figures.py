@@ -82,9 +82,14 @@ def summary(
             _name_lines(axes, texts if place % columns == 0 else [], len(order))
             axes.set_title(style.wrapped(titles.get(dataset, dataset), 30))
             if place + columns >= len(datasets):
-                axes.set_xlabel(f"{axis_names(runs)} of all rounds")
+                axes.set_xlabel(f"{axis_names(runs)} of {_rounds_that_count(runs)}")
         figure.suptitle(f"Final {long_names(runs)}, {spread_of(runs)}", fontsize=10)
         return style.save(figure, folder, name, suffixes)
+
+
+def _rounds_that_count(runs: Sequence[Run]) -> str:
+    over = dict.fromkeys(str(run.result.get("mse_over", "all rounds")) for run in runs)
+    return " or ".join(over)
 
 
 def bounds(

@@ -12,13 +12,14 @@ from omkl.report.columns import Column
 from omkl.report.sweep_columns import (
     BASELINE,
     Row,
+    comparators_text,
     pairs,
     setting_names,
     setting_texts,
     short_names,
 )
 from omkl.report.text import csv_text, latex_table, markdown_table, markdown_text
-from omkl.runs.folder import ERROR_RATE, LARGE_MSE, MSE, Run, measure
+from omkl.runs.folder import ERROR_RATE, LARGE_MSE, MSE, Run, measure, scaling_of
 
 
 def sweep_table(runs: Sequence[Run]) -> list[Row]:
@@ -27,8 +28,8 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     ``settings`` holds what varies in the sweep, ``measure`` what the run is judged by;
     ``mse`` and ``mse_std``, or ``error_rate`` and ``error_rate_std``, are in units of 1 (std
     None for one seed), ``scores`` the same by seed, ``seconds`` is the time of all seeds; ``best``
-    marks the lowest of the data set and what does not differ from it, among errors in the same
-    ``units``; ``p_star`` is the p-value (``omkl.report.stars``); ``regret`` and ``regret_std``
+    marks the lowest of the data set and what does not differ from it, among runs with the same
+    ``scaling``; ``p_star`` is the p-value (``omkl.report.stars``); ``regret`` and ``regret_std``
     belong to the first comparator that was computed, named in ``comparator`` (all None if none
     was). ``al_efficiency`` is the share of the labels that were asked for. Below the runs of a data
     set are its ``baselines``.
@@ -46,7 +47,7 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
                 "dataset": result["dataset"],
                 "settings": settings,
                 "measure": measure(result),
-                "units": _units(run),
+                "scaling": _scaling(run),
                 key: result[f"{key}_mean"],
                 f"{key}_std": result[f"{key}_std"],
                 "scores": dict(zip(result["seeds"], result[key], strict=True)),
@@ -66,8 +67,8 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     for dataset in datasets:
         members = [row for row in rows if row["dataset"] == dataset]
-        for kind, units in {(row["measure"], row["units"]) for row in members}:
-            alike = [row for row in members if (row["measure"], row["units"]) == (kind, units)]
+        for kind, scaling in {(row["measure"], row["scaling"]) for row in members}:
+            alike = [row for row in members if (row["measure"], row["scaling"]) == (kind, scaling)]
             stars.compare(alike)
     rows += _baseline_rows(runs, varying)
     rows.sort(key=lambda row: datasets.index(row["dataset"]))
@@ -78,9 +79,9 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     return rows
 
 
-def _units(run: Run) -> str | None:
-    """What the units of a mean squared error follow from: ``stream.scaling`` as it was."""
-    return run.result["stream"]["scaling"]["kind"] if measure(run.result) is MSE else None
+def _scaling(run: Run) -> str | None:
+    """``stream.scaling`` of a regression, which errors depend on by unit or by the first round."""
+    return scaling_of(run.result) if measure(run.result) is MSE else None
 
 
 def _draws(run: Run) -> bool:
@@ -151,8 +152,8 @@ def print_sweep(rows: Sequence[Row], failures: Sequence[Row], console: Any) -> N
         console.print(Text(f"* {stars.meaning(rows, short_names(rows))}"))
         for remark in remarks:
             console.print(Text(remark))
-        if "regret" not in fitted.left_out and (comparators := _comparators(rows)):
-            console.print(Text("regret against: " + "; ".join(comparators)))
+        if "regret" not in fitted.left_out and (comparators := comparators_text(rows)):
+            console.print(Text(f"regret against: {comparators}"))
         if fitted.left_out:
             console.print(Text(columns.left_out_text(fitted.left_out)))
     if failures:
@@ -227,8 +228,8 @@ def _markdown(rows: Sequence[Row]) -> list[str]:
     remark = f"Bold: {stars.meaning(rows, short_names(rows))}. Seconds: all seeds together."
     headings = [column.heading for column in shown]
     parts = [markdown_table(headings, body, left=n_names), "", remark, ""]
-    if comparators := _comparators(rows):
-        parts += [f"Regret against: {markdown_text('; '.join(comparators))}.", ""]
+    if comparators := comparators_text(rows):
+        parts += [f"Regret against: {markdown_text(comparators)}.", ""]
     return parts
 
 
@@ -247,7 +248,3 @@ def _failures_in_markdown(failures: Sequence[Row]) -> list[str]:
 def _short(folder: Path) -> str:
     """The run folder below its outputs folder; runs can be moved, so never absolute."""
     return "/".join(Path(folder).parts[-3:])
-
-
-def _comparators(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(row["comparator"] for row in rows if row["comparator"]))

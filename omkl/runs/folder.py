@@ -165,6 +165,12 @@ def measure(result: Mapping[str, Any]) -> Measure:
     return ERROR_RATE if result.get("task") == "classification" else MSE
 
 
+def scaling_of(result: Mapping[str, Any]) -> str | None:
+    """``stream.scaling`` as it was; None of a run that does not tell."""
+    found = result.get("stream", {}).get("scaling", {}).get("kind")
+    return None if found is None else str(found)
+
+
 def number_of(value: float | None) -> float:
     """A summary of result.json: infinity where it has overflowed, which is null there."""
     return math.inf if value is None else value

@@ -1,4 +1,4 @@
-"""How counts are said."""
+"""How counts are said, of seeds and others."""
 
 from __future__ import annotations
 
@@ -7,3 +7,8 @@ def counted(number: int, noun: str) -> str:
     """``1 row``, ``1,204 rows``: a number and a noun whose plural has an s, on its first word."""
     first, space, rest = noun.partition(" ")
     return f"{number:,} {first if number == 1 else first + 's'}{space}{rest}"
+
+
+def over_seeds(n_seeds: int) -> str:
+    """What a number is that was computed with so many seeds."""
+    return f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"

@@ -50,7 +50,8 @@ def staging_folder(folder: Path) -> Iterator[Path]:
     The run folder around it is removed if nothing came into it.
     """
     prefix = f"{disk.STAGING}{disk.owner()}-"
-    staging = Path(_made(folder, lambda: tempfile.mkdtemp(prefix=prefix, dir=folder)))
+    with disk.naming(folder):
+        staging = Path(_made(folder, lambda: tempfile.mkdtemp(prefix=prefix, dir=folder)))
     try:
         yield staging
     finally:

@@ -237,14 +237,24 @@ def locked(outputs: Path, name: str, seconds: float | None = None) -> Iterator[N
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
+def ignore_warnings() -> None:
+    """Ignore what MLflow's libraries warn of at their import; once or more often is the same.
+
+    Who leaves ``catch_warnings`` in one thread takes away the filters that others have added
+    meanwhile: these are added before there is another thread.
+    """
+    for module in ("mlflow", "sqlalchemy", "alembic"):
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module=rf"{module}\b")
+    # requests ignores it as well, in the thread that imports it.
+    warnings.filterwarnings("ignore", message="SOCKS support in urllib3 requires")
+
+
 def import_mlflow() -> type[MlflowClient]:
     """Import all that a client of a database is made of: silent, without telemetry and pools."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     # A pooled connection would go on reading a file that `rebuild` has replaced.
     os.environ.setdefault("MLFLOW_SQLALCHEMYSTORE_POOLCLASS", "NullPool")
-    # Filters are added, not swapped by catch_warnings: that is not safe in threads.
-    for module in ("mlflow", "sqlalchemy", "alembic"):
-        warnings.filterwarnings("ignore", category=DeprecationWarning, module=rf"{module}\b")
+    ignore_warnings()
     from mlflow import MlflowClient
 
     importlib.import_module("mlflow.store.tracking.sqlalchemy_store")  # as a client does, later

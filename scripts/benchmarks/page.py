@@ -194,10 +194,11 @@ def _streams(bench: Bench) -> list[str]:
 
 def _gpu(bench: Bench) -> str:
     """What a GPU would bring, with the times of this run where they are there."""
-    us: dict[str, float] = {}
-    for row in bench["learners"]:  # the first of an algorithm is that of float64
-        if "round_us" in row:
-            us.setdefault(row["algorithm"], row["round_us"][0])
+    us = {
+        row["algorithm"]: row["round_us"][0]
+        for row in bench["learners"]
+        if "round_us" in row and row.get("precision", "float64") == "float64"
+    }
 
     def round_of(name: str) -> str:
         return f" ({tables.number(us[name])} µs)" if name in us else ""

@@ -238,8 +238,12 @@ def test_failures_come_last():
 def test_too_few_streams_are_said_to_be_too_few():
     few = ERRORS.iloc[:4]
     assert critical_difference(few).silence == (
-        "4 streams are too few to tell 4 learners apart: their ranks would have to differ by 2.35 "
-        "and can differ by 3 at most (6 streams are needed)"
+        "4 streams are too few to tell 4 learners apart: of two that are equal one is better on "
+        "all with a probability of 0.12 (6 streams are needed)"
+    )
+    assert critical_difference(ERRORS.iloc[:1]).silence == (
+        "1 stream is too few to tell 4 learners apart: their ranks would have to differ by 4.69, "
+        "and can by 3 at most (6 streams are needed)"
     )
     assert wilcoxon_groups(ERRORS.iloc[:7]).silence == (
         "7 streams are too few to tell 4 learners apart: no p-value of theirs can be below 0.094 "

@@ -321,7 +321,10 @@ def test_what_is_typed_wrongly_is_told(capsys, tmp_path):
     assert benchmark.main(["run", "qiuck"]) == 2
     assert benchmark.main(["run", "quick", "--streams", "nowhere"]) == 2
     assert benchmark.main(["page", str(tmp_path)]) == 1
+    (tmp_path / "file").touch()
+    assert benchmark.main(["run", "quick", "--to", str(tmp_path / "file" / "quick")]) == 1
     told = capsys.readouterr().err
+    assert f"cannot use {tmp_path / 'file' / 'quick'}: Not a directory" in told
     assert "there is no suite qiuck" in told and "has no nowhere" in told
     assert "no folder of omkl-benchmark" in told
 

@@ -83,7 +83,10 @@ def test_what_cannot_be_predicted_is_told(table, capsys):
     }
     for words, name in cases.items():
         assert predict.main([str(run.folder), str(table / name)]) == 1
-        assert words in capsys.readouterr().err
+        told = capsys.readouterr()
+        assert words in told.err and not told.out, "no header of a table that does not come"
+    (table / "empty.csv").write_text("a,town\n")
+    assert list(said(capsys, run.folder, table / "empty.csv")) == ["row", "y_hat"]
     far = str(table / "nowhere" / "out.csv")
     assert predict.main([str(run.folder), str(table / "rest.csv"), "-o", far]) == 1
     assert f"cannot use {far}: No such file or directory" in capsys.readouterr().err

@@ -474,6 +474,12 @@ def test_a_blank_target_is_predicted_never_made_up(tmp_path):
         ("a,y\n1,2\n4,5,6\n", {"target": "y"}, "different lengths .*line 3, saw 3"),
         ("a,y\n,2\n,5\n", {"target": "y", "inputs": ["a"]}, "column 'a' has no value at all"),
         ("a,y\n1e300,2\n1,5\n", {"target": "y"}, "too large to be scaled"),
+        ("a,y\n1,\n2,\n", {"target": "y"}, "houses.csv: a stream needs at least 2 rows, 0 came"),
+        (
+            "a,y\n1,b\n2,b\n",
+            {"target": "y", "task": "classification"},
+            "houses.csv: the target 'y' is 'b' in all rows, so there is nothing to learn",
+        ),
     ],
 )
 def test_errors_of_own_files_name_the_thing_and_the_cure(tmp_path, text, keys, message):

@@ -226,6 +226,14 @@ def test_na_values_are_blank(tmp_path, given, name):
     assert np.isnan(rows.y).tolist() == [False, False, True]
 
 
+def test_a_target_whose_squares_overflow_is_told(tmp_path):
+    """Not that the steps of a learner are too large."""
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"a": range(5), "y": [1.0, 2.0, -1e160, 3.0, 4.0]}).to_csv(path, index=False)
+    with pytest.raises(DataError, match=r"t.csv: the values of the target 'y' are too large"):
+        collect(open_stream(own(path), RAW | {"scaling": "columns"}))
+
+
 def test_classes_are_found_in_the_file(tmp_path):
     words = ["spam", "ham", "spam", None, "ham"]
     pd.DataFrame({"a": range(5), "y": words}).to_csv(tmp_path / "t.csv", index=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -83,6 +85,16 @@ def test_classes_go_on_too(frame, tmp_path):
     assert learner.classes == ("high", "low") and learner.n_rows == 177
 
 
+def test_who_learned_from_labels_from_outside_is_told_the_target(frame, tmp_path):
+    answers = tmp_path / "answers.csv"
+    lines = [f"{row},{frame['y'].fillna(0.0)[row - 1]}" for row in range(1, 301)]
+    answers.write_text("\n".join(["row,label", *lines, ""]))
+    outside = {"algorithm": "amkl_aks", "stream.labels": answers, "dataset.target": None}
+    first = run_on(frame[["a", "b"]], tmp_path, "asked", **outside, model=True)
+    second = resumed(frame[["a", "b", "y"]], tmp_path, first.folder, **{"dataset.target": "y"})
+    assert second["stream"]["target"] == "y" and second["stream"]["inputs"] == ["a", "b"]
+
+
 def test_what_cannot_be_kept_or_gone_on_with_is_said(frame, tmp_path):
     cases = {
         "set seeds=1": {"seeds": 2},
@@ -103,9 +115,16 @@ def test_what_cannot_be_kept_or_gone_on_with_is_said(frame, tmp_path):
     assert kept["key"] == bare["key"]
     with pytest.raises(ValueError, match="goes on with the settings of its run: leave D out"):
         resumed(frame, tmp_path, kept.folder, D=7)
+    with pytest.raises(ValueError, match=r"leave dataset\.target out"):
+        resumed(frame, tmp_path, kept.folder, **{"dataset.target": "a"})
     more = {"dataset.path": tmp_path / "more.csv", "outputs": tmp_path / "x", "resume": kept.folder}
     with pytest.raises(ValueError, match=r"resume=.*gone: .*No such file"):
         omkl.run(**{**more, "resume": tmp_path / "gone"})
+    same = omkl.run(**{**more, "resume": kept.model, "dataset.target": "y"})
+    assert same["key"] == omkl.run(**more)["key"], "the folder or the model in it"
+    shutil.copy(kept.model, tmp_path / "moved.npz")
+    with pytest.raises(ValueError, match=r"moved\.npz: the model is not in its run folder"):
+        omkl.run(**{**more, "resume": tmp_path / "moved.npz"})
     other = {**kept.config, "outputs": str(tmp_path), "resume": str(kept.folder), "D": 7,
              "force": True, "fail_fast": False}  # fmt: skip
     other["dataset"] = {**other["dataset"], "path": str(tmp_path / "more.csv"), "labels": None}

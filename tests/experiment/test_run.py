@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from omkl.commands import viewers
-from omkl.core import kernels
+from omkl.core import kernels, sources
+from omkl.core.representations.random_features import draw_features
 from omkl.experiment import comparators, regression, settings
 from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
@@ -120,7 +121,11 @@ def test_mistakes_are_told_and_leave_nothing(start, tmp_path, overrides, told):
         ((40, "1,inf,here,2"), ["stream.scaling=columns"], "row 40, column 'age' is infinite"),
         ((40, "1,2,here"), ["dataset.missing=error"], "row 40, column 'price' is blank"),
         ("constant", ["stream.scaling=whole"], "'price' is 1 in all 80 rows"),
-        ("constant", ["stream.scaling=columns"], "'price' is the same in all 80 rows"),
+        (
+            "constant",
+            ["stream.scaling=columns"],
+            "my.csv: the target 'price' is the same in all 80 rows",
+        ),
         ("short", [], "a stream needs at least 2 rows, 1 came"),
         ("short", ["stream.scaling=columns"], "a stream needs at least 2 rows, 1 came"),
         ("gone", [], "no such file"),
@@ -230,6 +235,28 @@ def test_result_of_other_code_is_computed_anew(start):
     outcome = start()
     assert outcome.status == "complete"
     assert "other code or data" in outcome.notes[0]
+
+
+@pytest.mark.parametrize(("edited", "status"), [("sfg", "reused"), ("gf", "complete")])
+def test_an_edit_of_an_algorithm_is_one_for_its_own_runs(start, monkeypatch, edited, status):
+    """Comparators have no learner in them, so they are found after any."""
+    start()
+    regrets._memory.clear()
+    add_to = sources.add_to
+
+    def with_edit(digest, files):
+        add_to(digest, files)
+        if any(path.name == f"{edited}.py" for path in files):
+            digest.update(b"edited")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "add_to", with_edit)
+        patch.setattr(comparators, "ridge_features", None)
+        provenance.sources_digest.cache_clear()
+        outcome = start()
+    provenance.sources_digest.cache_clear()
+    assert outcome.status == status
+    assert "mean" in outcome.run.result["regret"]["ridge_features"]
 
 
 @pytest.mark.parametrize(
@@ -464,6 +491,18 @@ def test_long_streams_say_which_comparators_are_skipped(start):
     assert "regret.kernel_ridge_rounds=50" in regret["kernel_ridge"]["skipped"]
     assert regret["truth"]["mean"] > 0
     assert "regret_ridge_features" not in outcome.run.curves
+
+
+def test_a_seed_is_compared_with_the_best_kernel_on_its_own_features(start):
+    run, job = start().run, runner.prepare(configuration(*TINY))
+    (X, y), lam = next(job.stream.blocks(400)), job.settings.regret.lam
+    of_learner = 400 * np.array(run.result["mse"])
+    found = of_learner - run.curves["regret_ridge_features"][:, -1]
+    for seed in job.seeds:
+        omega = draw_features(job.dictionary, X.shape[1], job.D, seed).omega
+        best, theta = comparators.ridge_features(omega, lambda: iter([(X, y)]), lam)
+        errors = comparators.squared_errors(omega[best], theta, X, y)
+        assert found[job.seeds.index(seed)] == pytest.approx(errors.sum(), rel=1e-9)
 
 
 def test_comparators_that_fill_the_memory_are_skipped(start, monkeypatch):

@@ -22,6 +22,7 @@ from omkl.federated.holders.rows import OwnRows, opened
 from omkl.federated.holders.units import Units
 from omkl.federated.parties import Refused
 from omkl.federated.simulation import Federation
+from omkl.report import sweep_table
 
 LENGTHS = (12, 5, 9)
 EVERYBODY = (0, 1, 2)
@@ -387,6 +388,8 @@ def test_a_run_folder_as_of_any_run(files, tmp_path):
     assert run.curves["client_rounds"].tolist() == list(LENGTHS)
     assert run.curves["client_name"].tolist() == ["site 0", "site 1", "site 2"]
     assert run.curves["weights"].sum() == pytest.approx(1.0)
+    (row,) = sweep_table.sweep_table([run])
+    assert row["best"] and row["scaling"] == "bounds"
 
 
 def test_curves_begin_with_the_first_score(files):

@@ -13,6 +13,7 @@ import pytest
 
 import omkl
 from omkl import algorithms
+from omkl.core import sources
 from omkl.online import model_file
 from omkl.online.model_file import ModelError
 
@@ -163,3 +164,12 @@ def test_a_model_of_other_sources_goes_on_with_a_warning(tmp_path):
         learner = omkl.load_learner(path)
     assert learner.n_rows == 300
     assert model_file.read(path).code == "0" * 16
+
+
+def test_a_model_is_stamped_with_the_sources_of_its_own_algorithm(tmp_path):
+    path = tmp_path / "model.npz"
+    path.write_bytes(saved())
+    model = model_file.read(path)
+    of_its_own = algorithms.load(model.settings.algorithm).module
+    assert model.code == sources.fingerprint(of_its_own)
+    assert model.code not in (sources.fingerprint(), sources.fingerprint("omkl.algorithms.sfg"))

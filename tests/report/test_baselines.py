@@ -75,6 +75,31 @@ def test_a_run_on_the_terminal(with_baselines):
     assert "Not computed: linear ridge (2,000 inputs are more than 1,500)." in text
 
 
+@pytest.mark.parametrize(
+    ("families", "said"),
+    [(["gaussian"] * 3, "kernels 3 in the dictionary, 3 a round"),
+     (["linear", "products", "neighbours"], "experts 3, 3 a round"), (["mean"], None)],
+)  # fmt: skip
+def test_experts_that_are_no_kernels_are_not_called_so(with_baselines, families, said):
+    n = len(families)
+    run = with_baselines(n_kernels=n, kernels_per_round=float(n))
+    families = {"kernel_family": np.array(families), "kernel_bandwidth": np.ones(n)}
+    np.savez(run.folder / "curves.npz", **(run.curves | families))
+    lines = [" ".join(line.split()[1:-1]) for line in printed(Run(run.folder)).splitlines()]
+    found = [line.replace(" │", "") for line in lines if line.startswith(("kernels", "experts"))]
+    assert found == ([said] if said else [])
+
+
+@pytest.mark.parametrize(("kind", "said"), [("whole", "   (of y in [0, 1])"), ("columns", "")])
+def test_widths_of_intervals_say_when_they_are_scaled(with_baselines, kind, said):
+    """A target that happens to span 1 is scaled as well: its unit does not tell."""
+    spread = {"coverage_50": 0.5, "coverage_90": 0.9, "width_90": 0.25}
+    stream = {"target": "sound", "scaling": {"kind": kind}}
+    text = printed(with_baselines(spread=spread, stream=stream, target_unit=1.0), 120)
+    (line,) = [line for line in text.splitlines() if "mean width of the first" in line]
+    assert line.removesuffix("│").rstrip().endswith(f"0.2500{said}")
+
+
 def test_names_of_columns_are_no_markup(with_baselines):
     text = printed(with_baselines(stream={"target": "[/red] of [b]x[/b]"}))
     assert "(in units of [/red] of [b]x[/b])" in text
@@ -84,6 +109,21 @@ def test_no_warning_where_the_learner_is_the_best_or_there_is_nothing_to_beat(wi
     assert "Warning" not in printed(with_baselines(rmse=3.99))
     assert baselines.worse_than({"baselines": {}, "rmse": 1.0}) == ""
     assert baselines.worse_than({"federated": {}}) == ""
+
+
+@pytest.mark.parametrize(
+    ("seeds", "mistakes", "kept"),
+    [([0], "615; of the best online kernel 609", "2,224"),
+     ([0, 1], "615.0; of the best online kernel 609.0", "2,224.0")],
+)  # fmt: skip
+def test_counts_of_one_seed_are_whole(with_baselines, seeds, mistakes, kept):
+    counts = {"mistakes": [615 for _ in seeds], "best_kernel": 609.0, "support_size": 2224.0}
+    rates = {"error_rate_mean": 0.2, "error_rate_std": None, "updates_per_kernel": 765.5}
+    run = with_baselines(
+        entries={}, task="classification", seeds=seeds, bound=None, **counts, **rates
+    )
+    text = printed(run)
+    assert f" {mistakes} " in text and f" 765.5 a kernel, {kept} rows kept" in text
 
 
 def test_what_is_better_is_listed(with_baselines):

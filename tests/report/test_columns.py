@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from omkl.commands import data, report
-from omkl.report import chosen, columns, pivot, sweep_table
+from omkl.report import chosen, columns, pivot, sweep_columns, sweep_table
 from omkl.report.columns import Column
 from omkl.runs.folder import Run
 
@@ -84,16 +84,37 @@ def test_show_chooses_sorts_and_writes(outputs, capsys, monkeypatch):
     assert text.count(r"\textbf{") == 2 and text.count(r" \\") == 3
 
 
-def test_errors_in_other_units_have_a_star_of_their_own(run_folder_maker, tmp_path, capsys):
-    for key, kind, level in (("0000000a", "columns", 2.2), ("0000000b", "whole", 0.1)):
+def test_other_units_or_rounds_have_a_star_of_their_own(run_folder_maker, tmp_path, capsys):
+    """With "none" the first round counts, and with "columns" it does not."""
+    kinds = (("0000000a", "columns", 2.2), ("0000000b", "whole", 0.1), ("0000000c", "none", 9.0))
+    for key, kind, level in kinds:
         folder = run_folder_maker(tmp_path, "raker", "mine", key, level=level)
         path = folder / "result.json"
         result = json.loads(path.read_text())
         result["stream"]["scaling"] = {"kind": kind}
         path.write_text(json.dumps(result))
     text = shown(tmp_path, capsys)
-    assert len(re.findall(r"^Raker .*\d \*", text, re.M)) == 2
-    assert "on mine stream.scaling differs, and so do units" in " ".join(text.split())
+    assert len(re.findall(r"^Raker .*\d \*", text, re.M)) == 3
+    said = " ".join(text.split())
+    assert "on mine stream.scaling differs" in said
+    assert "columns: Raker; whole: Raker; none: Raker" in said
+
+
+def test_a_table_says_whose_regret_is_blank():
+    ridge = {"dataset": "mine", "comparator": "ridge regression"}
+    rows = [{**ridge, "algorithm": "Raker"}, {"algorithm": "Auto", "comparator": None}]
+    assert sweep_columns.comparators_text(rows) == "ridge regression; none was computed for Auto"
+    rows += [{**ridge, "algorithm": "Raker", "dataset": "long", "comparator": None}]
+    assert sweep_columns.comparators_text(rows).endswith("for Auto, Raker on long")
+    assert sweep_columns.comparators_text(rows[1:2]) == ""
+
+
+def test_a_run_that_does_not_tell_its_scaling_is_shown(run_folder_maker, tmp_path, capsys):
+    path = run_folder_maker(tmp_path, "raker") / "result.json"
+    result = json.loads(path.read_text())
+    del result["stream"]
+    path.write_text(json.dumps(result))
+    assert re.search(r"^Raker .*\d \*", shown(tmp_path, capsys), re.M)
 
 
 def test_a_pivot_has_a_run_a_cell(outputs, capsys):

@@ -35,6 +35,7 @@ from omkl.report import (
     sweep_figures,
     sweep_table,
 )
+from omkl.report.experts import expert_names
 from omkl.report.windows import windowed
 from omkl.reproduction import filled as filling
 from omkl.reproduction import matching, tables
@@ -185,6 +186,14 @@ def test_comparison_and_summary(sweep, tmp_path):
     assert sweep_figures.comparison(sweep[-1:], tmp_path / "c") == []
 
 
+def test_a_summary_says_which_rounds_count(run_folder_maker, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
+    run = change(run_folder_maker(tmp_path), {}, mse_over="all rounds but the first")
+    sweep_figures.summary([run], tmp_path)
+    assert drawn[0].axes[0].get_xlabel().endswith(" of all rounds but the first")
+
+
 def test_labels_name_what_varies_and_tell_all_runs_apart(sweep, run_folder_maker, tmp_path):
     assert style.legend(sweep[:3]) == ["Raker", "OMKL-GF, M=5", "OMKL-GF, M=10"]
     assert style.legend([*sweep[:2], sweep[3]]) == ["Raker", "OMKL-GF", "Raker"]
@@ -209,6 +218,17 @@ def test_a_colour_is_an_algorithm_and_a_dash_its_settings(sweep, run_folder_make
     assert colours == {"#000000"}, "no colour stands for two of them"
 
 
+def test_a_figure_of_a_paper_tells_many_algorithms_apart(run_folder_maker, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
+    runs = [Run(run_folder_maker(tmp_path, f"learner_{i}", "wine")) for i in range(9)]
+    sweep_figures.comparison(runs, tmp_path, most=9)
+    (panel,) = drawn[0].axes
+    lines = [line for line in panel.get_lines() if str(line.get_label()).startswith("learner")]
+    looks = {(x.get_color(), x.get_linestyle(), x.get_marker()) for x in lines}
+    assert len(lines) == len(looks) == 9
+
+
 def test_from_eight_curves_on_an_algorithm_has_a_panel(run_folder_maker, tmp_path, monkeypatch):
     """The others are pale there; fewer share one panel."""
     runs = [Run(run_folder_maker(tmp_path, "raker", level=0.05))]
@@ -219,11 +239,7 @@ def test_from_eight_curves_on_an_algorithm_has_a_panel(run_folder_maker, tmp_pat
     monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
     sweep_figures.comparison(runs, tmp_path)
     sweep_figures.comparison(runs[:7], tmp_path)
-    sweep_figures.comparison(runs, tmp_path, most=8)
-    small, one, all_told_apart = drawn
-    (panel,) = all_told_apart.axes
-    looks = {(x.get_color(), x.get_linestyle(), x.get_marker()) for x in panel.get_lines()}
-    assert len(looks) >= len(runs)
+    small, one = drawn
     pale = [[line.get_label() for line in axes.get_lines()].count("the other runs")
             for axes in small.axes]  # fmt: skip
     assert [axes.get_title() for axes in small.axes] == ["Raker", "OMKL-GF", "OMKL-GF"]
@@ -328,6 +344,16 @@ def test_weights_over_time_are_a_map_of_kernels_with_the_change(run_folder_maker
     for axes in (above, below):
         (line,) = [x for x in axes.get_lines() if x.get_label() == drawing.CHANGES]
         assert line.get_xdata()[0] == 200 and line.get_color() == drawing.CHANGE_COLOUR
+
+
+def test_a_map_names_bandwidths_and_degrees_from_below(run_folder_maker, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
+    families = {"kernel_family": np.repeat(["polynomial", "gaussian"], 38)}
+    over = {"weights_t": np.array([400]), "weights_over_time": np.full((1, 76), 1 / 76)}
+    over_time.over_time(change(run_folder_maker(tmp_path), families | over))
+    label = drawn[0].axes[1].get_ylabel()
+    assert label == "degree or bandwidth: polynomial, then gaussian"
 
 
 @pytest.mark.slow
@@ -899,11 +925,29 @@ def test_the_origin_of_runs_in_one_sentence(cell_run):
     assert origin.origin_text([dirty]).startswith("These numbers are not")
 
 
+def test_a_page_names_some_stamps_and_counts_them_all(cell_run):
+    told = dict(origin.provenance([cell_run("gf", "airfoil", "0a", numbers="a")]))["sources"]
+    assert told == "1 stamp of code and data, numbers in result.json: a"
+    runs = [cell_run("gf", "airfoil", f"1{k}", numbers=k) for k in "fedcba"]
+    told = dict(origin.provenance([*runs, *runs]))["sources"]
+    assert told.startswith("6 stamps of code and data") and told.endswith(": a; b; c; d; ...")
+
+
 def test_render_without_a_single_run(here, tmp_path):
     for name in ("jmlr_table1", "jmlr_table2", "jmlr_table5", "arxiv_v1_table4"):
         filled = matching.fill(tables.load_table(name), [])
         for path in rendering.render(filled, rendering.FORMATS, tmp_path):
             assert "missing" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("kind", "label"), [("whole", "y, scaled to [0, 1]"), ("none", "y")])
+def test_an_axis_says_when_labels_are_scaled(run_folder_maker, tmp_path, monkeypatch, kind, label):
+    kept = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: kept.append(figure) or [])
+    recent = {f"recent_{name}": np.arange(1.0, 9.0) for name in ("t", "y", "y_hat", "spread")}
+    stream = {"target": "y", "scaling": {"kind": kind}}
+    prediction_figures.predictions(change(run_folder_maker(tmp_path), recent, stream=stream))
+    assert kept[0].axes[0].get_ylabel() == label
 
 
 def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
@@ -916,15 +960,18 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     experts = {"kernel_family": np.array(["mean", "linear"]), "kernel_bandwidth": np.ones(2)}
     arrays = said | {"recent_spread": np.full(len(t), 0.3)} | experts
     arrays["weights"] = np.array([[0.1, 0.9], [0.2, 0.8]])
-    run = change(folder, arrays, spread={"windows": windows}, target_unit=24.5)
+    run = change(folder, arrays, spread={"windows": windows})
     check_drawn(prediction_figures.predictions(run), ["predictions"])
     check_drawn(prediction_figures.coverage(run), ["coverage"])
     check_drawn(prediction_figures.experts(run), ["experts"])
     twins = {"kernel_family": np.array(["pairs"] * 2), "kernel_bandwidth": np.array([1.0, 2.5])}
-    named = prediction_figures.expert_names(change(folder, twins))
+    named = expert_names(change(folder, twins))
     assert named == ["pairs, length 1", "pairs, length 2.5"]
+    assert expert_names(change(folder, experts)) == ["mean", "linear"]
     adaptive = {"level": 0.8, "windows": {"until": [100, 400], "coverage": [0.7, 0.8]}}
-    run = change(folder, {"recent_half": np.full(len(t), 0.5)}, interval=adaptive)
+    half = {"recent_half": np.full(len(t), 0.5)}
+    check_drawn(prediction_figures.predictions(change(folder, half)), ["predictions"])  # none known
+    run = change(folder, {}, interval=adaptive)
     check_drawn(prediction_figures.predictions(run), ["predictions"])
     check_drawn(prediction_figures.coverage(run), ["coverage"])
     assert run_figures.weights(run) == []

@@ -79,6 +79,9 @@ def test_the_command_writes_the_page_of_the_last_sweep_or_of_chosen_runs(runs, t
 
     assert lines() == ["Raker", "OMKL-GF"] and (sweep / "page.html").exists()
     assert lines("algorithm=gf") == ["OMKL-GF, M=5", "OMKL-GF, M=10"]
+    taken = str(tmp_path / "runs")
+    assert report.main(["page", "--outputs", str(tmp_path), "--to", taken]) == 1
+    assert f"cannot use {taken}: Is a directory" in capsys.readouterr().err
     assert report.main(["page", "--outputs", str(tmp_path), "format=csv"]) == 1
     assert "leave sort=" in capsys.readouterr().err
 

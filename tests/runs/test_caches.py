@@ -126,6 +126,22 @@ def test_a_file_that_cannot_be_written_is_named_and_not_its_temporary_one(tmp_pa
         disk.write_atomically(tmp_path / "page.html", "")
 
 
+def test_a_folder_that_takes_no_files_is_named_and_not_its_temporary_one(tmp_path, monkeypatch):
+    def refused(prefix, dir):
+        raise PermissionError(errno.EACCES, "Permission denied", f"{dir}/{prefix}abc")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refused)
+    told = pytest.raises(PermissionError, match=r"Permission denied: '[^']*/raker-12'$")
+    with told, staging_folder(tmp_path / "raker-12"):
+        pass
+
+
+def test_an_error_of_a_library_keeps_its_words(tmp_path):
+    told = pytest.raises(OSError, match=r"the codec is missing: '[^']*/page.html'$")
+    with told, disk.naming(tmp_path / "page.html"):
+        raise OSError("the codec is missing")
+
+
 def test_prepared_data_that_are_damaged_are_read_anew(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     entry = {"file": "x.csv"}

@@ -72,6 +72,11 @@ def test_a_changed_digit_is_computed_anew_by_the_same_command(start, folder, cap
     assert start().status == "reused"
 
 
+def test_verify_of_a_misspelt_folder_is_no_success(tmp_path, capsys):
+    assert report.main(["verify", "--outputs", str(tmp_path / "outpts")]) == 1
+    assert f"there are no runs in {tmp_path / 'outpts' / 'runs'}" in capsys.readouterr().err
+
+
 def test_verify_tells_each_damaged_run(outputs, folder, capsys, run_folder_maker):
     assert report.main(["verify", "--outputs", str(outputs)]) == 0
     assert "1 run in" in capsys.readouterr().out

@@ -17,10 +17,12 @@ import time
 import urllib.request
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from omkl.commands import viewers
 from omkl.tracking import apart, parents, records, ui, view
 from omkl.tracking import database as view_database
 from omkl.tracking.database import TrackingError
@@ -230,6 +232,14 @@ def test_a_sweep_is_a_run_above_its_runs(sweep, outputs, quick_creation):
             files = {item.path for item in client(outputs).list_artifacts(run_id)}
             assert files == {"table.md", "comparison.png"}
     assert n_rebuilt == [5], "parents are no runs of ours"
+
+
+def test_what_libraries_warn_of_is_ignored_before_a_thread_imports_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(view, "prepare", lambda outputs: None)
+    with warnings.catch_warnings(), viewers.Viewers(None) as looking:
+        warnings.simplefilter("error")
+        looking.begun(SimpleNamespace(tracking="mlflow", outputs=tmp_path))
+        warnings.warn("SOCKS support in urllib3 requires the installation of ...", stacklevel=1)
 
 
 def test_a_long_table_is_cut_after_a_row():

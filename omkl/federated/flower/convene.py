@@ -36,6 +36,7 @@ from omkl.federated.flower.link import Certificate, Link
 from omkl.federated.flower.server import Talk
 from omkl.federated.holders import results, terms
 from omkl.federated.holders.coordinator import Coordinator
+from omkl.runs.wording import counted
 
 OWN = (
     "inputs", "target", "bounds", "scaling", "keys", "insecure", "host", "port", "quorum",
@@ -185,8 +186,9 @@ def _serve(coordinator: Coordinator, link: Link, words: Words) -> None:
 
     Talk(link, coordinator, words.keys, words.quorum, words.timeout, progress).run()
     path = coordinator.write_model()
-    told = f"{coordinator.t} rounds in {coordinator.measured().seconds:.1f} s, "
-    told += f"{len(coordinator.server.events)} events" + (f", model in {path}" if path else "")
+    told = f"{counted(coordinator.t, 'round')} in {coordinator.measured().seconds:.1f} s, "
+    told += counted(len(coordinator.server.events), "event")
+    told += f", model in {path}" if path else ""
     if not coordinator.terms.measured:
         _say(f"{told}; measured=false: no run folder")
         return

@@ -50,7 +50,7 @@ def job_of(coordinator: Coordinator) -> HeldJob:
         "holders": terms.identity,
         "target": terms.target,
         "inputs": list(terms.inputs),
-        "scaling": {"name": terms.scaling, "bounds": terms.bounds},
+        "scaling": {"kind": terms.scaling, "bounds": terms.bounds},
     }
     stream = HeldRows(plan.n_inputs, provenance)
     return HeldJob(plan.settings, stream, plan.dictionary, plan.D, plan.seeds)

@@ -35,6 +35,7 @@ from omkl.reproduction.pictures import Drawn
 from omkl.reproduction.tables import Table
 from omkl.runs import provenance
 from omkl.runs.folder import Run, find
+from omkl.runs.wording import counted
 
 TIMES = "tables/times.json"  # seconds of each run, by its key
 COUNTS = "counts.json"  # ``counts``, for whoever quotes them
@@ -138,7 +139,7 @@ def _made_with(
     ]
     known = [times[run.result["key"]] for run in runs if run.result["key"] in times]
     if known:
-        facts.append(("total time", f"{duration(sum(known))} for {len(known)} runs"))
+        facts.append(("total time", f"{duration(sum(known))} for {counted(len(known), 'run')}"))
     settings = [(table_name(t.table), origin.settings_text(t.table)) for t in filled]
     return [
         Heading("Made with"),
