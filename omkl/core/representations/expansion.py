@@ -166,9 +166,10 @@ def outputs(model, x, scratch, f):
 def _leave_out_first(rows, i, n):
     """rows[i, :n] = rows[i, 1 : n + 1], eight at a time."""
     first = i * rows.shape[1]
-    for s in range(0, n, LANES):
-        m = min(LANES, n - s)
-        store(rows, first + s, load(rows, first + s + 1, m), m)
+    whole = n - n % LANES
+    for s in range(0, whole, LANES):
+        store(rows, first + s, load(rows, first + s + 1))
+    store(rows, first + whole, load(rows, first + whole + 1, n - whole), n - whole)
 
 
 @inlined
@@ -179,11 +180,14 @@ def fade_and_add(model, i, fade, c):
     """
     n = model.n[0]
     gone = 1 if 0 < model.budget[0] <= n else 0
-    first = i * model.alpha.shape[1]
-    for s in range(0, n, LANES):
-        m = min(LANES, n - s)
-        store(model.alpha, first + s, load(model.alpha, first + s + gone, m) * fade, m)
-    model.alpha[i, n - gone] = c
+    alpha = model.alpha
+    first = i * alpha.shape[1]
+    whole = n - n % LANES
+    for s in range(0, whole, LANES):
+        store(alpha, first + s, load(alpha, first + s + gone) * fade)
+    m = n - whole
+    store(alpha, first + whole, load(alpha, first + whole + gone, m) * fade, m)
+    alpha[i, n - gone] = c
 
 
 @inlined
