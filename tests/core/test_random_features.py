@@ -10,7 +10,7 @@ from omkl.core.representations import random_features
 from omkl.core.representations.random_features import compact, gradient_step, outputs, whole_packs
 from omkl.federated.simulation import Federation
 
-SIZES = [1, 8, 11, 50]  # features: fewer than a pack, one pack, and a few and many lanes left over
+SIZES = [1, 8, 21, 50]  # features: fewer than a pack, one pack, and a few and many lanes left over
 
 
 @pytest.mark.parametrize("D", SIZES)
