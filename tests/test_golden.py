@@ -38,12 +38,12 @@ def of_a_learner(name: str) -> dict[str, object]:
     learner = case.learner(seed=7)
     y_hat = learner.partial_fit(X, y).y_hat
     model = learner.state.model
-    coefficients = model.theta if hasattr(model, "theta") else model.alpha
+    known = [name for name in ("coefficients", "theta", "alpha") if hasattr(model, name)]
     return {
         "mse": float(np.mean((y_hat - y) ** 2)),
         "y_hat": {str(t): float(y_hat[t - 1]) for t in ROUNDS},
         "weights": normalised(learner.state.log_w).tolist(),
-        "norms_of_theta": np.linalg.norm(coefficients, axis=1).tolist(),
+        "norms_of_theta": np.linalg.norm(getattr(model, known[0]), axis=1).tolist(),
         "rounds_evaluated": learner.used.tolist(),
     }
 

@@ -464,7 +464,8 @@ def check_permuted_graph(case: Case) -> None:
         return learner.partial_fit(X, y).y_hat
 
     fresh = case.learner(dictionary=WIDE, d=d, **settings).state.model
-    permuted = type(fresh)(*(np.ascontiguousarray(a[order]) for a in fresh))
+    rows = {name: getattr(fresh, name)[order] for name in ("padded", "theta", "norm2")}
+    permuted = fresh._replace(**rows)
     log_u = -1e-3 * np.arange(N)
     first = predictions(WIDE, pickle.loads(pickle.dumps(fresh)), log_u)
     second = predictions(tuple(WIDE[i] for i in order), permuted, log_u[order])

@@ -36,7 +36,7 @@ Local learners
 Notation (paper | code | shape)
     x_t | x | (d,)                 y_t | y | scalar
     kernel i of N | i | 0..N-1     random features | D frequencies, 2 D features
-    f_i(x_t) | f[i] | (N,)         theta_i | theta[i] | (N, 2 D)
+    f_i(x_t) | f[i] | (N,)         theta_i | coefficients[i] | (N, 2 D)
     w_i,t | log_w[i] = log w | (N,)    t | t | 1-based round
     eta, xi, lambda | eta, xi, lam     T | horizon, R | seeds
 """

@@ -37,6 +37,7 @@ from omkl.core.jit import compiled, dispatch, inlined, uncached
 from omkl.core.representations import random_features
 from omkl.core.representations.random_features import (
     RandomFeatures,
+    compact,
     draw_features,
     outputs,
     transform_ahead,
@@ -346,7 +347,7 @@ class FederatedAlgorithm(NamedTuple):
 def _draw_features(
     params: Any, dictionary: Sequence[Kernel], d: int, D: int, seed: int, max_upload: int | None
 ) -> RandomFeatures:
-    return draw_features(dictionary, d, D, seed)
+    return compact(draw_features(dictionary, d, D, seed))
 
 
 def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:

@@ -41,7 +41,7 @@ class Federation:
     max_upload
         Numbers that a client may send in a round; ValueError if the algorithm could exceed it.
     model
-        Shared parameters to start from in place of fresh ones.
+        Shared parameters to start from in place of fresh ones; random features are ``compact``.
     lengths
         (K,) whole numbers of at least 1: rounds after which each client is done, and the others
         go on. None: all stay.

@@ -230,7 +230,7 @@ def same(first, second, data):
     a, b = first.partial_fit(*data), second.partial_fit(*data)
     np.testing.assert_array_equal(a.y_hat, b.y_hat)
     np.testing.assert_array_equal(a.asked, b.asked)
-    np.testing.assert_array_equal(first.state.model.theta, second.state.model.theta)
+    np.testing.assert_array_equal(first.state.model.coefficients, second.state.model.coefficients)
     return a
 
 

@@ -88,7 +88,7 @@ def follow(ours, graph):
             theta[i] = theta[i] - ETA * gradient / q[i]  # (17)
             w[i] *= np.exp(-ETA * loss / q[i])  # (14), (18a)
         u[node] *= np.exp(-ETA * (mean - y) ** 2 / p[node])  # (16), (18b)
-        np.testing.assert_allclose(state.model.theta, theta, rtol=1e-11, atol=1e-14)
+        np.testing.assert_allclose(state.model.coefficients, theta, rtol=1e-11, atol=1e-14)
         np.testing.assert_allclose(np.exp(state.log_w), w, rtol=1e-11)
         np.testing.assert_allclose(np.exp(state.log_u), u, rtol=1e-11)
 
@@ -141,7 +141,7 @@ def test_rfomkr(name, normalised, lam):
             gradient = 2 * (f[i] - y) * z(psi[i], x) + 2 * lam * theta[i]
             theta[i] = theta[i] - 0.1 / np.sqrt(t) * gradient
         np.testing.assert_allclose(np.exp(ours.state.log_w), w, rtol=1e-11)
-        np.testing.assert_allclose(ours.state.model.theta, theta, rtol=1e-11, atol=1e-14)
+        np.testing.assert_allclose(ours.state.model.coefficients, theta, rtol=1e-11, atol=1e-14)
 
 
 @pytest.mark.parametrize(

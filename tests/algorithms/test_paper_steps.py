@@ -82,7 +82,7 @@ class Paper:
             self.w[i] *= np.exp(-eta * loss / q[i])
 
     def assert_equal(self, state):
-        np.testing.assert_allclose(state.model.theta, self.theta, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(state.model.coefficients, self.theta, rtol=1e-11, atol=1e-13)
         np.testing.assert_allclose(state.log_w, np.log(self.w), rtol=1e-11, atol=1e-13)
 
 

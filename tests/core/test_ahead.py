@@ -18,7 +18,7 @@ def test_a_guessed_kernel_says_what_a_chosen_one_says(name):
     X, y = case.stream()
     whole, rows = case.learner(seed=7), case.learner(seed=7)
     np.testing.assert_array_equal(whole.partial_fit(X, y).y_hat, one_by_one(rows, X, y))
-    np.testing.assert_array_equal(whole.state.model.theta, rows.state.model.theta)
+    np.testing.assert_array_equal(whole.state.model.coefficients, rows.state.model.coefficients)
     assert whole.selection.scratch.first.any(), "no kernel was guessed"
     assert whole.selection.scratch.said_for.any(), "nothing was said ahead"
     assert not rows.selection.scratch.first.any(), "of a single row there is nothing ahead"
@@ -33,7 +33,7 @@ def test_an_output_that_is_taken_ahead_is_taken_again_after_a_step(name):
     np.testing.assert_array_equal(
         whole.partial_fit(first, y[:203]).y_hat, one_by_one(rows, first, y[:203])
     )
-    np.testing.assert_array_equal(whole.state.model.theta, rows.state.model.theta)
+    np.testing.assert_array_equal(whole.state.model.coefficients, rows.state.model.coefficients)
 
 
 def test_other_rows_are_not_taken_for_those_that_were_guessed():

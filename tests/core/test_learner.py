@@ -58,11 +58,11 @@ def test_a_label_that_was_not_asked_for_is_not_seen(label):
     ours.learn_one(y[0])
     _, asked = ours.predict_one(X[1])
     assert not asked
-    before = ours.state.log_w.copy(), ours.state.model.theta.copy()
+    before = ours.state.log_w.copy(), ours.state.model.coefficients
     pickle.loads(pickle.dumps(ours)).learn_one(label)
     ours.learn_one(label)
     np.testing.assert_array_equal(ours.state.log_w, before[0])
-    np.testing.assert_array_equal(ours.state.model.theta, before[1])
+    np.testing.assert_array_equal(ours.state.model.coefficients, before[1])
     assert ours.t == 2 and ours.state.unlabelled[0] == 1
 
 

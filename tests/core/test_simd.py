@@ -173,7 +173,7 @@ def test_a_learner_with_float32_features_says_nearly_the_same():
     )
     y_hat = single.partial_fit(X, y).y_hat
     assert 0.0 < np.abs(double.partial_fit(X, y).y_hat - y_hat).max() < 1e-6
-    assert single.state.model.theta.dtype == np.float64
+    assert single.state.model.coefficients.dtype == np.float64
     for s in range(len(y)):  # kernel by kernel is row by row, here too
         assert rows.predict_one(X[s])[0] == y_hat[s]
         rows.learn_one(y[s])

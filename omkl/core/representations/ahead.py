@@ -80,19 +80,19 @@ def take_step_and_say(scratch, model, i, m, step, shrink):
 @inlined
 def _say_eight(model, i, scratch):
     """What kernel i says of all eight rows of the tile."""
-    D = model.theta.shape[1] // 2
+    D = model.n_waves[0]
     W = model.padded.shape[2]
-    theta, waves = model.theta, scratch.waves
-    w, z = 2 * D * i, LANES * W * i
+    waves = scratch.waves
+    z = LANES * W * i
     eight = totals(
-        say_at(theta, w, D, waves, z),
-        say_at(theta, w, D, waves, z + W),
-        say_at(theta, w, D, waves, z + 2 * W),
-        say_at(theta, w, D, waves, z + 3 * W),
-        say_at(theta, w, D, waves, z + 4 * W),
-        say_at(theta, w, D, waves, z + 5 * W),
-        say_at(theta, w, D, waves, z + 6 * W),
-        say_at(theta, w, D, waves, z + 7 * W),
+        say_at(model, i, waves, z),
+        say_at(model, i, waves, z + W),
+        say_at(model, i, waves, z + 2 * W),
+        say_at(model, i, waves, z + 3 * W),
+        say_at(model, i, waves, z + 4 * W),
+        say_at(model, i, waves, z + 5 * W),
+        say_at(model, i, waves, z + 6 * W),
+        say_at(model, i, waves, z + 7 * W),
     )
     store(scratch.said, i * LANES, eight * (1.0 / math.sqrt(D)))
     scratch.known[i] = LANES
@@ -102,7 +102,7 @@ def _say_eight(model, i, scratch):
 def begin_tile(model, X, row, scratch):
     """Features of the next eight rows from X[row] on, X (rows, d), or of one if there are less."""
     N, _, W = model.padded.shape
-    D = model.theta.shape[1] // 2
+    D = model.n_waves[0]
     scratch.place[1] = 0
     if row + LANES > X.shape[0]:
         scratch.n_rows[0] = 1
@@ -117,9 +117,9 @@ def begin_tile(model, X, row, scratch):
     scratch.n_steps[0] = 0
     for i in range(N):
         z = LANES * W * i
-        waves_of_rows(model.padded, i, X, row, scratch.angle, scratch.waves, z)
+        waves_of_rows(model, i, X, row, scratch.angle, scratch.waves, z)
         if many:
-            said = total(say_at(model.theta, 2 * D * i, D, scratch.waves, z))
+            said = total(say_at(model, i, scratch.waves, z))
             scratch.said[i, 0] = said * (1.0 / math.sqrt(D))
             scratch.known[i] = 1
         else:
@@ -127,7 +127,7 @@ def begin_tile(model, X, row, scratch):
 
 
 def _evaluate(scratch, model, X, row, selection):
-    D = model.theta.shape[1] // 2
+    D = model.n_waves[0]
     W = model.padded.shape[2]
     r = scratch.place[1] // W + 1
     if row > 0 and r < scratch.n_rows[0]:
@@ -138,7 +138,7 @@ def _evaluate(scratch, model, X, row, selection):
     for i in range(selection.f.shape[0]):
         if r >= scratch.known[i]:
             z = i * scratch.place[0] + scratch.place[1]
-            said = total(say_at(model.theta, 2 * D * i, D, scratch.waves, z))
+            said = total(say_at(model, i, scratch.waves, z))
             scratch.said[i, r] = said * (1.0 / math.sqrt(D))
         selection.f[i] = scratch.said[i, r]
 

@@ -87,12 +87,12 @@ def is_guessed(scratch, i, now):
 def begin_eight(model, i, X, row, scratch, now):
     """Features of kernel i at X[row] .. X[row + 7]."""
     W = model.padded.shape[2]
-    waves_of_rows(model.padded, i, X, row, scratch.angle, scratch.waves, LANES * W * i)
+    waves_of_rows(model, i, X, row, scratch.angle, scratch.waves, LANES * W * i)
     scratch.first[i] = now
 
 
 def _evaluate(scratch, model, X, row, selection):
-    D = model.theta.shape[1] // 2
+    D = model.n_waves[0]
     N, _, W = model.padded.shape
     scratch.clock[0] += 1 if row > 0 else 1 + LANES
     now = scratch.clock[0]
@@ -105,7 +105,7 @@ def _evaluate(scratch, model, X, row, selection):
         if ahead < LANES:
             z = (LANES * i + ahead) * W
             if scratch.said_for[i] != now:
-                said = total(say_at(model.theta, 2 * D * i, D, scratch.waves, z))
+                said = total(say_at(model, i, scratch.waves, z))
                 scratch.said[i] = said * (1.0 / math.sqrt(D))
             selection.f[i] = scratch.said[i]
         else:

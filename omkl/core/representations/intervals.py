@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 class Intervals(NamedTuple):
     """Coefficients of N kernels on J levels.
 
-    rows   frequencies of the kernels; theta (J N, 2 D) and norm2 (J N,), level by level
+    rows   frequencies of the kernels; theta (J N, 2 W) and norm2 (J N,), level by level
     row    (J, N) int64: which row of theta kernel i has on level j
     alive  (1,) int64: how many levels are
     mix    (J,) weights of the levels, of sum 1
@@ -70,7 +70,7 @@ class Intervals(NamedTuple):
     @property
     def theta(self) -> np.ndarray:
         """(N, 2 D J): the coefficients of kernel i on all levels; a copy."""
-        levels = self.rows.theta.reshape(*self.row.shape, -1)
+        levels = self.rows.coefficients.reshape(*self.row.shape, -1)
         return np.concatenate(list(levels), axis=1)
 
     @property
@@ -102,7 +102,8 @@ class Scratch(NamedTuple):
 def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, n_levels: int) -> Intervals:
     N = len(kernels)
     drawn = draw_features(kernels, d, D, seed)
-    rows = RandomFeatures(drawn.padded, aligned((N * n_levels, 2 * D)), np.zeros(N * n_levels))
+    theta = aligned((N * n_levels, drawn.theta.shape[1]))
+    rows = drawn._replace(theta=theta, norm2=np.zeros(N * n_levels))
     row = np.arange(n_levels * N).reshape(n_levels, N)
     mix = np.zeros(n_levels)
     mix[0] = 1.0
@@ -185,20 +186,20 @@ def _learn_block(scratch, params, model, t, X, y, row):
     if n == 0 or scratch.place[1] > 0:
         return
     N, d, W = model.rows.padded.shape
-    D = model.rows.theta.shape[1] // 2
+    D = model.rows.n_waves[0]
     scratch.tile.place[0] = 0  # what comes after the block is filled anew
     turn_rows(X, row, n, scratch.columns)
     J = n_alive(t + n - 1, model.row.shape[0])
     for i in range(N):
         for j in range(J):
-            take_coefficients(model.rows, j * N + i, scratch, j, D, W)
+            take_coefficients(model.rows, j * N + i, scratch, j)
         for r0 in range(0, n, LANES):
             waves_of_eight(
                 model.rows.padded, D, i, X, row + r0, scratch.columns, r0 * d, scratch, 0
             )
             _learn_eight(scratch, params, t + r0, y, row + r0, i, N, J, D, W, r0)
         for j in range(J):
-            return_coefficients(model.rows, j * N + i, scratch, j, D, W)
+            return_coefficients(model.rows, j * N + i, scratch, j)
     scratch.place[0] = 0
     scratch.place[1] = n
 

@@ -161,22 +161,18 @@ def _learn_eight(scratch, params, t, y, row, first, n_kernels, D, W, r0):
 
 
 @inlined
-def take_coefficients(model, i, scratch, g, D, W):
-    """Copy the coefficients of kernel i to number g of the group, and its squared norm."""
-    for half in range(2):
-        for j in range(0, W, LANES):
-            held = load(model.theta, (2 * i + half) * D + j, min(LANES, D - j))
-            store(scratch.theta, (2 * g + half) * W + j, held)
+def take_coefficients(model, i, scratch, g):
+    """Copy the coefficients of row i to number g of the group, and their squared norm."""
+    W = model.padded.shape[2]
+    copy(model.theta, 2 * W * i, scratch.theta, 2 * W * g, 2 * W)
     scratch.norm2[0, i] = model.norm2[i]
 
 
 @inlined
-def return_coefficients(model, i, scratch, g, D, W):
+def return_coefficients(model, i, scratch, g):
     """Copy them back."""
-    for half in range(2):
-        for j in range(0, W, LANES):
-            held = load(scratch.theta, (2 * g + half) * W + j)
-            store(model.theta, (2 * i + half) * D + j, held, min(LANES, D - j))
+    W = model.padded.shape[2]
+    copy(scratch.theta, 2 * W * g, model.theta, 2 * W * i, 2 * W)
 
 
 @inlined
@@ -195,7 +191,7 @@ def _learn_block(scratch, params, model, t, X, y, row):
     N, d, W = model.padded.shape
     if n == 0 or N * W < FEW:
         return
-    D = model.theta.shape[1] // 2
+    D = model.n_waves[0]
     scratch.tile.place[0] = 0  # what comes after the block is filled anew
     turn_rows(X, row, n, scratch.columns)
     for r in range(n):
@@ -203,7 +199,7 @@ def _learn_block(scratch, params, model, t, X, y, row):
     for first in range(0, N, GROUP):
         n_kernels = min(GROUP, N - first)
         for g in range(n_kernels):
-            take_coefficients(model, first + g, scratch, g, D, W)
+            take_coefficients(model, first + g, scratch, g)
         for r0 in range(0, n, LANES):
             for g in range(n_kernels):
                 waves_of_eight(
@@ -212,7 +208,7 @@ def _learn_block(scratch, params, model, t, X, y, row):
                 )  # fmt: skip
             _learn_eight(scratch, params, t + r0, y, row + r0, first, n_kernels, D, W, r0)
         for g in range(n_kernels):
-            return_coefficients(model, first + g, scratch, g, D, W)
+            return_coefficients(model, first + g, scratch, g)
     scratch.place[0] = 0
     scratch.place[1] = n
 

@@ -22,7 +22,13 @@ from omkl.core.jit import compiled, dispatch, inlined, qualify_name
 from omkl.core.representations import Representation, ahead, chosen, evaluate_row
 from omkl.core.representations.ahead import AheadScratch
 from omkl.core.representations.chosen import ChosenScratch
-from omkl.core.representations.waves import arguments, arguments_of_four, descend, say_at
+from omkl.core.representations.waves import (
+    arguments,
+    arguments_of_four,
+    clear_behind,
+    descend,
+    say_at,
+)
 from omkl.core.seeding import feature_generator
 from omkl.core.simd import LANES, aligned, load, store, total
 from omkl.core.trigonometry import Double, Single, empty_waves, fill, sincos_of_pack
@@ -34,19 +40,33 @@ if TYPE_CHECKING:
 class RandomFeatures(NamedTuple):
     """One linear learner for each kernel of a dictionary of N, in d dimensions.
 
-    padded  (N, d, W) frequencies, the feature index last; W is D in whole packs, zeros behind
-    theta   (N, 2 D) coefficients: sines first, then cosines
-    norm2   (N,) squared Euclidean norm of each row of theta
+    padded   (N, d, W) frequencies, the feature index last; W is D in whole packs, zeros behind
+    theta    (N, 2 S): sines from 0 on, cosines from S on, zeros behind the D of both. S is W, so
+             that rows begin at a cache line; D where rows are exchanged: see ``compact``
+    norm2    (N,) squared Euclidean norm of each row of theta
+    n_waves  (1,) int64: D
     """
 
     padded: np.ndarray
     theta: np.ndarray
     norm2: np.ndarray
+    n_waves: np.ndarray
 
     @property
     def omega(self) -> np.ndarray:
         """The frequencies (N, d, D): a view, writes go through."""
-        return self.padded[:, :, : self.theta.shape[1] // 2]
+        return self.padded[:, :, : self.n_waves[0]]
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """What theta holds, without padding (N, 2 D): sines first, then cosines.
+
+        A copy that may not be written to.
+        """
+        halves = self.theta.reshape(self.n_kernels, 2, -1)[:, :, : self.n_waves[0]]
+        found = halves.reshape(self.n_kernels, -1).copy()
+        found.flags.writeable = False
+        return found
 
     @property
     def n_kernels(self) -> int:
@@ -59,12 +79,28 @@ qualify_name(RandomFeatures)  # other modules dispatch on it: its name must not 
 def blank(N: int, d: int, D: int) -> RandomFeatures:
     """Learners whose frequencies and coefficients are zero."""
     padded = aligned((N, d, -(-D // LANES) * LANES))
-    return RandomFeatures(padded, aligned((N, 2 * D)), np.zeros(N))
+    return RandomFeatures(padded, aligned((N, 2 * padded.shape[2])), np.zeros(N), np.array([D]))
 
 
 def untaught(model: RandomFeatures) -> RandomFeatures:
     """Learners with the very frequencies of others, whose coefficients are zero."""
     return model._replace(theta=aligned(model.theta.shape), norm2=np.zeros(len(model.theta)))
+
+
+def compact(model: RandomFeatures) -> RandomFeatures:
+    """The same learners with rows of theta (N, 2 D) that have no padding, to be exchanged."""
+    theta = aligned((model.n_kernels, 2 * int(model.n_waves[0])))
+    theta[:] = model.coefficients
+    return model._replace(theta=theta)
+
+
+def whole_packs(coefficients: np.ndarray) -> np.ndarray:
+    """Rows of theta (N, 2 W) with these coefficients (N, 2 D), sines first, then cosines."""
+    N, D = len(coefficients), coefficients.shape[1] // 2
+    W = -(-D // LANES) * LANES
+    theta = aligned((N, 2 * W))
+    theta.reshape(N, 2, W)[:, :, :D] = coefficients.reshape(N, 2, D)
+    return theta
 
 
 def random_features(
@@ -88,10 +124,10 @@ class TileScratch(NamedTuple):
     Their arguments are a small matrix product for a tile of rows, so that the
     frequencies are read once for all of them.
 
-    angle   (ROWS D,)
-    waves   sines and cosines, (N rows D,) each: kernel by kernel, row by row
+    angle   (ROWS S,), S as of ``RandomFeatures``
+    waves   sines and cosines, (N rows S,) each: kernel by kernel, row by row, zeros behind D
     place   (2,) int64: the features of the evaluated kernel number m begin at
-            m place[0] + place[1]: rows D and the present row's part of that
+            m place[0] + place[1]: rows S and the present row's part of that
     """
 
     angle: np.ndarray
@@ -111,9 +147,9 @@ def scratch(
     """What a model's rounds write to; ``rows`` of a tile are a choice of speed."""
     if not every_kernel:
         return chosen.scratch(model, precision)
-    N, _, D = model.omega.shape
-    waves = empty_waves(N * D * rows, precision)
-    return TileScratch(aligned((ROWS * D,)), waves, np.array([D, 0]))
+    N, S = len(model.padded), model.theta.shape[1] // 2
+    waves = empty_waves(N * S * rows, precision)
+    return TileScratch(aligned((ROWS * S,)), waves, np.array([S, 0]))
 
 
 @inlined
@@ -123,34 +159,37 @@ def transform_ahead(model, X, row, scratch):
     The rows of X are visited in their order. Kernel by kernel: its frequencies stay near
     while all rows of the tile need them.
     """
-    D = model.theta.shape[1] // 2
-    if row > 0 and scratch.place[1] + D < scratch.place[0]:
-        scratch.place[1] += D
+    D = model.n_waves[0]
+    S = model.theta.shape[1] // 2
+    if row > 0 and scratch.place[1] + S < scratch.place[0]:
+        scratch.place[1] += S
         return
     N = model.padded.shape[0]
-    rows = min(scratch.waves.sin.shape[0] // (N * D), X.shape[0] - row)
+    rows = min(scratch.waves.sin.shape[0] // (N * S), X.shape[0] - row)
     for i in range(N):
         for r in range(0, rows, ROWS):
             n = min(ROWS, rows - r)
             if n == ROWS:
-                arguments_of_four(model.padded, D, i, X, row + r, scratch.angle)
+                arguments_of_four(model.padded, S, i, X, row + r, scratch.angle)
             else:
                 for s in range(n):
-                    arguments(model.padded, D, i, X, row + r + s, scratch.angle, s * D)
-            fill(scratch.waves, n * D, scratch.angle, (i * rows + r) * D)
-    scratch.place[0] = rows * D
+                    arguments(model.padded, S, i, X, row + r + s, scratch.angle, s * S)
+            fill(scratch.waves, n * S, scratch.angle, (i * rows + r) * S)
+        for r in range(rows):
+            clear_behind(scratch.waves, (i * rows + r) * S, D, S)
+    scratch.place[0] = rows * S
     scratch.place[1] = 0
 
 
 @inlined
 def outputs(model, kernels, n, scratch, f):
     """f[i] = theta_i'z_i for the first ``n`` of ``kernels``; the rest of f (N,) is left alone."""
-    D = model.theta.shape[1] // 2
+    D = model.n_waves[0]
     scale = 1.0 / math.sqrt(D)
     for m in range(n):
         i = kernels[m]
         z = m * scratch.place[0] + scratch.place[1]
-        f[i] = scale * total(say_at(model.theta, 2 * D * i, D, scratch.waves, z))
+        f[i] = scale * total(say_at(model, i, scratch.waves, z))
 
 
 @inlined

@@ -24,6 +24,7 @@ from omkl.core.representations.local_features import (
     FEW,
     RENEWED,
     LocalScratch,
+    copy,
     followed_norm2,
     learn_and_say,
     say,
@@ -40,8 +41,8 @@ ROWS = BLOCK  # a learner that goes on by itself writes a block of its own to th
 class Shared(NamedTuple):
     """What S learners of N kernels learn a block with; W and V are D and S in whole packs.
 
-    theta    (S, N, 2 D) and norm2 (S, N), of which each learner's are a part
-    padded   (N, d, W) their frequencies
+    theta    (S, N, 2 W) and norm2 (S, N), of which each learner's are a part
+    padded   (N, d, W) their frequencies; n_waves (1,) int64 D
     f        (S, ROWS, N) outputs of a block of rounds
     after    (S, ROWS + 1, N) squared norms before each of its rounds, and after the last
     place    (S, 2) as ``LocalScratch`` has it
@@ -57,6 +58,7 @@ class Shared(NamedTuple):
     theta: np.ndarray
     norm2: np.ndarray
     padded: np.ndarray
+    n_waves: np.ndarray
     f: np.ndarray
     after: np.ndarray
     place: np.ndarray
@@ -94,9 +96,11 @@ def shared(
     Returns that, and every learner's model and scratch, of which arrays are parts of it.
     """
     S, N = len(models), models[0].n_kernels
-    D = models[0].omega.shape[2]
-    made = (used_by or _fresh(S, models[0].padded, scratch))._replace(
-        theta=aligned((S, N, 2 * D)), norm2=np.zeros((S, N)), padded=models[0].padded
+    made = (used_by or _fresh(S, models[0], scratch))._replace(
+        theta=aligned((S, *models[0].theta.shape)),
+        norm2=np.zeros((S, N)),
+        padded=models[0].padded,
+        n_waves=models[0].n_waves,
     )
     for s, model in enumerate(models):
         made.theta[s], made.norm2[s] = model.theta, model.norm2
@@ -110,14 +114,15 @@ def shared(
     return made, own, scratches
 
 
-def _fresh(S: int, padded: np.ndarray, scratch: LocalScratch) -> Shared:
-    N, d, W = padded.shape
+def _fresh(S: int, model: RandomFeatures, scratch: LocalScratch) -> Shared:
+    N, d, W = model.padded.shape
     V = -(-S // LANES) * LANES
     kind, dtype = type(scratch.waves), scratch.waves.sin.dtype.name
     return Shared(
         theta=np.empty((0, 0, 0)),
         norm2=np.empty((0, 0)),
-        padded=padded,
+        padded=model.padded,
+        n_waves=model.n_waves,
         f=aligned((S, ROWS, N)),
         after=aligned((S, ROWS + 1, N)),
         place=np.zeros((S, 2), dtype=np.int64),
@@ -136,27 +141,21 @@ def _fresh(S: int, padded: np.ndarray, scratch: LocalScratch) -> Shared:
 
 
 @inlined
-def _hold(shared, i, D, W):
+def _hold(shared, i, W):
     """Copy the coefficients of kernel i, and its squared norms."""
     S, N = shared.norm2.shape
     for s in range(S):
-        for half in range(2):
-            for j in range(0, W, LANES):
-                theta = load(shared.theta, (2 * (s * N + i) + half) * D + j, min(LANES, D - j))
-                store(shared.held, (2 * s + half) * W + j, theta)
+        copy(shared.theta, 2 * W * (s * N + i), shared.held, 2 * W * s, 2 * W)
         shared.norms[s] = shared.norm2[s, i]
         shared.after[s, 0, i] = shared.norm2[s, i]
 
 
 @inlined
-def _give_back(shared, i, D, W):
+def _give_back(shared, i, W):
     """Copy the coefficients back. The norms are handed out round by round."""
     S, N = shared.norm2.shape
     for s in range(S):
-        for half in range(2):
-            for j in range(0, W, LANES):
-                theta = load(shared.held, (2 * s + half) * W + j)
-                store(shared.theta, (2 * (s * N + i) + half) * D + j, theta, min(LANES, D - j))
+        copy(shared.held, 2 * W * s, shared.theta, 2 * W * (s * N + i), 2 * W)
 
 
 @inlined
@@ -281,7 +280,7 @@ def _learn_eight(shared, settings, i, t, y, row, r0, D, W, S):
 @compiled
 def _learn_rows(settings, shared, t, X, y, row, n):
     N, d, W = shared.padded.shape
-    D = shared.theta.shape[2] // 2
+    D = shared.n_waves[0]
     S = shared.theta.shape[0]
     turn_rows(X, row, n, shared.columns)
     for s in range(S):
@@ -291,12 +290,12 @@ def _learn_rows(settings, shared, t, X, y, row, n):
         shared.place[s, 0] = 0
         shared.place[s, 1] = n
     for i in range(N):
-        _hold(shared, i, D, W)
+        _hold(shared, i, W)
         for r0 in range(0, n, LANES):
             first = r0 * d
             waves_of_eight(shared.padded, D, i, X, row + r0, shared.columns, first, shared, 0)
             _learn_eight(shared, settings, i, t + r0, y, row + r0, r0, D, W, S)
-        _give_back(shared, i, D, W)
+        _give_back(shared, i, W)
         if i % LANES == LANES - 1 or i == N - 1:
             _write_eight(shared, i, n)
 

@@ -3,6 +3,9 @@
 Frequencies are padded (N, d, W): feature index last, W is D in whole packs, zeros behind. An
 argument is a sum over inputs in their order, here as everywhere, so that its bits do not depend on
 how many rows are taken at once.
+
+Where rows of theta (N, 2 S) are padded to whole packs, no step and no output masks a pack: sines
+behind D are 0, as those of the argument 0 are, and cosines are written as 0.
 """
 
 from __future__ import annotations
@@ -228,6 +231,13 @@ def waves_of_four(padded, n_packs, i, X, row, waves, start):
 
 
 @inlined
+def clear_behind(waves, z, D, W):
+    """Zeros for the cosines behind the D of the row at z, W apart: of the argument 0 they are 1."""
+    if D < W:
+        store(waves.cos, z + D, pack(0.0), W - D)
+
+
+@inlined
 def turn_rows(X, row, n, columns):
     """columns = rows row .. row + n - 1 of X (rows, d) by eights, input by input."""
     d = X.shape[1]
@@ -274,24 +284,26 @@ def waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
             turn_two(scratch.waves.cos, z + e, W, scratch.last.cos, e, n_last)
     elif n_last > 0:
         for r in range(LANES):
-            for e in range(n_last, LANES):
-                scratch.waves.cos[z + r * W + e] = 0.0  # of the argument 0 it is 1
+            clear_behind(scratch.waves, start + r * W, D, W)
 
 
 @inlined
-def say_at(theta, w, D, waves, z):
-    """A pack whose total is theta'z sqrt(D), of the coefficients at w and the waves at z."""
+def say_at(model, i, waves, z):
+    """A pack whose total is theta_i'z sqrt(D), of the waves at z."""
+    theta = model.theta
+    S = theta.shape[1] // 2
+    w = 2 * S * i
     a = pack(0.0)
     b = pack(0.0)
     j = 0
-    while j + LANES <= D:
+    while j + LANES <= S:
         a = fma(load(theta, w + j), load(waves.sin, z + j), a)
-        b = fma(load(theta, w + D + j), load(waves.cos, z + j), b)
+        b = fma(load(theta, w + S + j), load(waves.cos, z + j), b)
         j += LANES
-    if j < D:
-        k = D - j
+    if j < S:
+        k = S - j
         a = fma(load(theta, w + j, k), load(waves.sin, z + j, k), a)
-        b = fma(load(theta, w + D + j, k), load(waves.cos, z + j, k), b)
+        b = fma(load(theta, w + S + j, k), load(waves.cos, z + j, k), b)
     return a + b
 
 
@@ -328,63 +340,69 @@ def say_row(model, i, X, row, angle, waves, z):
 
     The sines of a pack and what they add to theta'z do not wait for those of the next.
     """
-    D = model.theta.shape[1] // 2
+    D = model.n_waves[0]
     theta = model.theta
+    S = theta.shape[1] // 2
     arguments_of_row(model.padded, i, X, row, angle)
-    w = 2 * D * i
+    w = 2 * S * i
     a = pack(0.0)
     b = pack(0.0)
     j = 0
-    while j + LANES <= D:
+    while j + LANES <= S:
         fill_pack(waves, z + j, load(angle, j))
         a = fma(load(theta, w + j), load(waves.sin, z + j), a)
-        b = fma(load(theta, w + D + j), load(waves.cos, z + j), b)
+        b = fma(load(theta, w + S + j), load(waves.cos, z + j), b)
         j += LANES
-    if j < D:
-        k = D - j
+    if j < S:
+        k = S - j
         fill_pack(waves, z + j, load(angle, j))
         a = fma(load(theta, w + j, k), load(waves.sin, z + j), a)
-        b = fma(load(theta, w + D + j, k), load(waves.cos, z + j), b)
+        b = fma(load(theta, w + S + j, k), load(waves.cos, z + j), b)
+    clear_behind(waves, z, D, model.padded.shape[2])
     return total(a + b) * (1.0 / math.sqrt(D))
 
 
 @inlined
-def waves_of_rows(padded, i, X, row, angle, waves, start):
+def waves_of_rows(model, i, X, row, angle, waves, start):
     """Waves of kernel i at X[row] .. X[row + 7], W apart from ``start`` on; angle (4 W,).
 
     In less code than ``waves_of_eight``, for learners that are compiled one by one.
     """
-    W = padded.shape[2]
+    D = model.n_waves[0]
+    W = model.padded.shape[2]
     for r in range(0, LANES, 4):
-        arguments_of_four(padded, W, i, X, row + r, angle)
+        arguments_of_four(model.padded, W, i, X, row + r, angle)
         for j in range(0, 4 * W, LANES):
             fill_pack(waves, start + r * W + j, load(angle, j))
+    for r in range(LANES):
+        clear_behind(waves, start + r * W, D, W)
 
 
 @inlined
 def descend(model, i, waves, z, step, shrink):
     """theta_i <- shrink theta_i - step times the features at z, and its squared norm."""
-    D = model.theta.shape[1] // 2
+    D = model.n_waves[0]
     theta = model.theta
+    S = theta.shape[1] // 2
     scaled = pack(-step / math.sqrt(D))
-    w = 2 * D * i
+    w = 2 * S * i
     a = pack(0.0)
     b = pack(0.0)
     j = 0
-    while j + LANES <= D:
+    while j + LANES <= S:
         s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
-        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
+        c = fma(load(waves.cos, z + j), scaled, load(theta, w + S + j) * shrink)
         store(theta, w + j, s)
-        store(theta, w + D + j, c)
+        store(theta, w + S + j, c)
         a = fma(s, s, a)
         b = fma(c, c, b)
         j += LANES
-    if j < D:
-        k = D - j
+    if j < S:
+        k = S - j
         s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
-        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
+        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + S + j, k) * shrink)
         store(theta, w + j, s, k)
-        store(theta, w + D + j, c, k)
+        store(theta, w + S + j, c, k)
         a = fma(s, s, a)
         b = fma(c, c, b)
     model.norm2[i] = total(a + b)
@@ -393,31 +411,32 @@ def descend(model, i, waves, z, step, shrink):
 @inlined
 def descend_and_say(model, i, waves, z, after, step, shrink):
     """``descend``, and what the kernel then says of the row whose features are at ``after``."""
-    D = model.theta.shape[1] // 2
+    D = model.n_waves[0]
     theta = model.theta
+    S = theta.shape[1] // 2
     scaled = pack(-step / math.sqrt(D))
-    w = 2 * D * i
+    w = 2 * S * i
     a = pack(0.0)
     b = pack(0.0)
     f = pack(0.0)
     g = pack(0.0)
     j = 0
-    while j + LANES <= D:
+    while j + LANES <= S:
         s = fma(load(waves.sin, z + j), scaled, load(theta, w + j) * shrink)
-        c = fma(load(waves.cos, z + j), scaled, load(theta, w + D + j) * shrink)
+        c = fma(load(waves.cos, z + j), scaled, load(theta, w + S + j) * shrink)
         store(theta, w + j, s)
-        store(theta, w + D + j, c)
+        store(theta, w + S + j, c)
         a = fma(s, s, a)
         b = fma(c, c, b)
         f = fma(s, load(waves.sin, after + j), f)
         g = fma(c, load(waves.cos, after + j), g)
         j += LANES
-    if j < D:
-        k = D - j
+    if j < S:
+        k = S - j
         s = fma(load(waves.sin, z + j, k), scaled, load(theta, w + j, k) * shrink)
-        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + D + j, k) * shrink)
+        c = fma(load(waves.cos, z + j, k), scaled, load(theta, w + S + j, k) * shrink)
         store(theta, w + j, s, k)
-        store(theta, w + D + j, c, k)
+        store(theta, w + S + j, c, k)
         a = fma(s, s, a)
         b = fma(c, c, b)
         f = fma(s, load(waves.sin, after + j), f)

@@ -74,7 +74,8 @@ def client_state(
 @inlined
 def learned_by(server, clients, k):
     """The N kernels as client k has learned them; theta (N, 2 D)."""
-    return RandomFeatures(server.model.padded, clients.theta[k], clients.norm2[k])
+    model = server.model
+    return RandomFeatures(model.padded, clients.theta[k], clients.norm2[k], model.n_waves)
 
 
 def announce(params, server, t, u):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from omkl.core.representations.random_features import whole_packs
 from omkl.federated.holders.terms import Agreed, Terms
 from omkl.federated.holders.units import Units
 from omkl.federated.parties import Client, Server
@@ -77,7 +78,7 @@ def _content(
     )
     arrays = OnlineLearner(made).arrays()
     model = "learner.0.state.model"
-    arrays[f"{model}.theta"] = theta.copy()
+    arrays[f"{model}.theta"] = whole_packs(theta)
     arrays[f"{model}.norm2"] = np.square(theta).sum(axis=1)
     arrays["learner.0.state.log_w"] = (log_w if len(log_w) else np.zeros(len(theta))).copy()
     arrays["learner.0.t"] = np.array([t])
