@@ -35,8 +35,8 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ from omkl.core.representations.random_features import RandomFeatures, draw_featu
 from omkl.datasets import catalogue, open_stream
 from omkl.reproduction import searches
 from omkl.reproduction.tables import published_numbers
-from omkl.threads import default_threads
+from omkl.threads import default_threads, thread_pool, worker_processes
 
 D = 50
 DATASETS = ("twitter", "toms", "air_quality", "energy", "naval_decay")
@@ -123,7 +123,6 @@ def orthogonal(some: tuple[Kernel, ...], d: int, seed: int) -> RandomFeatures:
     return fresh
 
 
-@functools.cache
 def measured(
     learner: str, dataset: str, plant: str, step: int, weights: int, lam: float, frequencies: str,
     criterion: str, seed: int,
@@ -144,19 +143,24 @@ def measured(
         return float(1e3 * np.mean(np.square(trace.y_hat - y))), float(trace.asked.mean())
 
 
-def evaluate(point: dict[str, Any], seeds: int, pool: ThreadPoolExecutor) -> dict[str, Any]:
-    """The line of one point: its settings, its distances, and the mean of every cell."""
+Job = tuple[str, str, str, int, int, float, str, str, int]  # arguments of measured
 
-    def one(job: tuple[str, str, int]) -> tuple[float, float]:
-        learner, dataset, seed = job
+
+def jobs_of(point: dict[str, Any], seeds: int) -> list[Job]:
+    """A point's jobs, cell by cell and seed by seed; the same where it says nothing to a cell."""
+    jobs: list[Job] = []
+    shared = (point["step"], point["weights"], point["lam"], point["frequencies"])
+    for learner, dataset in itertools.product(LEARNERS, DATASETS):
         plant = point["plant"] if dataset == "naval_decay" else "scaled"
         criterion = point["criterion"] if learner == "amkl_aks" else "all"
-        shared = (point["step"], point["weights"], point["lam"], point["frequencies"])
-        return measured(learner, dataset, plant, *shared, criterion, seed)
+        jobs += [(learner, dataset, plant, *shared, criterion, seed) for seed in range(seeds)]
+    return jobs
 
+
+def line_of(point: dict[str, Any], found: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """The line of one point: its settings, its distances, and the mean of every cell."""
     pairs = list(itertools.product(LEARNERS, DATASETS))
-    jobs = [(learner, dataset, seed) for learner, dataset in pairs for seed in range(seeds)]
-    values = np.array(list(pool.map(one, jobs))).reshape(len(pairs), seeds, 2).mean(axis=1)
+    values = np.array(found).reshape(len(pairs), -1, 2).mean(axis=1)
     ours = {}
     for (learner, dataset), (error, share) in zip(pairs, values, strict=True):
         ours[learner, dataset, "mse_e3"] = float(error)
@@ -266,6 +270,17 @@ def exact_errors(
     return {row: errors / T for row, errors in total.items()}
 
 
+def errors_on(
+    some: tuple[Kernel, ...], settings: list[tuple[str, float]], stream: tuple[str, str]
+) -> dict[str, np.ndarray]:
+    """``exact_errors`` on a data set and its target."""
+    start = time.perf_counter()
+    with np.errstate(all="ignore"):  # steps that diverge have an infinite distance
+        found = exact_errors(*rows(*stream), some, settings)
+    print(f"exact kernels on {stream[0]}: {time.perf_counter() - start:.0f} s", flush=True)
+    return found
+
+
 def exact_lines(few: bool) -> tuple[list[dict[str, Any]], dict[tuple[str, str], float]]:
     """A line a point of the exact grid, nearest first, and the published numbers of its cells."""
     wanted = {
@@ -277,13 +292,11 @@ def exact_lines(few: bool) -> tuple[list[dict[str, Any]], dict[tuple[str, str], 
     }
     settings = list(itertools.product(STEPS, PENALTIES))[: 3 if few else None]
     some = dictionary("gaussian17")
-    measured: dict[tuple[str, str], dict[str, np.ndarray]] = {}
-    for dataset in DATASETS:
-        for plant in ("scaled", "as in the file") if dataset == "naval_decay" else ("scaled",):
-            start = time.perf_counter()
-            with np.errstate(all="ignore"):  # steps that diverge have an infinite distance
-                measured[dataset, plant] = exact_errors(*rows(dataset, plant), some, settings)
-            print(f"exact kernels on {dataset}: {time.perf_counter() - start:.0f} s", flush=True)
+    streams = [(dataset, "scaled") for dataset in DATASETS] + [("naval_decay", "as in the file")]
+    streams.sort(key=lambda stream: -len(rows(*stream)[1]))  # the longest first
+    with worker_processes() as pool:
+        fit = functools.partial(errors_on, some, settings)
+        measured = dict(zip(streams, pool.map(fit, streams), strict=True))
     lines = []
     for plant, (s, (step, lam)) in itertools.product(
         ("scaled", "as in the file"), enumerate(settings)
@@ -358,16 +371,26 @@ def main() -> None:
         return
     start, lines = time.perf_counter(), []
     points = list(grid())[: 3 if arguments.quick else None]
-    with ThreadPoolExecutor(default_threads()) as pool:
+    with thread_pool(default_threads()) as pool:
         for dataset, plant in itertools.product(DATASETS, ("scaled", "as in the file")):
             rows(dataset, plant)
-        for point in points:
-            lines.append(evaluate(point, arguments.seeds, pool))
+        found: dict[Job, Future[tuple[float, float]]] = {}
+
+        def begun(point: dict[str, Any], seeds: int) -> list[Future[tuple[float, float]]]:
+            for job in jobs_of(point, seeds):
+                if job not in found:
+                    found[job] = pool.submit(measured, *job)
+            return [found[job] for job in jobs_of(point, seeds)]
+
+        # All at once: no thread waits for the end of a point.
+        for point, values in [(point, begun(point, arguments.seeds)) for point in points]:
+            lines.append(line_of(point, [value.result() for value in values]))
             told = {k: v for k, v in lines[-1].items() if k in TEXT or k == "distance"}
             print(", ".join(f"{k}={v}" for k, v in told.items()), flush=True)
         lines.sort(key=lambda line: line["distance"])
         nearest = {key: lines[0][key] for key in TEXT}
-        final = evaluate(nearest, arguments.final_seeds, pool)
+        again = begun(nearest, arguments.final_seeds)
+        final = line_of(nearest, [value.result() for value in again])
     print(f"{len(lines)} points in {time.perf_counter() - start:.0f} s")
     write(lines, final, arguments.final_seeds, folder)
     searches.note([folder / "active.csv"], __file__, parser, arguments)
