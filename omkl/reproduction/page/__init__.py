@@ -138,7 +138,7 @@ def _made_with(
     ]
     known = [times[run.result["key"]] for run in runs if run.result["key"] in times]
     if known:
-        facts.append(("total time", f"{duration(sum(known))} for {len(known)} runs"))
+        facts.append(("total time", f"{duration(sum(known))} for {len(known)} runs, added up"))
     settings = [(table_name(t.table), origin.settings_text(t.table)) for t in filled]
     return [
         Heading("Made with"),
