@@ -47,7 +47,7 @@ from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.hyperparameters import parse_schedule
-from omkl.core.kernels import Kernel
+from omkl.core.kernels import FAMILIES, Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import RandomFeatures, draw_features
 from omkl.datasets import catalogue, open_stream
@@ -220,6 +220,19 @@ NOTHING = 1e-100  # coefficients below it are dropped: numbers below 1e-308 are 
 BLOCK = 128  # rows whose kernels with all earlier ones are computed together
 
 
+def grams(some: Sequence[Kernel], A: np.ndarray, B: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """All kernels' matrices of A (m, d) and B (n, d), a part (K, m, n) of ``room``."""
+    found = room[:, : len(A), : len(B)]
+    gaussian = FAMILIES["gaussian"]
+    squares = gaussian.distances(A, B)  # once for all bandwidths
+    for matrix, kernel in zip(found, some, strict=True):
+        if kernel.family == gaussian.name:
+            gaussian.of_distance(squares, kernel.bandwidth, out=matrix)
+        else:
+            matrix[:] = kernel.gram(A, B)
+    return found
+
+
 def exact_errors(
     X: np.ndarray, y: np.ndarray, some: tuple[Kernel, ...], settings: list[tuple[str, float]]
 ) -> dict[str, np.ndarray]:
@@ -238,9 +251,10 @@ def exact_errors(
     alpha, held = np.zeros((K, T, S)), np.zeros((N, T, S))  # of all rows; of OMKL-B's
     log_w, log_w_held = np.zeros((N, S)), np.zeros((N, S))
     total = {row: np.zeros(S) for row in EXACT}
+    room = np.empty((K, BLOCK, T))
     for start in range(0, T, BLOCK):
         stop = min(T, start + BLOCK)
-        gram = np.stack([kernel.gram(X[start:stop], X[:stop]) for kernel in every])
+        gram = grams(every, X[start:stop], X[:stop], room)
         f_of_past = gram[:, :, :start] @ alpha[:, :start]
         faded = np.ones(S)  # of the coefficients before the block, by now
         for t in range(start, stop):
@@ -266,7 +280,8 @@ def exact_errors(
             alpha[:, t] = -eta * (f - y[t])
             held[:, t] = -eta * (f_held - y[t])
         alpha[:, :start] *= faded
-        alpha[:, :stop][np.abs(alpha[:, :stop]) < NOTHING] = 0.0
+        for own in alpha[:, :stop]:
+            own[np.abs(own) < NOTHING] = 0.0
     return {row: errors / T for row, errors in total.items()}
 
 

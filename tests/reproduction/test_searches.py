@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import search_graph
 
 from omkl.benchmark import comparison, comparison_peers
 from omkl.core.divergence import Matrix
@@ -63,18 +64,16 @@ def test_a_search_is_outdated_where_its_note_is_of_other_code_options_or_files(w
 
 
 def test_a_search_learns_equal_graphs_once(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    graph = importlib.import_module("search_graph")
     learned = []
-    monkeypatch.setattr(graph, "mse", lambda *job: learned.append(job) or len(learned))
+    monkeypatch.setattr(search_graph, "mse", lambda *job: learned.append(job) or len(learned))
     out, order = np.array([[0, 1], [1, 0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
-    some = graph.dictionary("gauss13")
+    some = search_graph.dictionary("gauss13")
 
     def job(name="sfg", out=out, order=order, seed=0, **settings):
         return name, settings, out.copy(), Matrix(order.copy()), some, "naval", seed
 
     with ThreadPoolExecutor(1) as pool:
-        begin = graph.Measured(pool).begin
+        begin = search_graph.Measured(pool).begin
         one = begin(job())
         assert begin(job()) is one and begin(job(order=order.T + 1.0)) is one  # no refinement
         refined = begin(job("sfg_r"))
