@@ -60,7 +60,7 @@ def command(spec: Mapping[str, Any], outputs: Path, page: Path | None = None) ->
             there.append(described)
         except DataError as error:
             print(f"{_shown(described)}: left out: {error}", flush=True)
-    ours = _our_runs(spec, there, configured)
+    ours = _our_runs(spec, there, outputs)
     peers = _peer_lines(spec, there, configured, outputs)
     lines: list[Line] = []
     bounds: list[list[str]] = []
@@ -126,16 +126,16 @@ Configured = Callable[[list[str]], dict[str, Any]]
 
 
 def _our_runs(
-    spec: Mapping[str, Any], there: Sequence[Mapping[str, Any]], configured: Configured
+    spec: Mapping[str, Any], there: Sequence[Mapping[str, Any]], outputs: Path
 ) -> dict[tuple[int, int], Run]:
     """The finished runs of our learners, by the numbers of data set and algorithm."""
-    configs = {
-        (i, k): _our_configuration(spec, described, item, configured)
+    jobs = {
+        (i, k): _our_job(spec, described, item, outputs)
         for i, described in enumerate(there)
         for k, item in enumerate(spec["algorithms"])
     }
-    places, found = list(configs), {}
-    for number, ended in queue.side_by_side(list(configs.values())):
+    places, found = list(jobs), {}
+    for number, ended in queue.side_by_side(list(jobs.values())):
         i, k = places[number]
         named = f"{spec['algorithms'][k]['algorithm']} on {there[i]['dataset']}"
         result = ended.run.result
@@ -148,31 +148,28 @@ def _our_runs(
     return found
 
 
-def _our_configuration(
-    spec: Mapping[str, Any],
-    described: Mapping[str, Any],
-    item: Mapping[str, Any],
-    configured: Configured,
-) -> dict[str, Any]:
+def _our_job(
+    spec: Mapping[str, Any], described: Mapping[str, Any], item: Mapping[str, Any], outputs: Path
+) -> list[str]:
     typed, dataset = item["algorithm"], described["dataset"]
     common = [*spec["overrides"], *described.get("overrides", ()), *item.get("overrides", ())]
     chosen = [f"algorithm={typed}", f"dataset={dataset}", f"seeds={spec['seeds']}"]
-    return configured([*chosen, *common])
+    return _latest([*chosen, *common], outputs)
+
+
+def _latest(overrides: Sequence[str], outputs: Path) -> list[str]:
+    """What a job is composed of: of overrides the last of each key counts."""
+    latest = {text.partition("=")[0]: text for text in overrides}
+    return [*latest.values(), "tracking=none", "figures=false", f"outputs={outputs}"]
 
 
 def _configurations(outputs: Path) -> Configured:
-    """What makes a job's configuration of its overrides, of which the last of each key counts."""
+    """What makes a job's configuration of its overrides."""
     # Here: the processes of the peers import this module, and compose nothing.
     from omkl.compositions import Compositions
 
     compositions = Compositions()
-    quiet = ["tracking=none", "figures=false", f"outputs={outputs}"]
-
-    def configured(overrides: list[str]) -> dict[str, Any]:
-        latest = {text.partition("=")[0]: text for text in overrides}
-        return compositions.compose([*latest.values(), *quiet])
-
-    return configured
+    return lambda overrides: compositions.compose(_latest(overrides, outputs))
 
 
 def _constant_line(

@@ -7,17 +7,21 @@ the second finds what the first has left.
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from omkl.experiment import run as runner
 from omkl.runs.folder import Run
 from omkl.threads import default_threads, worker_processes
 
-Config = Mapping[str, Any]
+if TYPE_CHECKING:
+    from omkl.compositions import Compositions
+
+Job = Sequence[str]  # its overrides, as typed
 
 
 class Ended(NamedTuple):
@@ -29,32 +33,33 @@ class Ended(NamedTuple):
     seconds: float
 
 
-def compute(config: Config) -> Ended:
+def compute(job: Job) -> Ended:
     """Run one job, or find it finished."""
     start = time.perf_counter()
+    config = _compositions().compose(job)
     outcome = runner.run(config)
     if "jobs_in_pass" in outcome.run.result:  # a sweep's, whose seconds are a share
         outcome = runner.run({**config, "force": True})
     return Ended(outcome.status, outcome.run, outcome.notes, time.perf_counter() - start)
 
 
-def side_by_side(configs: Sequence[Config]) -> Iterator[tuple[int, Ended]]:
+def side_by_side(jobs: Sequence[Job]) -> Iterator[tuple[int, Ended]]:
     """The numbers of jobs, and how they ended, as they do: on all cores, long ones first.
 
     A job that breaks fails alone, and so does one whose process does not live to tell it.
     """
-    n = min(default_threads(), len(configs))
-    waiting = sorted(range(len(configs)), key=lambda number: turn_of(configs[number]))
+    n = min(default_threads(), len(jobs))
+    waiting = sorted(range(len(jobs)), key=lambda number: turn_of(jobs[number]))
     if n <= 1:
-        yield from ((number, compute(configs[number])) for number in waiting)
+        yield from ((number, compute(jobs[number])) for number in waiting)
         return
     pool, running = worker_processes(n), dict[Future[Ended], int]()
     try:
         while waiting or running:
             while waiting and len(running) < n:
-                number = _next(waiting, configs, running.values())
+                number = _next(waiting, jobs, running.values())
                 waiting.remove(number)
-                running[pool.submit(compute, configs[number])] = number
+                running[pool.submit(compute, jobs[number])] = number
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             lost = [running[future] for future in ended if _is_lost(future)]
             if lost:  # nobody knows with which of them the process died
@@ -62,7 +67,7 @@ def side_by_side(configs: Sequence[Config]) -> Iterator[tuple[int, Ended]]:
                 pool.shutdown()
                 pool = worker_processes(n)
             for number in lost:
-                yield number, _alone(configs[number])
+                yield number, _alone(jobs[number])
             for future in ended:
                 if not _is_lost(future):
                     yield running[future], future.result()
@@ -71,36 +76,50 @@ def side_by_side(configs: Sequence[Config]) -> Iterator[tuple[int, Ended]]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def turn_of(config: Config) -> tuple[bool, bool]:
+@functools.cache
+def _compositions() -> Compositions:
+    """A process reads every YAML file once."""
+    from omkl.compositions import Compositions  # Hydra, which not every process needs
+
+    return Compositions()
+
+
+def turn_of(job: Job) -> tuple[bool, bool]:
     """Smaller for what takes longer, as far as that is known: a federation, one with hindsight."""
-    federated = config["federation"]["name"] != "none"
-    return not federated, not config["regret"]["ridge_features"]
+    federated = any(text.startswith("federation=") for text in job)
+    return not federated, "regret.ridge_features=true" not in job
 
 
-def _next(waiting: Sequence[int], configs: Sequence[Config], running: Iterable[int]) -> int:
+def _next(waiting: Sequence[int], jobs: Sequence[Job], running: Iterable[int]) -> int:
     """The first job that shares nothing with those that are running; else the first."""
-    others = [configs[number] for number in running]
-    alone = (k for k in waiting if not any(shares(configs[k], other) for other in others))
+    others = [jobs[number] for number in running]
+    alone = (k for k in waiting if not any(shares(jobs[k], other) for other in others))
     return next(alone, waiting[0])
 
 
-def shares(one: Config, other: Config) -> bool:
+def shares(one: Job, other: Job) -> bool:
     """Whether two jobs have the same algorithm, or differ in their algorithm alone."""
-    if one["algorithm"]["name"] == other["algorithm"]["name"]:
-        return True
-    return all(one[key] == other[key] for key in one if key != "algorithm")
+    named, rest = zip(*map(_split, (one, other)), strict=True)
+    return named[0] == named[1] or rest[0] == rest[1]
+
+
+def _split(job: Job) -> tuple[str, frozenset[str]]:
+    """The override that names the algorithm, and those that say nothing of it."""
+    named = next(text for text in job if text.startswith("algorithm="))
+    return named, frozenset(text for text in job if not text.startswith("algorithm"))
 
 
 def _is_lost(future: Future[Ended]) -> bool:
     return isinstance(future.exception(), BrokenProcessPool)
 
 
-def _alone(config: Config) -> Ended:
+def _alone(job: Job) -> Ended:
     """Run a job in a process of its own; if that dies, the job has failed."""
     start = time.perf_counter()
     with worker_processes(1) as pool:
         try:
-            return pool.submit(compute, config).result()
+            return pool.submit(compute, job).result()
         except BrokenProcessPool:
-            lost = runner.lost(config, "its process died; not enough memory is the usual reason")
+            why = "its process died; not enough memory is the usual reason"
+            lost = runner.lost(_compositions().compose(job), why)
     return Ended(lost.status, lost.run, lost.notes, time.perf_counter() - start)

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from omkl import conf
 from omkl.benchmark import comparison, comparison_peers
-from omkl.compositions import Compositions
 from omkl.datasets.stream import MissingFile
 from omkl.disk import write_atomically
 from omkl.experiment import queue
@@ -38,7 +37,6 @@ class Cells:
 
     def __init__(self, outputs: Path) -> None:
         self.outputs = outputs
-        self.compositions = Compositions()
         self.path = outputs / page.TIMES
         self.times = page.read_times(outputs)
         self.done: dict[tuple[str, ...], bool] = {}
@@ -55,9 +53,9 @@ class Cells:
         # A picture and a tracked run a cell would take longer than the cells themselves.
         quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]
         jobs = list(asked)
-        configs = [self.compositions.compose([*job, *quiet]) for job in jobs]
+        ended_jobs = queue.side_by_side([(*job, *quiet) for job in jobs])
         try:
-            for n, (number, ended) in enumerate(queue.side_by_side(configs), start=1):
+            for n, (number, ended) in enumerate(ended_jobs, start=1):
                 self._keep(jobs[number], f"  [{n}/{len(jobs)}]", ended)
         finally:
             self.path.parent.mkdir(parents=True, exist_ok=True)
