@@ -23,8 +23,8 @@ step        of the coefficients, a constant, over sqrt(T), or over sqrt(t)
 lam         coefficients fade by 1 - step lam a round (Kivinen, Smola and Williamson); 0: they stay
 plant       as above
 
-Writes search/active.csv, active_exact.csv and an .md beside each under the outputs folder. Eight
-minutes on two cores for the first grid; ten minutes of one core for the second.
+Writes search/active.csv, active_exact.csv and an .md beside each under the outputs folder. Two
+minutes on two cores.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ arxiv_v1  tables 1 to 4 (SFG-MKL, SFG-MKL-R; 4 data sets, M = 5)
           count     out-neighbours: M with the node itself, or besides it
           rules     text (argmax of u after round 300) or node 0 after it
 
-Writes search/<grid>.csv and .md under the outputs folder. Six minutes on two cores.
+Writes search/<grid>.csv and .md under the outputs folder. Two minutes on two cores.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@
     make reproduce-tables
 
 Finished runs are reused while code, data and settings are the same; a run that several
-tables share is done once. The last thing is one page of all tables and figures. ``make`` runs
-the searches that the page shows as well, where they are not those of the present code, and the
-comparisons with other libraries, where these are installed.
+tables share is done once. Jobs run side by side, one a core. The last thing is one page of
+all tables and figures. ``make`` runs the searches that the page shows as well, where they are
+not those of the present code, and the comparisons with other libraries, where these are
+installed.
 """
 
 from __future__ import annotations
