@@ -49,7 +49,8 @@ class Cells:
         for table in chosen:
             jobs = [tuple(job) for job in matching.jobs(table)]
             shared = sum(job in asked for job in jobs)
-            print(f"{table.name}: {counted(len(jobs), 'run')}, {shared} of them another's too")
+            above = f", {shared} of them named above" if shared else ""
+            print(f"{table.name}: {counted(len(jobs), 'run')}{above}")
             asked |= dict.fromkeys(jobs)
         # A picture and a tracked run a cell would take longer than the cells themselves.
         quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]
