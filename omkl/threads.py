@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import multiprocessing
 import os
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,6 +49,25 @@ def thread_pool(n: int) -> Iterator[ThreadPoolExecutor]:
         yield pool
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def worker_processes(n: int | None = None) -> ProcessPoolExecutor:
+    """Processes of one thread each for work that holds the interpreter's lock; None: all cores.
+
+    None is forked: a fork of a process with threads may hang (and NumPy has some).
+    """
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(n or default_threads(), spawn, _be_one_thread)
+
+
+_limits: list[object] = []  # of this process, for as long as it lives
+
+
+def _be_one_thread() -> None:
+    os.environ["OMKL_THREADS"] = "1"
+    import scipy.linalg  # noqa: F401  # its library is limited with NumPy's
+
+    _limits.append(one_thread_each())
 
 
 @contextlib.contextmanager

@@ -23,8 +23,8 @@ step        of the coefficients, a constant, over sqrt(T), or over sqrt(t)
 lam         coefficients fade by 1 - step lam a round (Kivinen, Smola and Williamson); 0: they stay
 plant       as above
 
-Writes search/active.csv, active_exact.csv and an .md beside each under the outputs folder. Eight
-minutes on two cores for the first grid; ten minutes of one core for the second.
+Writes search/active.csv, active_exact.csv and an .md beside each under the outputs folder. Two
+minutes on two cores.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,13 @@ from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.hyperparameters import parse_schedule
-from omkl.core.kernels import Kernel
+from omkl.core.kernels import FAMILIES, Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import RandomFeatures, draw_features
 from omkl.datasets import catalogue, open_stream
 from omkl.reproduction import searches
 from omkl.reproduction.tables import published_numbers
-from omkl.threads import default_threads
+from omkl.threads import default_threads, thread_pool, worker_processes
 
 D = 50
 DATASETS = ("twitter", "toms", "air_quality", "energy", "naval_decay")
@@ -123,7 +123,6 @@ def orthogonal(some: tuple[Kernel, ...], d: int, seed: int) -> RandomFeatures:
     return fresh
 
 
-@functools.cache
 def measured(
     learner: str, dataset: str, plant: str, step: int, weights: int, lam: float, frequencies: str,
     criterion: str, seed: int,
@@ -144,19 +143,24 @@ def measured(
         return float(1e3 * np.mean(np.square(trace.y_hat - y))), float(trace.asked.mean())
 
 
-def evaluate(point: dict[str, Any], seeds: int, pool: ThreadPoolExecutor) -> dict[str, Any]:
-    """The line of one point: its settings, its distances, and the mean of every cell."""
+Job = tuple[str, str, str, int, int, float, str, str, int]  # arguments of measured
 
-    def one(job: tuple[str, str, int]) -> tuple[float, float]:
-        learner, dataset, seed = job
+
+def jobs_of(point: dict[str, Any], seeds: int) -> list[Job]:
+    """A point's jobs, cell by cell and seed by seed; the same where it says nothing to a cell."""
+    jobs: list[Job] = []
+    shared = (point["step"], point["weights"], point["lam"], point["frequencies"])
+    for learner, dataset in itertools.product(LEARNERS, DATASETS):
         plant = point["plant"] if dataset == "naval_decay" else "scaled"
         criterion = point["criterion"] if learner == "amkl_aks" else "all"
-        shared = (point["step"], point["weights"], point["lam"], point["frequencies"])
-        return measured(learner, dataset, plant, *shared, criterion, seed)
+        jobs += [(learner, dataset, plant, *shared, criterion, seed) for seed in range(seeds)]
+    return jobs
 
+
+def line_of(point: dict[str, Any], found: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """The line of one point: its settings, its distances, and the mean of every cell."""
     pairs = list(itertools.product(LEARNERS, DATASETS))
-    jobs = [(learner, dataset, seed) for learner, dataset in pairs for seed in range(seeds)]
-    values = np.array(list(pool.map(one, jobs))).reshape(len(pairs), seeds, 2).mean(axis=1)
+    values = np.array(found).reshape(len(pairs), -1, 2).mean(axis=1)
     ours = {}
     for (learner, dataset), (error, share) in zip(pairs, values, strict=True):
         ours[learner, dataset, "mse_e3"] = float(error)
@@ -216,6 +220,19 @@ NOTHING = 1e-100  # coefficients below it are dropped: numbers below 1e-308 are 
 BLOCK = 128  # rows whose kernels with all earlier ones are computed together
 
 
+def grams(some: Sequence[Kernel], A: np.ndarray, B: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """All kernels' matrices of A (m, d) and B (n, d), a part (K, m, n) of ``room``."""
+    found = room[:, : len(A), : len(B)]
+    gaussian = FAMILIES["gaussian"]
+    squares = gaussian.distances(A, B)  # once for all bandwidths
+    for matrix, kernel in zip(found, some, strict=True):
+        if kernel.family == gaussian.name:
+            gaussian.of_distance(squares, kernel.bandwidth, out=matrix)
+        else:
+            matrix[:] = kernel.gram(A, B)
+    return found
+
+
 def exact_errors(
     X: np.ndarray, y: np.ndarray, some: tuple[Kernel, ...], settings: list[tuple[str, float]]
 ) -> dict[str, np.ndarray]:
@@ -234,9 +251,10 @@ def exact_errors(
     alpha, held = np.zeros((K, T, S)), np.zeros((N, T, S))  # of all rows; of OMKL-B's
     log_w, log_w_held = np.zeros((N, S)), np.zeros((N, S))
     total = {row: np.zeros(S) for row in EXACT}
+    room = np.empty((K, BLOCK, T))
     for start in range(0, T, BLOCK):
         stop = min(T, start + BLOCK)
-        gram = np.stack([kernel.gram(X[start:stop], X[:stop]) for kernel in every])
+        gram = grams(every, X[start:stop], X[:stop], room)
         f_of_past = gram[:, :, :start] @ alpha[:, :start]
         faded = np.ones(S)  # of the coefficients before the block, by now
         for t in range(start, stop):
@@ -262,8 +280,20 @@ def exact_errors(
             alpha[:, t] = -eta * (f - y[t])
             held[:, t] = -eta * (f_held - y[t])
         alpha[:, :start] *= faded
-        alpha[:, :stop][np.abs(alpha[:, :stop]) < NOTHING] = 0.0
+        for own in alpha[:, :stop]:
+            own[np.abs(own) < NOTHING] = 0.0
     return {row: errors / T for row, errors in total.items()}
+
+
+def errors_on(
+    some: tuple[Kernel, ...], settings: list[tuple[str, float]], stream: tuple[str, str]
+) -> dict[str, np.ndarray]:
+    """``exact_errors`` on a data set and its target."""
+    start = time.perf_counter()
+    with np.errstate(all="ignore"):  # steps that diverge have an infinite distance
+        found = exact_errors(*rows(*stream), some, settings)
+    print(f"exact kernels on {stream[0]}: {time.perf_counter() - start:.0f} s", flush=True)
+    return found
 
 
 def exact_lines(few: bool) -> tuple[list[dict[str, Any]], dict[tuple[str, str], float]]:
@@ -277,13 +307,11 @@ def exact_lines(few: bool) -> tuple[list[dict[str, Any]], dict[tuple[str, str], 
     }
     settings = list(itertools.product(STEPS, PENALTIES))[: 3 if few else None]
     some = dictionary("gaussian17")
-    measured: dict[tuple[str, str], dict[str, np.ndarray]] = {}
-    for dataset in DATASETS:
-        for plant in ("scaled", "as in the file") if dataset == "naval_decay" else ("scaled",):
-            start = time.perf_counter()
-            with np.errstate(all="ignore"):  # steps that diverge have an infinite distance
-                measured[dataset, plant] = exact_errors(*rows(dataset, plant), some, settings)
-            print(f"exact kernels on {dataset}: {time.perf_counter() - start:.0f} s", flush=True)
+    streams = [(dataset, "scaled") for dataset in DATASETS] + [("naval_decay", "as in the file")]
+    streams.sort(key=lambda stream: -len(rows(*stream)[1]))  # the longest first
+    with worker_processes() as pool:
+        fit = functools.partial(errors_on, some, settings)
+        measured = dict(zip(streams, pool.map(fit, streams), strict=True))
     lines = []
     for plant, (s, (step, lam)) in itertools.product(
         ("scaled", "as in the file"), enumerate(settings)
@@ -358,16 +386,26 @@ def main() -> None:
         return
     start, lines = time.perf_counter(), []
     points = list(grid())[: 3 if arguments.quick else None]
-    with ThreadPoolExecutor(default_threads()) as pool:
+    with thread_pool(default_threads()) as pool:
         for dataset, plant in itertools.product(DATASETS, ("scaled", "as in the file")):
             rows(dataset, plant)
-        for point in points:
-            lines.append(evaluate(point, arguments.seeds, pool))
+        found: dict[Job, Future[tuple[float, float]]] = {}
+
+        def begun(point: dict[str, Any], seeds: int) -> list[Future[tuple[float, float]]]:
+            for job in jobs_of(point, seeds):
+                if job not in found:
+                    found[job] = pool.submit(measured, *job)
+            return [found[job] for job in jobs_of(point, seeds)]
+
+        # All at once: no thread waits for the end of a point.
+        for point, values in [(point, begun(point, arguments.seeds)) for point in points]:
+            lines.append(line_of(point, [value.result() for value in values]))
             told = {k: v for k, v in lines[-1].items() if k in TEXT or k == "distance"}
             print(", ".join(f"{k}={v}" for k, v in told.items()), flush=True)
         lines.sort(key=lambda line: line["distance"])
         nearest = {key: lines[0][key] for key in TEXT}
-        final = evaluate(nearest, arguments.final_seeds, pool)
+        again = begun(nearest, arguments.final_seeds)
+        final = line_of(nearest, [value.result() for value in again])
     print(f"{len(lines)} points in {time.perf_counter() - start:.0f} s")
     write(lines, final, arguments.final_seeds, folder)
     searches.note([folder / "active.csv"], __file__, parser, arguments)

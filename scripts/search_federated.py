@@ -24,17 +24,18 @@ import functools
 import itertools
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.conf import compose
+from omkl.compositions import Compositions
 from omkl.experiment import federation, settings
 from omkl.reproduction import searches
 from omkl.reproduction.tables import published_numbers
-from omkl.threads import default_threads
+from omkl.threads import default_threads, thread_pool
 
 ETAS = ("1/sqrt(T)", "2/sqrt(T)", "0.2")
 ETAS_W = ("1/sqrt(T)", "0.1", "0.5", "1.0")
@@ -101,13 +102,15 @@ class Data(NamedTuple):
         return cls((dealt,), (dealt, mirror), ("federation=by_site", chosen))
 
 
+compositions = Compositions()
+
+
 @functools.lru_cache(maxsize=4)
 def split_of(dataset: str, data: tuple[str, ...]) -> Any:
     line = ["algorithm=pof_mkl", f"dataset={dataset}", *data, "kernels=rbf51"]
-    return federation.prepare(settings.read(compose(line))).split
+    return federation.prepare(settings.read(compositions.compose(line))).split
 
 
-@functools.cache
 def mse(cell: Cell, data: tuple[str, ...], eta: str, eta_w: str | None, seed: int) -> float:
     """MSE x 10^3 of one seed; infinite where the steps are too large."""
     line = [f"algorithm={cell.algorithm}", f"dataset={cell.dataset}", *data]
@@ -118,19 +121,17 @@ def mse(cell: Cell, data: tuple[str, ...], eta: str, eta_w: str | None, seed: in
         line.append(f"algorithm.M={cell.M}")
     with LOCK:  # Hydra composes one at a time
         split = split_of(cell.dataset, data)
-        job = federation.prepare(settings.read(compose(line)), split)
+        job = federation.prepare(settings.read(compositions.compose(line)), split)
     with np.errstate(all="ignore"):
         trace = job.federation(seed).partial_fit(split.X, split.y)
         found = float(1e3 * np.mean(np.square(trace.y_hat - split.y)))
     return found if np.isfinite(found) else np.inf
 
 
-def evaluate(
-    cells: list[Cell], point: Point, seeds: int, pool: ThreadPoolExecutor
-) -> dict[str, Any]:
-    """The line of one point: its settings, its distances, and MSE x 10^3 of every cell."""
+def jobs_of(cells: list[Cell], point: Point, seeds: int) -> list[tuple[Any, ...]]:
+    """A point's arguments of ``mse``, cell by cell and seed by seed."""
     data = Data.of(point.dealing, point.target, point.sites)
-    jobs = [
+    return [
         (
             cell,
             getattr(data, cell.dataset),
@@ -141,8 +142,11 @@ def evaluate(
         for cell in cells
         for seed in range(seeds)
     ]
-    ours = np.array(list(pool.map(lambda job: mse(*job), jobs)))
-    ours = ours.reshape(len(cells), seeds).mean(axis=1)
+
+
+def line_of(cells: list[Cell], point: Point, values: Sequence[float]) -> dict[str, Any]:
+    """The line of one point: its settings, its distances, and MSE x 10^3 of every cell."""
+    ours = np.reshape(values, (len(cells), -1)).mean(axis=1)
     distance = np.abs(ours / np.array([c.value for c in cells]) - 1.0)
     line: dict[str, Any] = point._asdict()
     line["distance"] = float(distance.mean())
@@ -165,9 +169,14 @@ def main() -> None:
     grid = itertools.product(DEALINGS, TARGETS, SITES, ETAS, ETAS_W)
     points = [Point(*point) for point in grid][: 2 if arguments.quick else None]
     lines = []
-    with ThreadPoolExecutor(default_threads()) as pool:
-        for point in points:
-            line = evaluate(cells, point, arguments.seeds, pool)
+    with thread_pool(default_threads()) as pool:
+        begun: dict[tuple[Any, ...], Future[float]] = {}
+        jobs = [jobs_of(cells, point, arguments.seeds) for point in points]
+        for job in itertools.chain(*jobs):  # all at once: no thread waits for the end of a point
+            if job not in begun:
+                begun[job] = pool.submit(mse, *job)
+        for point, own in zip(points, jobs, strict=True):
+            line = line_of(cells, point, [begun[job].result() for job in own])
             lines.append(line)
             text = ", ".join(f"{k} {100 * v:.1f} %" for k, v in line.items() if "distance" in k)
             print(f"{', '.join(point)}: {text}", flush=True)

@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import functools
 import importlib
-import multiprocessing
+import itertools
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +33,7 @@ from omkl.benchmark import comparison_peers, comparison_table
 from omkl.benchmark.comparison_table import BEST, CONSTANT, Line
 from omkl.datasets import DataError, open_stream, open_streams
 from omkl.disk import write_atomically
-from omkl.experiment import run as runner
-from omkl.experiment import settings
+from omkl.experiment import queue, settings
 from omkl.experiment.metrics import mistaken
 from omkl.experiment.settings import Settings
 from omkl.report import console, style
@@ -43,7 +41,7 @@ from omkl.report.text import csv_text
 from omkl.runs import folder as run_folder
 from omkl.runs import seal
 from omkl.runs.folder import Run
-from omkl.threads import default_threads, one_thread_each
+from omkl.threads import one_thread_each, worker_processes
 
 
 def command(spec: Mapping[str, Any], outputs: Path, page: Path | None = None) -> int:
@@ -52,32 +50,27 @@ def command(spec: Mapping[str, Any], outputs: Path, page: Path | None = None) ->
     ``spec`` is what a file of conf/comparison says. The tables go to OUTPUTS/tables, or with
     their figures into the folder ``page``.
     """
-    # Peers hold the interpreter's lock, so they run in processes; none is forked from threads.
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(default_threads(), spawn) as pool:
-        return _command(spec, outputs, page, pool)
-
-
-def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Executor) -> int:
     started = time.perf_counter()
     configured = _configurations(outputs)
+    there: list[Mapping[str, Any]] = []
+    constants: list[Line] = []
+    for described in spec["datasets"]:
+        try:
+            constants.append(_constant_line(spec, described, configured))
+            there.append(described)
+        except DataError as error:
+            print(f"{_shown(described)}: left out: {error}", flush=True)
+    ours = _our_runs(spec, there, outputs)
+    peers = _peer_lines(spec, there, configured, outputs)
     lines: list[Line] = []
     bounds: list[list[str]] = []
     further: list[list[str]] = []
     runs: list[Run] = []
-    failures = 0
-    for described in spec["datasets"]:
-        shown = described.get("label", described["dataset"])
-        try:
-            constant = _constant_line(spec, described, shown, configured)
-        except DataError as error:
-            print(f"{shown}: left out: {error}", flush=True)
-            failures += 1
-            continue
-        for item in spec["algorithms"]:
-            run = _our_run(spec, described, item, configured)
+    for i, described in enumerate(there):
+        shown = _shown(described)
+        for k, item in enumerate(spec["algorithms"]):
+            run = ours.get((i, k))
             if run is None:
-                failures += 1
                 continue
             runs.append(run)
             name, result = style.name_of(run), run.result
@@ -85,11 +78,7 @@ def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Ex
             if result.get("bound", {}).get("value") is not None:
                 bounds.append(comparison_table.bound_line(name, shown, result))
             further += comparison_table.further_lines(name, shown, result)
-        lines.append(constant)
-        common = _common_settings(spec, described, configured)
-        for name in spec["peers"]:
-            line = _peer_line(spec, common, shown, name, outputs, pool)
-            lines += [line] if line else []
+        lines += [constants[i], *peers[i]]
     if not lines:
         print(f"{spec['name']}: no data set of it could be read, so there is no table")
         return 1
@@ -105,7 +94,11 @@ def _command(spec: Mapping[str, Any], outputs: Path, page: Path | None, pool: Ex
     print(f"\n{text}\nthis call took {time.perf_counter() - started:.0f} s")
     print(f"tables   {folder}/{spec['name']}.md, {spec['name']}.csv")
     print(f"plots    {', '.join(path.name for path in drawn)}")
-    return 1 if failures else 0
+    return 0 if len(runs) == len(spec["datasets"]) * len(spec["algorithms"]) else 1
+
+
+def _shown(described: Mapping[str, Any]) -> str:
+    return str(described.get("label", described["dataset"]))
 
 
 def _our_lines(
@@ -132,42 +125,55 @@ def _draw(runs: list[Run], folder: Path, name: str, titles: Mapping[str, str]) -
 Configured = Callable[[list[str]], dict[str, Any]]
 
 
-def _our_run(
-    spec: Mapping[str, Any],
-    described: Mapping[str, Any],
-    item: Mapping[str, Any],
-    configured: Configured,
-) -> Run | None:
+def _our_runs(
+    spec: Mapping[str, Any], there: Sequence[Mapping[str, Any]], outputs: Path
+) -> dict[tuple[int, int], Run]:
+    """The finished runs of our learners, by the numbers of data set and algorithm."""
+    jobs = {
+        (i, k): _our_job(spec, described, item, outputs)
+        for i, described in enumerate(there)
+        for k, item in enumerate(spec["algorithms"])
+    }
+    places, found = list(jobs), {}
+    for number, ended in queue.side_by_side(list(jobs.values())):
+        i, k = places[number]
+        named = f"{spec['algorithms'][k]['algorithm']} on {there[i]['dataset']}"
+        result = ended.run.result
+        if ended.status == "failed":
+            print(f"{named}: failed: {result['error']['message']}", flush=True)
+            continue
+        how = "reused" if ended.status == "reused" else f"{result['seconds']:.1f} s"
+        print(f"{named}: {console.loss_text(result)} ({how})", flush=True)
+        found[i, k] = ended.run.held()  # another call may compute it anew meanwhile
+    return found
+
+
+def _our_job(
+    spec: Mapping[str, Any], described: Mapping[str, Any], item: Mapping[str, Any], outputs: Path
+) -> list[str]:
     typed, dataset = item["algorithm"], described["dataset"]
     common = [*spec["overrides"], *described.get("overrides", ()), *item.get("overrides", ())]
     chosen = [f"algorithm={typed}", f"dataset={dataset}", f"seeds={spec['seeds']}"]
-    outcome = runner.run(configured([*chosen, *common]))
-    result = outcome.run.result
-    if outcome.status == "failed":
-        print(f"{typed} on {dataset}: failed: {result['error']['message']}", flush=True)
-        return None
-    how = "reused" if outcome.status == "reused" else f"{result['seconds']:.1f} s"
-    print(f"{typed} on {dataset}: {console.loss_text(result)} ({how})", flush=True)
-    return outcome.run.held()  # another call may compute it anew meanwhile
+    return _latest([*chosen, *common], outputs)
+
+
+def _latest(overrides: Sequence[str], outputs: Path) -> list[str]:
+    """What a job is composed of: of overrides the last of each key counts."""
+    latest = {text.partition("=")[0]: text for text in overrides}
+    return [*latest.values(), "tracking=none", "figures=false", f"outputs={outputs}"]
 
 
 def _configurations(outputs: Path) -> Configured:
-    """What makes a job's configuration of its overrides, of which the last of each key counts."""
+    """What makes a job's configuration of its overrides."""
     # Here: the processes of the peers import this module, and compose nothing.
     from omkl.compositions import Compositions
 
     compositions = Compositions()
-    quiet = ["tracking=none", "figures=false", f"outputs={outputs}"]
-
-    def configured(overrides: list[str]) -> dict[str, Any]:
-        latest = {text.partition("=")[0]: text for text in overrides}
-        return compositions.compose([*latest.values(), *quiet])
-
-    return configured
+    return lambda overrides: compositions.compose(_latest(overrides, outputs))
 
 
 def _constant_line(
-    spec: Mapping[str, Any], described: Mapping[str, Any], shown: str, configured: Configured
+    spec: Mapping[str, Any], described: Mapping[str, Any], configured: Configured
 ) -> Line:
     """Errors of always saying the class that is the most frequent in hindsight."""
     common = _common_settings(spec, described, configured)
@@ -176,7 +182,7 @@ def _constant_line(
     for stream in open_streams(common.dataset, common.stream.options, seeds):
         y = np.concatenate([y for _, y in stream.blocks(1024)])
         rates.append(float(min(np.mean(y > 0), np.mean(y < 0))))
-    return Line(CONSTANT, shown, rates, 0.0)
+    return Line(CONSTANT, _shown(described), rates, 0.0)
 
 
 def _common_settings(
@@ -190,31 +196,43 @@ def _common_settings(
     return settings.read(configured(overrides))
 
 
-def _peer_line(
+def _peer_lines(
     spec: Mapping[str, Any],
-    common: Settings,
-    shown: str,
-    name: str,
+    there: Sequence[Mapping[str, Any]],
+    configured: Configured,
     outputs: Path,
-    pool: Executor,
-) -> Line | None:
-    dataset = common.dataset["name"]
-    if reason := comparison_peers.missing(name):
-        print(f"{name} on {dataset}: left out: {reason}", flush=True)
-        return None
-    told = functools.partial(_told_by_peer, common, name, outputs)
-    look = functools.partial(told, only_kept=True)
-    known = {seed: look(seed) for seed in range(spec["peer_seeds"])}  # no process for what is known
-    missing = [seed for seed in known if known[seed] is None]
-    known.update(zip(missing, pool.map(told, missing), strict=True))
-    found = [one for one in known.values() if one]
-    seconds = float(np.mean([f["seconds"] for f in found]))
-    line = Line(
-        comparison_peers.title(name), shown, [f["mistakes"] / f["rounds"] for f in found], seconds
-    )
-    spread = "" if line.std is None else f" ± {100 * line.std:.2f}"
-    print(f"{name} on {dataset}: errors {100 * line.mean:.2f}{spread} % ({seconds:.1f} s each)")
-    return line
+) -> list[list[Line]]:
+    """The lines of peers, a list a data set; what is not kept is computed on all cores.
+
+    Peers hold the interpreter's lock, so they run in processes.
+    """
+    peers, seeds = [], range(spec["peer_seeds"])
+    for name in spec["peers"]:
+        if reason := comparison_peers.missing(name):
+            print(f"{name}: left out: {reason}", flush=True)
+        else:
+            peers.append(name)
+    common = [_common_settings(spec, described, configured) for described in there]
+    asked = {
+        (i, name, seed): functools.partial(_told_by_peer, common[i], name, outputs, seed)
+        for i, name, seed in itertools.product(range(len(there)), peers, seeds)
+    }
+    known = {key: told(only_kept=True) for key, told in asked.items()}
+    if missing := [key for key in asked if known[key] is None]:
+        with worker_processes() as pool:
+            begun = [pool.submit(asked[key]) for key in missing]
+            known.update(zip(missing, [future.result() for future in begun], strict=True))
+    lines: list[list[Line]] = [[] for _ in there]
+    for (i, described), name in itertools.product(enumerate(there), peers):
+        found = [one for seed in seeds if (one := known[i, name, seed])]
+        seconds = float(np.mean([f["seconds"] for f in found]))
+        rates = [f["mistakes"] / f["rounds"] for f in found]
+        line = Line(comparison_peers.title(name), _shown(described), rates, seconds)
+        lines[i].append(line)
+        told = f"{name} on {described['dataset']}: errors {100 * line.mean:.2f}"
+        spread = "" if line.std is None else f" ± {100 * line.std:.2f}"
+        print(f"{told}{spread} % ({seconds:.1f} s each)")
+    return lines
 
 
 def _told_by_peer(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -173,51 +173,66 @@ def one_pass_graphs(
     for i in range(N):
         exact: dict[int, list[int]] = {}
         more: dict[int, list[int]] = {}
-        gamma: tuple[int, int] | None = None  # numerator and denominator; None is +infinity
+        refused: list[_Candidate] = []
+        begin = _Candidate(0, [i], delta[i], (1, 0))
         while len(exact) < len(wanted):
-            there, gamma = _pass(delta, i, gamma, wanted[-1])
+            there = _pass(delta, i, begin, wanted[-1], refused)
             for M in wanted:
                 if len(there) == M:
                     exact.setdefault(M, there)
                 elif len(there) > M:
                     more.setdefault(M, there[:M])
-            if gamma is None:  # nobody was refused
+            if not refused:
                 break
+            begin = refused.pop()
         for M in wanted:
             found[M][i] = exact.get(M) or more[M]
     return found
 
 
-def _pass(
-    delta: np.ndarray, i: int, gamma: tuple[int, int] | None, most: int
-) -> tuple[list[int], tuple[int, int] | None]:
-    """Who joins node i at a threshold, and the largest mean that was below it.
+class _Candidate(NamedTuple):
+    """Kernel j at its turn in a pass of one node.
 
-    The pass ends early when more than ``most`` have joined. Until a lower threshold lets in one
-    of those refused by then, that remains so.
+    there  who has joined by then
+    sums   (N - j,) of Delta over these, of kernel j and those behind it
+    mean   of Delta over these, as numerator and denominator; 1 / 0 stands for +infinity
     """
-    N = len(delta)
-    there, total, j = [i], delta[i], 0
-    below: tuple[int, int] | None = None
-    while j < N and len(there) <= most:
-        k = len(there)
-        rest = total[j:]
-        n = len(rest)
-        if gamma is not None:
-            joins = np.flatnonzero(rest * gamma[1] >= gamma[0] * k)
+
+    j: int
+    there: list[int]
+    sums: np.ndarray
+    mean: tuple[int, int]
+
+
+def _pass(
+    delta: np.ndarray, i: int, begin: _Candidate, most: int, refused: list[_Candidate]
+) -> list[int]:
+    """Who joins node i at the threshold ``begin.mean``: a pass from that candidate on.
+
+    ``refused`` are the candidates with a mean below the threshold and above those of all refused
+    before them: the last has the next lower threshold, at which everything before it remains as it
+    is. On entry it holds those before ``begin``. The pass ends early when more than ``most`` have
+    joined. Until a lower threshold lets in one of those refused by then, that remains so.
+    """
+    j, there, sums = begin.j, list(begin.there), begin.sums
+    while len(sums) and len(there) <= most:
+        k, n = len(there), len(sums)
+        if begin.mean[1]:
+            joins = np.flatnonzero(sums >= -(-begin.mean[0] * k // begin.mean[1]))
             joins = joins[joins + j != i]
             n = int(joins[0]) if len(joins) else n
-        refused = [v for m, v in enumerate(rest[:n], start=j) if m != i]
-        if refused:
-            highest = max(refused)
-            if below is None or highest * below[1] > below[0] * k:
-                below = highest, k
-        j += n
-        if j < N:
-            there.append(j)
-            total = total + delta[j]
-            j += 1
-    return there, below
+        top = refused[-1].mean[0] * k // refused[-1].mean[1] if refused else 0
+        for m, value in enumerate(sums[:n].tolist()):
+            if m + j != i and (value > top or not refused):
+                refused.append(_Candidate(j + m, list(there), sums[m:], (value, k)))
+                top = value
+        if n < len(sums):
+            there.append(j + n)
+            sums = sums[n + 1 :] + delta[j + n, j + n + 1 :]
+        else:
+            sums = sums[n:]
+        j += n + 1
+    return there
 
 
 def _whole_numbers(divergence: np.ndarray | Overlaps, logs: bool) -> np.ndarray:

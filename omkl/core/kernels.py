@@ -95,8 +95,12 @@ class Family:
         """Exact kernel matrix: A (m, d), B (n, d) -> (m, n)."""
         return np.stack([self.value(a - B, b) for a in A])
 
-    def of_distance(self, distance: np.ndarray, b: float) -> np.ndarray:
-        """kappa of distances (...) in the family's metric."""
+    def of_distance(self, distance: np.ndarray, b: float, out: Any = None) -> np.ndarray:
+        """kappa of distances (...) in the family's metric, written to ``out`` where it is given."""
+        raise TypeError(f"{self.name} kernels are no functions of one distance")
+
+    def distances(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """Distances (m, n) of the rows of A (m, d) and B (n, d), as ``gram`` has them."""
         raise TypeError(f"{self.name} kernels are no functions of one distance")
 
     def parameter(self, b: float) -> float:
@@ -157,8 +161,12 @@ class Gaussian(Family):
     def value(self, r: np.ndarray, b: float) -> np.ndarray:
         return self.of_distance(np.square(r).sum(axis=-1), b)
 
-    def of_distance(self, distance: np.ndarray, b: float) -> np.ndarray:
-        return np.exp(-0.5 / b * distance)
+    def of_distance(self, distance: np.ndarray, b: float, out: Any = None) -> np.ndarray:
+        return np.exp(np.multiply(distance, -0.5 / b, out=out), out=out)
+
+    def distances(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        squares = np.square(A).sum(1)[:, None] + np.square(B).sum(1)[None, :] - 2.0 * A @ B.T
+        return np.maximum(squares, 0.0)
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
         return rng.standard_normal((D, d)) / math.sqrt(b)
@@ -167,8 +175,7 @@ class Gaussian(Family):
         return d / b
 
     def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
-        squares = np.square(A).sum(1)[:, None] + np.square(B).sum(1)[None, :] - 2.0 * A @ B.T
-        return self.of_distance(np.maximum(squares, 0.0), b)
+        return self.of_distance(self.distances(A, B), b)
 
     def parameter(self, b: float) -> float:
         return -0.5 / b
@@ -195,8 +202,8 @@ class Laplacian(Family):
     def value(self, r: np.ndarray, b: float) -> np.ndarray:
         return self.of_distance(np.abs(r).sum(axis=-1), b)
 
-    def of_distance(self, distance: np.ndarray, b: float) -> np.ndarray:
-        return np.exp(-distance / b)
+    def of_distance(self, distance: np.ndarray, b: float, out: Any = None) -> np.ndarray:
+        return np.exp(np.divide(np.negative(distance, out=out), b, out=out), out=out)
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
         return rng.standard_cauchy((D, d)) / b

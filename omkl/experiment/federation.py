@@ -41,7 +41,7 @@ others go on.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,11 +56,13 @@ from omkl.datasets import Stream
 from omkl.experiment import memory, weight_history
 from omkl.experiment.federated_regret import against_comparators
 from omkl.experiment.job import (
+    MOST_STREAM_BYTES,
     Computed,
     Measured,
     Progress,
     Timing,
     column_notes,
+    is_of_now,
     kernel_curves,
     reported,
 )
@@ -72,6 +74,7 @@ from omkl.federated.protocol import FederatedAlgorithm
 from omkl.federated.rounds import FederatedTrace
 from omkl.federated.simulation import Federation
 from omkl.federated.split import Split, split
+from omkl.runs import folder as run_folder
 from omkl.runs.folder import MSE
 from omkl.threads import thread_pool
 
@@ -189,7 +192,7 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
         budget.check_budget(algorithm, early, (len(used), 2 * D), max_upload)
     if settings.safeguards.privacy is not None:  # so should what it cannot keep, and for whom
         privacy.account(settings.safeguards.privacy, algorithm, early, max(1, len(used)), 2)
-    clients = split(settings.config) if clients is None else clients
+    clients = _split(settings.config) if clients is None else clients
     _check_asked(settings, len(clients.clients))
     built = hyperparameters.build(algorithm.Params, given, len(clients.y), sizes)
     d, n_clients = clients.X.shape[2], len(clients.clients)
@@ -206,6 +209,21 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     found = settings.resolved(D=D, n_clients=len(clients.clients))
     portable = named_by_content(found, clients.stream)
     return FederatedJob(portable, D, clients, dictionary, algorithm, built, settings.seeds)
+
+
+_splits: dict[str, Split] = {}
+
+
+def _split(config: Mapping[str, Any]) -> Split:
+    """The clients' streams; a process reads, prepares and deals a file once."""
+    deciding = ("dataset", "stream", "federation", "clients", "seed")
+    name = run_folder.settings_sha256({key: config[key] for key in deciding})
+    if name not in _splits or not is_of_now(_splits[name].stream, config["dataset"]):
+        _splits[name] = split(config)
+    found = _splits[name]
+    while len(_splits) > 1 and sum(one.X.nbytes for one in _splits.values()) > MOST_STREAM_BYTES:
+        _splits.pop(next(iter(_splits)))
+    return found
 
 
 def _check_asked(settings: Settings, n_clients: int) -> None:

@@ -296,7 +296,7 @@ def _require_memory(settings: Settings, stream: Stream, made: Specification, R: 
 
 _streams: dict[str, list[Stream]] = {}
 
-_STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one process
+MOST_STREAM_BYTES = 2**28  # of the rows that are kept between the jobs of one process
 
 
 def _opened(
@@ -308,7 +308,7 @@ def _opened(
         dataset = dataset | resumed.dataset
     shuffle = (seeds or seed) if settings.stream.order == "shuffled" else None
     name = run_folder.settings_sha256({"dataset": dataset, "stream": options, "shuffle": shuffle})
-    if name in _streams and _is_of_now(_streams[name][0], dataset):
+    if name in _streams and is_of_now(_streams[name][0], dataset):
         return _streams[name]
     if seeds:
         streams = open_streams(dataset, options, seeds)
@@ -317,7 +317,7 @@ def _opened(
     if resumed:
         resumed.go_on(streams[0])
     _streams[name] = streams
-    while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > _STREAM_BYTES:
+    while len(_streams) > 1 and sum(map(_bytes_of, _streams.values())) > MOST_STREAM_BYTES:
         _streams.pop(next(iter(_streams)))
     return streams
 
@@ -328,7 +328,7 @@ def _bytes_of(streams: Sequence[Stream]) -> int:
     return 8 * (stream.n_rounds or 0) * (stream.n_inputs + 1)
 
 
-def _is_of_now(stream: Stream, dataset: Mapping[str, Any]) -> bool:
+def is_of_now(stream: Stream, dataset: Mapping[str, Any]) -> bool:
     """Whether its file still holds the bytes that it was read from: size and time may lie."""
     for known in stream.provenance["files"]:
         path = download.locate(dataset["file"]) if "file" in dataset else dataset.get("path")

@@ -4,9 +4,10 @@
     make reproduce-tables
 
 Finished runs are reused while code, data and settings are the same; a run that several
-tables share is done once. The last thing is one page of all tables and figures. ``make`` runs
-the searches that the page shows as well, where they are not those of the present code, and the
-comparisons with other libraries, where these are installed.
+tables share is done once. Jobs run side by side, one a core. The last thing is one page of
+all tables and figures. ``make`` runs the searches that the page shows as well, where they are
+not those of the present code, and the comparisons with other libraries, where these are
+installed.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ from pathlib import Path
 
 from omkl import conf
 from omkl.benchmark import comparison, comparison_peers
-from omkl.compositions import Compositions
 from omkl.datasets.stream import MissingFile
 from omkl.disk import write_atomically
-from omkl.experiment import run as runner
+from omkl.experiment import queue
 from omkl.report import console
 from omkl.reproduction import matching, page, tables
 from omkl.reproduction.formats import rendering
@@ -38,31 +38,39 @@ class Cells:
 
     def __init__(self, outputs: Path) -> None:
         self.outputs = outputs
-        self.compositions = Compositions()
         self.path = outputs / page.TIMES
         self.times = page.read_times(outputs)
         self.done: dict[tuple[str, ...], bool] = {}
         self.spent: dict[tuple[str, ...], float] = {}
 
-    def run(self, overrides: list[str], label: str) -> None:
-        job = tuple(overrides)
-        if job in self.done:
-            return
-        start = time.perf_counter()
+    def run(self, chosen: Sequence[tables.Table]) -> None:
+        """Run the jobs of tables, side by side, and tell each as it ends."""
+        asked: dict[tuple[str, ...], None] = {}
+        for table in chosen:
+            jobs = [tuple(job) for job in matching.jobs(table)]
+            shared = sum(job in asked for job in jobs)
+            above = f", {shared} of them named above" if shared else ""
+            print(f"{table.name}: {counted(len(jobs), 'run')}{above}")
+            asked |= dict.fromkeys(jobs)
         # A picture and a tracked run a cell would take longer than the cells themselves.
         quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]
-        config = self.compositions.compose([*overrides, *quiet])
-        outcome = runner.run(config)
-        if "jobs_in_pass" in outcome.run.result:  # a sweep's, whose seconds are a share
-            outcome = runner.run(config | {"force": True})
-        seconds = time.perf_counter() - start
-        result = outcome.run.result
+        jobs = list(asked)
+        ended_jobs = queue.side_by_side([(*job, *quiet) for job in jobs])
+        try:
+            for n, (number, ended) in enumerate(ended_jobs, start=1):
+                self._keep(jobs[number], f"  [{n}/{len(jobs)}]", ended)
+        finally:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.path, json.dumps(self.times, indent=2) + "\n")
+
+    def _keep(self, job: tuple[str, ...], label: str, ended: queue.Ended) -> None:
+        result = ended.run.result
         # As typed: two files of conf/algorithm may name one module.
-        typed = next(o for o in overrides if o.startswith("algorithm=")).partition("=")[2]
+        typed = next(o for o in job if o.startswith("algorithm=")).partition("=")[2]
         text = f"{label} {typed} on {result['dataset']}"
-        self.done[job] = outcome.status != "failed"
-        if outcome.status == "failed":
-            self.spent[job] = seconds
+        self.done[job] = ended.status != "failed"
+        if ended.status == "failed":
+            self.spent[job] = ended.seconds
             without = result["error"]["type"] == MissingFile.__name__
             self.done[job] = without  # nothing can be done about it here
             message = result["error"]["message"]
@@ -70,24 +78,17 @@ class Cells:
             why = f"no data: {first}" if without else f"failed: {message}"
             print(f"{text}: {why}", flush=True)
             return
-        if outcome.status == "complete" or result["key"] not in self.times:
-            self.times[result["key"]] = seconds
+        if ended.status == "complete" or result["key"] not in self.times:
+            self.times[result["key"]] = ended.seconds
         self.spent[job] = self.times[result["key"]]
-        how = "reused" if outcome.status == "reused" else f"{seconds:.1f} s"
+        how = "reused" if ended.status == "reused" else f"{ended.seconds:.1f} s"
         print(f"{text}: {console.loss_text(result)} ({how})", flush=True)
-        for note in outcome.notes:
+        for note in ended.notes:
             print(f"    {note}")
 
-    def table(self, table: tables.Table) -> float:
-        """Run a table's jobs; the seconds that all of them took, shared ones included."""
-        jobs = matching.jobs(table)
-        new = [job for job in jobs if tuple(job) not in self.done]
-        print(f"{table.name}: {counted(len(jobs), 'run')}, {len(jobs) - len(new)} done already")
-        for number, overrides in enumerate(new, start=1):
-            self.run(overrides, f"  [{number}/{len(new)}]")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.path, json.dumps(self.times, indent=2) + "\n")
-        return sum(self.spent[tuple(job)] for job in jobs)
+    def seconds(self, table: tables.Table) -> float:
+        """The seconds that all jobs of a table took, shared ones included."""
+        return sum(self.spent[tuple(job)] for job in matching.jobs(table))
 
 
 BeforePage = Callable[[Path, Path], int]
@@ -127,15 +128,14 @@ def command(
     if asked and not names:
         return max(codes)
     start = time.perf_counter()
-    cells, seconds = Cells(outputs), {}
+    cells = Cells(outputs)
     chosen = [tables.load_table(name) for name in names or known]
-    for table in chosen:
-        seconds[table.name] = cells.table(table)
+    cells.run(chosen)
     runs = list(run_folder.find(outputs))
     print("\nseconds that the runs of each table took (tables share runs)")
     for table in chosen:
         rendering.render(matching.fill(table, runs), rendering.FORMATS, outputs / "tables")
-        print(f"  {table.name:16s} {seconds[table.name]:8.1f}")
+        print(f"  {table.name:16s} {cells.seconds(table):8.1f}")
     print(f"  {'all runs once':16s} {sum(cells.spent.values()):8.1f}")
     if not any(table.paper for table in chosen):  # of one's own, which is on no page
         print(f"tables   {outputs / 'tables'}/ ({', '.join(rendering.FORMATS)})")

@@ -65,6 +65,7 @@ CHANGE_NO_NUMBER = {
     "compositions.py": "puts YAML files together, whose contents have keys",
     "conf.py": "finds YAML files, whose contents have keys",
     "disk.py": "writes files whole",
+    "experiment/queue.py": "the order of jobs",
     "federated/__init__.py": "names",
     "federated/flower/": "deploys a federation; its runs are never found again",
     "federated/holders/": "as flower",

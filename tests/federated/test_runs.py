@@ -35,6 +35,28 @@ def test_every_row_goes_to_one_client():
         deal(100, 7, 15, rng)
 
 
+def test_the_streams_of_the_clients_are_kept_for_jobs_that_deal_the_same(tmp_path):
+    file = tmp_path / "own.csv"
+    pd.DataFrame({"x": np.sqrt(np.arange(40.0)), "y": np.arange(40.0) % 7}).to_csv(
+        file, index=False
+    )
+    own = [f"dataset.path={file}", "dataset.target=y", "federation=iid", "clients=4"]
+
+    def split(*more):
+        return runner.prepare(compose(["dataset=file", *own, "algorithm=pof_mkl", *more])).split
+
+    first = split()
+    assert split("algorithm=ofskl", "D=5", "seeds=2") is first
+    for other in (split("seed=1"), split("federation=in_turn"), split("clients=5")):
+        assert other is not first and not np.array_equal(other.rows, first.rows)
+    pd.DataFrame({"x": np.sqrt(np.arange(40.0)), "y": np.arange(40.0) % 5}).to_csv(
+        file, index=False
+    )
+    anew = split()  # not those of the file as it was
+    np.testing.assert_array_equal(anew.rows, first.rows)
+    assert not np.array_equal(anew.y, first.y)
+
+
 def test_a_client_gets_consecutive_rows():
     rows = consecutive(10, 3, 3)
     np.testing.assert_array_equal(rows.T, [[0, 1, 2], [3, 4, 5], [6, 7, 8]])

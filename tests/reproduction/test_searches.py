@@ -6,11 +6,15 @@ import argparse
 import functools
 import importlib.util
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
+import search_graph
 
 from omkl.benchmark import comparison, comparison_peers
+from omkl.core.divergence import Matrix
 from omkl.reproduction import page, reproduce, searches
 from omkl.reproduction.page import search
 
@@ -59,6 +63,28 @@ def test_a_search_is_outdated_where_its_note_is_of_other_code_options_or_files(w
     }
 
 
+def test_a_search_learns_equal_graphs_once(monkeypatch):
+    learned = []
+    monkeypatch.setattr(search_graph, "mse", lambda *job: learned.append(job) or len(learned))
+    out, order = np.array([[0, 1], [1, 0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
+    some = search_graph.dictionary("gauss13")
+
+    def job(name="sfg", out=out, order=order, seed=0, **settings):
+        return name, settings, out.copy(), Matrix(order.copy()), some, "naval", seed
+
+    with ThreadPoolExecutor(1) as pool:
+        begin = search_graph.Measured(pool).begin
+        one = begin(job())
+        assert begin(job()) is one and begin(job(order=order.T + 1.0)) is one  # no refinement
+        refined = begin(job("sfg_r"))
+        assert begin(job("sfg_r")) is refined
+        others = [
+            begin(job("sfg_r", order=order + 1.0)), begin(job(seed=1)), begin(job(out=out[:, :1])),
+            begin(job(out=out[::-1])), begin(job(floor_q=0.0)), begin(job("as_released/sfg")),
+        ]  # fmt: skip
+    assert len({future.result() for future in [one, refined, *others]}) == len(learned) == 8
+
+
 def test_the_page_says_by_which_code_a_search_was_made(written):
     path = written("jmlr", "search_graph.py")
     change(path, commit="abc123")
@@ -90,7 +116,8 @@ def test_outdated_searches_are_run_before_the_page_is_made(written, tmp_path, mo
         return Ended
 
     monkeypatch.setattr(anew.subprocess, "run", ran)
-    monkeypatch.setattr(reproduce.Cells, "table", lambda *_: 0.0)
+    monkeypatch.setattr(reproduce.Cells, "run", lambda *_: None)
+    monkeypatch.setattr(reproduce.Cells, "seconds", lambda *_: 0.0)
     monkeypatch.setattr(page, "build", lambda *_: done.append("page") or [outputs])
     monkeypatch.setattr(reproduce.rendering, "render", lambda *_: [])
     assert reproduce.command([], outputs, before_page=[anew.search]) == 0

@@ -139,7 +139,8 @@ def _made_with(
     ]
     known = [times[run.result["key"]] for run in runs if run.result["key"] in times]
     if known:
-        facts.append(("total time", f"{duration(sum(known))} for {counted(len(known), 'run')}"))
+        total = f"{duration(sum(known))} for {counted(len(known), 'run')}, added up"
+        facts.append(("total time", total))
     settings = [(table_name(t.table), origin.settings_text(t.table)) for t in filled]
     return [
         Heading("Made with"),
