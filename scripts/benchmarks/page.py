@@ -17,10 +17,9 @@ HOW_TO_READ = """\
   formula depends on what is known before a round, so ratios compare with the goal in their row and
   not between kinds. Where kernels are chosen, a round waits: for the frequencies of what was just
   chosen, from the second cache, for the sine of an argument, for the sum that is the output, for
-  the loss that the next choice depends on. Of a round of OMKL-GF features and outputs take 0.6,
-  weights and descent 0.16, choosing 0.16, the record the rest. The same kernels evaluated and moved
-  with nothing chosen take 1.25 times the least: a kernel has 105 cache lines of frequencies in the
-  second cache, 0.46 ns each.
+  the loss that the next choice depends on. Frequencies of a kernel are 105 cache lines, and loading
+  them from the second cache is not hidden behind the sines of the kernel before, wherever they are
+  asked for.
 - **2.1 (2.0 to 2.4).** Everything is repeated: the median, and the first and last decile of a
   learner's times, the smallest and largest of ratios to peers. A wide span means that the machine
   was busy with something else.
