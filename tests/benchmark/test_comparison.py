@@ -42,8 +42,9 @@ def found():
 
 
 @pytest.mark.slow(6)
-def test_a_small_table(tmp_path, capsys):
+def test_a_small_table(tmp_path, capsys, monkeypatch):
     found()
+    monkeypatch.setenv("OMKL_THREADS", "1")  # a process for the peers, none for our runs
     assert comparison.command(SPEC, tmp_path) == 0
     text = (tmp_path / "tables" / "small.md").read_text()
     assert text in capsys.readouterr().out

@@ -89,6 +89,7 @@ def outputs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(text):
         patch.setattr(tables, "load_table", functools.cache(lambda n: small_table(whole(n))))
         patch.setattr(page, "build", lambda *_: [outputs])  # test_page.py
+        patch.setenv("OMKL_THREADS", "1")  # tests/experiment/test_queue.py has the processes
         code = report.main(["run", *conf.names("table"), "--outputs", str(outputs)])
     return outputs, code, text.getvalue()
 
@@ -129,6 +130,7 @@ def test_comparison(name, tmp_path, monkeypatch, capsys):
     small = small_comparison(name)
     monkeypatch.setattr(comparison, "command", lambda spec, *more: whole(small, *more))
     monkeypatch.setattr(comparison, "_draw", lambda *_: [])  # test_comparison.py
+    monkeypatch.setenv("OMKL_THREADS", "1")
     code = report.main(["run", name, "--outputs", str(tmp_path)])
     assert code == 0, capsys.readouterr().out
     runs = list(find(tmp_path))
