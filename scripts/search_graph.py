@@ -40,7 +40,7 @@ from omkl.algorithms import sfg, sfg_r
 from omkl.algorithms.as_released import released_divergence
 from omkl.checks import learners
 from omkl.core import hyperparameters, kernels, sources
-from omkl.core.divergence import Matrix, normalised, ranks, sampled
+from omkl.core.divergence import Matrix, matrix_of, normalised, ranks, sampled
 from omkl.core.graphs import graphs_by, similarity_graph
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
@@ -191,7 +191,7 @@ def graphs_of(key: Key) -> Graphs:
     elif formula == "normalised":
         delta = order = normalised(delta)
     logs = formula in ("integral", "normalised")
-    return graphs_by(reading, delta, Ms, logs), Matrix(order)
+    return graphs_by(reading, delta, Ms, logs), matrix_of(order)
 
 
 def arxiv_v1(limit: int | None) -> Iterator[Point]:
@@ -205,7 +205,7 @@ def arxiv_v1(limit: int | None) -> Iterator[Point]:
         def run(algorithm: str, dataset: str, M: int, formula=formula, count=count, p=prefix):
             source: Any = overlaps(some, inputs_of(dataset) if formula == "integral" else 1)
             out = similarity_graph(source, M + (count == "besides itself"))
-            return p + algorithm, {}, out, Matrix(ranks(source))
+            return p + algorithm, {}, out, matrix_of(ranks(source))
 
         yield Point({"formula": formula, "out-neighbours": count, "rules": rule}, run)
 

@@ -54,7 +54,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.core import divergence as divergences
-from omkl.core.divergence import Matrix
+from omkl.core.divergence import Matrix, matrix_of
 from omkl.core.graphs import dominating_set, graphs_by
 from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N, Choice
 from omkl.core.jit import inlined
@@ -145,7 +145,7 @@ def _graph(
     elif divergence == "normalised":
         delta = divergences.normalised(delta)
     if divergence != "integral":
-        order = Matrix(delta)
+        order = matrix_of(delta)
     out = graphs_by(reading, delta, [M], logs=divergence != "sample")[M]
     return edges_of(out), order
 

@@ -88,7 +88,7 @@ class State(NamedTuple):
     trees: TREES  # (3, 2 P) sums over u and over DS'_t
     cover: np.ndarray  # (2, N) DS'_t
     in_mass: np.ndarray  # (2 N M,) sums over in-neighbours
-    links: np.ndarray  # (9, N) see omkl.core.refinement
+    links: np.ndarray  # (8, N) see omkl.core.refinement
     near: np.ndarray  # (N, K) candidates for d_i, the best first
     distance: np.ndarray  # (N, K) their divergence from i, times sign
     scratch: np.ndarray  # (2, N) for the divergences of one node
@@ -108,7 +108,7 @@ def init(
 def on_graph(edges: np.ndarray, divergence: Any, rank: int, model: RandomFeatures) -> State:
     """The state before the first round on a graph (3, N, M), to be refined by ``divergence``."""
     N = edges.shape[1]
-    links = np.zeros((9, N), dtype=np.int64)
+    links = np.zeros((8, N), dtype=np.int64)
     K = 1 if isinstance(divergence, Matrix) else CANDIDATES  # a look into a matrix is cheap
     links[[PARTNER, REFINED]] = -1
     return State(
@@ -151,13 +151,14 @@ def choose_neighbours(state, xi, selection):
 @inlined
 def add_refined(links, node, n, evaluate, combine):
     """The ends of the added edges of a node after the first ``n``; how many there are then."""
-    last = n + links[N_REFINED, node]
+    first, last = n, n + links[N_REFINED, node]
     i = 0
     while n < last:
         evaluate[n] = i
-        combine[n] = i
-        n += 1 if links[REFINED, i] == node else 0
+        n += links[REFINED, i] == node
         i += 1
+    for m in range(first, last):
+        combine[m] = evaluate[m]
     return n
 
 

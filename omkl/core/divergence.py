@@ -77,16 +77,24 @@ def ranks(source: Overlaps) -> np.ndarray:
 
 
 class Matrix(NamedTuple):
-    """Distances (N, N) between kernels, of which those in one row can be compared."""
+    """Distances (N, N) between kernels, of which those in one row can be compared.
+
+    turned is the same matrix with columns as rows, so that those to one kernel lie side by side.
+    """
 
     values: np.ndarray
+    turned: np.ndarray
+
+
+def matrix_of(values: np.ndarray) -> Matrix:
+    return Matrix(values, np.ascontiguousarray(values.T))
 
 
 @functools.lru_cache(maxsize=4)
 def ranked(kernels: tuple[Kernel, ...], d: int) -> Matrix | OverlapPieces:
     """Delta by its order, for learners that look for the farthest or nearest kernel in a round."""
     source = overlaps(kernels, d)
-    return Matrix(ranks(source)) if isinstance(source, Overlaps) else source
+    return matrix_of(ranks(source)) if isinstance(source, Overlaps) else source
 
 
 @functools.singledispatch
@@ -109,15 +117,15 @@ def distances_to(source, j, others, n, out, scratch):
 
 
 def _given_from(source, i, others, n, out, scratch):
-    values = source.values
+    values = source.values[i]
     for m in range(n):
-        out[m] = values[i, others[m]]
+        out[m] = values[others[m]]
 
 
 def _given_to(source, j, others, n, out, scratch):
-    values = source.values
+    values = source.turned[j]
     for m in range(n):
-        out[m] = values[others[m], j]
+        out[m] = values[others[m]]
 
 
 @inlined

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.divergence import Matrix, distance_rows, divergence_rows, ranks
+from omkl.core.divergence import distance_rows, divergence_rows, matrix_of, ranks
 from omkl.core.jit import compiled
 from omkl.core.overlaps import LARGEST_MATRIX, LOG_2, OverlapPieces, Overlaps, overlap_rows
 from omkl.core.weights import add_logs, log_one_minus_exp
@@ -274,8 +274,8 @@ def similarity_graph(divergence: Distances, M: int) -> np.ndarray:
     The first column is the node itself. O(N^2 log N) time.
     """
     N = _n_kernels(divergence, M)
-    given = Matrix(ranks(divergence)) if isinstance(divergence, Overlaps) else divergence
-    given = Matrix(given) if isinstance(given, np.ndarray) else given
+    given = matrix_of(ranks(divergence)) if isinstance(divergence, Overlaps) else divergence
+    given = matrix_of(given) if isinstance(given, np.ndarray) else given
     out = np.empty((N, M), dtype=np.int64)
     for nodes in _blocks(N):
         order = np.argsort(distance_rows(given, nodes, N), axis=1, kind="stable")

@@ -6,19 +6,21 @@ Branches on who is a member would be guessed wrong, and each wrong guess takes a
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
-from omkl.core.divergence import distances_from, distances_to
-from omkl.core.jit import inlined
+from omkl.core.divergence import Matrix, distances_from, distances_to
+from omkl.core.jit import dispatch, inlined
 from omkl.core.node_sampler import COUNT, COVERS, MEMBER, OUT, is_fresh, toggle_member
+from omkl.core.overlaps import OverlapPieces
 from omkl.core.simd import LANES, at_least, below, largest, load, pack
 
 # Rows of the links: the nodes of DS'_t in rising order, as many as there are; the d_i of node i
-# outside DS'_t, -1 inside; of how many nodes a node is the d_i; the node d_i whose edge to i was
-# added, -1 where none was; edges added at a node; nodes that enter or leave DS'_t, and nodes that
-# need a d_i, for as long as that takes; how many candidates for d_i are known; 1 if
-# they are all there are in DS'_t.
-MEMBERS, PARTNER, N_PARTNER, REFINED, N_REFINED, CHANGED, OTHERS, N_NEAR, WHOLE = range(9)
+# outside DS'_t, -1 inside; the node d_i whose edge to i was added, -1 where none was; edges added
+# at a node; nodes that enter or leave DS'_t, and nodes that need a d_i, for as long as that takes;
+# how many candidates for d_i are known; 1 if they are all there are in DS'_t.
+MEMBERS, PARTNER, REFINED, N_REFINED, CHANGED, OTHERS, N_NEAR, WHOLE = range(8)
 
 FOUND, SPARE = range(2)
 
@@ -125,25 +127,19 @@ def rewire(state, n, sign, only_undominated, everyone):
     everyone: the nodes of DS'_t have a d_i too. Arrays of the state as in ``sfg_r.State``.
     """
     edges, trees, cover, links = state.edges, state.trees, state.cover, state.links
-    scan = everyone or trees[COUNT, 1] == 0.0
+    begun = trees[COUNT, 1] > 0.0
     for k in range(n):
-        i = links[CHANGED, k]
-        leaves = cover[MEMBER, i] == 1
-        scan = scan or (leaves and links[N_PARTNER, i] > 0)
-        toggle_member(edges, trees, cover, i)
-    connect(state, list_unconnected(cover, links, n, scan, everyone), sign, only_undominated)
+        toggle_member(edges, trees, cover, links[CHANGED, k])
+    connect(state, list_unconnected(cover, links, n, begun, everyone), sign, only_undominated)
     # Those that entered may be a better d_i, and need none.
-    n_others = -1
     for k in range(n):
         i = links[CHANGED, k]
         if cover[MEMBER, i] == 1:
-            if n_others < 0:
-                n_others = list_outside(cover, links, everyone)
             if not everyone:
-                set_partner(links, i, -1)
+                links[PARTNER, i] = -1
                 links[N_NEAR, i] = 0  # it hears of no more candidates
                 set_edge(edges, cover, links, i, only_undominated)
-            offer(state, i, n_others, sign, only_undominated)
+            offer(state.divergence, state, i, sign, only_undominated, everyone)
     if only_undominated:  # whom they reach has changed
         for k in range(n):
             for m in range(edges.shape[2]):
@@ -152,7 +148,7 @@ def rewire(state, n, sign, only_undominated, everyone):
 
 @inlined
 def list_members(cover, links):
-    """DS'_t in rising order: from cover (2, N) to links (9, N)."""
+    """DS'_t in rising order: from cover (2, N) to links (8, N)."""
     size = 0
     for i in range(cover.shape[1]):
         links[MEMBERS, size] = i  # to stay, or to be overwritten
@@ -160,17 +156,25 @@ def list_members(cover, links):
 
 
 @inlined
-def list_unconnected(cover, links, n, scan, everyone):
+def list_unconnected(cover, links, n, begun, everyone):
     """Those that lost their d_i, or left DS'_t and have none yet: how many, listed in OTHERS.
 
-    cover (2, N), links (9, N).
+    cover (2, N), links (8, N); begun: the others have a d_i.
     """
+    n_left, left = 0, -1
+    for k in range(n):
+        i = links[CHANGED, k]
+        if cover[MEMBER, i] == 0:
+            n_left += 1
+            left = i
     n_others = 0
-    if not scan:
-        for k in range(n):
-            if cover[MEMBER, links[CHANGED, k]] == 0:
-                links[OTHERS, n_others] = links[CHANGED, k]
-                n_others += 1
+    if begun and n_left == 0:
+        return 0
+    if begun and n_left == 1:
+        itself = -1 if everyone else left
+        for i in range(cover.shape[1]):
+            links[OTHERS, n_others] = i
+            n_others += (links[PARTNER, i] == left) | (i == itself)
         return n_others
     for i in range(cover.shape[1]):
         if everyone or cover[MEMBER, i] == 0:
@@ -183,7 +187,7 @@ def list_unconnected(cover, links, n, scan, everyone):
 
 @inlined
 def list_outside(cover, links, everyone):
-    """Those that have a d_i: how many, listed in OTHERS; cover (2, N), links (9, N)."""
+    """Those that have a d_i: how many, listed in OTHERS; cover (2, N), links (8, N)."""
     n_others = 0
     for i in range(cover.shape[1]):
         links[OTHERS, n_others] = i
@@ -201,7 +205,7 @@ def connect(state, n, sign, only_undominated):
     for k in range(n):
         i = links[OTHERS, k]
         j = next_candidate(cover, links, near[i], distance[i], i)
-        set_partner(links, i, j)
+        links[PARTNER, i] = j
         if j < 0:
             links[OTHERS, left] = i
             links[WHOLE, i] = 0 if size < n else 1
@@ -218,7 +222,7 @@ def connect(state, n, sign, only_undominated):
         for k in range(left):
             i = links[OTHERS, k]
             links[N_NEAR, i] = 1
-            set_partner(links, i, near[i, 0])
+            links[PARTNER, i] = near[i, 0]
             set_edge(edges, cover, links, i, only_undominated)
         return
     for k in range(left):
@@ -230,7 +234,7 @@ def connect(state, n, sign, only_undominated):
                 insert(links, near[i], distance[i], i, links[MEMBERS, m], v)
             else:
                 links[WHOLE, i] = 0
-        set_partner(links, i, near[i, 0])
+        links[PARTNER, i] = near[i, 0]
         set_edge(edges, cover, links, i, only_undominated)
 
 
@@ -252,7 +256,7 @@ def keep_best(others, n, found, sign, j, first, near, distance):
 def next_candidate(cover, links, near, distance, i):
     """The best of the candidates of node i that is in DS'_t, now the first; -1 for none.
 
-    cover (2, N), links (9, N); near and distance (K,) of node i.
+    cover (2, N), links (8, N); near and distance (K,) of node i.
     """
     n = links[N_NEAR, i]
     gone = 0
@@ -270,7 +274,7 @@ def next_candidate(cover, links, near, distance, i):
 def insert(links, near, distance, i, j, v):
     """Node j becomes a candidate of node i, in the order of distance (ties: of index).
 
-    links (9, N); near and distance (K,) of node i. Of more than K the worst is dropped. From
+    links (8, N); near and distance (K,) of node i. Of more than K the worst is dropped. From
     then on nobody worse than the last may be let in, for one of those dropped could be better.
     """
     n, K = links[N_NEAR, i], near.shape[0]
@@ -294,12 +298,18 @@ def insert(links, near, distance, i, j, v):
     links[N_NEAR, i] = n + 1
 
 
-@inlined
-def offer(state, j, n, sign, only_undominated):
-    """Node j becomes a candidate of the first ``n`` of the others, near (N, K), or their d_i."""
+@functools.singledispatch
+def offer(divergence, state, j, sign, only_undominated, everyone):
+    """Node j becomes a candidate of the others, near (N, K), or their d_i."""
+    raise TypeError(f"{type(divergence)} holds no distances")
+
+
+def offer_computed(divergence, state, j, sign, only_undominated, everyone):
+    """``offer`` where distances are computed, and those of many candidates kept."""
     edges, cover, links, scratch = state.edges, state.cover, state.links, state.scratch
     near, distance = state.near, state.distance
-    distances_to(state.divergence, j, links[OTHERS], n, scratch[FOUND], scratch[SPARE])
+    n = list_outside(cover, links, everyone)
+    distances_to(divergence, j, links[OTHERS], n, scratch[FOUND], scratch[SPARE])
     for k in range(n):
         i = links[OTHERS, k]
         v = sign * scratch[FOUND, k]
@@ -308,24 +318,35 @@ def offer(state, j, n, sign, only_undominated):
         insert(links, near[i], distance[i], i, j, v)
         first = next_candidate(cover, links, near[i], distance[i], i)
         if first != links[PARTNER, i]:
-            set_partner(links, i, first)
+            links[PARTNER, i] = first
             set_edge(edges, cover, links, i, only_undominated)
 
 
-@inlined
-def set_partner(links, i, j):
-    """d_i = j, or none for j = -1, in links (9, N)."""
-    before = links[PARTNER, i]
-    if before >= 0:
-        links[N_PARTNER, before] -= 1
-    if j >= 0:
-        links[N_PARTNER, j] += 1
-    links[PARTNER, i] = j
+def _offer_in_matrix(divergence, state, j, sign, only_undominated, everyone):
+    """``offer`` where a distance is a look into a matrix: the one candidate (N, 1) is the d_i."""
+    edges, cover, links = state.edges, state.cover, state.links
+    near, distance, to = state.near, state.distance, divergence.turned[j]
+    n = 0
+    for i in range(to.shape[0]):
+        v = sign * to[i]
+        closer = (v > distance[i, 0]) | ((v == distance[i, 0]) & (j < near[i, 0]))
+        links[OTHERS, n] = i
+        n += closer & (everyone | (cover[MEMBER, i] == 0))
+    for k in range(n):
+        i = links[OTHERS, k]
+        near[i, 0] = j
+        distance[i, 0] = sign * to[i]
+        links[PARTNER, i] = j
+        set_edge(edges, cover, links, i, only_undominated)
+
+
+dispatch(offer, Matrix, _offer_in_matrix)
+dispatch(offer, OverlapPieces, offer_computed)
 
 
 @inlined
 def set_edge(edges, cover, links, i, only_undominated):
-    """The edge (d_i, i) of links (9, N), unless it is one of edges (3, N, M), or not needed."""
+    """The edge (d_i, i) of links (8, N), unless it is one of edges (3, N, M), or not needed."""
     j = links[PARTNER, i]
     if only_undominated and cover[COVERS, i] > 0:
         j = -1

@@ -13,9 +13,9 @@ from scipy.integrate import quad
 
 from omkl import conf
 from omkl.core.divergence import (
-    Matrix,
     distance_rows,
     divergence_rows,
+    matrix_of,
     normalised,
     ranks,
     sampled,
@@ -142,7 +142,7 @@ def test_computed_overlaps_are_those_of_the_matrix(d):
     np.testing.assert_allclose(ours, exact, rtol=1e-12, atol=1e-12)
     order = np.argsort(distance_rows(pieces, rows, len(some)), axis=1, kind="stable")
     np.testing.assert_array_equal(order, np.argsort(ranks(matrix), axis=1, kind="stable"))
-    picked = distance_rows(Matrix(exact), np.array([3, 1]), len(some))
+    picked = distance_rows(matrix_of(exact), np.array([3, 1]), len(some))
     np.testing.assert_array_equal(picked, exact[[3, 1]])
 
 

@@ -21,7 +21,7 @@ from omkl.core.node_sampler import (
     toggle_member,
     trees_of,
 )
-from omkl.core.overlaps import overlaps
+from omkl.core.overlaps import computed, overlaps
 from omkl.core.weights import normalised
 
 
@@ -77,9 +77,9 @@ def test_a_node_without_probability_is_never_drawn():
     np.testing.assert_array_equal(node_sampler.probabilities(trees, 0.3, 3), [1.0, 0.0, 0.0])
 
 
-def refined(state, rank, sign, only_undominated):
-    """Algorithm 6 from scratch: DS'_t and the added edges."""
-    log_u, delta = state.log_u, state.divergence.values
+def refined(state, delta, rank, sign, only_undominated):
+    """Algorithm 6 from scratch: DS'_t and the added edges, by divergences (N, N)."""
+    log_u = state.log_u
     dominates = log_u >= np.sort(log_u)[-rank]
     members = np.flatnonzero(dominates)
     out, edges = state.edges[OUT], np.full(len(log_u), -1)
@@ -94,22 +94,28 @@ def refined(state, rank, sign, only_undominated):
 @pytest.mark.slow
 @pytest.mark.parametrize("only_undominated", [False, True])
 @pytest.mark.parametrize("rank", [1, 4, 20])
-@pytest.mark.parametrize("K", [1, 3, 32])
+@pytest.mark.parametrize("K", [None, 1, 3, 32])
 @pytest.mark.parametrize(("name", "sign"), [("sfg_r", 1.0), ("sfg_mkl_r", -1.0)])
 def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, only_undominated):
-    """Steps that are whole numbers: nodes tie, fall behind and come back into DS'_t."""
+    """Steps that are whole numbers: nodes tie, fall behind and come back into DS'_t.
+
+    Divergences are looked up, or computed and K of them kept.
+    """
     from omkl.core.refinement import N_REFINED, REFINED
 
     some = tuple(Kernel("gaussian", 10.0**b) for b in np.linspace(-2, 2, 30))
     some += tuple(Kernel("laplacian", 10.0**b) for b in np.linspace(-2, 2, 10))
     case = Case(name, default_settings(name) | {"only_undominated": only_undominated})
     ours = case.learner(dictionary=some, M=5, rank=rank)
-    room = {"near": np.zeros((len(some), K), dtype=np.int64), "distance": np.zeros((len(some), K))}
-    state, rng = ours.state._replace(**room), np.random.default_rng(rank)
+    state, rng, delta = ours.state, np.random.default_rng(rank), ours.state.divergence.values
+    if K is not None:
+        near = np.zeros((len(some), K), dtype=np.int64)
+        pieces = computed(some, ours.d)
+        state = state._replace(divergence=pieces, near=near, distance=np.zeros(near.shape))
     added, opened = 0, opener(ours, state)
     for t in range(1, 200):
         opened(t)
-        dominates, edges = refined(state, rank, sign, only_undominated)
+        dominates, edges = refined(state, delta, rank, sign, only_undominated)
         np.testing.assert_array_equal(state.cover[MEMBER] == 1, dominates)
         np.testing.assert_array_equal(state.links[REFINED], edges)
         counts = np.bincount(edges[edges >= 0], minlength=len(some))

@@ -14,7 +14,7 @@ import pytest
 import search_graph
 
 from omkl.benchmark import comparison, comparison_peers
-from omkl.core.divergence import Matrix
+from omkl.core.divergence import matrix_of
 from omkl.reproduction import page, reproduce, searches
 from omkl.reproduction.page import search
 
@@ -70,7 +70,7 @@ def test_a_search_learns_equal_graphs_once(monkeypatch):
     some = search_graph.dictionary("gauss13")
 
     def job(name="sfg", out=out, order=order, seed=0, **settings):
-        return name, settings, out.copy(), Matrix(order.copy()), some, "naval", seed
+        return name, settings, out.copy(), matrix_of(order.copy()), some, "naval", seed
 
     with ThreadPoolExecutor(1) as pool:
         begin = search_graph.Measured(pool).begin

@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.divergence import Matrix, distance_rows, distances_from, distances_to
+from omkl.core.divergence import Matrix, distance_rows, distances_from, distances_to, matrix_of
 from omkl.core.graphs import dissimilarity_graph
 from omkl.core.jit import dispatch, inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import edges_of
 from omkl.core.overlaps import LARGEST_MATRIX
+from omkl.core.refinement import offer, offer_computed
 from omkl.core.representations.random_features import gradient_step
 
 
@@ -93,7 +94,7 @@ def released_graph(
     """Graph and divergence of the released code, made once for all seeds."""
     if len(dictionary) <= LARGEST_MATRIX:
         values = released_divergence(dictionary, gaussian_power, laplacian_power)
-        return edges_of(dissimilarity_graph(values, M, logs=False)), Matrix(values)
+        return edges_of(dissimilarity_graph(values, M, logs=False)), matrix_of(values)
     computed = released(dictionary, gaussian_power, laplacian_power)
     return edges_of(dissimilarity_graph(computed, M, logs=False)), computed
 
@@ -122,3 +123,4 @@ def _released_distances(divergence, i, others, n, out, scratch):
 # It is symmetric.
 dispatch(distances_from, Released, _released_distances)
 dispatch(distances_to, Released, _released_distances)
+dispatch(offer, Released, offer_computed)
