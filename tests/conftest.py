@@ -57,6 +57,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log):
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
         put_in_order(items)
+    if gone := [name for name in sorted(NOT_QUICK) if not (config.rootpath / name).is_file()]:
+        raise pytest.UsageError(f"NOT_QUICK of tests/conftest.py names {gone}, which are not there")
     for item in items:
         if item.nodeid.partition("::")[0] in NOT_QUICK:
             item.add_marker("slow")

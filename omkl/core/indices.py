@@ -2,7 +2,7 @@
 
 NumPy counts a negative index from the end. So Numba compares every index that it cannot know with
 0 and adds the size if it must: instructions for each element that a learner looks up by the number
-of a kernel or a node, a tenth of a round of those that choose. No function of the core counts from
+of a kernel or a node, 2 to 8 % of a round of those that choose. No function of the core counts from
 the end. With ``NUMBA_BOUNDSCHECK=1`` a negative index raises IndexError, as one too large does.
 
 Code of other packages, algorithms from outside among it, is compiled as ever.
