@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import inlined
+from omkl.core.jit import dispatch, inlined
 from omkl.core.representations import random_features
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.representations.waves import waves_of_four
 from omkl.core.simd import LANES, aligned, fma, load, pack, store
 from omkl.core.trigonometry import Double, Single
+from omkl.federated.client_tiles import as_they_are, transform
 from omkl.federated.messages import step_into
 from omkl.federated.protocol import evaluate
 
@@ -87,6 +88,10 @@ def lane_scratch(model: RandomFeatures) -> LaneScratch:
         loss=aligned((CLIENTS, LANES * G)),
         taken=np.zeros(2, dtype=np.int64),
     )
+
+
+# Rows are read as they are, as they are together.
+dispatch(transform, LaneScratch, as_they_are)
 
 
 # --- eight kernels ------------------------------------------------------------------------------

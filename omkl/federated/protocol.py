@@ -34,23 +34,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.jit import compiled, dispatch, inlined, uncached
-from omkl.core.representations import random_features
 from omkl.core.representations.random_features import (
     RandomFeatures,
     compact,
     draw_features,
     outputs,
-    transform_ahead,
 )
+from omkl.federated.client_tiles import client_tile, transform
 from omkl.federated.exchange import is_simple, protect, settle, take
 from omkl.federated.messages import clear, receive_losses, squared_norm
 from omkl.federated.rounds import add_losses
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
-
-CACHED = 2**20  # bytes of frequencies that are cheap to read once more
-MANY_ROWS = 64  # clients whose features are computed together where they are not
 
 
 class ServerState(NamedTuple):
@@ -185,7 +181,7 @@ def evaluate(model, X, row, scratch):
 
     Rows are visited in their order: the features of several clients are computed together.
     """
-    transform_ahead(model, X, row, scratch.model)
+    transform(scratch.model, model, X, row)
     outputs(model, scratch.every, scratch.f.shape[0], scratch.model, scratch.f)
 
 
@@ -354,14 +350,6 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return dictionary
 
 
-def _features_scratch(
-    model: RandomFeatures,
-) -> random_features.ChosenScratch | random_features.TileScratch:
-    """Scratch for the features of several clients, of more where frequencies are many."""
-    rows = random_features.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
-    return random_features.scratch(model, every_kernel=True, rows=rows)
-
-
 def _one_message(params: Any, N: int, n_rounds: int) -> int:
     """``exposure`` of clients that keep nothing."""
     return 1
@@ -393,7 +381,7 @@ def register(
     *,
     kernels: Callable[[Any, Sequence[Kernel]], Sequence[Kernel]] = _dictionary,
     model: Callable[..., Any] = _draw_features,
-    scratch: Callable[[Any], Any] = _features_scratch,
+    scratch: Callable[[Any], Any] = client_tile,
     draws: tuple[int, int] = (0, 0),
     shared_weights: bool = False,
     announces: tuple[int, int] = (0, 0),

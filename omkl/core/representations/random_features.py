@@ -204,12 +204,12 @@ def take_step(scratch, model, i, m, step, shrink):
     raise TypeError(f"no step is registered for {type(scratch)}")
 
 
-def _take_step(scratch, model, i, m, step, shrink):
+def take_step_in_tile(scratch, model, i, m, step, shrink):
     descend(model, i, scratch.waves, m * scratch.place[0] + scratch.place[1], step, shrink)
 
 
 dispatch(take_step, ChosenScratch, chosen.take_step)
-dispatch(take_step, TileScratch, _take_step)
+dispatch(take_step, TileScratch, take_step_in_tile)
 dispatch(take_step, AheadScratch, ahead.take_step_and_say)
 
 

@@ -1,0 +1,182 @@
+"""Features of several clients at once, where most of a row's inputs may be the same number.
+
+A row that says which of 520 stations are heard, or which of many words occur, has one number m
+almost everywhere. Only the frequencies of its other inputs are read then: an argument is m times
+the sum over all inputs of its frequency, and (x_k - m) times that of every input k that is not m.
+Each row decides that for itself, so clients have the same bits together and alone; where m is 0
+they are the bits of the sum over all inputs.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.core.jit import dispatch, inlined
+from omkl.core.representations import random_features
+from omkl.core.representations.random_features import (
+    RandomFeatures,
+    TileScratch,
+    take_step,
+    take_step_in_tile,
+    transform_ahead,
+)
+from omkl.core.representations.waves import arguments, arguments_of_four, clear_behind
+from omkl.core.simd import LANES, aligned, fma, load, store
+from omkl.core.trigonometry import Double, Single, fill
+
+FEWEST_INPUTS = 64  # with less a row is read as it is
+SHARE = 4  # so is one of which more than a fourth of the inputs are other numbers
+CACHED = 2**20  # bytes of frequencies that are cheap to read once more
+MANY_ROWS = 64  # clients whose features are computed together where they are not
+
+
+class ClientTile(NamedTuple):
+    """What the features of a tile of clients are written to.
+
+    angle, waves, place  as of ``TileScratch``
+    sums      (N, W) frequencies, summed over inputs; (0, 0) where inputs are few
+    common    (rows,) the number that most inputs of a row are
+    n_others  (rows,) int64: how many are another one; -1 where they are too many
+    others    (rows, d) int64: which
+    """
+
+    angle: np.ndarray
+    waves: Double | Single
+    place: np.ndarray
+    sums: np.ndarray
+    common: np.ndarray
+    n_others: np.ndarray
+    others: np.ndarray
+
+
+def client_tile(model: RandomFeatures) -> ClientTile:
+    """Scratch for the features of several clients, of more where frequencies are many."""
+    N, d, W = model.padded.shape
+    rows = random_features.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
+    tile: Any = random_features.scratch(model, every_kernel=True, rows=rows)
+    looked_at = d >= FEWEST_INPUTS
+    sums = aligned((N, W) if looked_at else (0, 0))
+    for k in range(d if looked_at else 0):
+        sums += model.padded[:, k]
+    marked = rows if looked_at else 0
+    return ClientTile(
+        angle=tile.angle,
+        waves=tile.waves,
+        place=tile.place,
+        sums=sums,
+        common=np.zeros(marked),
+        n_others=np.zeros(marked, dtype=np.int64),
+        others=np.zeros((marked, d), dtype=np.int64),
+    )
+
+
+@inlined
+def _mark(X, row, r, scratch):
+    """What most inputs of X[row] are, and which are not, as row r of the tile."""
+    d = X.shape[1]
+    common = X[row, 0]
+    lead = 0
+    for k in range(d):  # Boyer and Moore: who has more than half of all votes is left
+        if lead == 0:
+            common = X[row, k]
+        lead += 1 if X[row, k] == common else -1
+    n = 0
+    for k in range(d):
+        scratch.others[r, n] = k
+        n += 1 if X[row, k] != common else 0
+    scratch.common[r] = common
+    scratch.n_others[r] = n if SHARE * n <= d else -1
+
+
+@inlined
+def _arguments_of_few(padded, D, i, X, row, r, scratch, start):
+    """``arguments`` of a row of which most inputs are the same number."""
+    d, W = padded.shape[1], padded.shape[2]
+    common, n = scratch.common[r], scratch.n_others[r]
+    first, p = i * d * W, i * W
+    angle = scratch.angle
+    j = 0
+    while j + 4 * LANES <= W:
+        a0 = load(scratch.sums, p + j) * common
+        a1 = load(scratch.sums, p + j + LANES) * common
+        a2 = load(scratch.sums, p + j + 2 * LANES) * common
+        a3 = load(scratch.sums, p + j + 3 * LANES) * common
+        for m in range(n):
+            k = scratch.others[r, m]
+            u = X[row, k] - common
+            w = first + k * W + j
+            a0 = fma(load(padded, w), u, a0)
+            a1 = fma(load(padded, w + LANES), u, a1)
+            a2 = fma(load(padded, w + 2 * LANES), u, a2)
+            a3 = fma(load(padded, w + 3 * LANES), u, a3)
+        store(angle, start + j, a0)
+        store(angle, start + j + LANES, a1)
+        store(angle, start + j + 2 * LANES, a2)
+        store(angle, start + j + 3 * LANES, a3, min(LANES, D - j - 3 * LANES))
+        j += 4 * LANES
+    while j < W:
+        a0 = load(scratch.sums, p + j) * common
+        for m in range(n):
+            k = scratch.others[r, m]
+            a0 = fma(load(padded, first + k * W + j), X[row, k] - common, a0)
+        store(angle, start + j, a0, min(LANES, D - j))
+        j += LANES
+
+
+@inlined
+def _arguments_of_rows(padded, D, i, X, row, r, n, scratch):
+    """Arguments of rows row .. row + n - 1 of X, which are those from r on of the tile; n <= 4."""
+    n_few = 0
+    for s in range(n):
+        n_few += 1 if scratch.n_others[r + s] >= 0 else 0
+    if n_few == 0 and n == random_features.ROWS:
+        arguments_of_four(padded, D, i, X, row, scratch.angle)
+        return
+    for s in range(n):
+        if scratch.n_others[r + s] >= 0:
+            _arguments_of_few(padded, D, i, X, row + s, r + s, scratch, s * D)
+        else:
+            arguments(padded, D, i, X, row + s, scratch.angle, s * D)
+
+
+@functools.singledispatch
+def transform(scratch, model, X, row):
+    """``transform_ahead`` for the clients of a round, whose rows X (C, d) are."""
+    raise TypeError(f"no features of clients are registered for {type(scratch)}")
+
+
+def as_they_are(scratch, model, X, row):
+    """Every input of every row is read."""
+    transform_ahead(model, X, row, scratch)
+
+
+def _transform_clients(scratch, model, X, row):
+    if scratch.sums.shape[0] == 0:
+        transform_ahead(model, X, row, scratch)
+        return
+    D = model.n_waves[0]
+    S = model.theta.shape[1] // 2
+    if row > 0 and scratch.place[1] + S < scratch.place[0]:
+        scratch.place[1] += S
+        return
+    N = model.padded.shape[0]
+    rows = min(scratch.others.shape[0], X.shape[0] - row)
+    for r in range(rows):
+        _mark(X, row + r, r, scratch)
+    for i in range(N):
+        for r in range(0, rows, random_features.ROWS):
+            n = min(random_features.ROWS, rows - r)
+            _arguments_of_rows(model.padded, S, i, X, row + r, r, n, scratch)
+            fill(scratch.waves, n * S, scratch.angle, (i * rows + r) * S)
+        for r in range(rows):
+            clear_behind(scratch.waves, (i * rows + r) * S, D, S)
+    scratch.place[0] = rows * S
+    scratch.place[1] = 0
+
+
+dispatch(transform, TileScratch, as_they_are)
+dispatch(transform, ClientTile, _transform_clients)
+dispatch(take_step, ClientTile, take_step_in_tile)
