@@ -87,6 +87,7 @@ class Matrix(NamedTuple):
 
 
 def matrix_of(values: np.ndarray) -> Matrix:
+    """Distances (N, N) in the form that learners look them up in."""
     return Matrix(values, np.ascontiguousarray(values.T))
 
 

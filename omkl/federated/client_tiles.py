@@ -9,7 +9,6 @@ they are the bits of the sum over all inputs.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,14 +17,14 @@ from omkl.core.jit import dispatch, inlined
 from omkl.core.representations import random_features
 from omkl.core.representations.random_features import (
     RandomFeatures,
-    TileScratch,
+    arguments_of_all_inputs,
+    arguments_of_rows,
     take_step,
     take_step_in_tile,
-    transform_ahead,
 )
-from omkl.core.representations.waves import arguments, arguments_of_four, clear_behind
+from omkl.core.representations.waves import arguments
 from omkl.core.simd import LANES, aligned, fma, load, store
-from omkl.core.trigonometry import Double, Single, fill
+from omkl.core.trigonometry import Double, Single
 
 FEWEST_INPUTS = 64  # with less a row is read as it is
 SHARE = 4  # so is one of which more than a fourth of the inputs are other numbers
@@ -126,57 +125,24 @@ def _arguments_of_few(padded, D, i, X, row, r, scratch, start):
         j += LANES
 
 
-@inlined
-def _arguments_of_rows(padded, D, i, X, row, r, n, scratch):
-    """Arguments of rows row .. row + n - 1 of X, which are those from r on of the tile; n <= 4."""
+def _arguments_of_rows(scratch, padded, D, i, X, row, r, n):
+    if scratch.sums.shape[0] == 0:
+        arguments_of_all_inputs(scratch, padded, D, i, X, row, r, n)
+        return
     n_few = 0
-    for s in range(n):
-        n_few += 1 if scratch.n_others[r + s] >= 0 else 0
-    if n_few == 0 and n == random_features.ROWS:
-        arguments_of_four(padded, D, i, X, row, scratch.angle)
+    for s in range(r, r + n):
+        if i == 0:
+            _mark(X, row + s, s, scratch)
+        n_few += 1 if scratch.n_others[s] >= 0 else 0
+    if n_few == 0:
+        arguments_of_all_inputs(scratch, padded, D, i, X, row, r, n)
         return
     for s in range(n):
         if scratch.n_others[r + s] >= 0:
-            _arguments_of_few(padded, D, i, X, row + s, r + s, scratch, s * D)
+            _arguments_of_few(padded, D, i, X, row + r + s, r + s, scratch, s * D)
         else:
-            arguments(padded, D, i, X, row + s, scratch.angle, s * D)
+            arguments(padded, D, i, X, row + r + s, scratch.angle, s * D)
 
 
-@functools.singledispatch
-def transform(scratch, model, X, row):
-    """``transform_ahead`` for the clients of a round, whose rows X (C, d) are."""
-    raise TypeError(f"no features of clients are registered for {type(scratch)}")
-
-
-def as_they_are(scratch, model, X, row):
-    """Every input of every row is read."""
-    transform_ahead(model, X, row, scratch)
-
-
-def _transform_clients(scratch, model, X, row):
-    if scratch.sums.shape[0] == 0:
-        transform_ahead(model, X, row, scratch)
-        return
-    D = model.n_waves[0]
-    S = model.theta.shape[1] // 2
-    if row > 0 and scratch.place[1] + S < scratch.place[0]:
-        scratch.place[1] += S
-        return
-    N = model.padded.shape[0]
-    rows = min(scratch.others.shape[0], X.shape[0] - row)
-    for r in range(rows):
-        _mark(X, row + r, r, scratch)
-    for i in range(N):
-        for r in range(0, rows, random_features.ROWS):
-            n = min(random_features.ROWS, rows - r)
-            _arguments_of_rows(model.padded, S, i, X, row + r, r, n, scratch)
-            fill(scratch.waves, n * S, scratch.angle, (i * rows + r) * S)
-        for r in range(rows):
-            clear_behind(scratch.waves, (i * rows + r) * S, D, S)
-    scratch.place[0] = rows * S
-    scratch.place[1] = 0
-
-
-dispatch(transform, TileScratch, as_they_are)
-dispatch(transform, ClientTile, _transform_clients)
+dispatch(arguments_of_rows, ClientTile, _arguments_of_rows)
 dispatch(take_step, ClientTile, take_step_in_tile)

@@ -19,11 +19,14 @@ import numpy as np
 
 from omkl.core.jit import dispatch, inlined
 from omkl.core.representations import random_features
-from omkl.core.representations.random_features import RandomFeatures
+from omkl.core.representations.random_features import (
+    RandomFeatures,
+    arguments_of_all_inputs,
+    arguments_of_rows,
+)
 from omkl.core.representations.waves import waves_of_four
 from omkl.core.simd import LANES, aligned, fma, load, pack, store
 from omkl.core.trigonometry import Double, Single
-from omkl.federated.client_tiles import as_they_are, transform
 from omkl.federated.messages import step_into
 from omkl.federated.protocol import evaluate
 
@@ -90,8 +93,8 @@ def lane_scratch(model: RandomFeatures) -> LaneScratch:
     )
 
 
-# Rows are read as they are, as they are together.
-dispatch(transform, LaneScratch, as_they_are)
+# As where clients learn together: their bits are the same.
+dispatch(arguments_of_rows, LaneScratch, arguments_of_all_inputs)
 
 
 # --- eight kernels ------------------------------------------------------------------------------

@@ -39,8 +39,9 @@ from omkl.core.representations.random_features import (
     compact,
     draw_features,
     outputs,
+    transform_ahead,
 )
-from omkl.federated.client_tiles import client_tile, transform
+from omkl.federated.client_tiles import client_tile
 from omkl.federated.exchange import is_simple, protect, settle, take
 from omkl.federated.messages import clear, receive_losses, squared_norm
 from omkl.federated.rounds import add_losses
@@ -181,7 +182,7 @@ def evaluate(model, X, row, scratch):
 
     Rows are visited in their order: the features of several clients are computed together.
     """
-    transform(scratch.model, model, X, row)
+    transform_ahead(model, X, row, scratch.model)
     outputs(model, scratch.every, scratch.f.shape[0], scratch.model, scratch.f)
 
 

@@ -152,6 +152,28 @@ def scratch(
     return TileScratch(aligned((ROWS * S,)), waves, np.array([S, 0]))
 
 
+@functools.singledispatch
+def arguments_of_rows(scratch, padded, D, i, X, row, r, n):
+    """Those of kernel i at rows r .. r + n - 1 of a tile, n <= ROWS, to scratch.angle (ROWS D,).
+
+    The tile begins at X[row], X (rows, d); padded (N, d, W). Kernel 0 comes first.
+    """
+    raise TypeError(f"no arguments are registered for {type(scratch)}")
+
+
+@inlined
+def arguments_of_all_inputs(scratch, padded, D, i, X, row, r, n):
+    """``arguments_of_rows`` where every input of every row is read."""
+    if n == ROWS:
+        arguments_of_four(padded, D, i, X, row + r, scratch.angle)
+    else:
+        for s in range(n):
+            arguments(padded, D, i, X, row + r + s, scratch.angle, s * D)
+
+
+dispatch(arguments_of_rows, TileScratch, arguments_of_all_inputs)
+
+
 @inlined
 def transform_ahead(model, X, row, scratch):
     """Bring the tile to X[row], X (rows, d): one row further, or filled anew if used up.
@@ -169,11 +191,7 @@ def transform_ahead(model, X, row, scratch):
     for i in range(N):
         for r in range(0, rows, ROWS):
             n = min(ROWS, rows - r)
-            if n == ROWS:
-                arguments_of_four(model.padded, S, i, X, row + r, scratch.angle)
-            else:
-                for s in range(n):
-                    arguments(model.padded, S, i, X, row + r + s, scratch.angle, s * S)
+            arguments_of_rows(scratch, model.padded, S, i, X, row, r, n)
             fill(scratch.waves, n * S, scratch.angle, (i * rows + r) * S)
         for r in range(rows):
             clear_behind(scratch.waves, (i * rows + r) * S, D, S)
@@ -205,6 +223,7 @@ def take_step(scratch, model, i, m, step, shrink):
 
 
 def take_step_in_tile(scratch, model, i, m, step, shrink):
+    """``take_step`` by features that lie as ``TileScratch`` has them."""
     descend(model, i, scratch.waves, m * scratch.place[0] + scratch.place[1], step, shrink)
 
 
