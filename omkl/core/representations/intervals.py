@@ -26,10 +26,12 @@ from omkl.core.representations.local_features import (
     copy,
     followed_norm2,
     followed_step,
+    four_learn_and_say,
     hand_out_norms,
     learn_and_say,
     return_coefficients,
     say,
+    say_totals,
     squared_norm_at,
     take_coefficients,
 )
@@ -42,7 +44,7 @@ from omkl.core.representations.random_features import (
     transform_ahead,
 )
 from omkl.core.representations.waves import turn_rows, waves_of_eight
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
+from omkl.core.simd import LANES, aligned, fma, load, pack, store
 from omkl.core.trigonometry import Double, Single
 
 if TYPE_CHECKING:
@@ -85,6 +87,9 @@ class Scratch(NamedTuple):
     f       (J N,) what each row of theta says; before (J N,) their squared norms
     blocks  (BLOCK, J N) f of a block of rounds; norm2 (BLOCK + 1, J N) likewise
     place, waves, theta, columns, last   as there, of one kernel; theta (J 2 W,)
+    eta     (V,) step sizes of the levels; V is J in whole packs
+    said    (V, 8) packs whose totals are what the levels of a kernel say, times sqrt(D)
+    outputs, norms, steps, shrinks    (V,) of the levels of the present kernel and round
     """
 
     tile: TileScratch
@@ -97,6 +102,12 @@ class Scratch(NamedTuple):
     theta: np.ndarray
     columns: np.ndarray
     last: Double | Single
+    eta: np.ndarray
+    said: np.ndarray
+    outputs: np.ndarray
+    norms: np.ndarray
+    steps: np.ndarray
+    shrinks: np.ndarray
 
 
 def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, n_levels: int) -> Intervals:
@@ -114,6 +125,7 @@ def _scratch(model: Intervals, threads: int, every_kernel: bool, precision: str)
     like: Any = local_features.scratch(model.rows, precision)
     J, N = model.row.shape
     W = model.rows.padded.shape[2]
+    V = -(-J // LANES) * LANES
     return Scratch(
         tile=like.tile,
         f=np.zeros(J * N),
@@ -125,6 +137,12 @@ def _scratch(model: Intervals, threads: int, every_kernel: bool, precision: str)
         theta=aligned((J * 2 * W,)),
         columns=like.columns,
         last=like.last,
+        eta=aligned((V,)),
+        said=aligned((V, LANES)),
+        outputs=aligned((V,)),
+        norms=aligned((V,)),
+        steps=aligned((V,)),
+        shrinks=aligned((V,)),
     )
 
 
@@ -140,6 +158,17 @@ def n_alive(t, J):
 
 
 @inlined
+def n_begun(t, J):
+    """Of J levels, those whose next interval begins with round t: the first ones."""
+    n = 0
+    length = 1
+    while n < J and t % length == 0:
+        n += 1
+        length *= 2
+    return n
+
+
+@inlined
 def _forget(model, r):
     """An interval begins: theta of row r starts anew."""
     model.norm2[r] = 0.0
@@ -148,37 +177,60 @@ def _forget(model, r):
 
 
 @inlined
+def _begin_anew(scratch, n, W):
+    """The first n levels of a kernel begin: their coefficients are 0, and so is what they say."""
+    for k in range(0, n * 2 * W, LANES):
+        store(scratch.theta, k, pack(0.0))
+    for j in range(n):
+        store(scratch.said, j * LANES, pack(0.0))
+        scratch.norms[j] = 0.0
+
+
+@inlined
+def _learn_levels(scratch, z, after, W, first, J, renewed):
+    """Levels first .. J - 1 learn the row whose waves begin at z, and say the one at ``after``."""
+    theta, waves, said = scratch.theta, scratch.waves, scratch.said
+    steps, shrinks = scratch.steps, scratch.shrinks
+    j = first
+    while j + 4 <= J:
+        four_learn_and_say(theta, 2 * W * j, waves, z, after, W, steps, shrinks, j, said)
+        j += 4
+    while j < J:
+        w = 2 * W * j
+        one = learn_and_say(theta, w, waves, z, after, W, pack(steps[j]), shrinks[j])
+        store(said, j * LANES, one)
+        j += 1
+    if renewed:
+        for m in range(first, J):
+            scratch.norms[m] = squared_norm_at(theta, 2 * W * m, W)
+
+
+@inlined
 def _learn_eight(scratch, params, t, y, row, i, N, J, D, W, r0):
     """Rounds t .. t + 7 of all levels of kernel i, whose waves are there."""
-    theta, waves = scratch.theta, scratch.waves
+    outputs_of, norms = scratch.outputs, scratch.norms
     root = math.sqrt(D)
     scale = 1.0 / math.sqrt(D)
     for j in range(J):
-        scratch.blocks[r0, j * N + i] = scale * total(say(theta, 2 * W * j, waves, 0, W))
+        store(scratch.said, j * LANES, say(scratch.theta, 2 * W * j, scratch.waves, 0, W))
+        norms[j] = scratch.norm2[r0, j * N + i]
     for r in range(LANES):
         z = r * W
         after = z + W if r + 1 < LANES else z
-        length = 1
+        alive, begun = n_alive(t + r, J), n_begun(t + r + 1, J)
+        say_totals(scratch.said, scale, outputs_of)
         for j in range(J):
-            m = j * N + i
-            w = 2 * W * j
-            f, norm2 = scratch.blocks[r0 + r, m], scratch.norm2[r0 + r, m]
-            next_f = 0.0
-            if (t + r + 1) % length == 0:  # the next round is the first of an interval
-                norm2 = 0.0
-                for k in range(0, 2 * W, LANES):
-                    store(theta, w + k, pack(0.0))
-            elif length <= t + r:
-                step, shrink = local_step(params, step_size(params, length), y[row + r], f)
-                said = learn_and_say(theta, w, waves, z, after, W, pack(-step / root), shrink)
-                follow = followed_norm2(norm2, f, step, shrink)
-                renewed = (t + r) % RENEWED == 0
-                norm2 = squared_norm_at(theta, w, W) if renewed else follow
-                next_f = scale * total(said)
-            scratch.norm2[r0 + r + 1, m] = norm2
-            if r + 1 < LANES:
-                scratch.blocks[r0 + r + 1, m] = next_f
-            length *= 2
+            scratch.blocks[r0 + r, j * N + i] = outputs_of[j]
+        for j in range(begun, alive):
+            f = outputs_of[j]
+            step, shrink = local_step(params, scratch.eta[j], y[row + r], f)
+            norms[j] = followed_norm2(norms[j], f, step, shrink)
+            scratch.steps[j] = -step / root
+            scratch.shrinks[j] = shrink
+        _learn_levels(scratch, z, after, W, begun, alive, (t + r) % RENEWED == 0)
+        _begin_anew(scratch, begun, W)
+        for j in range(J):
+            scratch.norm2[r0 + r + 1, j * N + i] = norms[j]
 
 
 def _learn_block(scratch, params, model, t, X, y, row):
@@ -190,6 +242,10 @@ def _learn_block(scratch, params, model, t, X, y, row):
     scratch.tile.place[0] = 0  # what comes after the block is filled anew
     turn_rows(X, row, n, scratch.columns)
     J = n_alive(t + n - 1, model.row.shape[0])
+    length = 1
+    for j in range(J):
+        scratch.eta[j] = step_size(params, length)
+        length *= 2
     for i in range(N):
         for j in range(J):
             take_coefficients(model.rows, j * N + i, scratch, j)

@@ -32,7 +32,7 @@ from omkl.core.representations.random_features import (
     transform_ahead,
 )
 from omkl.core.representations.waves import turn_rows, waves_of_eight
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
 from omkl.core.trigonometry import Double, Single, wide_waves
 
 BLOCK = 64  # rounds of which outputs and norms are kept, a multiple of LANES
@@ -109,6 +109,56 @@ def learn_and_say(theta, w, waves, z, after, W, scaled, shrink):
         a = fma(s, load(waves.sin, after + j), a)
         b = fma(c, load(waves.cos, after + j), b)
     return a + b
+
+
+@inlined
+def four_learn_and_say(held, w, waves, z, after, W, steps, shrinks, s, said):
+    """``learn_and_say`` of learners s .. s + 3, whose coefficients are at w, w + 2 W, ..: one look
+    at the waves. What they say goes to ``said``, a pack each."""
+    k0, k1, k2, k3 = pack(steps[s]), pack(steps[s + 1]), pack(steps[s + 2]), pack(steps[s + 3])
+    h0, h1 = pack(shrinks[s]), pack(shrinks[s + 1])
+    h2, h3 = pack(shrinks[s + 2]), pack(shrinks[s + 3])
+    w1, w2, w3 = w + 2 * W, w + 4 * W, w + 6 * W
+    a0, a1, a2, a3 = pack(0.0), pack(0.0), pack(0.0), pack(0.0)
+    b0, b1, b2, b3 = pack(0.0), pack(0.0), pack(0.0), pack(0.0)
+    for j in range(0, W, LANES):
+        at, then = load(waves.sin, z + j), load(waves.sin, after + j)
+        v0 = fma(at, k0, load(held, w + j) * h0)
+        v1 = fma(at, k1, load(held, w1 + j) * h1)
+        v2 = fma(at, k2, load(held, w2 + j) * h2)
+        v3 = fma(at, k3, load(held, w3 + j) * h3)
+        store(held, w + j, v0)
+        store(held, w1 + j, v1)
+        store(held, w2 + j, v2)
+        store(held, w3 + j, v3)
+        a0, a1, a2, a3 = fma(v0, then, a0), fma(v1, then, a1), fma(v2, then, a2), fma(v3, then, a3)
+        at, then = load(waves.cos, z + j), load(waves.cos, after + j)
+        v0 = fma(at, k0, load(held, w + W + j) * h0)
+        v1 = fma(at, k1, load(held, w1 + W + j) * h1)
+        v2 = fma(at, k2, load(held, w2 + W + j) * h2)
+        v3 = fma(at, k3, load(held, w3 + W + j) * h3)
+        store(held, w + W + j, v0)
+        store(held, w1 + W + j, v1)
+        store(held, w2 + W + j, v2)
+        store(held, w3 + W + j, v3)
+        b0, b1, b2, b3 = fma(v0, then, b0), fma(v1, then, b1), fma(v2, then, b2), fma(v3, then, b3)
+    store(said, s * LANES, a0 + b0)
+    store(said, (s + 1) * LANES, a1 + b1)
+    store(said, (s + 2) * LANES, a2 + b2)
+    store(said, (s + 3) * LANES, a3 + b3)
+
+
+@inlined
+def say_totals(said, scale, outputs):
+    """The outputs, from the packs of all learners, whole packs of them."""
+    for s in range(0, said.shape[0], LANES):
+        p = s * LANES
+        sums = totals(
+            load(said, p), load(said, p + LANES), load(said, p + 2 * LANES),
+            load(said, p + 3 * LANES), load(said, p + 4 * LANES), load(said, p + 5 * LANES),
+            load(said, p + 6 * LANES), load(said, p + 7 * LANES),
+        )  # fmt: skip
+        store(outputs, s, sums * scale)
 
 
 @inlined

@@ -26,13 +26,15 @@ from omkl.core.representations.local_features import (
     LocalScratch,
     copy,
     followed_norm2,
+    four_learn_and_say,
     learn_and_say,
     say,
+    say_totals,
     squared_norm_at,
 )
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.representations.waves import turn_rows, waves_of_eight
-from omkl.core.simd import LANES, aligned, fma, load, pack, store, totals
+from omkl.core.simd import LANES, aligned, pack, store
 from omkl.core.trigonometry import Double, Single
 
 ROWS = BLOCK  # a learner that goes on by itself writes a block of its own to the same arrays
@@ -173,55 +175,6 @@ def _write_eight(shared, i, n):
 
 
 @inlined
-def _four_learn_and_say(held, w, waves, z, after, W, steps, shrinks, s, said):
-    """``learn_and_say`` of learners s .. s + 3, coefficients from w on: one look at the waves."""
-    k0, k1, k2, k3 = pack(steps[s]), pack(steps[s + 1]), pack(steps[s + 2]), pack(steps[s + 3])
-    h0, h1 = pack(shrinks[s]), pack(shrinks[s + 1])
-    h2, h3 = pack(shrinks[s + 2]), pack(shrinks[s + 3])
-    w1, w2, w3 = w + 2 * W, w + 4 * W, w + 6 * W
-    a0, a1, a2, a3 = pack(0.0), pack(0.0), pack(0.0), pack(0.0)
-    b0, b1, b2, b3 = pack(0.0), pack(0.0), pack(0.0), pack(0.0)
-    for j in range(0, W, LANES):
-        at, then = load(waves.sin, z + j), load(waves.sin, after + j)
-        v0 = fma(at, k0, load(held, w + j) * h0)
-        v1 = fma(at, k1, load(held, w1 + j) * h1)
-        v2 = fma(at, k2, load(held, w2 + j) * h2)
-        v3 = fma(at, k3, load(held, w3 + j) * h3)
-        store(held, w + j, v0)
-        store(held, w1 + j, v1)
-        store(held, w2 + j, v2)
-        store(held, w3 + j, v3)
-        a0, a1, a2, a3 = fma(v0, then, a0), fma(v1, then, a1), fma(v2, then, a2), fma(v3, then, a3)
-        at, then = load(waves.cos, z + j), load(waves.cos, after + j)
-        v0 = fma(at, k0, load(held, w + W + j) * h0)
-        v1 = fma(at, k1, load(held, w1 + W + j) * h1)
-        v2 = fma(at, k2, load(held, w2 + W + j) * h2)
-        v3 = fma(at, k3, load(held, w3 + W + j) * h3)
-        store(held, w + W + j, v0)
-        store(held, w1 + W + j, v1)
-        store(held, w2 + W + j, v2)
-        store(held, w3 + W + j, v3)
-        b0, b1, b2, b3 = fma(v0, then, b0), fma(v1, then, b1), fma(v2, then, b2), fma(v3, then, b3)
-    store(said, s * LANES, a0 + b0)
-    store(said, (s + 1) * LANES, a1 + b1)
-    store(said, (s + 2) * LANES, a2 + b2)
-    store(said, (s + 3) * LANES, a3 + b3)
-
-
-@inlined
-def _say_totals(said, scale, outputs):
-    """The outputs, from the packs of all learners."""
-    for s in range(0, said.shape[0], LANES):
-        p = s * LANES
-        sums = totals(
-            load(said, p), load(said, p + LANES), load(said, p + 2 * LANES),
-            load(said, p + 3 * LANES), load(said, p + 4 * LANES), load(said, p + 5 * LANES),
-            load(said, p + 6 * LANES), load(said, p + 7 * LANES),
-        )  # fmt: skip
-        store(outputs, s, sums * scale)
-
-
-@inlined
 def _take_steps(shared, settings, r, y, root, S):
     """Steps, shrinkings and followed norms of round r; how many learners stay as they are."""
     outputs, norms, eta = shared.outputs, shared.norms, shared.eta
@@ -244,7 +197,7 @@ def _learn_round(shared, z, after, W, S, n_idle, renewed):
     steps, shrinks, norms = shared.steps, shared.shrinks, shared.norms
     s = 0
     while n_idle == 0 and s + 4 <= S:
-        _four_learn_and_say(held, 2 * W * s, waves, z, after, W, steps, shrinks, s, said)
+        four_learn_and_say(held, 2 * W * s, waves, z, after, W, steps, shrinks, s, said)
         s += 4
     while s < S:
         w = 2 * W * s
@@ -266,7 +219,7 @@ def _learn_eight(shared, settings, i, t, y, row, r0, D, W, S):
     for s in range(S):
         store(shared.said, s * LANES, say(shared.held, 2 * W * s, shared.waves, 0, W))
     for r in range(LANES):
-        _say_totals(shared.said, scale, shared.outputs)
+        say_totals(shared.said, scale, shared.outputs)
         for s in range(S):
             shared.eight[0, i % LANES, s, r0 + r] = shared.outputs[s]
         n_idle = _take_steps(shared, settings, r0 + r, y[row + r], root, S)
