@@ -105,6 +105,7 @@ def test_a_peer_that_is_not_installed_says_so(monkeypatch):
 # --- limits --------------------------------------------------------------------------------------
 
 MACHINE = {
+    "pace_ns": 2.0,
     "sincos_ns": 1.0,
     "exp_add_ns": 2.0,
     "peak_add_ns": 0.1,
@@ -165,6 +166,15 @@ def test_limits_are_measured_and_the_better_of_two_counts():
     assert all(0.0 < t < 1e3 for t in times)
     slower = found | {"sincos_ns": 2 * found["sincos_ns"], "copy_gb_s": found["copy_gb_s"] / 2}
     assert limits.better(slower, found) == limits.better(found, slower) == found
+
+
+def test_a_call_is_beside_the_least_time_of_its_moment():
+    """Whoever else uses the processor makes a call and the least time of that moment longer."""
+    work = {"evaluated": 2.0, "distinct": 2, "N": 2, "D": 10, "d": 5}  # 0.05 us at least
+    calls = learners.per_round([(1e-4, 2.0), (2e-4, 4.0), (1.5e-4, 3.0)], rounds=1000)
+    (row,) = learners.beside([calls | {"work": work}], MACHINE)
+    assert row["round_us"] == pytest.approx((0.15, 0.11, 0.19))
+    assert row["ratio"] == pytest.approx((2.0, 2.0, 2.0))
 
 
 # --- every algorithm has its row -----------------------------------------------------------------
