@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.learners import PACE, per_round
+from benchmarks.learners import PACE
+from benchmarks.pace import undisturbed
 from benchmarks.peers_numpy import drawn, normalised, rate
 from benchmarks.setting import SEED, Rows
-from benchmarks.timing import Spread, interleaved, paced, ratios, spread
+from benchmarks.timing import Spread, deciles, interleaved, ratios, spread
 from omkl import federated
 from omkl.checks import learners
 from omkl.conf import compose
@@ -75,7 +76,7 @@ def measure(rows: Rows, turns: int, seconds: float) -> list[Row]:
 
 def _row(given: Case, X: np.ndarray, y: np.ndarray, turns: int, seconds: float) -> Row:
     federation, stream = given.federation(), in_numpy(given, CLIENTS)
-    took = paced(lambda: federation.partial_fit(X, y), seconds, PACE)
+    took = undisturbed(lambda: federation.partial_fit(X, y), seconds, PACE)
     few = slice(0, min(NUMPY_ROUNDS, len(y)))
     both = {
         "ours": lambda: lambda: federation.partial_fit(X, y),
@@ -94,7 +95,7 @@ def _row(given: Case, X: np.ndarray, y: np.ndarray, turns: int, seconds: float) 
         "algorithm": given.algorithm.name,
         "clients": CLIENTS,
         "rounds": len(y),
-        **per_round(took, y.size),
+        "round_us": Spread(*(per * t for t in deciles(took))),
         "numpy_us": Spread(*(per_few * t for t in spread(turn["numpy"]))),
         "times": Spread(*(t * per_few / per for t in ratios(turn["numpy"], turn["ours"]))),
         "work": work,

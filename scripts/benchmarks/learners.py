@@ -14,14 +14,15 @@ import numpy as np
 
 from benchmarks import limits, setting
 from benchmarks.limits import Limits
+from benchmarks.pace import Pace, undisturbed
 from benchmarks.setting import Case, Rows
-from benchmarks.timing import Call, Spread, deciles, paced
+from benchmarks.timing import Spread, deciles
 from omkl import algorithms
 from omkl.core.learner import Learner
 
 ROUNDS, EXACT_ROUNDS = 1000, 4000
 ROUNDED = ("raker", "gf", "sfg", "sfg_r")  # those with a row of float32 as well
-PACE = limits.Pace()
+PACE = Pace()
 Row = dict[str, Any]
 
 
@@ -38,16 +39,12 @@ def measure(rows: Rows, seconds: float) -> list[Row]:
 
 
 def beside(rows: list[Row], limit: Limits) -> list[Row]:
-    """The rows with the least time of their work, and the ratio to it, call by call if paced."""
+    """The rows with the least time of their work, and the ratio to it."""
     found = []
     for row in rows:
         if "work" in row:
             least = limits.least(row["work"], limit)
             ratio = Spread(*(us / least["least_us"] for us in row["round_us"]))
-            if "calls" in row:
-                paced = [us * limit["pace_ns"] / pace for us, pace in row["calls"]]
-                ratio = deciles([us / least["least_us"] for us in paced])
-                row = {key: value for key, value in row.items() if key != "calls"}
             row = row | least | {"ratio": ratio, "goal": limits.GOALS[least["kind"]]}
         found.append(row)
     return found
@@ -89,7 +86,7 @@ def random_features(
     learner = case.learner(**options)
     y_hat = learner.partial_fit(X, y).y_hat  # past the rounds in which graphs are drawn
     before, t = learner.used.copy(), learner.t
-    took = paced(lambda: learner.partial_fit(X, y), seconds, PACE)
+    took = undisturbed(lambda: learner.partial_fit(X, y), seconds, PACE)
     work = features_work(case, learner, before, t)
     return _row(case, took, len(y), work), y_hat
 
@@ -119,7 +116,7 @@ def matrices(model: Any) -> list[tuple[int, int]]:
 def recursive(case: Case, learner: Learner, rows: Rows, seconds: float) -> Row:
     X, y = rows.X[:ROUNDS], rows.y[:ROUNDS]
     learner.partial_fit(X, y)
-    took = paced(lambda: learner.partial_fit(X, y), seconds, PACE)
+    took = undisturbed(lambda: learner.partial_fit(X, y), seconds, PACE)
     sizes = matrices(learner.state.model)
     squares = [features**2 for _, features in sizes]
     alone = hasattr(sys.modules[case.algorithm.module], "learn_ahead")  # each takes a block
@@ -145,7 +142,7 @@ def exact(case: Case, rows: Rows, seconds: float) -> Row:
     most = case.algorithm.representation.kept_rows(stream().state.model)
     if not most:
         return {"algorithm": case.algorithm.name, "missing": "no row is kept: no least is known"}
-    took = paced(stream, seconds, PACE, fewest=3)
+    took = undisturbed(stream, seconds, PACE, fewest=3)
     used = case.algorithm.kernels(case.params, case.dictionary)
     work = {
         "evaluated": float(len(used)),
@@ -156,17 +153,11 @@ def exact(case: Case, rows: Rows, seconds: float) -> Row:
     return _row(case, took, len(y), work)
 
 
-def _row(case: Case, took: list[Call], rounds: int, work: dict[str, Any]) -> Row:
+def _row(case: Case, took: list[float], rounds: int, work: dict[str, Any]) -> Row:
     return {
         "algorithm": case.algorithm.name,
         "precision": "float64",
         "rounds": rounds,
-        **per_round(took, rounds),
+        "round_us": Spread(*(1e6 * t / rounds for t in deciles(took))),
         "work": work,
     }
-
-
-def per_round(took: list[Call], rounds: int) -> Row:
-    """round_us, Spread of microseconds a round, and ``calls`` with the pace of each."""
-    calls = [(1e6 * t / rounds, pace) for t, pace in took]
-    return {"round_us": deciles([us for us, _ in calls]), "calls": calls}

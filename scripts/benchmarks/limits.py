@@ -11,8 +11,8 @@ r(B)  multiply-add that reads one operand, from the smallest cache that holds B 
 and memory, by copying and by a = b + c x on arrays that no cache holds.
 
 Where others use the processor too, all of this is slower at one moment than at the next. So a short
-work that is always the same is timed before and after each call of a learner (``Pace``): the least
-time of that call is the one below, times how much longer this work took than at best.
+work that is always the same is timed before and after each call of a learner (``Pace``), and calls
+count where it took no longer than a tenth above its best, if there are enough of them.
 
 The least time of a round, by what the algorithm does in it; |S| kernels are evaluated,
 D features each, from d inputs:
@@ -47,7 +47,6 @@ the two is the least.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,21 +124,6 @@ def _triad(a, x, y, z):
         z[j] = y[j] + a * x[j]
 
 
-class Pace:
-    """Nanoseconds of a sine, a cosine and six multiply-adds on cached data, as they are now."""
-
-    def __init__(self) -> None:
-        self.x = np.random.default_rng(0).normal(scale=8.0, size=512)
-        self.sin, self.cos, self.y = (np.zeros(512) for _ in range(3))
-        self()  # compiles
-
-    def __call__(self) -> float:
-        start = time.perf_counter()
-        _repeat_sincos(100, self.x, self.sin, self.cos)
-        _repeat_multiply_add(600, 1e-3, self.x, self.y)
-        return 1e9 * (time.perf_counter() - start) / (100 * len(self.x))
-
-
 def caches() -> dict[int, int]:
     """Bytes of the data caches by level, as the system tells, else usual ones."""
     found = {}
@@ -183,11 +167,7 @@ def measure(seconds: float, largest: int = 1 << 28) -> Limits:
     big, other, third = np.ones(size), np.ones(size), np.ones(size)
     took = best(lambda: _multiply_sum(1e-3, big), seconds / 2)
     reads.append({"from": "memory", "bytes": None, "ns": 1e9 * took / size})
-    slowed: list[float] = []
-    pace = Pace()
-    times(lambda: slowed.append(pace()), seconds)
     return {
-        "pace_ns": min(slowed),
         "sincos_ns": pair * per,
         "exp_add_ns": exponential * per,
         "peak_add_ns": 1e9 * product / 256**3,

@@ -49,24 +49,6 @@ def times(
     return found
 
 
-Call = tuple[float, float]
-
-
-def paced(
-    function: Callable[[], Any], seconds: float, pace: Callable[[], float], fewest: int = 5
-) -> list[Call]:
-    """As ``times``, and with each time the mean of what ``pace`` says before and after the call."""
-    function()
-    found: list[Call] = []
-    end = time.perf_counter() + seconds
-    while len(found) < fewest or time.perf_counter() < end:
-        before, start = pace(), time.perf_counter()
-        function()
-        took = time.perf_counter() - start
-        found.append((took, (before + pace()) / 2))
-    return found
-
-
 Contestant = Callable[[], Callable[[], Any]]
 """Prepares one run, unmeasured, and returns the run."""
 

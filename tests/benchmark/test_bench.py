@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 
 import bench
 import numpy as np
 import pytest
 from benchmarks import federated as federations
-from benchmarks import learners, limits, neighbour, peers, peers_numpy, scale, setting, tables
+from benchmarks import (
+    learners,
+    limits,
+    neighbour,
+    pace,
+    peers,
+    peers_numpy,
+    scale,
+    setting,
+    tables,
+)
+from benchmarks.pace import undisturbed
 from benchmarks.page import page as whole_page
 from benchmarks.timing import deciles, interleaved, ratios
 
@@ -105,7 +117,6 @@ def test_a_peer_that_is_not_installed_says_so(monkeypatch):
 # --- limits --------------------------------------------------------------------------------------
 
 MACHINE = {
-    "pace_ns": 2.0,
     "sincos_ns": 1.0,
     "exp_add_ns": 2.0,
     "peak_add_ns": 0.1,
@@ -168,13 +179,27 @@ def test_limits_are_measured_and_the_better_of_two_counts():
     assert limits.better(slower, found) == limits.better(found, slower) == found
 
 
-def test_a_call_is_beside_the_least_time_of_its_moment():
-    """Whoever else uses the processor makes a call and the least time of that moment longer."""
-    work = {"evaluated": 2.0, "distinct": 2, "N": 2, "D": 10, "d": 5}  # 0.05 us at least
-    calls = learners.per_round([(1e-4, 2.0), (2e-4, 4.0), (1.5e-4, 3.0)], rounds=1000)
-    (row,) = learners.beside([calls | {"work": work}], MACHINE)
-    assert row["round_us"] == pytest.approx((0.15, 0.11, 0.19))
-    assert row["ratio"] == pytest.approx((2.0, 2.0, 2.0))
+class Told(pace.Pace):
+    """Says of one moment after the other what it is told."""
+
+    def __init__(self, *moments):
+        self.moments = list(moments)
+
+    def near(self):
+        return self.moments.pop(0)
+
+
+def test_calls_count_that_nobody_disturbed(monkeypatch):
+    """Fast before and after; all of them where these are too few."""
+    monkeypatch.setattr(pace, "PATIENCE", 1e6)
+    pauses = [0.0, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3]
+    some = Told(True, True, True, False, False, True, True, True, True, True)
+    took = undisturbed(lambda: time.sleep(pauses.pop(0)), 1e-6, some, fewest=3)
+    assert not pauses and len(took) == 3 and took[1] >= 8e-3 and took[2] >= 16e-3
+    monkeypatch.setattr(pace, "PATIENCE", 0)
+    took = undisturbed(lambda: time.sleep(1e-3), 1e-6, Told(*4 * [True, False]), fewest=4)
+    assert len(took) == 4
+    assert any(pace.Pace().near() for _ in range(1000))
 
 
 # --- every algorithm has its row -----------------------------------------------------------------

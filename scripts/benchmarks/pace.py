@@ -1,0 +1,72 @@
+"""Calls that were measured while nobody else used the processor.
+
+Another process, or another machine on the same processor, makes one moment slower than the next. A
+short work that is always the same shows that, whatever is measured: it is timed before and after
+each call, and a call counts where both times are near the best.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from omkl.core.jit import compiled
+from omkl.core.trigonometry import sincos
+
+NEAR = 1.1  # times the best
+PATIENCE = 3  # times the seconds that were asked for
+
+
+@compiled
+def _work(x, sin, cos, y):
+    for _ in range(100):
+        sincos(x, sin, cos)
+        for j in range(x.shape[0]):
+            y[j] += 1e-3 * sin[j]
+
+
+class Pace:
+    """Whether the processor is as fast now as it once was; the work takes a twentieth of a ms."""
+
+    def __init__(self) -> None:
+        self.x = np.random.default_rng(0).normal(scale=8.0, size=512)
+        self.sin, self.cos, self.y = (np.zeros(512) for _ in range(3))
+        self.best = float("inf")
+        for _ in range(100):
+            self.near()
+
+    def near(self) -> bool:
+        """Do the work: whether that took no longer than NEAR times the best so far."""
+        start = time.perf_counter()
+        _work(self.x, self.sin, self.cos, self.y)
+        took = time.perf_counter() - start
+        self.best = min(self.best, took)
+        return took <= NEAR * self.best
+
+
+def undisturbed(
+    function: Callable[[], Any], seconds: float, pace: Pace, fewest: int = 5
+) -> list[float]:
+    """Times of repeated calls for about that many seconds, of those that nobody disturbed.
+
+    Where there are fewer than ``fewest`` of these it goes on, for PATIENCE times as long; then all
+    calls count.
+    """
+    function()
+    every: list[float] = []
+    quiet: list[float] = []
+    begun = time.perf_counter()
+    while True:
+        before, start = pace.near(), time.perf_counter()
+        function()
+        every.append(time.perf_counter() - start)
+        if pace.near() and before:
+            quiet.append(every[-1])
+        spent = time.perf_counter() - begun
+        if spent >= seconds and len(quiet) >= fewest:
+            return quiet
+        if spent >= PATIENCE * seconds and len(every) >= fewest:
+            return every
