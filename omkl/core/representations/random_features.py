@@ -244,11 +244,16 @@ def _fill(angle, z):
             store(z, 2 * row * D + D + j, c * scale, n)
 
 
+def features_at(angle: np.ndarray) -> np.ndarray:
+    """z of one kernel by arguments (n, D) in C order -> (n, 2 D), divided by sqrt(D)."""
+    z = np.empty((len(angle), 2 * angle.shape[1]))
+    _fill(angle, z)
+    return z
+
+
 def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
     """z(x) of one kernel for a block: omega (d, D), X (n, d) -> (n, 2 D), divided by sqrt(D)."""
-    z = np.empty((len(X), 2 * omega.shape[1]))
-    _fill(np.ascontiguousarray(X @ omega), z)
-    return z
+    return features_at(np.ascontiguousarray(X @ omega))
 
 
 def _evaluate_every(scratch, model, X, row, selection):
