@@ -13,8 +13,9 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -82,11 +83,13 @@ class Batch:
         Path(str(self.config.hydra.sweep.dir)).mkdir(parents=True, exist_ok=True)
         tasks = self._tasks(job_overrides, initial_job_idx)
         size = size_of_groups(len(job_overrides), self.n_workers, self.most_together)
-        with contextlib.closing(self.workers.run(grouped(tasks, size))) as ended:
+        loading = threading.Thread(target=_load_the_table, daemon=True)
+        with contextlib.closing(self.workers.run(grouped(tasks, size), loading.start)) as ended:
             for task, (text, failed) in ended:
                 print(text, flush=True)
                 if failed and task.config["fail_fast"]:
                     raise SystemExit(terminal.EXIT_FAILED)
+        loading.join()
         return [
             JobReturn(overrides=overrides, status=JobStatus.COMPLETED)
             for overrides in job_overrides
@@ -101,6 +104,14 @@ class Batch:
             task = sweep.Sweep.task(_plain(config, overrides, number, folder), folder, number)
             if task is not None:
                 yield task
+
+
+def _load_the_table() -> None:
+    """Import what the table of the sweep needs, while its jobs run: half a second."""
+    import rich.console  # noqa: F401
+    import scipy.special  # noqa: F401
+
+    from omkl.report import sweep_table  # noqa: F401
 
 
 def size_of_groups(n_jobs: int, n_workers: int, most: int) -> int:
@@ -192,11 +203,16 @@ class Workers:
         return Worker(process, ours, deque())
 
     def run(
-        self, groups: Iterator[list[sweep.Task]]
+        self, groups: Iterator[list[sweep.Task]], meanwhile: Callable[[], None] = lambda: None
     ) -> Generator[tuple[sweep.Task, tuple[str, bool]]]:
-        """Yields each task and its answer, as they come. Closed early, it ends what runs."""
+        """Yields each task and its answer, as they come. Closed early, it ends what runs.
+
+        ``meanwhile`` is called once, when all workers have something to do.
+        """
         finished = False
         try:
+            self._give_out(groups)
+            meanwhile()
             while True:
                 self._give_out(groups)
                 at_work = [worker for worker in self._workers if worker.groups]
