@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import dispatch, inlined
+from omkl.core.jit import compiled, dispatch, inlined
 from omkl.core.representations import random_features
 from omkl.core.representations.random_features import (
     RandomFeatures,
@@ -146,3 +146,53 @@ def _arguments_of_rows(scratch, padded, D, i, X, row, r, n):
 
 dispatch(arguments_of_rows, ClientTile, _arguments_of_rows)
 dispatch(take_step, ClientTile, take_step_in_tile)
+
+
+# --- many rows of a client, for one kernel after the other ----------------------------------------
+
+
+class FewOthers(NamedTuple):
+    """Rows of which most inputs are one number each.
+
+    common   (n,) that number
+    starts   (n + 1,) int64: where the other inputs of a row begin
+    columns  int64: which these are, and values: by how much they are more
+    """
+
+    common: np.ndarray
+    starts: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+
+
+def few_others(X: np.ndarray) -> FewOthers | None:
+    """Rows X (n, d) by what differs in them; None where that is not worth it."""
+    n, d = X.shape
+    if d < FEWEST_INPUTS or n == 0:
+        return None
+    common = np.median(X, axis=1)  # what more than half of them are
+    different = X != common[:, None]
+    if SHARE * different.sum(axis=1).max() > d:
+        return None
+    starts = np.concatenate([[0], np.cumsum(different.sum(axis=1))])
+    rows, columns = np.nonzero(different)
+    return FewOthers(common, starts, columns, X[rows, columns] - common[rows])
+
+
+@compiled
+def arguments_by_others(omega, sums, rows, angle):
+    """angle (n, D) of ``FewOthers``, with omega (d, D) and its ``sums`` (D,) over inputs."""
+    n, D = angle.shape
+    for r in range(n):
+        common = rows.common[r]
+        for j in range(0, D - LANES + 1, LANES):
+            a = load(sums, j) * common
+            for e in range(rows.starts[r], rows.starts[r + 1]):
+                a = fma(load(omega, rows.columns[e] * D + j), rows.values[e], a)
+            store(angle, r * D + j, a)
+        left = D % LANES
+        if left > 0:
+            a = load(sums, D - left, left) * common
+            for e in range(rows.starts[r], rows.starts[r + 1]):
+                a = fma(load(omega, rows.columns[e] * D + D - left, left), rows.values[e], a)
+            store(angle, r * D + D - left, a, left)

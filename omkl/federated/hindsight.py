@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled
 from omkl.core.representations.random_features import features_at, features_of
-from omkl.core.simd import LANES, fma, load, store
-from omkl.federated.client_tiles import FEWEST_INPUTS, SHARE
+from omkl.federated.client_tiles import arguments_by_others, few_others
 
 CLIENTS = "each client's best kernel in hindsight, ridge regression on its random features"
 SERVER = "the best function of all clients in hindsight (12), ridge regression on random features"
@@ -36,53 +34,6 @@ class Ridge(NamedTuple):
     shared_errors: np.ndarray
 
 
-class FewOthers(NamedTuple):
-    """Rows of which most inputs are one number each, as ``client_tiles`` says of them.
-
-    common   (n,) that number
-    starts   (n + 1,) int64: where the other inputs of a row begin
-    columns  int64: which these are, and values: by how much they are more
-    """
-
-    common: np.ndarray
-    starts: np.ndarray
-    columns: np.ndarray
-    values: np.ndarray
-
-
-def few_others(X: np.ndarray) -> FewOthers | None:
-    """Rows X (n, d) by what differs in them; None where that is not worth it."""
-    n, d = X.shape
-    if d < FEWEST_INPUTS or n == 0:
-        return None
-    common = np.median(X, axis=1)  # what more than half of them are
-    different = X != common[:, None]
-    if SHARE * different.sum(axis=1).max() > d:
-        return None
-    starts = np.concatenate([[0], np.cumsum(different.sum(axis=1))])
-    rows, columns = np.nonzero(different)
-    return FewOthers(common, starts, columns, X[rows, columns] - common[rows])
-
-
-@compiled
-def _arguments(omega, sums, rows, angle):
-    """angle (n, D) of ``FewOthers``, with omega (d, D) and its ``sums`` (D,) over inputs."""
-    n, D = angle.shape
-    for r in range(n):
-        common = rows.common[r]
-        for j in range(0, D - LANES + 1, LANES):
-            a = load(sums, j) * common
-            for e in range(rows.starts[r], rows.starts[r + 1]):
-                a = fma(load(omega, rows.columns[e] * D + j), rows.values[e], a)
-            store(angle, r * D + j, a)
-        left = D % LANES
-        if left > 0:
-            a = load(sums, D - left, left) * common
-            for e in range(rows.starts[r], rows.starts[r + 1]):
-                a = fma(load(omega, rows.columns[e] * D + D - left, left), rows.values[e], a)
-            store(angle, r * D + D - left, a, left)
-
-
 class Equations:
     """The normal equations of ridge regression on a kernel's features, client by client.
 
@@ -103,7 +54,7 @@ class Equations:
         if few is None:
             return features_of(omega, self.inputs[k])
         angle = np.empty((len(few.common), omega.shape[1]))
-        _arguments(np.ascontiguousarray(omega), omega.sum(axis=0), few, angle)
+        arguments_by_others(np.ascontiguousarray(omega), omega.sum(axis=0), few, angle)
         return features_at(angle)
 
     def of_client(self, omega: np.ndarray, k: int, equations: np.ndarray) -> None:
