@@ -49,8 +49,9 @@ def limit_plot(bench: Bench) -> Figure:
     axes.set_yticks(range(len(rows)), names)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
+    left = min(row["ratio"][0] for row in rows)
     right = max(max(row["ratio"][0], row["goal"]) for row in rows)
-    axes.set_xlim(1.0, max(3.0, 1.25 * right))
+    axes.set_xlim(0.9 * min(1.0, left), max(3.0, 1.25 * right))
     axes.set_xlabel("measured time of a round / least time")
     handles = [
         Line2D([], [], color=style.COLOURS[k], marker=style.MARKERS[k], label=kind)
