@@ -213,15 +213,12 @@ class Workers:
         try:
             self._give_out(groups)
             meanwhile()
-            while True:
-                self._give_out(groups)
-                at_work = [worker for worker in self._workers if worker.groups]
-                if not at_work:
-                    break
+            while at_work := [worker for worker in self._workers if worker.groups]:
                 ready = wait([worker.connection for worker in at_work])
                 for worker in at_work:
                     if worker.connection in ready and (answer := self._answer(worker)):
                         yield answer
+                self._give_out(groups)
             finished = True
         finally:
             if not finished:

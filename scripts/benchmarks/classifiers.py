@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import setting
-from benchmarks.learners import PACE, ROUNDS, Row, _row, matrices, random_features, recursive
+from benchmarks.learners import ROUNDS, Row, _row, matrices, random_features, recursive
 from benchmarks.pace import undisturbed
 from benchmarks.setting import Case, Rows
 
@@ -43,7 +43,7 @@ def classification(name: str, rows: Rows, seconds: float) -> list[Row]:
     if matrices(learner.state.model):
         return [recursive(case, learner, rows, seconds)]
     X, y = rows.X[:CLASSIFIED_ROUNDS], rows.y[:CLASSIFIED_ROUNDS]
-    took = undisturbed(lambda: case.learner().partial_fit(X, y), seconds, PACE, fewest=3)
+    took = undisturbed(lambda: case.learner().partial_fit(X, y), seconds, fewest=3)
     return [_row(case, took, len(y), _work(case, X, y))]
 
 

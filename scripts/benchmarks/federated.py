@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.learners import PACE
 from benchmarks.pace import undisturbed
 from benchmarks.peers_numpy import drawn, normalised, rate
 from benchmarks.setting import SEED, Rows
@@ -76,7 +75,7 @@ def measure(rows: Rows, turns: int, seconds: float) -> list[Row]:
 
 def _row(given: Case, X: np.ndarray, y: np.ndarray, turns: int, seconds: float) -> Row:
     federation, stream = given.federation(), in_numpy(given, CLIENTS)
-    took = undisturbed(lambda: federation.partial_fit(X, y), seconds, PACE)
+    took = undisturbed(lambda: federation.partial_fit(X, y), seconds)
     few = slice(0, min(NUMPY_ROUNDS, len(y)))
     both = {
         "ours": lambda: lambda: federation.partial_fit(X, y),

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks import limits, setting
 from benchmarks.limits import Limits
-from benchmarks.pace import Pace, undisturbed
+from benchmarks.pace import undisturbed
 from benchmarks.setting import Case, Rows
 from benchmarks.timing import Spread, deciles
 from omkl import algorithms
@@ -25,9 +25,8 @@ from omkl.core.learner import Learner
 from omkl.core.representations.local_features import BLOCK
 
 ROUNDS, EXACT_ROUNDS = 1000, 4000
-SHORT = 1e-3
+SHORT = 1e-3  # seconds of a call
 ROUNDED = ("raker", "gf", "sfg", "sfg_r")  # those with a row of float32 as well
-PACE = Pace()
 Row = dict[str, Any]
 
 
@@ -113,7 +112,7 @@ def in_short_calls(
         first = next(starts)
         learner.partial_fit(X[first : first + n], y[first : first + n])
 
-    return undisturbed(learn, seconds, PACE), n
+    return undisturbed(learn, seconds), n
 
 
 def features_work(case: Case, learner: Learner, before: np.ndarray, t: int) -> dict[str, Any]:
@@ -167,7 +166,7 @@ def exact(case: Case, rows: Rows, seconds: float) -> Row:
     most = case.algorithm.representation.kept_rows(stream().state.model)
     if not most:
         return {"algorithm": case.algorithm.name, "missing": "no row is kept: no least is known"}
-    took = undisturbed(stream, seconds, PACE, fewest=3)
+    took = undisturbed(stream, seconds, fewest=3)
     used = case.algorithm.kernels(case.params, case.dictionary)
     work = {
         "evaluated": float(len(used)),

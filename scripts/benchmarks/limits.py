@@ -10,10 +10,6 @@ r(B)  multiply-add that reads one operand, from the smallest cache that holds B 
 
 and memory, by copying and by a = b + c x on arrays that no cache holds.
 
-Where others use the processor too, all of this is slower at one moment than at the next. So a short
-work that is always the same is timed before and after each call of a learner (``Pace``), and calls
-count where it took no longer than a tenth above its best, if there are enough of them.
-
 The least time of a round, by what the algorithm does in it; |S| kernels are evaluated,
 D features each, from d inputs:
 

@@ -194,12 +194,13 @@ def test_calls_count_that_nobody_disturbed(monkeypatch):
     monkeypatch.setattr(pace, "PATIENCE", 1e6)
     pauses = [0.0, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3]
     some = Told(True, True, True, False, False, True, True, True, True, True)
-    took = undisturbed(lambda: time.sleep(pauses.pop(0)), 1e-6, some, fewest=3)
+    took = undisturbed(lambda: time.sleep(pauses.pop(0)), 1e-6, fewest=3, pace=some)
     assert not pauses and len(took) == 3 and took[1] >= 8e-3 and took[2] >= 16e-3
     monkeypatch.setattr(pace, "PATIENCE", 0)
-    took = undisturbed(lambda: time.sleep(1e-3), 1e-6, Told(*4 * [True, False]), fewest=4)
+    every = Told(*4 * [True, False])
+    took = undisturbed(lambda: time.sleep(1e-3), 1e-6, fewest=4, pace=every)
     assert len(took) == 4
-    assert any(pace.Pace().near() for _ in range(1000))
+    assert any(pace.PACE.near() for _ in range(1000))
 
 
 # --- every algorithm has its row -----------------------------------------------------------------

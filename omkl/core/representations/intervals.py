@@ -26,13 +26,12 @@ from omkl.core.representations.local_features import (
     copy,
     followed_norm2,
     followed_step,
-    four_learn_and_say,
     hand_out_norms,
-    learn_and_say,
+    renew_norms,
     return_coefficients,
     say,
     say_totals,
-    squared_norm_at,
+    several_learn_and_say,
     take_coefficients,
 )
 from omkl.core.representations.random_features import (
@@ -187,25 +186,6 @@ def _begin_anew(scratch, n, W):
 
 
 @inlined
-def _learn_levels(scratch, z, after, W, first, J, renewed):
-    """Levels first .. J - 1 learn the row whose waves begin at z, and say the one at ``after``."""
-    theta, waves, said = scratch.theta, scratch.waves, scratch.said
-    steps, shrinks = scratch.steps, scratch.shrinks
-    j = first
-    while j + 4 <= J:
-        four_learn_and_say(theta, 2 * W * j, waves, z, after, W, steps, shrinks, j, said)
-        j += 4
-    while j < J:
-        w = 2 * W * j
-        one = learn_and_say(theta, w, waves, z, after, W, pack(steps[j]), shrinks[j])
-        store(said, j * LANES, one)
-        j += 1
-    if renewed:
-        for m in range(first, J):
-            scratch.norms[m] = squared_norm_at(theta, 2 * W * m, W)
-
-
-@inlined
 def _learn_eight(scratch, params, t, y, row, i, N, J, D, W, r0):
     """Rounds t .. t + 7 of all levels of kernel i, whose waves are there."""
     outputs_of, norms = scratch.outputs, scratch.norms
@@ -227,7 +207,12 @@ def _learn_eight(scratch, params, t, y, row, i, N, J, D, W, r0):
             norms[j] = followed_norm2(norms[j], f, step, shrink)
             scratch.steps[j] = -step / root
             scratch.shrinks[j] = shrink
-        _learn_levels(scratch, z, after, W, begun, alive, (t + r) % RENEWED == 0)
+        several_learn_and_say(
+            scratch.theta, scratch.waves, z, after, W, scratch.steps, scratch.shrinks, begun, alive,
+            scratch.said,
+        )  # fmt: skip
+        if (t + r) % RENEWED == 0:
+            renew_norms(scratch.theta, W, begun, alive, norms)
         _begin_anew(scratch, begun, W)
         for j in range(J):
             scratch.norm2[r0 + r + 1, j * N + i] = norms[j]
@@ -267,13 +252,14 @@ def _learn_row(scratch, params, model, t, y, selection):
     if scratch.place[1] > 0:
         hand_out_norms(scratch, rows, J * N)
         return
+    begun = n_begun(t + 1, J)
     length = 1
     for j in range(J):
         for i in range(N):
             m = j * N + i
             f = scratch.f[m]
             scratch.before[m] = rows.norm2[m]
-            if (t + 1) % length == 0:
+            if j < begun:
                 _forget(rows, m)
             else:
                 step, shrink = local_step(params, step_size(params, length), y, f)

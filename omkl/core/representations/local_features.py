@@ -149,6 +149,20 @@ def four_learn_and_say(held, w, waves, z, after, W, steps, shrinks, s, said):
 
 
 @inlined
+def several_learn_and_say(held, waves, z, after, W, steps, shrinks, first, last, said):
+    """``learn_and_say`` of learners first .. last - 1, whose coefficients are 2 W apart."""
+    s = first
+    while s + 4 <= last:
+        four_learn_and_say(held, 2 * W * s, waves, z, after, W, steps, shrinks, s, said)
+        s += 4
+    while s < last:
+        w = 2 * W * s
+        one = learn_and_say(held, w, waves, z, after, W, pack(steps[s]), shrinks[s])
+        store(said, s * LANES, one)
+        s += 1
+
+
+@inlined
 def say_totals(said, scale, outputs):
     """The outputs, from the packs of all learners, whole packs of them."""
     for s in range(0, said.shape[0], LANES):
@@ -172,6 +186,13 @@ def squared_norm_at(theta, w, W):
         a = fma(s, s, a)
         b = fma(c, c, b)
     return total(a + b)
+
+
+@inlined
+def renew_norms(held, W, first, last, norms):
+    """Squared norms of learners first .. last - 1, added up."""
+    for s in range(first, last):
+        norms[s] = squared_norm_at(held, 2 * W * s, W)
 
 
 @inlined

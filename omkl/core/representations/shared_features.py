@@ -26,11 +26,11 @@ from omkl.core.representations.local_features import (
     LocalScratch,
     copy,
     followed_norm2,
-    four_learn_and_say,
     learn_and_say,
+    renew_norms,
     say,
     say_totals,
-    squared_norm_at,
+    several_learn_and_say,
 )
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.representations.waves import turn_rows, waves_of_eight
@@ -194,22 +194,19 @@ def _take_steps(shared, settings, r, y, root, S):
 def _learn_round(shared, z, after, W, S, n_idle, renewed):
     """All learners learn the row whose waves begin at z, and say the one at ``after``."""
     held, waves, said = shared.held, shared.waves, shared.said
-    steps, shrinks, norms = shared.steps, shared.shrinks, shared.norms
-    s = 0
-    while n_idle == 0 and s + 4 <= S:
-        four_learn_and_say(held, 2 * W * s, waves, z, after, W, steps, shrinks, s, said)
-        s += 4
-    while s < S:
-        w = 2 * W * s
-        if renewed or steps[s] != 0.0 or shrinks[s] != 1.0:
-            one = learn_and_say(held, w, waves, z, after, W, pack(steps[s]), shrinks[s])
-        else:
-            one = say(held, w, waves, after, W)
-        store(said, s * LANES, one)
-        s += 1
+    steps, shrinks = shared.steps, shared.shrinks
+    if n_idle == 0:
+        several_learn_and_say(held, waves, z, after, W, steps, shrinks, 0, S, said)
+    else:
+        for s in range(S):
+            w = 2 * W * s
+            if renewed or steps[s] != 0.0 or shrinks[s] != 1.0:
+                one = learn_and_say(held, w, waves, z, after, W, pack(steps[s]), shrinks[s])
+            else:
+                one = say(held, w, waves, after, W)
+            store(said, s * LANES, one)
     if renewed:
-        for k in range(S):
-            norms[k] = squared_norm_at(held, 2 * W * k, W)
+        renew_norms(held, W, 0, S, shared.norms)
 
 
 @inlined
