@@ -53,23 +53,29 @@ class ClientTile(NamedTuple):
 
 def client_tile(model: RandomFeatures) -> ClientTile:
     """Scratch for the features of several clients, of more where frequencies are many."""
-    N, d, W = model.padded.shape
+    d = model.padded.shape[1]
     rows = random_features.ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
     tile: Any = random_features.scratch(model, every_kernel=True, rows=rows)
     looked_at = d >= FEWEST_INPUTS
-    sums = aligned((N, W) if looked_at else (0, 0))
-    for k in range(d if looked_at else 0):
-        sums += model.padded[:, k]
     marked = rows if looked_at else 0
     return ClientTile(
         angle=tile.angle,
         waves=tile.waves,
         place=tile.place,
-        sums=sums,
+        sums=sums_over_inputs(model.padded) if looked_at else aligned((0, 0)),
         common=np.zeros(marked),
         n_others=np.zeros(marked, dtype=np.int64),
         others=np.zeros((marked, d), dtype=np.int64),
     )
+
+
+def sums_over_inputs(padded: np.ndarray) -> np.ndarray:
+    """Frequencies (N, d, W), summed over inputs: (N, W)."""
+    N, d, W = padded.shape
+    sums = aligned((N, W))
+    for k in range(d):
+        sums += padded[:, k]
+    return sums
 
 
 @inlined
@@ -91,20 +97,18 @@ def _mark(X, row, r, scratch):
 
 
 @inlined
-def _arguments_of_few(padded, D, i, X, row, r, scratch, start):
-    """``arguments`` of a row of which most inputs are the same number."""
+def _arguments_of_few(padded, sums, D, i, X, row, common, others, n, angle, start):
+    """``arguments`` of a row whose inputs are ``common`` but for the first n of others (n,)."""
     d, W = padded.shape[1], padded.shape[2]
-    common, n = scratch.common[r], scratch.n_others[r]
     first, p = i * d * W, i * W
-    angle = scratch.angle
     j = 0
     while j + 4 * LANES <= W:
-        a0 = load(scratch.sums, p + j) * common
-        a1 = load(scratch.sums, p + j + LANES) * common
-        a2 = load(scratch.sums, p + j + 2 * LANES) * common
-        a3 = load(scratch.sums, p + j + 3 * LANES) * common
+        a0 = load(sums, p + j) * common
+        a1 = load(sums, p + j + LANES) * common
+        a2 = load(sums, p + j + 2 * LANES) * common
+        a3 = load(sums, p + j + 3 * LANES) * common
         for m in range(n):
-            k = scratch.others[r, m]
+            k = others[m]
             u = X[row, k] - common
             w = first + k * W + j
             a0 = fma(load(padded, w), u, a0)
@@ -117,9 +121,9 @@ def _arguments_of_few(padded, D, i, X, row, r, scratch, start):
         store(angle, start + j + 3 * LANES, a3, min(LANES, D - j - 3 * LANES))
         j += 4 * LANES
     while j < W:
-        a0 = load(scratch.sums, p + j) * common
+        a0 = load(sums, p + j) * common
         for m in range(n):
-            k = scratch.others[r, m]
+            k = others[m]
             a0 = fma(load(padded, first + k * W + j), X[row, k] - common, a0)
         store(angle, start + j, a0, min(LANES, D - j))
         j += LANES
@@ -139,7 +143,10 @@ def _arguments_of_rows(scratch, padded, D, i, X, row, r, n):
         return
     for s in range(n):
         if scratch.n_others[r + s] >= 0:
-            _arguments_of_few(padded, D, i, X, row + r + s, r + s, scratch, s * D)
+            _arguments_of_few(
+                padded, scratch.sums, D, i, X, row + r + s, scratch.common[r + s],
+                scratch.others[r + s], scratch.n_others[r + s], scratch.angle, s * D,
+            )  # fmt: skip
         else:
             arguments(padded, D, i, X, row + r + s, scratch.angle, s * D)
 
@@ -156,43 +163,37 @@ class FewOthers(NamedTuple):
 
     common   (n,) that number
     starts   (n + 1,) int64: where the other inputs of a row begin
-    columns  int64: which these are, and values: by how much they are more
+    columns  int64: which these are
     """
 
     common: np.ndarray
     starts: np.ndarray
     columns: np.ndarray
-    values: np.ndarray
 
 
 def few_others(X: np.ndarray) -> FewOthers | None:
-    """Rows X (n, d) by what differs in them; None where that is not worth it."""
+    """What differs in rows X (n, d); None where a row differs in too much."""
     n, d = X.shape
     if d < FEWEST_INPUTS or n == 0:
         return None
     common = np.median(X, axis=1)  # what more than half of them are
     different = X != common[:, None]
-    if SHARE * different.sum(axis=1).max() > d:
+    counts = different.sum(axis=1)
+    if SHARE * counts.max() > d:
         return None
-    starts = np.concatenate([[0], np.cumsum(different.sum(axis=1))])
-    rows, columns = np.nonzero(different)
-    return FewOthers(common, starts, columns, X[rows, columns] - common[rows])
+    return FewOthers(common, np.concatenate([[0], np.cumsum(counts)]), np.nonzero(different)[1])
 
 
 @compiled
-def arguments_by_others(omega, sums, rows, angle):
-    """angle (n, D) of ``FewOthers``, with omega (d, D) and its ``sums`` (D,) over inputs."""
+def arguments_by_others(padded, sums, i, X, few, angle):
+    """angle (n, D) of kernel i at rows X (n, d), of which ``few`` tells.
+
+    padded (N, d, W) frequencies, sums (N, W) of ``sums_over_inputs``.
+    """
     n, D = angle.shape
     for r in range(n):
-        common = rows.common[r]
-        for j in range(0, D - LANES + 1, LANES):
-            a = load(sums, j) * common
-            for e in range(rows.starts[r], rows.starts[r + 1]):
-                a = fma(load(omega, rows.columns[e] * D + j), rows.values[e], a)
-            store(angle, r * D + j, a)
-        left = D % LANES
-        if left > 0:
-            a = load(sums, D - left, left) * common
-            for e in range(rows.starts[r], rows.starts[r + 1]):
-                a = fma(load(omega, rows.columns[e] * D + D - left, left), rows.values[e], a)
-            store(angle, r * D + D - left, a, left)
+        start, stop = few.starts[r], few.starts[r + 1]
+        others = few.columns[start:stop]
+        _arguments_of_few(
+            padded, sums, D, i, X, r, few.common[r], others, stop - start, angle, r * D
+        )

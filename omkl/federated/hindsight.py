@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from omkl.core.normal_equations import frequencies
 from omkl.core.representations.random_features import features_at, features_of
-from omkl.federated.client_tiles import arguments_by_others, few_others
+from omkl.federated.client_tiles import arguments_by_others, few_others, sums_over_inputs
 
 CLIENTS = "each client's best kernel in hindsight, ridge regression on its random features"
 SERVER = "the best function of all clients in hindsight (12), ridge regression on random features"
@@ -41,40 +42,46 @@ class Equations:
     clients: Z'Z of the features Z (n, 2 D), bordered by Z'y, with 1 + 2 y'y in the corner.
     """
 
-    def __init__(self, X: np.ndarray, y: np.ndarray, lengths: np.ndarray) -> None:
+    def __init__(
+        self, omega: np.ndarray, X: np.ndarray, y: np.ndarray, lengths: np.ndarray
+    ) -> None:
         K = len(lengths)
+        self.omega = omega
         self.inputs = [np.ascontiguousarray(X[: lengths[k], k]) for k in range(K)]
         self.few = [few_others(inputs) for inputs in self.inputs]
+        if any(few is not None for few in self.few):
+            self.padded = frequencies(omega)
+            self.sums = sums_over_inputs(self.padded)
         self.targets = [np.ascontiguousarray(y[: lengths[k], k]) for k in range(K)]
         self.squares = np.array([float(target @ target) for target in self.targets])
 
-    def features(self, omega: np.ndarray, k: int) -> np.ndarray:
-        """z (n, 2 D) of the rows of client k and of the kernel with omega (d, D)."""
-        few = self.few[k]
+    def features(self, i: int, k: int) -> np.ndarray:
+        """z (n, 2 D) of kernel i at the rows of client k."""
+        X, few = self.inputs[k], self.few[k]
         if few is None:
-            return features_of(omega, self.inputs[k])
-        angle = np.empty((len(few.common), omega.shape[1]))
-        arguments_by_others(np.ascontiguousarray(omega), omega.sum(axis=0), few, angle)
+            return features_of(self.omega[i], X)
+        angle = np.empty((len(X), self.omega.shape[2]))
+        arguments_by_others(self.padded, self.sums, i, X, few, angle)
         return features_at(angle)
 
-    def of_client(self, omega: np.ndarray, k: int, equations: np.ndarray) -> None:
-        """Write the equations of client k and of the kernel with omega (d, D)."""
-        z = self.features(omega, k)
+    def of_client(self, i: int, k: int, equations: np.ndarray) -> None:
+        """Write the equations of kernel i and of client k."""
+        z = self.features(i, k)
         np.matmul(z.T, z, out=equations[:-1, :-1])
         equations[-1, :-1] = equations[:-1, -1] = z.T @ self.targets[k]
         equations[-1, -1] = 1.0 + 2.0 * self.squares[k]
 
-    def of_all(self, omega: np.ndarray, equations: np.ndarray) -> None:
-        """Write the equations of all clients together."""
+    def of_all(self, i: int, equations: np.ndarray) -> None:
+        """Write the equations of kernel i and of all clients together."""
         own = np.empty_like(equations)
         equations[:] = 0.0
         for k in range(len(self.inputs)):
-            self.of_client(omega, k, own)
+            self.of_client(i, k, own)
             equations += own
 
-    def errors(self, omega: np.ndarray, k: int, theta: np.ndarray) -> np.ndarray:
-        """Squared errors (n,) of theta (2 D,) on the rows of client k."""
-        return np.square(self.features(omega, k) @ theta - self.targets[k])
+    def errors(self, i: int, k: int, theta: np.ndarray) -> np.ndarray:
+        """Squared errors (n,) of theta (2 D,) of kernel i on the rows of client k."""
+        return np.square(self.features(i, k) @ theta - self.targets[k])
 
 
 def reduction(equations: np.ndarray, penalty: float) -> float:
@@ -113,7 +120,7 @@ def ridge(
     """
     T, K = y.shape
     N, _, D = omega.shape
-    data = Equations(X, y, lengths)
+    data = Equations(omega, X, y, lengths)
     penalties = max(lam, 1e-10) * lengths
     shared_penalty = max(shared_lam, 1e-10) * int(lengths.sum())
     objectives, shared_objectives = np.zeros((N, K)), np.zeros(N)
@@ -122,18 +129,18 @@ def ridge(
     for i in range(N):
         together[:] = 0.0
         for k in range(K):
-            data.of_client(omega[i], k, own)
+            data.of_client(i, k, own)
             together += own
             objectives[i, k] = data.squares[k] - reduction(own, penalties[k])
         shared_objectives[i] = data.squares.sum() - reduction(together, shared_penalty)
     kernels, shared_kernel = objectives.argmin(axis=0), int(shared_objectives.argmin())
-    data.of_all(omega[shared_kernel], together)
+    data.of_all(shared_kernel, together)
     theta = solution(together, shared_penalty)
     errors, shared_errors = np.zeros((T, K)), np.zeros((T, K))
     for k in range(K):
         rows = slice(lengths[k])
-        data.of_client(omega[kernels[k]], k, own)
+        data.of_client(int(kernels[k]), k, own)
         fitted = solution(own, penalties[k])
-        errors[rows, k] = data.errors(omega[kernels[k]], k, fitted)
-        shared_errors[rows, k] = data.errors(omega[shared_kernel], k, theta)
+        errors[rows, k] = data.errors(int(kernels[k]), k, fitted)
+        shared_errors[rows, k] = data.errors(shared_kernel, k, theta)
     return Ridge(kernels, errors, shared_kernel, theta, shared_errors)
