@@ -13,6 +13,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -308,27 +309,38 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     """A worker's life. Ctrl-C reaches all processes of a terminal, and only the first minds."""
 
     def give_up(signum: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, give_up)
     os.environ.update(environment)
     at_end = contextlib.ExitStack()
-    with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
-        from omkl.commands.sweep import Sweep
-        from omkl.disk import Syncing
-        from omkl.threads import one_thread_each
-
-        Syncing.in_background()
-        at_end.callback(Syncing.finish)
-        connection.send(READY)
-        with one_thread_each():
-            while True:
-                tasks = connection.recv()
-                try:
-                    for answer in Sweep.work_together(tasks):
-                        connection.send(answer)
-                except Exception as error:  # of the sweep's own files: jobs answer for themselves
-                    connection.send(error)
-    at_end.close()
+    with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(EOFError, OSError):
+            _answer_all(connection, at_end)
+        # Its files still have to get to the disk when the first process is at its own end already.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        at_end.close()
+    except OSError as error:
+        print(f"omkl-run: not all that was written is on the disk: {error}", file=sys.stderr)
     os._exit(0)  # threads that still compute are not waited for
+
+
+def _answer_all(connection: Connection, at_end: contextlib.ExitStack) -> None:
+    from omkl.commands.sweep import Sweep
+    from omkl.disk import Syncing
+    from omkl.threads import one_thread_each
+
+    Syncing.in_background()
+    at_end.callback(Syncing.finish)
+    connection.send(READY)
+    with one_thread_each():
+        while True:
+            tasks = connection.recv()
+            try:
+                for answer in Sweep.work_together(tasks):
+                    connection.send(answer)
+            except Exception as error:  # of the sweep's own files: jobs answer for themselves
+                connection.send(error)

@@ -314,6 +314,47 @@ def test_interrupted_batch_keeps_what_is_finished(tmp_path):
     assert before.items() <= results_of(tmp_path / "outputs").items()
 
 
+TERMINATED_AT_ITS_END = """
+import os, signal, threading, time
+from multiprocessing import Pipe
+from omkl import disk
+from omkl.commands import batch_launcher
+
+def slowly(files):
+    {while_it_syncs}
+    time.sleep(0.5)
+    print("on the disk", flush=True)
+
+def first():
+    assert ours.recv() is batch_launcher.READY
+    disk.Syncing.do([])
+    ours.close()
+    time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+disk._sync = slowly
+ours, theirs = Pipe()
+threading.Thread(target=first).start()
+batch_launcher._serve(theirs, {{}})
+"""
+
+
+@pytest.mark.parametrize(
+    ("while_it_syncs", "out", "err"),
+    [
+        ("pass", "on the disk\n", ""),
+        ("raise OSError('full')", "", "omkl-run: not all that was written is on the disk: full\n"),
+    ],
+)
+def test_a_worker_that_is_told_to_end_at_its_end_still_syncs(while_it_syncs, out, err):
+    # As at the end of a sweep: the connection is closed, and then multiprocessing sends SIGTERM.
+    code = TERMINATED_AT_ITS_END.format(while_it_syncs=while_it_syncs)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, out, err)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="children are looked up in /proc")
 def test_a_worker_that_is_killed_fails_its_job_alone(tmp_path):
