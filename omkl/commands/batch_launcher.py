@@ -336,6 +336,8 @@ def _answer_all(connection: Connection, at_end: contextlib.ExitStack) -> None:
     Syncing.in_background()
     at_end.callback(Syncing.finish)
     connection.send(READY)
+    with contextlib.suppress(ImportError):  # a job will tell
+        Sweep.load()  # while the first process composes what comes
     with one_thread_each():
         while True:
             tasks = connection.recv()

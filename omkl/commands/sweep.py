@@ -134,6 +134,18 @@ class Sweep:
         return Task(label, config, place)
 
     @staticmethod
+    def load() -> None:
+        """Import what every job needs, and let Numba learn of its own functions."""
+        import omkl.commands.viewers
+        import omkl.report.console  # noqa: F401
+        from omkl import startup
+
+        startup.load_numba()
+        from numba.core.registry import cpu_target
+
+        cpu_target.target_context.refresh()
+
+    @staticmethod
     def work(task: Task, progress: Any = None) -> tuple[str, bool]:
         """Run a job: the text that tells how it ended, and whether it failed."""
         from omkl.commands import viewers

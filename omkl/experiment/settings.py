@@ -377,6 +377,8 @@ def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
     registry.declare_named(config)
     given = dict(config["algorithm"])
     own = {*NO_PARAMETERS, *_parameters(given["name"])}
+    if given.keys() <= own:  # then all the others need not be loaded
+        return dict(config)
     known = _parameters_of_ours().union(*map(_parameters, outside.declared()))
     kept = {k: v for k, v in given.items() if k in own or k not in known}
     return {**config, "algorithm": kept}
