@@ -31,14 +31,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.omkc_da_o import predict
-from omkl.algorithms.omkc_sua_p import select
 from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
-from omkl.core.protocol import register
+from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.perceptrons import PERCEPTRONS
 from omkl.core.states import LEARNS_WITH, MAY_LEARN
-from omkl.core.weights import mean_of_all
+from omkl.core.weights import draw, exponentials_below, largest_of, mean_of_all_by_shares
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -58,6 +56,8 @@ class State(NamedTuple):
     p: LEARNS_WITH  # (N,)
     drawn: MAY_LEARN  # (1,) int64, i_t
     eta: np.ndarray  # (1,)
+    w: np.ndarray  # (N,) of this round, by which the outputs are combined
+    total_w: np.ndarray  # (1,) its sum
 
 
 def step_of_theorem(params: Any, N: int) -> tuple[float, float]:
@@ -73,11 +73,27 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     updates, drawn = np.zeros(N, dtype=np.int64), np.zeros(1, dtype=np.int64)
     a, b = step_of_theorem(params, N)
     eta = math.sqrt(a / b) if math.isnan(params.eta) else params.eta
-    return State(model, np.zeros(N), updates, np.zeros(N), drawn, np.array([eta]))
+    return State(
+        model, np.zeros(N), updates, np.zeros(N), drawn, np.array([eta]), np.zeros(N), np.zeros(1)
+    )
+
+
+def select(params, state, t, rng, selection):
+    choose_all(selection)
+    N = selection.f.shape[0]
+    state.total_w[0] = exponentials_below(state.log_w, largest_of(state.log_w), state.w)
+    inverse, uniform = 1.0 / state.total_w[0], params.delta * (1.0 / N)
+    for i in range(N):
+        state.p[i] = (1.0 - params.delta) * (state.w[i] * inverse) + uniform
+    state.drawn[0] = draw(state.p, rng.random())
+
+
+def predict(params, state, t, selection):
+    return mean_of_all_by_shares(state.w, selection.f) / state.total_w[0], True
 
 
 def update(params, state, t, y, selection):
-    if y * mean_of_all(state.log_w, selection.f) > 0.0:
+    if y * (mean_of_all_by_shares(state.w, selection.f) / state.total_w[0]) > 0.0:
         return
     i = state.drawn[0]
     step = state.eta[0] / state.p[i] * y

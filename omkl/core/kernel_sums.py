@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from omkl.core.jit import inlined
-from omkl.core.kernels import BUILT_IN, FAMILIES, Kernel
+from omkl.core.kernels import BUILT_IN, FAMILIES, Kernel, exponential
 from omkl.core.simd import LANES, fma, gather, load, pack, store, total
 from omkl.core.weights import exp_of_pack
 
@@ -206,7 +206,7 @@ def gathered_sum_of(family, c, row, members, base, alpha, n):
     return _gathered_sum_of(family, c, row, members, base, alpha, n)
 
 
-# --- Sums of one kernel ---------------------------------------------------------------------------
+# --- Rows that one kernel alone has ---------------------------------------------------------------
 
 
 def _normalised(kept, inverse, s, n, u):
@@ -219,30 +219,37 @@ def _one(kept, inverse, s, n, u):
     return kept
 
 
-def _own_sum(family: Any) -> Callable[..., Any]:
-    """The sum of alpha kappa over rows whose distances stay in registers."""
+def _itself(x):
+    """In place of its exponential."""
+    return x
+
+
+def _own_row(family: Any) -> Callable[..., Any]:
+    """``write_own_row`` of one family."""
     term, finish = inlined(family.term), inlined(family.finish)
     scaled = inlined(_normalised if CODES[family.name] == POLYNOMIAL else _one)
-
-    @inlined
-    def added(c, x, rows, k, p):
-        """The terms of up to four inputs from the k-th on, in the order of ``_added``."""
-        d = rows.shape[1]
-        first = (p * d + k) * LANES
-        kept = term(x[k], load(rows, first))
-        if k + 1 < d:
-            kept = kept + term(x[k + 1], load(rows, first + LANES))
-        if k + 2 < d:
-            kept = kept + term(x[k + 2], load(rows, first + 2 * LANES))
-        if k + 3 < d:
-            kept = kept + term(x[k + 3], load(rows, first + 3 * LANES))
-        return kept
+    last = inlined(_itself) if family.finish is exponential else exp_of_pack
 
     @inlined
     def shared(c, x, rows, p):
-        kept = added(c, x, rows, 0, p)
-        for k in range(4, rows.shape[1], 4):
-            kept = added(c, x, rows, k, p) + kept
+        """The terms of all inputs, four at a time in the order of ``_added``."""
+        d = rows.shape[1]
+        first = p * d * LANES
+        kept = pack(0.0)
+        k = 0
+        while k + 4 <= d:
+            two = term(x[k], load(rows, first)) + term(x[k + 1], load(rows, first + LANES))
+            three = two + term(x[k + 2], load(rows, first + 2 * LANES))
+            kept = three + term(x[k + 3], load(rows, first + 3 * LANES)) + kept
+            first += 4 * LANES
+            k += 4
+        if k < d:
+            rest = term(x[k], load(rows, first))
+            if k + 1 < d:
+                rest = rest + term(x[k + 1], load(rows, first + LANES))
+            if k + 2 < d:
+                rest = rest + term(x[k + 2], load(rows, first + 2 * LANES))
+            kept = rest + kept
         return kept
 
     @inlined
@@ -253,41 +260,45 @@ def _own_sum(family: Any) -> Callable[..., Any]:
             kept = kept * term(x[k], load(rows, (p * d + k) * LANES), c)
         return kept
 
-    distance = shared if family.shares else multiplied
+    distance = inlined(shared if family.shares else multiplied)
 
     @inlined
-    def kappa(c, x, rows, u, inverse, s, n):
-        """The kernel of x and the rows s .. s + n, n <= 8."""
-        r = scaled(distance(c, x, rows, s // LANES), inverse, s, n, u)
-        return finish(exp_of_pack, c, r)
+    def write(c, x, rows, u, inverse, n, row, start):
+        for s in range(0, n, LANES):
+            r = scaled(distance(c, x, rows, s // LANES), inverse, s, min(LANES, n - s), u)
+            store(row, start + s, finish(last, c, r))
 
-    @inlined
-    def add(c, x, rows, u, inverse, alpha, n):
-        kept = pack(0.0)
-        s = 0
-        while s + LANES < n:  # by two: each step of a pack waits for the step before
-            m = min(LANES, n - s - LANES)
-            a = kappa(c, x, rows, u, inverse, s, LANES)
-            b = kappa(c, x, rows, u, inverse, s + LANES, m)
-            kept = fma(load(alpha, s), a, kept)
-            kept = fma(load(alpha, s + LANES, m), b, kept)
-            s += 2 * LANES
-        if s < n:
-            m = n - s
-            kept = fma(load(alpha, s, m), kappa(c, x, rows, u, inverse, s, m), kept)
-        return total(kept)
-
-    return add
+    return write
 
 
-_own_sum_of = _by_code([((code,), _own_sum(family)) for code, family in enumerate(BUILT_IN)])
+_own_row_of = _by_code([((code,), _own_row(family)) for code, family in enumerate(BUILT_IN)])
+EXPONENTIAL = tuple(CODES[family.name] for family in BUILT_IN if family.finish is exponential)
 
 
 @inlined
-def own_sum_of(family, c, x, rows, u, inverse, alpha, n):
-    """The sum of alpha kappa of x (d,) and the first n of rows that this kernel alone has.
+def write_own_row(family, c, x, rows, u, inverse, n, row, start):
+    """row[start : start + n] = kappa(x, .) of x (d,) and n rows that this kernel alone has.
 
-    rows (packs, d, 8): eight rows input by input, then the next eight, finite behind the n-th.
-    Inner products of polynomials are multiplied by u and by inverse (n,).
+    Of a family in EXPONENTIAL the logarithms of that.
+    rows (packs, d, 8): eight rows input by input, then the next eight, finite behind the n-th;
+    row is written in whole packs. Inner products of polynomials are multiplied by u and by
+    inverse (n,).
     """
-    return _own_sum_of(family, c, x, rows, u, inverse, alpha, n)
+    _own_row_of(family, c, x, rows, u, inverse, n, row, start)
+
+
+@inlined
+def exponentials(row, n):
+    """row[:n] = exp(row[:n]) of numbers <= 0, in whole packs."""
+    for s in range(0, n, LANES):
+        store(row, s, exp_of_pack(load(row, s)))
+
+
+@inlined
+def own_sum(row, start, alpha, n):
+    """A pack whose total is the sum of alpha[:n] row[start : start + n], as of ``sum_of``."""
+    kept = pack(0.0)
+    for s in range(0, n, LANES):
+        m = min(LANES, n - s)
+        kept = fma(load(alpha, s, m), load(row, start + s, m), kept)
+    return kept

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.jit import dispatch, inlined
-from omkl.core.kernel_sums import own_sum_of
+from omkl.core.kernel_sums import EXPONENTIAL, exponentials, own_sum, write_own_row
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import check_kernels, empty_expansion
 from omkl.core.representations.perceptrons import SMALLEST_SCALE, inverse_norm, own_value
-from omkl.core.simd import LANES, aligned
+from omkl.core.simd import LANES, aligned, load, store, totals
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -51,14 +51,20 @@ class Budgeted(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What ``add`` leaves for ``project``, which alone needs norms; they cost as much as f_i.
+    """What rounds write to. Norms cost as much as f_i, and ``project`` alone needs them.
 
-    dropped  (d,) the support vector that went
+    dropped  (d,) the support vector that ``add`` let go
     change   (3,) what ||f_i||^2 changes by before it goes; its coefficient, 0 for none; 1 / ||x_s||
+    left     (1,) f_i at ``dropped``
+    row      (8 B,), B in whole packs: the support vectors' kernels with x, of eight classifiers
+    sums     (8 8,) packs whose totals are their sums
     """
 
     dropped: np.ndarray
     change: np.ndarray
+    left: np.ndarray
+    row: np.ndarray
+    sums: np.ndarray
 
 
 def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Budgeted:
@@ -82,24 +88,54 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
 
 
 @inlined
-def _value(model, i, x, inverse):
-    """f_i(x) at x (d,) of norm 1 / inverse."""
-    n = model.size[i]
-    family, parameter = model.family[i], model.parameter[i]
-    return model.scale[i] * own_sum_of(
-        family, parameter, x, model.x[i], inverse, model.inverse[i], model.alpha[i], n
-    )
+def in_packs(n):
+    """n, rounded up to whole packs."""
+    return (n + LANES - 1) // LANES * LANES
 
 
 @inlined
-def outputs(model, x, f):
+def _values(model, first, last, x, inverse, scratch):
+    """A pack of f_i(x) of the kernels first .. last - 1, at most eight; x (d,), 1 / ||x||.
+
+    The steps of one exponential wait for each other: those of all these kernels follow together.
+    """
+    row, sums = scratch.row, scratch.sums
+    n = 0
+    for i in range(first, last):
+        write_own_row(
+            model.family[i], model.parameter[i], x, model.x[i], inverse, model.inverse[i],
+            model.size[i], row, n,
+        )  # fmt: skip
+        n += in_packs(model.size[i])
+    if model.family[first] in EXPONENTIAL:
+        exponentials(row, n)
+    n = 0
+    for i in range(first, last):
+        store(sums, (i - first) * LANES, own_sum(row, n, model.alpha[i], model.size[i]))
+        n += in_packs(model.size[i])
+    f = totals(
+        load(sums, 0), load(sums, LANES), load(sums, 2 * LANES), load(sums, 3 * LANES),
+        load(sums, 4 * LANES), load(sums, 5 * LANES), load(sums, 6 * LANES), load(sums, 7 * LANES),
+    )  # fmt: skip
+    return load(model.scale, first, last - first) * f
+
+
+@inlined
+def outputs(model, x, scratch, f):
     """f (N,) at x (d,), which is kept for an update."""
     model.rounds[0] += 1
     for k in range(x.shape[0]):
         model.now[k] = x[k]
     inverse = inverse_norm(x)
-    for i in range(f.shape[0]):
-        f[i] = _value(model, i, x, inverse)
+    N = f.shape[0]
+    first = 0
+    while first < N:
+        last = first + 1
+        like = model.family[first] in EXPONENTIAL
+        while last < min(first + LANES, N) and (model.family[last] in EXPONENTIAL) == like:
+            last += 1
+        store(f, first, _values(model, first, last, x, inverse, scratch), last - first)
+        first = last
 
 
 @inlined
@@ -143,7 +179,8 @@ def _follow_norm(model, i, scratch):
     model.norm2[i] += scratch.change[0]
     a, inverse = scratch.change[1], scratch.change[2]
     if a != 0.0:
-        left = _value(model, i, scratch.dropped, inverse)
+        store(scratch.left, 0, _values(model, i, i + 1, scratch.dropped, inverse, scratch), 1)
+        left = scratch.left[0]
         part = a * (2.0 * left + a * own_value(model, i, inverse))
         model.norm2[i] = max(0.0, model.norm2[i] - part)
     scratch.change[0] = 0.0
@@ -163,7 +200,7 @@ def _project_budgeted(model, i, R, scratch):
 
 
 def _evaluate(scratch, model, X, row, selection):
-    outputs(model, X[row], selection.f)
+    outputs(model, X[row], scratch, selection.f)
 
 
 dispatch(evaluate_row, Scratch, _evaluate)
@@ -174,7 +211,13 @@ dispatch(project, Budgeted, _project_budgeted)
 
 
 def _scratch(model: Budgeted, threads: int, every_kernel: bool, precision: str) -> Scratch:
-    return Scratch(np.zeros(len(model.now)), np.zeros(3))
+    return Scratch(
+        dropped=np.zeros(len(model.now)),
+        change=np.zeros(3),
+        left=np.zeros(1),
+        row=aligned((LANES * model.x.shape[1] * LANES,)),
+        sums=aligned((LANES * LANES,)),
+    )
 
 
 def _support_size(model: Budgeted) -> np.ndarray:
