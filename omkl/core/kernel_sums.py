@@ -209,12 +209,12 @@ def gathered_sum_of(family, c, row, members, base, alpha, n):
 # --- Rows that one kernel alone has ---------------------------------------------------------------
 
 
-def _normalised(kept, inverse, s, n, u):
+def _normalised(kept, inverse, s, u):
     """A pack of inner products, each times the inverse norms of both."""
-    return kept * (load(inverse, s, n) * u)
+    return kept * (load(inverse, s) * u)
 
 
-def _one(kept, inverse, s, n, u):
+def _one(kept, inverse, s, u):
     """A pack as it is."""
     return kept
 
@@ -265,7 +265,7 @@ def _own_row(family: Any) -> Callable[..., Any]:
     @inlined
     def write(c, x, rows, u, inverse, n, row, start):
         for s in range(0, n, LANES):
-            r = scaled(distance(c, x, rows, s // LANES), inverse, s, min(LANES, n - s), u)
+            r = scaled(distance(c, x, rows, s // LANES), inverse, s, u)
             store(row, start + s, finish(last, c, r))
 
     return write
@@ -281,8 +281,8 @@ def write_own_row(family, c, x, rows, u, inverse, n, row, start):
 
     Of a family in EXPONENTIAL the logarithms of that.
     rows (packs, d, 8): eight rows input by input, then the next eight, finite behind the n-th;
-    row is written in whole packs. Inner products of polynomials are multiplied by u and by
-    inverse (n,).
+    row is written in whole packs, finite too. Inner products of polynomials are multiplied by u
+    and by inverse, which holds as many.
     """
     _own_row_of(family, c, x, rows, u, inverse, n, row, start)
 
@@ -296,9 +296,11 @@ def exponentials(row, n):
 
 @inlined
 def own_sum(row, start, alpha, n):
-    """A pack whose total is the sum of alpha[:n] row[start : start + n], as of ``sum_of``."""
+    """A pack whose total is the sum of alpha[:n] row[start : start + n], as of ``sum_of``.
+
+    Both hold whole packs, and alpha 0 behind the n-th.
+    """
     kept = pack(0.0)
     for s in range(0, n, LANES):
-        m = min(LANES, n - s)
-        kept = fma(load(alpha, s, m), load(row, start + s, m), kept)
+        kept = fma(load(alpha, s), load(row, start + s), kept)
     return kept

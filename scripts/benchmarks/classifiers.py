@@ -14,8 +14,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks import setting
-from benchmarks.learners import ROUNDS, Row, _row, matrices, random_features, recursive
-from benchmarks.pace import undisturbed
+from benchmarks.learners import (
+    ROUNDS,
+    Row,
+    _row,
+    matrices,
+    random_features,
+    recursive,
+    whole_streams,
+)
 from benchmarks.setting import Case, Rows
 
 CLASSIFIED_ROUNDS, BLOCK = 4000, 100
@@ -43,7 +50,7 @@ def classification(name: str, rows: Rows, seconds: float) -> list[Row]:
     if matrices(learner.state.model):
         return [recursive(case, learner, rows, seconds)]
     X, y = rows.X[:CLASSIFIED_ROUNDS], rows.y[:CLASSIFIED_ROUNDS]
-    took = undisturbed(lambda: case.learner().partial_fit(X, y), seconds, fewest=3)
+    took = whole_streams(case, X, y, seconds)
     return [_row(case, took, len(y), _work(case, X, y))]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks import limits, setting
 from benchmarks.limits import Limits
-from benchmarks.pace import undisturbed
+from benchmarks.pace import undisturbed, undisturbed_streams
 from benchmarks.setting import Case, Rows
 from benchmarks.timing import Spread, deciles
 from omkl import algorithms
@@ -102,10 +102,7 @@ def in_short_calls(
 
     A call takes SHORT seconds or a little more: a long one finds no moment that nobody disturbs.
     """
-    start = time.perf_counter()
-    learner.partial_fit(X, y)
-    blocks = math.ceil(SHORT * len(y) / (time.perf_counter() - start) / BLOCK)
-    n = min(len(y), BLOCK * blocks)
+    n = rows_of_a_call(learner, X, y)
     starts = itertools.cycle(range(0, len(y) - n + 1, n))
 
     def learn() -> None:
@@ -113,6 +110,28 @@ def in_short_calls(
         learner.partial_fit(X[first : first + n], y[first : first + n])
 
     return undisturbed(learn, seconds), n
+
+
+def rows_of_a_call(learner: Learner, X: np.ndarray, y: np.ndarray) -> int:
+    """So many of these rows, whole blocks of them, that learning them takes SHORT seconds."""
+    start = time.perf_counter()
+    learner.partial_fit(X, y)
+    blocks = math.ceil(SHORT * len(y) / (time.perf_counter() - start) / BLOCK)
+    return min(len(y), BLOCK * blocks)
+
+
+def whole_streams(case: Case, X: np.ndarray, y: np.ndarray, seconds: float) -> list[float]:
+    """Times in which new learners learn all these rows, one short call after the other."""
+    case.learner().partial_fit(X, y)
+    n = rows_of_a_call(case.learner(), X, y)
+
+    def begin() -> Callable[[int], Any]:
+        learner = case.learner()
+        return lambda part: learner.partial_fit(
+            X[part * n : (part + 1) * n], y[part * n : (part + 1) * n]
+        )
+
+    return undisturbed_streams(begin, math.ceil(len(y) / n), seconds)
 
 
 def features_work(case: Case, learner: Learner, before: np.ndarray, t: int) -> dict[str, Any]:
@@ -157,16 +176,12 @@ def recursive(case: Case, learner: Learner, rows: Rows, seconds: float) -> Row:
 def exact(case: Case, rows: Rows, seconds: float) -> Row:
     """The whole stream each time: rounds grow."""
     X, y = rows.X[:EXACT_ROUNDS], rows.y[:EXACT_ROUNDS]
-
-    def stream() -> Learner:
-        learner = case.learner()
-        learner.partial_fit(X, y)
-        return learner
-
-    most = case.algorithm.representation.kept_rows(stream().state.model)
+    learner = case.learner()
+    learner.partial_fit(X, y)
+    most = case.algorithm.representation.kept_rows(learner.state.model)
     if not most:
         return {"algorithm": case.algorithm.name, "missing": "no row is kept: no least is known"}
-    took = undisturbed(stream, seconds, fewest=3)
+    took = whole_streams(case, X, y, seconds)
     used = case.algorithm.kernels(case.params, case.dictionary)
     work = {
         "evaluated": float(len(used)),

@@ -51,7 +51,7 @@ import numpy as np
 
 from benchmarks.timing import times
 from omkl.core.jit import compiled, reassociating
-from omkl.core.simd import LANES, fma, load, store
+from omkl.core.simd import LANES, aligned, fma, load, store
 from omkl.core.trigonometry import sincos
 from omkl.core.weights import exp_of_pack
 from omkl.threads import one_thread_each
@@ -141,11 +141,11 @@ def measure(seconds: float, largest: int = 1 << 28) -> Limits:
     def best(function: Callable[[], Any], seconds: float = seconds) -> float:
         return min(times(function, seconds))
 
-    x = np.random.default_rng(0).normal(scale=8.0, size=size)
-    sin, cos, y = np.empty(size), np.empty(size), np.zeros(size)
+    x, sin, cos, y = (aligned((size,)) for _ in range(4))  # as learners have theirs
+    x[:] = np.random.default_rng(0).normal(scale=8.0, size=size)
     pair = best(lambda: _repeat_sincos(n, x, sin, cos))
     cached = best(lambda: _repeat_multiply_add(n, 1e-3, x, y))
-    x = np.abs(x)
+    np.abs(x, out=x)
     exponential = best(lambda: _repeat_exponential(n, -0.5, x, sin, y))
     A, C = np.random.default_rng(0).normal(size=(256, 256)), np.empty((256, 256))
     with one_thread_each():

@@ -73,3 +73,38 @@ def undisturbed(
             return quiet
         if spent >= PATIENCE * seconds and len(every) >= fewest:
             return every
+
+
+def undisturbed_streams(
+    begin: Callable[[], Callable[[int], Any]],
+    n_parts: int,
+    seconds: float,
+    fewest: int = 3,
+    pace: Pace = PACE,
+) -> list[float]:
+    """Times of whole streams, for about that many seconds, of which every part is another work.
+
+    ``begin`` returns what takes part 0, 1, .. of a new stream, and is not timed. A part that was
+    disturbed counts as the median of the same part in streams in which it was not; where it always
+    was, as it is.
+    """
+    begun = time.perf_counter()
+    every: list[list[float]] = []
+    quiet: list[list[bool]] = []
+    while len(every) < fewest or time.perf_counter() - begun < seconds:
+        take = begin()
+        every.append([])
+        quiet.append([])
+        before = pace.near()
+        for part in range(n_parts):
+            start = time.perf_counter()
+            take(part)
+            every[-1].append(time.perf_counter() - start)
+            after = pace.near()
+            quiet[-1].append(before and after)
+            before = after
+    took, was_quiet = np.array(every), np.array(quiet)
+    for times, good in zip(took.T, was_quiet.T, strict=True):
+        if good.any():
+            times[~good] = np.median(times[good])
+    return [float(t) for t in took.sum(axis=1)]

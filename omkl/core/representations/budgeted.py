@@ -24,8 +24,9 @@ class Budgeted(NamedTuple):
     """N exact kernel classifiers with at most B support vectors each.
 
     x         (N, ceil(B / 8), d, 8) support vectors, by eights; those of a kernel lie together
-    inverse   (N, B) 1 / ||x_s||, 0 for x_s = 0
-    alpha     (N, B) signed coefficients; age (N, B) int64, round of each
+    inverse   (N, W) 1 / ||x_s||, 0 for x_s = 0; W is B in whole packs
+    alpha     (N, W) signed coefficients, 0 where there is no vector
+    age       (N, B) int64, round of each
     size      (N,) int64; scale (N,); norm2 (N,) ||f_i||^2, where f_i is projected
     now       (d,) the row of the current round; rounds (1,) int64
     smallest  (1,) bool: drop the smallest coefficient rather than the oldest vector
@@ -58,6 +59,7 @@ class Scratch(NamedTuple):
     left     (1,) f_i at ``dropped``
     row      (8 B,), B in whole packs: the support vectors' kernels with x, of eight classifiers
     sums     (8 8,) packs whose totals are their sums
+    groups   int64: the first of each eight classifiers whose kernels are evaluated alike, and N
     """
 
     dropped: np.ndarray
@@ -65,16 +67,18 @@ class Scratch(NamedTuple):
     left: np.ndarray
     row: np.ndarray
     sums: np.ndarray
+    groups: np.ndarray
 
 
 def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Budgeted:
     """With at most ``params.budget`` support vectors each."""
     N, budget = len(kernels), params.budget
+    packs = -(-budget // LANES)
     like = empty_expansion(kernels, d)
     return Budgeted(
-        x=aligned((N, -(-budget // LANES), d, LANES)),
-        inverse=np.zeros((N, budget)),
-        alpha=np.zeros((N, budget)),
+        x=aligned((N, packs, d, LANES)),
+        inverse=aligned((N, packs * LANES)),
+        alpha=aligned((N, packs * LANES)),
         age=np.zeros((N, budget), dtype=np.int64),
         size=np.zeros(N, dtype=np.int64),
         scale=np.ones(N),
@@ -127,15 +131,9 @@ def outputs(model, x, scratch, f):
     for k in range(x.shape[0]):
         model.now[k] = x[k]
     inverse = inverse_norm(x)
-    N = f.shape[0]
-    first = 0
-    while first < N:
-        last = first + 1
-        like = model.family[first] in EXPONENTIAL
-        while last < min(first + LANES, N) and (model.family[last] in EXPONENTIAL) == like:
-            last += 1
+    for g in range(scratch.groups.shape[0] - 1):
+        first, last = scratch.groups[g], scratch.groups[g + 1]
         store(f, first, _values(model, first, last, x, inverse, scratch), last - first)
-        first = last
 
 
 @inlined
@@ -158,7 +156,7 @@ def _add_to_budgeted(model, i, c, f, scratch):
     scratch.change[0] = c * (2.0 * f + c * own_value(model, i, inverse))
     scratch.change[1] = 0.0
     s = model.size[i]
-    if s == model.alpha.shape[1]:
+    if s == model.age.shape[1]:
         s = _dropped(model, i)
         scratch.change[1] = model.scale[i] * model.alpha[i, s]
         scratch.change[2] = model.inverse[i, s]
@@ -217,7 +215,17 @@ def _scratch(model: Budgeted, threads: int, every_kernel: bool, precision: str) 
         left=np.zeros(1),
         row=aligned((LANES * model.x.shape[1] * LANES,)),
         sums=aligned((LANES * LANES,)),
+        groups=np.array(_groups(model.family.tolist())),
     )
+
+
+def _groups(families: Sequence[int]) -> list[int]:
+    starts = [0]
+    for i, family in enumerate(families):
+        alike = (family in EXPONENTIAL) == (families[starts[-1]] in EXPONENTIAL)
+        if i - starts[-1] == LANES or not alike:
+            starts.append(i)
+    return [*starts, len(families)]
 
 
 def _support_size(model: Budgeted) -> np.ndarray:
