@@ -37,6 +37,13 @@ def load_numba() -> None:
                 del sys.modules[name]
 
 
+def prepare_numba() -> None:
+    """``load_numba``, and let it learn of its own functions, as it does for the first of others."""
+    load_numba()
+    registry = importlib.import_module("numba.core.registry")
+    registry.cpu_target.target_context.refresh()
+
+
 _BESIDE = """
 import importlib, json, sys
 sys.path[:] = json.loads(sys.argv.pop(1))

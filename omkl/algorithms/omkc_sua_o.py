@@ -32,11 +32,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
+from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.perceptrons import PERCEPTRONS
 from omkl.core.states import LEARNS_WITH, MAY_LEARN
-from omkl.core.weights import draw, exponentials_below, largest_of, mean_of_all_by_shares
+from omkl.core.weights import (
+    draw_by_sums,
+    exponentials_below,
+    largest_of,
+    mean_of_all_by_shares,
+    running_sums,
+)
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -56,8 +63,10 @@ class State(NamedTuple):
     p: LEARNS_WITH  # (N,)
     drawn: MAY_LEARN  # (1,) int64, i_t
     eta: np.ndarray  # (1,)
-    w: np.ndarray  # (N,) of this round, by which the outputs are combined
+    w: np.ndarray  # (N,) the weights over the largest of them
     total_w: np.ndarray  # (1,) its sum
+    sums: np.ndarray  # (N,) p_1 + .. + p_i
+    stale: np.ndarray  # (1,) bool, whether log_w has changed since w and p were made
 
 
 def step_of_theorem(params: Any, N: int) -> tuple[float, float]:
@@ -74,18 +83,36 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     a, b = step_of_theorem(params, N)
     eta = math.sqrt(a / b) if math.isnan(params.eta) else params.eta
     return State(
-        model, np.zeros(N), updates, np.zeros(N), drawn, np.array([eta]), np.zeros(N), np.zeros(1)
+        model,
+        log_w=np.zeros(N),
+        updates=updates,
+        p=np.zeros(N),
+        drawn=drawn,
+        eta=np.array([eta]),
+        w=np.zeros(N),
+        total_w=np.zeros(1),
+        sums=np.zeros(N),
+        stale=np.ones(1, dtype=bool),
     )
+
+
+@inlined
+def _smooth(state, delta):
+    """p = (1 - delta) q + delta / N, and q."""
+    N = state.p.shape[0]
+    state.total_w[0] = exponentials_below(state.log_w, largest_of(state.log_w), state.w)
+    inverse, uniform = 1.0 / state.total_w[0], delta * (1.0 / N)
+    for i in range(N):
+        state.p[i] = (1.0 - delta) * (state.w[i] * inverse) + uniform
+    running_sums(state.p, state.sums)
 
 
 def select(params, state, t, rng, selection):
     choose_all(selection)
-    N = selection.f.shape[0]
-    state.total_w[0] = exponentials_below(state.log_w, largest_of(state.log_w), state.w)
-    inverse, uniform = 1.0 / state.total_w[0], params.delta * (1.0 / N)
-    for i in range(N):
-        state.p[i] = (1.0 - params.delta) * (state.w[i] * inverse) + uniform
-    state.drawn[0] = draw(state.p, rng.random())
+    if state.stale[0]:
+        _smooth(state, params.delta)
+        state.stale[0] = False
+    state.drawn[0] = draw_by_sums(state.sums, rng.random())
 
 
 def predict(params, state, t, selection):
@@ -98,6 +125,7 @@ def update(params, state, t, y, selection):
     i = state.drawn[0]
     step = state.eta[0] / state.p[i] * y
     state.log_w[i] -= math.log(params.beta) * step * selection.f[i]
+    state.stale[0] = True
     add(state.model, i, step, selection.f[i], selection.scratch)
     project(state.model, i, params.R, selection.scratch)
     state.updates[i] += 1

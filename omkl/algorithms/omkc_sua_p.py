@@ -30,7 +30,7 @@ from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
 from omkl.core.representations.perceptrons import PERCEPTRONS
 from omkl.core.states import LEARNS_WITH, MAY_LEARN
-from omkl.core.weights import draw, shares_of_all
+from omkl.core.weights import draw_by_sums, running_sums, shares_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -47,12 +47,16 @@ class State(NamedTuple):
     updates: np.ndarray  # (N,) int64
     p: LEARNS_WITH  # (N,)
     drawn: MAY_LEARN  # (1,) int64, i_t
+    sums: np.ndarray  # (N,) p_1 + .. + p_i
+    stale: np.ndarray  # (1,) bool, whether log_w has changed since p was made
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     N = len(dictionary)
     updates, drawn = np.zeros(N, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    return State(model, np.zeros(N), updates, np.zeros(N), drawn)
+    return State(
+        model, np.zeros(N), updates, np.zeros(N), drawn, np.zeros(N), np.ones(1, dtype=bool)
+    )
 
 
 @inlined
@@ -65,8 +69,11 @@ def smooth(state, delta, uniform):
 
 def select(params, state, t, rng, selection):
     choose_all(selection)
-    smooth(state, params.delta, 1.0 / selection.f.shape[0])
-    state.drawn[0] = draw(state.p, rng.random())
+    if state.stale[0]:
+        smooth(state, params.delta, 1.0 / selection.f.shape[0])
+        running_sums(state.p, state.sums)
+        state.stale[0] = False
+    state.drawn[0] = draw_by_sums(state.sums, rng.random())
 
 
 def update(params, state, t, y, selection):
@@ -74,6 +81,7 @@ def update(params, state, t, y, selection):
     if y * selection.f[i] <= 0.0:
         add(state.model, i, y, selection.f[i], selection.scratch)
         state.log_w[i] += math.log(params.beta)
+        state.stale[0] = True
         state.updates[i] += 1
 
 

@@ -135,15 +135,12 @@ class Sweep:
 
     @staticmethod
     def load() -> None:
-        """Import what every job needs, and let Numba learn of its own functions."""
+        """Import what every job needs."""
         import omkl.commands.viewers
         import omkl.report.console  # noqa: F401
         from omkl import startup
 
-        startup.load_numba()
-        from numba.core.registry import cpu_target
-
-        cpu_target.target_context.refresh()
+        startup.prepare_numba()
 
     @staticmethod
     def work(task: Task, progress: Any = None) -> tuple[str, bool]:

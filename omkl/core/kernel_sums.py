@@ -224,17 +224,16 @@ def _itself(x):
     return x
 
 
-def _own_row(family: Any) -> Callable[..., Any]:
-    """``write_own_row`` of one family."""
+def _own_rows(family: Any) -> Callable[..., Any]:
+    """``write_own_rows`` of one family."""
     term, finish = inlined(family.term), inlined(family.finish)
     scaled = inlined(_normalised if CODES[family.name] == POLYNOMIAL else _one)
     last = inlined(_itself) if family.finish is exponential else exp_of_pack
 
     @inlined
-    def shared(c, x, rows, p):
+    def shared(c, x, rows, first):
         """The terms of all inputs, four at a time in the order of ``_added``."""
-        d = rows.shape[1]
-        first = p * d * LANES
+        d = x.shape[0]
         kept = pack(0.0)
         k = 0
         while k + 4 <= d:
@@ -253,54 +252,60 @@ def _own_row(family: Any) -> Callable[..., Any]:
         return kept
 
     @inlined
-    def multiplied(c, x, rows, p):
-        d = rows.shape[1]
+    def multiplied(c, x, rows, first):
         kept = pack(1.0)
-        for k in range(d):
-            kept = kept * term(x[k], load(rows, (p * d + k) * LANES), c)
+        for k in range(x.shape[0]):
+            kept = kept * term(x[k], load(rows, first + k * LANES), c)
         return kept
 
     distance = inlined(shared if family.shares else multiplied)
 
     @inlined
-    def write(c, x, rows, u, inverse, n, row, start):
-        for s in range(0, n, LANES):
-            r = scaled(distance(c, x, rows, s // LANES), inverse, s, u)
-            store(row, start + s, finish(last, c, r))
+    def write(model, start, stop, x, u, row):
+        held = model.inverse.shape[1]
+        d = x.shape[0]
+        n = 0
+        for i in range(start, stop):
+            c = model.parameter[i]
+            for s in range(i * held, i * held + model.size[i], LANES):
+                r = scaled(distance(c, x, model.x, s * d), model.inverse, s, u)
+                store(row, n, finish(last, c, r))
+                n += LANES
+        return n
 
     return write
 
 
-_own_row_of = _by_code([((code,), _own_row(family)) for code, family in enumerate(BUILT_IN)])
-EXPONENTIAL = tuple(CODES[family.name] for family in BUILT_IN if family.finish is exponential)
+_own_rows_of = _by_code([((code,), _own_rows(family)) for code, family in enumerate(BUILT_IN)])
+_EXPONENTIAL = tuple(CODES[family.name] for family in BUILT_IN if family.finish is exponential)
 
 
 @inlined
-def write_own_row(family, c, x, rows, u, inverse, n, row, start):
-    """row[start : start + n] = kappa(x, .) of x (d,) and n rows that this kernel alone has.
+def write_own_rows(model, start, stop, x, u, row):
+    """Kernels of x (d,), where u is 1 / ||x||, and of the rows that each of some kernels has alone.
 
-    Of a family in EXPONENTIAL the logarithms of that.
-    rows (packs, d, 8): eight rows input by input, then the next eight, finite behind the n-th;
-    row is written in whole packs, finite too. Inner products of polynomials are multiplied by u
-    and by inverse, which holds as many.
+    They are those from ``start`` on before ``stop``, all of one family. Their values come one
+    after the other into ``row``, each kernel's in whole packs. The steps of one exponential wait
+    for each other: those of all follow together.
+
+    model  parameter (N,), family (N,) and size (N,), the rows of each kernel; x (N, P, d, 8),
+           eight rows input by input, then the next eight; inverse (N, 8 P), what inner products
+           of polynomials are multiplied by besides u. Behind the last row of a kernel they are
+           finite.
     """
-    _own_row_of(family, c, x, rows, u, inverse, n, row, start)
+    n = _own_rows_of(model.family[start], model, start, stop, x, u, row)
+    if model.family[start] in _EXPONENTIAL:
+        for s in range(0, n, LANES):
+            store(row, s, exp_of_pack(load(row, s)))
 
 
 @inlined
-def exponentials(row, n):
-    """row[:n] = exp(row[:n]) of numbers <= 0, in whole packs."""
-    for s in range(0, n, LANES):
-        store(row, s, exp_of_pack(load(row, s)))
+def own_sum(row, start, alpha, first, n):
+    """A pack whose total is the sum of n of row from ``start`` times n of alpha from ``first``.
 
-
-@inlined
-def own_sum(row, start, alpha, n):
-    """A pack whose total is the sum of alpha[:n] row[start : start + n], as of ``sum_of``.
-
-    Both hold whole packs, and alpha 0 behind the n-th.
+    As of ``sum_of``. Both hold whole packs, and alpha 0 behind the n-th.
     """
     kept = pack(0.0)
     for s in range(0, n, LANES):
-        kept = fma(load(alpha, s), load(row, start + s), kept)
+        kept = fma(load(alpha, first + s), load(row, start + s), kept)
     return kept

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.jit import dispatch, inlined
-from omkl.core.kernel_sums import EXPONENTIAL, exponentials, own_sum, write_own_row
+from omkl.core.kernel_sums import own_sum, write_own_rows
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import check_kernels, empty_expansion
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Budgeted(NamedTuple):
     """N exact kernel classifiers with at most B support vectors each.
 
-    x         (N, ceil(B / 8), d, 8) support vectors, by eights; those of a kernel lie together
-    inverse   (N, W) 1 / ||x_s||, 0 for x_s = 0; W is B in whole packs
-    alpha     (N, W) signed coefficients, 0 where there is no vector
+    x         (N, P, d, 8) support vectors by eights, those of a kernel together; 8 P is at least B
+    inverse   (N, 8 P) 1 / ||x_s||, 0 for x_s = 0
+    alpha     (N, 8 P) signed coefficients, 0 where there is no vector
     age       (N, B) int64, round of each
     size      (N,) int64; scale (N,); norm2 (N,) ||f_i||^2, where f_i is projected
     now       (d,) the row of the current round; rounds (1,) int64
@@ -57,9 +57,9 @@ class Scratch(NamedTuple):
     dropped  (d,) the support vector that ``add`` let go
     change   (3,) what ||f_i||^2 changes by before it goes; its coefficient, 0 for none; 1 / ||x_s||
     left     (1,) f_i at ``dropped``
-    row      (8 B,), B in whole packs: the support vectors' kernels with x, of eight classifiers
+    row      (8 8 P,) kernels of x and the support vectors of at most eight classifiers
     sums     (8 8,) packs whose totals are their sums
-    groups   int64: the first of each eight classifiers whose kernels are evaluated alike, and N
+    groups   int64: the first of at most eight classifiers with kernels of one family each, and N
     """
 
     dropped: np.ndarray
@@ -92,31 +92,17 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
 
 
 @inlined
-def in_packs(n):
-    """n, rounded up to whole packs."""
-    return (n + LANES - 1) // LANES * LANES
-
-
-@inlined
 def _values(model, first, last, x, inverse, scratch):
-    """A pack of f_i(x) of the kernels first .. last - 1, at most eight; x (d,), 1 / ||x||.
-
-    The steps of one exponential wait for each other: those of all these kernels follow together.
-    """
-    row, sums = scratch.row, scratch.sums
+    """A pack of f_i(x) of the kernels first .. last - 1, at most eight of a family; x (d,)."""
+    sums = scratch.sums
+    write_own_rows(model, first, last, x, inverse, scratch.row)
+    held = model.alpha.shape[1]
     n = 0
     for i in range(first, last):
-        write_own_row(
-            model.family[i], model.parameter[i], x, model.x[i], inverse, model.inverse[i],
-            model.size[i], row, n,
-        )  # fmt: skip
-        n += in_packs(model.size[i])
-    if model.family[first] in EXPONENTIAL:
-        exponentials(row, n)
-    n = 0
-    for i in range(first, last):
-        store(sums, (i - first) * LANES, own_sum(row, n, model.alpha[i], model.size[i]))
-        n += in_packs(model.size[i])
+        size = model.size[i]
+        one = own_sum(scratch.row, n, model.alpha, i * held, size)
+        store(sums, (i - first) * LANES, one)
+        n += (size + LANES - 1) // LANES * LANES
     f = totals(
         load(sums, 0), load(sums, LANES), load(sums, 2 * LANES), load(sums, 3 * LANES),
         load(sums, 4 * LANES), load(sums, 5 * LANES), load(sums, 6 * LANES), load(sums, 7 * LANES),
@@ -213,7 +199,7 @@ def _scratch(model: Budgeted, threads: int, every_kernel: bool, precision: str) 
         dropped=np.zeros(len(model.now)),
         change=np.zeros(3),
         left=np.zeros(1),
-        row=aligned((LANES * model.x.shape[1] * LANES,)),
+        row=aligned((LANES * LANES * model.x.shape[1],)),
         sums=aligned((LANES * LANES,)),
         groups=np.array(_groups(model.family.tolist())),
     )
@@ -222,8 +208,7 @@ def _scratch(model: Budgeted, threads: int, every_kernel: bool, precision: str) 
 def _groups(families: Sequence[int]) -> list[int]:
     starts = [0]
     for i, family in enumerate(families):
-        alike = (family in EXPONENTIAL) == (families[starts[-1]] in EXPONENTIAL)
-        if i - starts[-1] == LANES or not alike:
+        if i - starts[-1] == LANES or family != families[starts[-1]]:
             starts.append(i)
     return [*starts, len(families)]
 
