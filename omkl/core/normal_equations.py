@@ -192,3 +192,84 @@ def _add_pack(tile, rows, moments, i, k, j):
     store(moments, g + 5 * W, a5)
     store(moments, g + 6 * W, a6)
     store(moments, g + 7 * W, a7)
+
+
+@compiled
+def least_objectives(moments, kernels, D, ridge, work, found):
+    """The least sums of squares with that penalty of ||theta||^2, of some kernels, by their sums.
+
+    found (m,) is written: the Schur complement of y'y in the sums with ``ridge`` on the diagonal of
+    Z'Z, 0 where rounding hides it, and -inf where they cannot be solved in float64. moments and
+    kernels as of ``add_rounds``, work (W, W).
+    """
+    K = 2 * D
+    W = work.shape[0]
+    for m in range(kernels.shape[0]):
+        for k in range(K + 1):
+            first = k // LANES * LANES
+            for j in range(first, W, LANES):
+                store(work, k * W + j, load(moments, (kernels[m] * W + k) * W + j))
+            if k < K:
+                work[k, k] += ridge
+        found[m] = max(0.0, work[K, K]) if _eliminate(work, K) else -np.inf
+
+
+@inlined
+def _eliminate(work, K):
+    """Take the first K rows from those behind them, as a Cholesky factorisation does; work (W, W).
+
+    Its upper triangle alone counts. False where a pivot is not positive.
+    """
+    for k in range(0, K - K % HEIGHT, HEIGHT):
+        for p in range(k, k + HEIGHT):
+            for q in range(k, p):
+                _take_row(work, q, p)
+            if not _scale_row(work, p):
+                return False
+        for i in range(k + HEIGHT, K + 1):
+            _take_four_rows(work, k, i)
+    for k in range(K - K % HEIGHT, K):
+        if not _scale_row(work, k):
+            return False
+        for i in range(k + 1, K + 1):
+            _take_row(work, k, i)
+    return True
+
+
+@inlined
+def _scale_row(work, k):
+    """Divide row k by the root of its pivot; False where that is not positive."""
+    W = work.shape[0]
+    if not work[k, k] > 0.0:
+        return False
+    scale = 1.0 / math.sqrt(work[k, k])
+    for j in range(k // LANES * LANES, W, LANES):
+        store(work, k * W + j, load(work, k * W + j) * scale)
+    return True
+
+
+@inlined
+def _take_row(work, k, i):
+    """Row i, from its pivot on, less what row k has of it."""
+    W = work.shape[0]
+    u = pack(-work[k, i])
+    for j in range(i // LANES * LANES, W, LANES):
+        store(work, i * W + j, fma(load(work, k * W + j), u, load(work, i * W + j)))
+
+
+@inlined
+def _take_four_rows(work, k, i):
+    """The same of the rows k .. k + 3."""
+    W = work.shape[0]
+    p = k * W
+    a, b, c, e = (
+        pack(-work[k, i]),
+        pack(-work[k + 1, i]),
+        pack(-work[k + 2, i]),
+        pack(-work[k + 3, i]),
+    )
+    for j in range(i // LANES * LANES, W, LANES):
+        v = fma(load(work, p + j), a, load(work, i * W + j))
+        v = fma(load(work, p + W + j), b, v)
+        v = fma(load(work, p + 2 * W + j), c, v)
+        store(work, i * W + j, fma(load(work, p + 3 * W + j), e, v))

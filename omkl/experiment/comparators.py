@@ -15,7 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from omkl.core.kernels import FAMILIES, Kernel
-from omkl.core.normal_equations import add_rounds, empty_moments, empty_tile, frequencies
+from omkl.core.normal_equations import (
+    add_rounds,
+    empty_moments,
+    empty_tile,
+    frequencies,
+    least_objectives,
+)
 from omkl.core.representations.random_features import features_of
 from omkl.threads import one_thread_each
 
@@ -63,9 +69,9 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
     ridge = max(lam * T, 1e-10 * T)
     slack = _slack(T, D, squares, ridge)
     padded, tile = frequencies(omega), empty_tile(D)
-    moments = empty_moments(N, D)
+    moments, work = empty_moments(N, D), empty_moments(1, D)[0]
     fitted: dict[int, tuple[float, np.ndarray]] = {}  # objective and theta by kernel
-    left = np.arange(N)
+    left, bounds = np.arange(N), np.zeros(N)
     n, looked = 0, T / FIRST_LOOK / LOOK_GROWTH
     for X, y in blocks():
         n += len(y)
@@ -73,14 +79,15 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
         if n < LOOK_GROWTH * looked or n == T:
             continue
         looked = n
-        bounds = _least_objectives(moments[left], D, ridge) - slack
+        bounds = bounds[: len(left)]
+        least_objectives(moments, left, D, ridge, work, bounds)
         leader = int(left[np.argmin(bounds)])
         if leader not in fitted:
             alone, one = empty_moments(1, D), frequencies(omega[[leader]])
             for X_all, y_all in blocks():
                 add_rounds(one, D, np.zeros(1, int), X_all, y_all, tile, alone)
             fitted[leader] = _solved(alone[0], D, squares, ridge)
-        left = left[~(bounds > min(objective for objective, _ in fitted.values()))]
+        left = left[~(bounds - slack > min(objective for objective, _ in fitted.values()))]
     for i in left.tolist():
         if i not in fitted:
             fitted[i] = _solved(moments[i], D, squares, ridge)
@@ -93,7 +100,7 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
 
 
 FIRST_LOOK = 16  # the share of the rounds after which kernels are left out, one in so many
-LOOK_GROWTH = 1.25  # of the rounds from one look to the next: a look costs a factorisation each
+LOOK_GROWTH = 1.25  # of the rounds from one look to the next
 
 
 def _solved(moments: np.ndarray, D: int, squares: float, ridge: float) -> tuple[float, np.ndarray]:
@@ -102,22 +109,6 @@ def _solved(moments: np.ndarray, D: int, squares: float, ridge: float) -> tuple[
     gram, cross = upper + np.triu(upper, 1).T, moments[: 2 * D, 2 * D]
     theta = np.linalg.solve(gram + ridge * np.eye(2 * D), cross)
     return squares - float(theta @ cross), theta
-
-
-def _least_objectives(moments: np.ndarray, D: int, ridge: float) -> np.ndarray:
-    """The objective at its minimum (n,) by the sums of n kernels; 0 where rounding hides it.
-
-    It is the Schur complement of y'y: the last pivot of a Cholesky factorisation, squared.
-    """
-    K = 2 * D
-    bordered = moments[:, : K + 1, : K + 1].transpose(0, 2, 1).copy()  # its lower triangle is read
-    bordered[:, range(K), range(K)] += ridge
-    try:
-        return np.linalg.cholesky(bordered)[:, -1, -1] ** 2
-    except np.linalg.LinAlgError:
-        if len(moments) == 1:
-            return np.zeros(1)
-        return np.concatenate([_least_objectives(one[None], D, ridge) for one in moments])
 
 
 def _slack(T: int, D: int, squares: float, ridge: float) -> float:

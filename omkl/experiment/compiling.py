@@ -17,7 +17,13 @@ import numpy as np
 
 from omkl import startup
 from omkl.core import cache
-from omkl.core.normal_equations import add_rounds, empty_moments, empty_tile, frequencies
+from omkl.core.normal_equations import (
+    add_rounds,
+    empty_moments,
+    empty_tile,
+    frequencies,
+    least_objectives,
+)
 from omkl.experiment.baselines import PARAMS, forecaster
 from omkl.threads import default_threads
 
@@ -51,8 +57,10 @@ def compile_common() -> None:
     X, y = np.zeros((2, 2)), np.zeros(2)
     for name in PARAMS:
         forecaster(name, 2).partial_fit(X, y)
-    padded, D = frequencies(np.zeros((1, 2, 4))), 4
-    add_rounds(padded, D, np.zeros(1, np.int64), X, y, empty_tile(D), empty_moments(1, D))
+    padded, D, kernel = frequencies(np.zeros((1, 2, 4))), 4, np.zeros(1, np.int64)
+    moments = empty_moments(1, D)
+    add_rounds(padded, D, kernel, X, y, empty_tile(D), moments)
+    least_objectives(moments, kernel, D, 1.0, moments[0].copy(), np.zeros(1))
     os._exit(0)  # to take apart what is loaded takes a second
 
 

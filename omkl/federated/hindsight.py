@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.normal_equations import frequencies
+from omkl.core.normal_equations import empty_moments, frequencies, least_objectives
 from omkl.core.representations.random_features import features_at, features_of
 from omkl.federated.client_tiles import arguments_by_others, few_others, sums_over_inputs
 
@@ -38,8 +38,8 @@ class Ridge(NamedTuple):
 class Equations:
     """The normal equations of ridge regression on a kernel's features, client by client.
 
-    Those of n rows are written as one matrix (2 D + 1, 2 D + 1), which can be added up over
-    clients: Z'Z of the features Z (n, 2 D), bordered by Z'y, with 1 + 2 y'y in the corner.
+    Those of n rows are written as one matrix (W, W), which can be added up over clients, as
+    ``normal_equations`` has them: Z'Z of the features Z (n, 2 D), bordered by Z'y and y'y.
     """
 
     def __init__(
@@ -53,7 +53,6 @@ class Equations:
             self.padded = frequencies(omega)
             self.sums = sums_over_inputs(self.padded)
         self.targets = [np.ascontiguousarray(y[: lengths[k], k]) for k in range(K)]
-        self.squares = np.array([float(target @ target) for target in self.targets])
 
     def features(self, i: int, k: int) -> np.ndarray:
         """z (n, 2 D) of kernel i at the rows of client k."""
@@ -66,14 +65,15 @@ class Equations:
 
     def of_client(self, i: int, k: int, equations: np.ndarray) -> None:
         """Write the equations of kernel i and of client k."""
-        z = self.features(i, k)
-        np.matmul(z.T, z, out=equations[:-1, :-1])
-        equations[-1, :-1] = equations[:-1, -1] = z.T @ self.targets[k]
-        equations[-1, -1] = 1.0 + 2.0 * self.squares[k]
+        z, y = self.features(i, k), self.targets[k]
+        n = z.shape[1]
+        np.matmul(z.T, z, out=equations[:n, :n])
+        equations[n, :n] = equations[:n, n] = z.T @ y
+        equations[n, n] = y @ y
 
     def of_all(self, i: int, equations: np.ndarray) -> None:
         """Write the equations of kernel i and of all clients together."""
-        own = np.empty_like(equations)
+        own = np.zeros_like(equations)
         equations[:] = 0.0
         for k in range(len(self.inputs)):
             self.of_client(i, k, own)
@@ -84,23 +84,27 @@ class Equations:
         return np.square(self.features(i, k) @ theta - self.targets[k])
 
 
-def reduction(equations: np.ndarray, penalty: float) -> float:
-    """By how much the fit with that penalty of ||theta||^2 reduces y'y; spends ``equations``.
+class Least:
+    """The least sum of squares with a penalty of ||theta||^2, by equations of 2 D features.
 
-    It is c'A^-1 c of A = Z'Z + penalty I and c = Z'y. The last row of the Cholesky factor of
-    the bordered matrix is L^-1 c: no system is solved. Its corner exceeds y'y, so that it is
-    positive definite.
+    LinAlgError where they cannot be solved in float64.
     """
-    n = len(equations) - 1
-    equations.flat[: n * (n + 2) : n + 2] += penalty
-    factor = np.linalg.cholesky(equations)
-    return float(factor[-1, :-1] @ factor[-1, :-1])
+
+    def __init__(self, D: int) -> None:
+        self.D, self.found = D, np.zeros(1)
+        self.work, self.first = empty_moments(1, D)[0], np.zeros(1, dtype=np.int64)
+
+    def __call__(self, equations: np.ndarray, penalty: float) -> float:
+        least_objectives(equations[None], self.first, self.D, penalty, self.work, self.found)
+        if self.found[0] < 0.0:
+            raise np.linalg.LinAlgError("equations are not positive definite")
+        return float(self.found[0])
 
 
-def solution(equations: np.ndarray, penalty: float) -> np.ndarray:
+def solution(equations: np.ndarray, D: int, penalty: float) -> np.ndarray:
     """theta (2 D,) of the fit with that penalty of ||theta||^2."""
-    gram, cross = equations[:-1, :-1], equations[:-1, -1]
-    return np.linalg.solve(gram + penalty * np.eye(len(gram)), cross)
+    n = 2 * D
+    return np.linalg.solve(equations[:n, :n] + penalty * np.eye(n), equations[:n, n])
 
 
 def ridge(
@@ -124,23 +128,23 @@ def ridge(
     penalties = max(lam, 1e-10) * lengths
     shared_penalty = max(shared_lam, 1e-10) * int(lengths.sum())
     objectives, shared_objectives = np.zeros((N, K)), np.zeros(N)
-    own = np.empty((2 * D + 1, 2 * D + 1))
-    together = np.empty_like(own)
+    (own,), (together,) = empty_moments(1, D), empty_moments(1, D)
+    least = Least(D)
     for i in range(N):
         together[:] = 0.0
         for k in range(K):
             data.of_client(i, k, own)
             together += own
-            objectives[i, k] = data.squares[k] - reduction(own, penalties[k])
-        shared_objectives[i] = data.squares.sum() - reduction(together, shared_penalty)
+            objectives[i, k] = least(own, penalties[k])
+        shared_objectives[i] = least(together, shared_penalty)
     kernels, shared_kernel = objectives.argmin(axis=0), int(shared_objectives.argmin())
     data.of_all(shared_kernel, together)
-    theta = solution(together, shared_penalty)
+    theta = solution(together, D, shared_penalty)
     errors, shared_errors = np.zeros((T, K)), np.zeros((T, K))
     for k in range(K):
         rows = slice(lengths[k])
         data.of_client(int(kernels[k]), k, own)
-        fitted = solution(own, penalties[k])
+        fitted = solution(own, D, penalties[k])
         errors[rows, k] = data.errors(int(kernels[k]), k, fitted)
         shared_errors[rows, k] = data.errors(shared_kernel, k, theta)
     return Ridge(kernels, errors, shared_kernel, theta, shared_errors)
