@@ -31,6 +31,7 @@ from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
 from omkl.core.representations.perceptrons import PERCEPTRONS
 from omkl.core.states import LEARNS_WITH, MAY_LEARN
+from omkl.core.weights import shares_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -57,7 +58,8 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
 
 def select(params, state, t, rng, selection):
     choose_all(selection)
-    smooth(state, params.delta, 1.0)
+    shares_of_all(state.log_w, state.p)
+    smooth(state.p, params.delta, 1.0)
     for i in range(state.p.shape[0]):
         if t == 1:
             state.p[i] = 1.0

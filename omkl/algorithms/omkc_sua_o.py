@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl.algorithms.omkc_sua_p import follow
 from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
-from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.perceptrons import PERCEPTRONS
@@ -42,7 +42,6 @@ from omkl.core.weights import (
     exponentials_below,
     largest_of,
     mean_of_all_by_shares,
-    running_sums,
 )
 
 if TYPE_CHECKING:
@@ -96,22 +95,14 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     )
 
 
-@inlined
-def _smooth(state, delta):
-    """p = (1 - delta) q + delta / N, and q."""
-    N = state.p.shape[0]
-    state.total_w[0] = exponentials_below(state.log_w, largest_of(state.log_w), state.w)
-    inverse, uniform = 1.0 / state.total_w[0], delta * (1.0 / N)
-    for i in range(N):
-        state.p[i] = (1.0 - delta) * (state.w[i] * inverse) + uniform
-    running_sums(state.p, state.sums)
-
-
 def select(params, state, t, rng, selection):
     choose_all(selection)
     if state.stale[0]:
-        _smooth(state, params.delta)
-        state.stale[0] = False
+        state.total_w[0] = exponentials_below(state.log_w, largest_of(state.log_w), state.w)
+        inverse = 1.0 / state.total_w[0]
+        for i in range(state.w.shape[0]):
+            state.p[i] = state.w[i] * inverse
+        follow(state, params.delta)
     state.drawn[0] = draw_by_sums(state.sums, rng.random())
 
 

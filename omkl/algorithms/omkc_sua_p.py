@@ -60,19 +60,25 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
 
 
 @inlined
-def smooth(state, delta, uniform):
-    """p = (1 - delta) q + delta uniform."""
-    shares_of_all(state.log_w, state.p)
-    for i in range(state.p.shape[0]):
-        state.p[i] = (1.0 - delta) * state.p[i] + delta * uniform
+def smooth(p, delta, uniform):
+    """p = (1 - delta) q + delta uniform, in place of q."""
+    for i in range(p.shape[0]):
+        p[i] = (1.0 - delta) * p[i] + delta * uniform
+
+
+@inlined
+def follow(state, delta):
+    """p in place of q, its sums, and that they are those of log_w."""
+    smooth(state.p, delta, 1.0 / state.p.shape[0])
+    running_sums(state.p, state.sums)
+    state.stale[0] = False
 
 
 def select(params, state, t, rng, selection):
     choose_all(selection)
     if state.stale[0]:
-        smooth(state, params.delta, 1.0 / selection.f.shape[0])
-        running_sums(state.p, state.sums)
-        state.stale[0] = False
+        shares_of_all(state.log_w, state.p)
+        follow(state, params.delta)
     state.drawn[0] = draw_by_sums(state.sums, rng.random())
 
 

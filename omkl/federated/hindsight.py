@@ -39,7 +39,7 @@ class Equations:
     """The normal equations of ridge regression on a kernel's features, client by client.
 
     Those of n rows are written as one matrix (W, W), which can be added up over clients, as
-    ``normal_equations`` has them: Z'Z of the features Z (n, 2 D), bordered by Z'y and y'y.
+    ``normal_equations`` has them: Z'Z of the features Z (n, 2 D), with Z'y and y'y in column 2 D.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Equations:
         z, y = self.features(i, k), self.targets[k]
         n = z.shape[1]
         np.matmul(z.T, z, out=equations[:n, :n])
-        equations[n, :n] = equations[:n, n] = z.T @ y
+        equations[:n, n] = z.T @ y
         equations[n, n] = y @ y
 
     def of_all(self, i: int, equations: np.ndarray) -> None:
@@ -84,21 +84,16 @@ class Equations:
         return np.square(self.features(i, k) @ theta - self.targets[k])
 
 
-class Least:
-    """The least sum of squares with a penalty of ||theta||^2, by equations of 2 D features.
+def least(equations: np.ndarray, D: int, penalty: float, work: np.ndarray) -> float:
+    """The least sum of squares with that penalty of ||theta||^2; work (W, W) is written.
 
-    LinAlgError where they cannot be solved in float64.
+    LinAlgError where the equations of 2 D features cannot be solved in float64.
     """
-
-    def __init__(self, D: int) -> None:
-        self.D, self.found = D, np.zeros(1)
-        self.work, self.first = empty_moments(1, D)[0], np.zeros(1, dtype=np.int64)
-
-    def __call__(self, equations: np.ndarray, penalty: float) -> float:
-        least_objectives(equations[None], self.first, self.D, penalty, self.work, self.found)
-        if self.found[0] < 0.0:
-            raise np.linalg.LinAlgError("equations are not positive definite")
-        return float(self.found[0])
+    found = np.empty(1)
+    least_objectives(equations[None], np.zeros(1, dtype=np.int64), D, penalty, work, found)
+    if found[0] < 0.0:
+        raise np.linalg.LinAlgError("equations are not positive definite")
+    return float(found[0])
 
 
 def solution(equations: np.ndarray, D: int, penalty: float) -> np.ndarray:
@@ -128,15 +123,14 @@ def ridge(
     penalties = max(lam, 1e-10) * lengths
     shared_penalty = max(shared_lam, 1e-10) * int(lengths.sum())
     objectives, shared_objectives = np.zeros((N, K)), np.zeros(N)
-    (own,), (together,) = empty_moments(1, D), empty_moments(1, D)
-    least = Least(D)
+    own, together, work = empty_moments(3, D)
     for i in range(N):
         together[:] = 0.0
         for k in range(K):
             data.of_client(i, k, own)
             together += own
-            objectives[i, k] = least(own, penalties[k])
-        shared_objectives[i] = least(together, shared_penalty)
+            objectives[i, k] = least(own, D, penalties[k], work)
+        shared_objectives[i] = least(together, D, shared_penalty, work)
     kernels, shared_kernel = objectives.argmin(axis=0), int(shared_objectives.argmin())
     data.of_all(shared_kernel, together)
     theta = solution(together, D, shared_penalty)

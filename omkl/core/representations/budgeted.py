@@ -56,7 +56,6 @@ class Scratch(NamedTuple):
 
     dropped  (d,) the support vector that ``add`` let go
     change   (3,) what ||f_i||^2 changes by before it goes; its coefficient, 0 for none; 1 / ||x_s||
-    left     (1,) f_i at ``dropped``
     row      (8 8 P,) kernels of x and the support vectors of at most eight classifiers
     sums     (8 8,) packs whose totals are their sums
     groups   int64: the first of at most eight classifiers with kernels of one family each, and N
@@ -64,7 +63,6 @@ class Scratch(NamedTuple):
 
     dropped: np.ndarray
     change: np.ndarray
-    left: np.ndarray
     row: np.ndarray
     sums: np.ndarray
     groups: np.ndarray
@@ -163,8 +161,8 @@ def _follow_norm(model, i, scratch):
     model.norm2[i] += scratch.change[0]
     a, inverse = scratch.change[1], scratch.change[2]
     if a != 0.0:
-        store(scratch.left, 0, _values(model, i, i + 1, scratch.dropped, inverse, scratch), 1)
-        left = scratch.left[0]
+        store(scratch.sums, 0, _values(model, i, i + 1, scratch.dropped, inverse, scratch))
+        left = scratch.sums[0]
         part = a * (2.0 * left + a * own_value(model, i, inverse))
         model.norm2[i] = max(0.0, model.norm2[i] - part)
     scratch.change[0] = 0.0
@@ -198,7 +196,6 @@ def _scratch(model: Budgeted, threads: int, every_kernel: bool, precision: str) 
     return Scratch(
         dropped=np.zeros(len(model.now)),
         change=np.zeros(3),
-        left=np.zeros(1),
         row=aligned((LANES * LANES * model.x.shape[1],)),
         sums=aligned((LANES * LANES,)),
         groups=np.array(_groups(model.family.tolist())),
