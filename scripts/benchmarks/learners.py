@@ -127,9 +127,12 @@ def whole_streams(case: Case, X: np.ndarray, y: np.ndarray, seconds: float) -> l
 
     def begin() -> Callable[[int], Any]:
         learner = case.learner()
-        return lambda part: learner.partial_fit(
-            X[part * n : (part + 1) * n], y[part * n : (part + 1) * n]
-        )
+
+        def take(part: int) -> None:
+            rows = slice(part * n, (part + 1) * n)
+            learner.partial_fit(X[rows], y[rows])
+
+        return take
 
     return undisturbed_streams(begin, math.ceil(len(y) / n), seconds)
 

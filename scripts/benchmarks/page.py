@@ -23,8 +23,9 @@ HOW_TO_READ = """\
 - **2.1 (2.0 to 2.4).** Everything is repeated: the median, and the first and last decile of a
   learner's times, the smallest and largest of ratios to peers. A wide span means that the machine
   was busy with something else. Of a learner's calls those count before and after which a
-  short work took at most a tenth longer than at best, where there are five of them, of long
-  calls three.
+  short work took at most a tenth longer than at best, where there are five of them. Exact
+  learners take whole streams, in such calls: one that was disturbed counts as the median of
+  the same part of other streams.
 - **Exact kernels with few rows.** Where one classifier learns a row (SUA), each has nine rows of
   its own on average: two vectors of eight, half of them empty. With one row each, a round of SUA-O
   on a budget takes half as long: weights and a draw of 76 kernels, a vector of eight for each.
