@@ -122,8 +122,14 @@ class Resumed(NamedTuple):
     sha256: str
 
     def restore(self, learner: Learner, k: int) -> None:
-        """Bring the learner number k to where it was; what it counts begins anew."""
-        snapshot.restore(learner, model_file.below(f"learner.{k}.", self.model.arrays))
+        """Bring the learner number k to where it was; what it counts begins anew.
+
+        DataError for a model that does not fit.
+        """
+        try:
+            snapshot.restore(learner, model_file.below(f"learner.{k}.", self.model.arrays))
+        except snapshot.Mismatch as error:
+            raise DataError(f"the model of resume=: {self.model.misfit(error)}") from None
         learner.used[:], learner.worst[:] = 0, 0.0
 
     def labels(self, k: int) -> dict[str, np.ndarray]:

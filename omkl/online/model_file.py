@@ -44,6 +44,19 @@ class Model(NamedTuple):
     code: str
     columns: dict[str, Any] | None
 
+    @property
+    def is_of_these_sources(self) -> bool:
+        return self.code == code_of(self.settings)
+
+    def misfit(self, difference: object) -> str:
+        """What to say where its arrays are not those of a learner of these settings."""
+        if self.is_of_these_sources:
+            return f"no model, or a damaged one: {difference}"
+        return (
+            f"omkl {self.version} wrote it with other sources than these, whose learners are kept "
+            f"in another way ({difference}): go on with those sources, or learn anew"
+        )
+
 
 def code_of(settings: LearnerSettings) -> str:
     """The fingerprint of the sources that a learner is made of."""

@@ -166,6 +166,13 @@ def test_a_model_of_other_sources_goes_on_with_a_warning(tmp_path):
     assert model_file.read(path).code == "0" * 16
 
 
+def test_a_model_that_other_sources_keep_in_another_way_is_not_called_damaged(tmp_path):
+    path, older = tmp_path / "model.npz", with_head(saved(), code="0" * 16)
+    path.write_bytes(with_arrays(older, **{"learner.0.used": None}))
+    with pytest.raises(ModelError, match=r"with other sources than these.*used.*or learn anew"):
+        omkl.load_learner(path)
+
+
 def test_a_model_is_stamped_with_the_sources_of_its_own_algorithm(tmp_path):
     path = tmp_path / "model.npz"
     path.write_bytes(saved())
