@@ -15,7 +15,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -174,6 +174,8 @@ class Syncing:
 
     @classmethod
     def finish(cls) -> None:
+        """Wait for all files; then raises the first OSError that there was."""
+        wait(cls._under_way)
         while cls._under_way:
             cls._under_way.popleft().result()
 

@@ -1,7 +1,7 @@
 """Shortcuts from the shell prompt to the first round. Without them all is the same, later.
 
-All but ``beside`` go around what a library does for a case that does not arise here; they leave the
-library as it was.
+Some go around what a library does for a case that does not arise here; they leave the library as it
+was.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def load_numba() -> None:
 
 
 def prepare_numba() -> None:
-    """``load_numba``, and let it learn of its own functions, as it does for the first of others."""
+    """``load_numba``, and what Numba does besides before it first compiles or loads a function."""
     load_numba()
     registry = importlib.import_module("numba.core.registry")
     registry.cpu_target.target_context.refresh()

@@ -31,8 +31,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.omkc_sua_p import follow
+from omkl.algorithms.omkc_sua_p import smooth_and_sum
 from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
+from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.perceptrons import PERCEPTRONS
@@ -65,7 +66,7 @@ class State(NamedTuple):
     w: np.ndarray  # (N,) the weights over the largest of them
     total_w: np.ndarray  # (1,) its sum
     sums: np.ndarray  # (N,) p_1 + .. + p_i
-    stale: np.ndarray  # (1,) bool, whether log_w has changed since w and p were made
+    stale: np.ndarray  # (1,) bool, has log_w changed since: who writes it says so
 
 
 def step_of_theorem(params: Any, N: int) -> tuple[float, float]:
@@ -102,16 +103,21 @@ def select(params, state, t, rng, selection):
         inverse = 1.0 / state.total_w[0]
         for i in range(state.w.shape[0]):
             state.p[i] = state.w[i] * inverse
-        follow(state, params.delta)
+        smooth_and_sum(state, params.delta)
     state.drawn[0] = draw_by_sums(state.sums, rng.random())
 
 
+@inlined
+def _mean(state, f):
+    return mean_of_all_by_shares(state.w, f) / state.total_w[0]
+
+
 def predict(params, state, t, selection):
-    return mean_of_all_by_shares(state.w, selection.f) / state.total_w[0], True
+    return _mean(state, selection.f), True
 
 
 def update(params, state, t, y, selection):
-    if y * (mean_of_all_by_shares(state.w, selection.f) / state.total_w[0]) > 0.0:
+    if y * _mean(state, selection.f) > 0.0:
         return
     i = state.drawn[0]
     step = state.eta[0] / state.p[i] * y

@@ -48,14 +48,20 @@ class State(NamedTuple):
     p: LEARNS_WITH  # (N,)
     drawn: MAY_LEARN  # (1,) int64, i_t
     sums: np.ndarray  # (N,) p_1 + .. + p_i
-    stale: np.ndarray  # (1,) bool, whether log_w has changed since p was made
+    stale: np.ndarray  # (1,) bool, has log_w changed since: who writes it says so
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     N = len(dictionary)
     updates, drawn = np.zeros(N, dtype=np.int64), np.zeros(1, dtype=np.int64)
     return State(
-        model, np.zeros(N), updates, np.zeros(N), drawn, np.zeros(N), np.ones(1, dtype=bool)
+        model,
+        log_w=np.zeros(N),
+        updates=updates,
+        p=np.zeros(N),
+        drawn=drawn,
+        sums=np.zeros(N),
+        stale=np.ones(1, dtype=bool),
     )
 
 
@@ -67,8 +73,8 @@ def smooth(p, delta, uniform):
 
 
 @inlined
-def follow(state, delta):
-    """p in place of q, its sums, and that they are those of log_w."""
+def smooth_and_sum(state, delta):
+    """Smooth the q that is in p (N,), and add it up for a draw: both are then those of log_w."""
     smooth(state.p, delta, 1.0 / state.p.shape[0])
     running_sums(state.p, state.sums)
     state.stale[0] = False
@@ -78,7 +84,7 @@ def select(params, state, t, rng, selection):
     choose_all(selection)
     if state.stale[0]:
         shares_of_all(state.log_w, state.p)
-        follow(state, params.delta)
+        smooth_and_sum(state, params.delta)
     state.drawn[0] = draw_by_sums(state.sums, rng.random())
 
 

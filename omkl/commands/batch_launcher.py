@@ -308,12 +308,7 @@ def _how_ended(worker: Worker) -> str:
 def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     """A worker's life. Ctrl-C reaches all processes of a terminal, and only the first minds."""
 
-    def give_up(signum: int, frame: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, give_up)
     os.environ.update(environment)
     at_end = contextlib.ExitStack()
     with contextlib.suppress(KeyboardInterrupt):
@@ -328,6 +323,22 @@ def _serve(connection: Connection, environment: Mapping[str, str]) -> None:
     os._exit(0)  # threads that still compute are not waited for
 
 
+class _Termination:
+    """SIGTERM as a Ctrl-C, the first alone; the others are ignored.
+
+    A library may swallow the KeyboardInterrupt in a callback, so what was told is kept as well.
+    """
+
+    def __init__(self) -> None:
+        self.told = False
+        signal.signal(signal.SIGTERM, self._tell)
+
+    def _tell(self, signum: int, frame: object) -> None:
+        self.told = True
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+
 def _answer_all(connection: Connection, at_end: contextlib.ExitStack) -> None:
     from omkl.commands.sweep import Sweep
     from omkl.disk import Syncing
@@ -336,10 +347,11 @@ def _answer_all(connection: Connection, at_end: contextlib.ExitStack) -> None:
     Syncing.in_background()
     at_end.callback(Syncing.finish)
     connection.send(READY)
-    with contextlib.suppress(ImportError):  # a job will tell
+    with contextlib.suppress(Exception):  # a job will tell
         Sweep.load()  # while the first process composes what comes
+    termination = _Termination()  # before this nothing was written that a SIGTERM could spoil
     with one_thread_each():
-        while True:
+        while not termination.told:
             tasks = connection.recv()
             try:
                 for answer in Sweep.work_together(tasks):

@@ -3,6 +3,9 @@
 First the distances of a row x to many rows, then the sum of alpha kappa. A row (families, n) holds
 a line for each family: what its kernels share, as the squared distance; or, of a family that
 shares nothing, the values of one kernel.
+
+Where each kernel has rows of its own, nothing is shared: the values of several kernels of one
+family are written first, and then each is summed.
 """
 
 from __future__ import annotations
@@ -290,8 +293,9 @@ def write_own_rows(model, start, stop, x, u, row):
 
     model  parameter (N,), family (N,) and size (N,), the rows of each kernel; x (N, P, d, 8),
            eight rows input by input, then the next eight; inverse (N, 8 P), what inner products
-           of polynomials are multiplied by besides u. Behind the last row of a kernel they are
-           finite.
+           of polynomials are multiplied by besides u. Behind the last row of a kernel there are
+           finite numbers.
+    row    (64 P,) for eight kernels
     """
     n = _own_rows_of(model.family[start], model, start, stop, x, u, row)
     if model.family[start] in _EXPONENTIAL:
@@ -301,9 +305,10 @@ def write_own_rows(model, start, stop, x, u, row):
 
 @inlined
 def own_sum(row, start, alpha, first, n):
-    """A pack whose total is the sum of n of row from ``start`` times n of alpha from ``first``.
+    """A pack whose total is the sum of n of row (64 P,) from ``start``, times those of alpha.
 
-    As of ``sum_of``. Both hold whole packs, and alpha 0 behind the n-th.
+    These are alpha.flat[first : first + n], with zeros behind up to a whole pack. The sum has the
+    bits of ``sum_of``.
     """
     kept = pack(0.0)
     for s in range(0, n, LANES):

@@ -211,7 +211,8 @@ def least_objectives(moments, kernels, D, ridge, work, found):
                 store(work, k * W + j, load(moments, (kernels[m] * W + k) * W + j))
             if k < K:
                 work[k, k] += ridge
-        found[m] = max(0.0, work[K, K]) if _eliminate(work, K) else -np.inf
+        solved = _eliminate(work, K) and np.isfinite(work[K, K])
+        found[m] = max(0.0, work[K, K]) if solved else -np.inf
 
 
 @inlined

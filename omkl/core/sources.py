@@ -39,7 +39,7 @@ NOT_COMPILED = {
     "federated/__init__.py": "names",
     "federated/budget.py": "counts what is sent, in Python",
     "federated/flower/": "carries messages, in Python",
-    "federated/hindsight.py": "NumPy",
+    "federated/hindsight.py": "what regret is measured against",
     "federated/holders/": "clients with files of their own and their server, in Python",
     "federated/parties.py": "client and server of a deployment, in Python",
     "federated/simulation.py": "holds what the compiled rounds work on",

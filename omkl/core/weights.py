@@ -244,7 +244,8 @@ def shares_below(log_w, top, w):
 def exponentials_below(log_w, top, w):
     """w = exp(log_w - top), both (N,), of which no log_w is above ``top``; the sum of w.
 
-    ``mean_of_all`` of f is then ``mean_of_all_by_shares(w, f)`` over that sum, to the bit.
+    ``mean_of_all`` of f is then ``mean_of_all_by_shares(w, f)`` over that sum: to the bit, unless a
+    log_w is 708 below ``top``.
     """
     N = log_w.shape[0]
     weights = pack(0.0)
@@ -264,7 +265,7 @@ def exponentials_below(log_w, top, w):
 
 @inlined
 def mean_of_all_by_shares(w, f):
-    """The sum of w f, eight at a time, with weights w from ``shares_of_all``; both (N,)."""
+    """The sum of w f, eight at a time; both (N,)."""
     N = w.shape[0]
     weighted = pack(0.0)
     j = 0

@@ -36,11 +36,16 @@ def against_comparators(
         curves["bound"] = bound
     if not job.settings.regret.ridge_features:
         return regret, curves
-    if reason := _too_much(job):
+    reason, found = _too_much(job), {}
+    if reason is None:
+        try:
+            found = _hindsight(job, progress)
+        except np.linalg.LinAlgError as error:  # the clients' rounds are worth more
+            reason = f"{error}. Rescale the inputs and the target, or raise regret.lam"
+    if reason is not None:
         regret["clients_ridge"] = {"label": CLIENTS_RIDGE, "skipped": reason}
         regret["server"] = {"label": hindsight.SERVER, "skipped": reason}
         return regret, curves
-    found = _hindsight(job, progress)
     own = sums.client_errors - found["client_errors"]
     regret["clients_ridge"] = over_clients(CLIENTS_RIDGE, own)
     curves["client_ridge_regret"] = own
@@ -81,7 +86,7 @@ def _too_much(job: FederatedJob) -> str | None:
     if rows > most:
         return f"{rows:,} rounds of all clients are more than regret.max_rounds={most}"
     D = job.D
-    mebibytes = len(job.split.clients) * (2 * D) * 8 // 2**20 + (2 * D) ** 2 * 8 // 2**20
+    mebibytes = (len(job.split.clients) * 2 * D + 3 * (2 * D + 1) ** 2) * 8 // 2**20
     if mebibytes > MOST_MEBIBYTES:
         return f"its normal equations with D={D} take {mebibytes} MiB"
     return None

@@ -172,6 +172,8 @@ class Resumed(NamedTuple):
     def note(self) -> str:
         n = int(self.model.arrays["learner.0.t"][0])
         more = "; updates and support count these as well" if self.model.settings.classes else ""
+        if not self.model.is_of_these_sources:
+            more += "; other sources wrote it, and its numbers may differ from theirs"
         return f"goes on from a model of {counted(n, 'round')}{more}"
 
 

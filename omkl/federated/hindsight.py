@@ -92,7 +92,7 @@ def least(equations: np.ndarray, D: int, penalty: float, work: np.ndarray) -> fl
     found = np.empty(1)
     least_objectives(equations[None], np.zeros(1, dtype=np.int64), D, penalty, work, found)
     if found[0] < 0.0:
-        raise np.linalg.LinAlgError("equations are not positive definite")
+        raise np.linalg.LinAlgError("its normal equations cannot be solved in float64")
     return float(found[0])
 
 

@@ -432,8 +432,10 @@ def load(path: str | Path) -> OnlineLearner:
     try:
         learner = OnlineLearner(model.settings, before=model.arrays.get("before"))
         learner.restore(model.arrays)
-    except (ValueError, TypeError, MemoryError) as error:
+    except (ValueError, TypeError) as error:
         raise model_file.ModelError(f"{path}: {model.misfit(error)}") from None
+    except MemoryError as error:
+        raise model_file.ModelError(f"{path}: no model, or a damaged one: {error}") from None
     if not model.is_of_these_sources:
         warnings.warn(
             f"{path} was written by omkl {model.version} with other sources than these: it goes "

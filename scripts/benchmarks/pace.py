@@ -2,7 +2,7 @@
 
 Another process, or another machine on the same processor, makes one moment slower than the next. A
 short work that is always the same shows that, whatever is measured: it is timed before and after
-each call, and a call counts where both times are near the best.
+each call, and a call counts where both times are near the best that there was before.
 """
 
 from __future__ import annotations

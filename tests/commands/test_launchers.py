@@ -318,7 +318,7 @@ TERMINATED_AT_ITS_END = """
 import os, signal, threading, time
 from multiprocessing import Pipe
 from omkl import disk
-from omkl.commands import batch_launcher
+from omkl.commands import batch_launcher, sweep
 
 def slowly(files):
     {while_it_syncs}
@@ -332,7 +332,7 @@ def first():
     time.sleep(0.2)
     os.kill(os.getpid(), signal.SIGTERM)
 
-disk._sync = slowly
+disk._sync, sweep.Sweep.load = slowly, lambda: None
 ours, theirs = Pipe()
 threading.Thread(target=first).start()
 batch_launcher._serve(theirs, {{}})
@@ -353,6 +353,50 @@ def test_a_worker_that_is_told_to_end_at_its_end_still_syncs(while_it_syncs, out
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, out, err)
+
+
+TOLD_WHERE_NOBODY_LISTENS = """
+import os, signal, threading, weakref
+from multiprocessing import Pipe
+from omkl.commands import batch_launcher, sweep
+
+def swallow(_):
+    os.kill(os.getpid(), signal.SIGTERM)
+    for _ in range(1000):
+        pass  # what is raised in a callback is printed and forgotten
+
+class Thing:
+    pass
+
+def work(tasks):
+    thing = Thing()
+    kept = weakref.ref(thing, swallow)
+    del thing
+    yield "done"
+
+def load():
+    raise OSError("not to be loaded")
+
+def first():
+    assert ours.recv() is batch_launcher.READY
+    ours.send([])
+    print(ours.recv(), flush=True)
+
+sweep.Sweep.work_together, sweep.Sweep.load = work, load
+ours, theirs = Pipe()
+threading.Thread(target=first).start()
+batch_launcher._serve(theirs, {})
+"""
+
+
+def test_a_worker_ends_even_if_a_library_swallows_that_it_was_told_to():
+    """Its connection is still open; and what cannot be loaded beforehand stops nobody."""
+    done = subprocess.run(
+        [sys.executable, "-c", TOLD_WHERE_NOBODY_LISTENS],
+        env=environment(), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert "KeyboardInterrupt" in done.stderr, "nobody swallowed it"
 
 
 @pytest.mark.slow

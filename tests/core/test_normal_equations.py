@@ -51,11 +51,12 @@ def test_least_objectives_are_those_of_ridge_regressions(D):
 
 
 def test_least_objectives_that_are_lost_in_rounding():
-    """Two equal features without a penalty; and a label that a feature explains."""
+    """Two equal features without a penalty; a label that a feature explains; and one too large."""
     D = 1
-    moments = empty_moments(2, D)
+    moments = empty_moments(3, D)
     moments[0, :3, :3] = [[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]]
     moments[1, :3, :3] = [[0.1, 0.0, 0.1], [0.0, 1.0, 0.0], [0.1, 0.0, 0.1 - 1e-17]]
-    found = np.full(2, np.nan)
-    least_objectives(moments, np.arange(2), D, 0.0, np.empty_like(moments[0]), found)
-    assert found[0] == -np.inf and 0.0 <= found[1] < 1e-16
+    moments[2, :3, :3] = [[1.0, 0.0, 1e200], [0.0, 1.0, 0.0], [1e200, 0.0, np.inf]]
+    found = np.full(3, np.nan)
+    least_objectives(moments, np.arange(3), D, 0.0, np.empty_like(moments[0]), found)
+    assert found[0] == found[2] == -np.inf and 0.0 <= found[1] < 1e-16

@@ -11,6 +11,7 @@ import pytest
 from omkl.core.representations.random_features import draw_features, features_of
 from omkl.datasets import DataError, catalogue, download, opening, prepare
 from omkl.experiment import run as runner
+from omkl.federated import hindsight
 from omkl.federated.split import by_column, by_site, consecutive, deal
 from omkl.report import run_figures, sweep_table
 from omkl.report.windows import windowed
@@ -192,6 +193,17 @@ def test_ridge_in_hindsight_can_be_left_out(tmp_path):
     assert "skipped" in run.result["regret"]["clients_ridge"]
     run = outcome_of(tmp_path, *given, "regret.ridge_features=false").run
     assert list(run.result["regret"]) == ["clients"]
+
+
+def test_ridge_in_hindsight_that_cannot_be_solved_takes_nothing_away(tmp_path, monkeypatch):
+    monkeypatch.setattr(hindsight, "least_objectives", lambda *given: given[-1].fill(-np.inf))
+    run = outcome_of(tmp_path, "algorithm=vm_kofl", *SYNTHETIC, "D=4").run
+    assert run.result["status"] == "complete" and run.result["regret"]["clients"]["mean"] > 0.0
+    for name in ("clients_ridge", "server"):
+        assert run.result["regret"][name]["skipped"] == (
+            "its normal equations cannot be solved in float64. Rescale the inputs and the target, "
+            "or raise regret.lam"
+        )
 
 
 def test_a_run(tmp_path):

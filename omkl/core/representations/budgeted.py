@@ -56,9 +56,10 @@ class Scratch(NamedTuple):
 
     dropped  (d,) the support vector that ``add`` let go
     change   (3,) what ||f_i||^2 changes by before it goes; its coefficient, 0 for none; 1 / ||x_s||
-    row      (8 8 P,) kernels of x and the support vectors of at most eight classifiers
+    row      (64 P,) kernels of x and the support vectors of at most eight classifiers
     sums     (8 8,) packs whose totals are their sums
-    groups   int64: the first of at most eight classifiers with kernels of one family each, and N
+    groups   (G + 1,) int64: where each of G groups of classifiers begins, and N; a group is eight
+             at most, with kernels of one family
     """
 
     dropped: np.ndarray
