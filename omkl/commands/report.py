@@ -142,8 +142,8 @@ def _show(arguments: argparse.Namespace) -> int:
 
     question = chosen.read(arguments.choices)
     runs = chosen.matching(_runs(arguments), question.wanted)
-    rows = sweep_table.sweep_table([run for run in runs if run.complete])
-    rows, failures = chosen.ordered(rows, question.sort), sweep_table.failure_table(runs)
+    rows, failures = sweep_table.sweep_table(runs), sweep_table.failure_table(runs)
+    rows = chosen.ordered(rows, question.sort)
     if question.rows:
         found = pivot.pivot(rows, question.rows, question.columns)
         if question.format == "table":

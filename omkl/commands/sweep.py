@@ -236,7 +236,7 @@ class Sweep:
             return
         if len(finished) < len(runs):
             cls.failed = True
-        rows, failures = sweep_table.sweep_table(finished), sweep_table.failure_table(runs)
+        rows, failures = sweep_table.sweep_table(runs), sweep_table.failure_table(runs)
         print()
         sweep_table.print_sweep(rows, failures, Console())
         sweep_table.write_sweep(rows, failures, folder)

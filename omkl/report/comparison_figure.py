@@ -39,11 +39,11 @@ def comparison(
 ) -> list[Path]:
     """The MSE or error curves of all complete runs.
 
-    A panel a data set; where one has more than ``most`` curves, a panel an algorithm, in which
-    all other curves of the data set are pale. ``against`` is "t", the rounds, or "labels", those
+    A panel a stream; where one has more than ``most`` curves, a panel an algorithm, in which
+    all other curves of the stream are pale. ``against`` is "t", the rounds, or "labels", those
     bought so far on the mean of the seeds.
     """
-    runs, legend, datasets = complete(runs)
+    runs, legend, streams = complete(runs)
     if not runs:
         return []
     looks = style.looks_of(runs, legend)
@@ -52,10 +52,12 @@ def comparison(
     drawn = [
         Curve.of(run, entry, looks[entry], against) for run, entry in zip(runs, legend, strict=True)
     ]
-    by_dataset = {name: [c for c in drawn if c.run.result["dataset"] == name] for name in datasets}
-    many = any(len(curves) > most for curves in by_dataset.values())
+    by_stream: dict[str, list[Curve]] = {}
+    for curve, stream in zip(drawn, streams, strict=True):
+        by_stream.setdefault(stream, []).append(curve)
+    many = any(len(curves) > most for curves in by_stream.values())
     with style.applied():
-        figure = (_small_panels if many else _panels)(by_dataset, against)
+        figure = (_small_panels if many else _panels)(by_stream, against)
         figure.suptitle(f"Running {long_names(runs)}, {spread_of(runs)}", fontsize=10)
         return style.save(figure, folder, name, suffixes)
 
@@ -194,10 +196,9 @@ def _others(figure: Figure) -> dict[str, Artist]:
 
 
 def complete(runs: Sequence[Run]) -> tuple[list[Run], list[str], list[str]]:
-    """Complete runs, their entries in a legend, and their data sets in order of appearance."""
+    """Complete runs, their entries in a legend, and their streams."""
     found = [run for run in runs if run.complete]
-    datasets = list(dict.fromkeys(run.result["dataset"] for run in found))
-    return found, style.legend(found), datasets
+    return found, style.legend(found), style.streams(found)
 
 
 def axis_names(runs: Sequence[Run]) -> str:

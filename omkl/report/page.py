@@ -41,11 +41,15 @@ def html(runs: Sequence[Run], failures: Sequence[Row] = ()) -> str:
     datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
     learners = list(dict.fromkeys(map(style.name_of, runs)))
     title = f"{_some(learners)} on {_some(datasets)}"
-    curves = {name: _curves(name, runs, legend) for name in datasets}
+    streams, looks = style.streams(runs), style.looks_of(runs, legend)
+    members: dict[str, list[tuple[Run, str]]] = {}
+    for run, entry, stream in zip(runs, legend, streams, strict=True):
+        members.setdefault(stream, []).append((run, entry))
+    curves = {stream: _curves(found, looks) for stream, found in members.items()}
     data = json.dumps(curves, separators=(",", ":")).replace("<", "\\u003c")
     charts = [
         f"<h2>{escape(name)}</h2><div data-set='{escape(name, quote=True)}'></div>"
-        for name in datasets
+        for name in curves
     ]
     parts = [
         "<!DOCTYPE html>",
@@ -56,8 +60,8 @@ def html(runs: Sequence[Run], failures: Sequence[Row] = ()) -> str:
         *_table(sweep_table(runs)),
         *_failures(failures),
         *charts,
-        *_settings(runs, legend),
-        *_commands(runs, legend),
+        *_settings(runs, [" on ".join(names) for names in zip(legend, streams, strict=True)]),
+        *_commands(runs),
         f'<script type="application/json" id="curves">{data}</script>',
         f"<script>{SCRIPT}</script></body></html>",
         "",
@@ -104,14 +108,8 @@ def _failures(failures: Sequence[Row]) -> Iterator[str]:
         yield "</dl>"
 
 
-def _curves(dataset: str, runs: Sequence[Run], legend: Sequence[str]) -> dict[str, Any]:
-    """What the script draws of a data set: the same lines seen in several ways."""
-    looks = style.looks_of(runs, legend)
-    members = [
-        (run, entry)
-        for run, entry in zip(runs, legend, strict=True)
-        if run.result["dataset"] == dataset
-    ]
+def _curves(members: Sequence[tuple[Run, str]], looks: Mapping[str, Any]) -> dict[str, Any]:
+    """What the script draws of the runs of a stream: the same lines seen in several ways."""
     first = members[0][0]
     kind = measure(first.result)
     views = [
@@ -208,7 +206,7 @@ def _regret(run: Run, entry: str, looks: Mapping[str, Any]) -> dict[str, Any] | 
     return _line(entry, looks, run.curves["t"][chosen], run.curves[f"regret_{name}"][:, chosen])
 
 
-def _settings(runs: Sequence[Run], legend: Sequence[str]) -> Iterator[str]:
+def _settings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[str]:
     """What all runs have in common, and of each what it has besides."""
     facts = [
         style.settings_of(run) | {f"algorithm.{k}": v for k, v in run.result["params"].items()}
@@ -221,13 +219,12 @@ def _settings(runs: Sequence[Run], legend: Sequence[str]) -> Iterator[str]:
     }
     yield "<h2>Settings</h2>"
     yield _facts(common)
-    for run, entry, of_run in zip(runs, legend, facts, strict=True):
+    for run, name, of_run in zip(runs, names, facts, strict=True):
         own = {name: value for name, value in of_run.items() if name not in common}
         own |= {"computed": f"{run.result['started']}, at commit {run.result['commit']}"}
         files = run.result.get("stream", {}).get("files", ())
         own |= {f"sha256 of {file['name']}": file["sha256"] for file in files if "name" in file}
-        heading = escape(f"{entry} on {run.result['dataset']}")
-        yield f"<details><summary>{heading}</summary>{_facts(own)}</details>"
+        yield f"<details><summary>{escape(name)}</summary>{_facts(own)}</details>"
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
@@ -238,7 +235,7 @@ def _facts(facts: Mapping[str, Any]) -> str:
     return f"<dl>{''.join(items)}</dl>"
 
 
-def _commands(runs: Sequence[Run], legend: Sequence[str]) -> Iterator[str]:
+def _commands(runs: Sequence[Run]) -> Iterator[str]:
     yield "<h2>Commands</h2>"
     yield '<p class="note">A line computes one run again. FILE stands for a file of one\'s own.</p>'
     for run in runs:

@@ -77,7 +77,7 @@ def pivot(rows: Sequence[Row], by: Sequence[str], over: Sequence[str]) -> Pivot:
 
 def _owner(key: str) -> str:
     """What a setting that varies tells apart: data sets by how they are streamed, or learners."""
-    return "dataset" if key.startswith("stream.") else "algorithm"
+    return "dataset" if key.startswith(("dataset.", "stream.")) else "algorithm"
 
 
 def _name(chosen: Sequence[str], row: Row, left: Sequence[str]) -> str:

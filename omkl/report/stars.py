@@ -133,6 +133,13 @@ def meaning(rows: Sequence[dict[str, Any]], measure: str) -> str:
         named = ", ".join(untested[:3]) + more
         text += f"; not compared, with fewer than two seeds in common with it: {named}"
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        streams = [row["stream"] for row in rows if row["dataset"] == dataset and "stream" in row]
+        differ = {name for one in streams for name in one if one[name] != streams[0].get(name)}
+        if differ:
+            names = " and ".join(name for name in streams[0] if name in differ)
+            text += (
+                f"; on {dataset} each value of {names} has a best of its own: its rows are others"
+            )
         scalings: dict[str, dict[str, None]] = {}
         for row in rows:
             if row["dataset"] == dataset and row.get("scaling"):

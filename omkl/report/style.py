@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from omkl import registry
 from omkl.disk import write_atomically
-from omkl.runs.folder import NEUTRAL, Run
+from omkl.runs.folder import NEUTRAL, PROSE, Run
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -254,8 +254,8 @@ def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """For each run the settings that tell it apart, in the order of ``runs``.
 
     A parameter counts when it differs between runs of one algorithm; any other
-    setting when it differs between runs of one algorithm on one data set. What
-    is equal everywhere is left out.
+    setting when it differs between runs of one algorithm on one data set, and one that makes
+    another stream of it when it differs between any. What is equal everywhere is left out.
     """
     facts = [(run.result["params"], settings_of(run)) for run in runs]
     by_algorithm: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -265,36 +265,80 @@ def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
         for name, value in params.items():
             by_algorithm[algorithm, name].add(value_text(value))
         for name, value in settings.items():
-            by_dataset[algorithm, dataset, name].add(value_text(value))
+            whose = "" if is_of_stream(name) else algorithm
+            by_dataset[whose, dataset, name].add(value_text(value))
     found = []
     for run, (params, settings) in zip(runs, facts, strict=True):
         algorithm, dataset = run.result["algorithm"], run.result["dataset"]
         chosen = {k: v for k, v in params.items() if len(by_algorithm[algorithm, k]) > 1}
         for name, value in settings.items():
-            if len(by_dataset[algorithm, dataset, name]) > 1:
+            whose = "" if is_of_stream(name) else algorithm
+            if len(by_dataset[whose, dataset, name]) > 1:
                 chosen[name] = value
         found.append(chosen)
     return found
 
 
+def is_of_stream(setting: str) -> bool:
+    """Whether it makes another stream of a data set, for whoever learns it.
+
+    Not the scaling, whose default is the learner's: tables tell it below.
+    """
+    return setting.startswith(("dataset.", "stream.")) and setting != "stream.scaling"
+
+
+def swept(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """For each run its value of every setting that tells some of them apart, as far as it has one.
+
+    In a table of these a blank is a run that has no such setting.
+    """
+    names = dict.fromkeys(name for settings in varying(runs) for name in settings)
+    facts = [settings_of(run) | run.result["params"] for run in runs]
+    return [{name: of_run[name] for name in names if name in of_run} for of_run in facts]
+
+
+# With other inputs the same labels are predicted, and scores can be compared.
+OF_INPUTS = ("dataset.inputs", "dataset.client_column", "stream.lags")
+
+
+def of_stream(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Those of the settings, as text, that make another stream of a data set."""
+    return {
+        name: value_text(value)
+        for name, value in settings.items()
+        if is_of_stream(name) and name not in OF_INPUTS
+    }
+
+
+def streams(runs: Sequence[Run]) -> list[str]:
+    """For each run the name of its data set, and what tells its stream from others of these runs.
+
+    Only runs of one stream can be drawn in one panel.
+    """
+    return [
+        ", ".join([run.result["dataset"], *map("=".join, of_stream(settings).items())])
+        for run, settings in zip(runs, varying(runs), strict=True)
+    ]
+
+
 def legend(runs: Sequence[Run]) -> list[str]:
-    """An entry a run: the algorithm and what varies; no two alike on one data set."""
+    """An entry a run: the algorithm and what varies on its stream; no two alike on one stream."""
     texts = []
     for run, settings in zip(runs, varying(runs), strict=True):
-        parts = [name_of(run), *(f"{k}={value_text(v)}" for k, v in settings.items())]
-        texts.append(", ".join(parts))
-    seen: dict[tuple[str, str], int] = defaultdict(int)
-    for run, text in zip(runs, texts, strict=True):
-        seen[run.result["dataset"], text] += 1
+        told = of_stream(settings)
+        parts = [f"{k}={value_text(v)}" for k, v in settings.items() if k not in told]
+        texts.append(", ".join([name_of(run), *parts]))
+    places = list(zip(streams(runs), texts, strict=True))
+    seen = Counter(places)
     return [
-        f"{text} [{run.result['key']}]" if seen[run.result["dataset"], text] > 1 else text
-        for run, text in zip(runs, texts, strict=True)
+        f"{place[1]} [{run.result['key']}]" if seen[place] > 1 else place[1]
+        for run, place in zip(runs, places, strict=True)
     ]
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """Settings outside the algorithm and the data set that can change a number, flat."""
-    named = ("algorithm", "dataset", "kernels", *NEUTRAL)
+    """Settings outside the algorithm that can change a number, flat; not where a file lies."""
+    named = ("algorithm", "kernels", *NEUTRAL)
     flat = {"kernels": run.result["kernels"]}
 
     def walk(node: Mapping[str, Any], prefix: str) -> None:
@@ -305,4 +349,5 @@ def settings_of(run: Run) -> dict[str, Any]:
                 flat[f"{prefix}{name}"] = value
 
     walk({k: v for k, v in run.config.items() if k not in named}, "")
-    return flat
+    apart = {f"dataset.{key}" for key in ("name", "path", *PROSE)}
+    return {name: value for name, value in flat.items() if name not in apart}

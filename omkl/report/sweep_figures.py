@@ -42,27 +42,28 @@ def summary(
     suffixes: Sequence[str] = BOTH,
     titles: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Final MSE or error rate of every complete run: a panel a data set, a line an algorithm.
+    """Final MSE or error rate of every complete run: a panel a stream, a line an algorithm.
 
     ``titles`` are for data sets that go by another name here.
     """
     titles = titles or {}
-    runs, legend, datasets = complete(runs)
+    runs, legend, streams = complete(runs)
     if not runs:
         return []
+    panels = list(dict.fromkeys(streams))
     looks = style.looks_of(runs, legend)
     order = list(looks)
     texts = [style.wrapped(entry, 34) for entry in order]
     with style.applied():
-        rows, columns = drawing.panel_grid(len(datasets))
+        rows, columns = drawing.panel_grid(len(panels))
         lines = sum(text.count("\n") + 1 for text in texts)
         height = rows * (0.9 + 0.2 * max(lines, 3)) + 0.4
         figure = Figure(figsize=(max(drawing.WIDTH, 3.4 * columns), height))
-        for place, dataset in enumerate(datasets):
+        for place, panel in enumerate(panels):
             axes = figure.add_subplot(rows, columns, place + 1)
             low, high = math.inf, 0.0
-            for run, entry in zip(runs, legend, strict=True):
-                if run.result["dataset"] != dataset:
+            for run, entry, stream in zip(runs, legend, streams, strict=True):
+                if stream != panel:
                     continue
                 index = order.index(entry)
                 key = measure(run.result).key
@@ -80,8 +81,8 @@ def summary(
                 )
             style.log_axis(axes.xaxis, low / 1.15, high * 1.15)
             _name_lines(axes, texts if place % columns == 0 else [], len(order))
-            axes.set_title(style.wrapped(titles.get(dataset, dataset), 30))
-            if place + columns >= len(datasets):
+            axes.set_title(style.wrapped(titles.get(panel, panel), 30))
+            if place + columns >= len(panels):
                 axes.set_xlabel(f"{axis_names(runs)} of {_rounds_that_count(runs)}")
         figure.suptitle(f"Final {long_names(runs)}, {spread_of(runs)}", fontsize=10)
         return style.save(figure, folder, name, suffixes)

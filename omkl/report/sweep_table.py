@@ -25,18 +25,19 @@ from omkl.runs.folder import ERROR_RATE, LARGE_MSE, MSE, Run, measure, scaling_o
 def sweep_table(runs: Sequence[Run]) -> list[Row]:
     """One row a complete run, grouped by data set, in the order of ``runs``.
 
-    ``settings`` holds what varies in the sweep, ``measure`` what the run is judged by;
+    ``settings`` holds what varies among the runs, ``stream`` what of it makes another stream of the
+    data set, ``measure`` what the run is judged by;
     ``mse`` and ``mse_std``, or ``error_rate`` and ``error_rate_std``, are in units of 1 (std
     None for one seed), ``scores`` the same by seed, ``seconds`` is the time of all seeds; ``best``
     marks the lowest of the data set and what does not differ from it, among runs with the same
-    ``scaling``; ``p_star`` is the p-value (``omkl.report.stars``); ``regret`` and ``regret_std``
-    belong to the first comparator that was computed, named in ``comparator`` (all None if none
-    was). ``al_efficiency`` is the share of the labels that were asked for. Below the runs of a data
-    set are its ``baselines``.
+    ``stream`` and ``scaling``; ``p_star`` is the p-value (``omkl.report.stars``); ``regret`` and
+    ``regret_std`` belong to the first comparator that was computed, named in ``comparator`` (all
+    None if none was). ``al_efficiency`` is the share of the labels that were asked for. Below the
+    runs of a data set are its ``baselines``.
     """
-    varying = style.varying(runs)
+    swept = style.swept(runs)
     rows = []
-    for run, settings in zip(runs, varying, strict=True):
+    for run, settings in zip(runs, swept, strict=True):
         if not run.complete:
             continue
         result, key = run.result, measure(run.result).key
@@ -46,6 +47,7 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
                 "algorithm": style.name_of(run),
                 "dataset": result["dataset"],
                 "settings": settings,
+                "stream": style.of_stream(settings),
                 "measure": measure(result),
                 "scaling": _scaling(run),
                 key: result[f"{key}_mean"],
@@ -66,11 +68,14 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
         )
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     for dataset in datasets:
-        members = [row for row in rows if row["dataset"] == dataset]
-        for kind, scaling in {(row["measure"], row["scaling"]) for row in members}:
-            alike = [row for row in members if (row["measure"], row["scaling"]) == (kind, scaling)]
+        comparable: dict[str, list[Row]] = {}
+        for row in rows:
+            if row["dataset"] == dataset:
+                group = str((row["measure"].key, row["scaling"], row["stream"]))
+                comparable.setdefault(group, []).append(row)
+        for alike in comparable.values():
             stars.compare(alike)
-    rows += _baseline_rows(runs, varying)
+    rows += _baseline_rows(runs, swept)
     rows.sort(key=lambda row: datasets.index(row["dataset"]))
     if any(row.get("mse", 0.0) >= LARGE_MSE for row in rows):
         for row in rows:
@@ -90,12 +95,12 @@ def _draws(run: Run) -> bool:
     return own_order or not run.result["deterministic"]
 
 
-def _baseline_rows(runs: Sequence[Run], varying: Sequence[Row]) -> list[Row]:
+def _baseline_rows(runs: Sequence[Run], swept: Sequence[Row]) -> list[Row]:
     """One row a baseline and data set; several where settings of the stream vary."""
     rows: dict[str, Row] = {}
-    for run, settings in zip(runs, varying, strict=True):
+    for run, settings in zip(runs, swept, strict=True):
         result, kind = run.result, measure(run.result)
-        of_stream = {k: v for k, v in settings.items() if k.startswith("stream.")}
+        of_stream = {k: v for k, v in settings.items() if k.startswith(("dataset.", "stream."))}
         for name, entry in baselines.computed(result).items() if run.complete else ():
             row = {
                 "algorithm": f"{baselines.NAMES[name]}{BASELINE}",
@@ -117,9 +122,8 @@ def _baseline_rows(runs: Sequence[Run], varying: Sequence[Row]) -> list[Row]:
 
 def failure_table(runs: Sequence[Run]) -> list[Row]:
     """One row a run that is not complete: what it was and why it ended."""
-    varying = style.varying(runs)
     rows = []
-    for run, settings in zip(runs, varying, strict=True):
+    for run, settings in zip(runs, style.swept(runs), strict=True):
         if run.complete:
             continue
         result = run.result

@@ -15,9 +15,6 @@ from omkl.core import jit, sources
 from omkl.runs import folder as run_folder
 from omkl.threads import usable_cores
 
-# Keys of a data set that describe it and cannot change a number.
-PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
-
 
 def settings_sha256(config: Mapping[str, Any]) -> str:
     """64 hex digits naming the settings that can change a number.
@@ -50,7 +47,7 @@ def identity_of(config: Mapping[str, Any]) -> Identity:
 
 
 def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in described.items() if key not in PROSE}
+    return {key: value for key, value in described.items() if key not in run_folder.PROSE}
 
 
 # Files and folders whose text cannot change a number of a run; a new file can, until it is named

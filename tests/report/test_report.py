@@ -17,6 +17,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
+import yaml
 from fontTools import subset
 from fontTools.ttLib import TTFont
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -26,11 +27,13 @@ from rich.console import Console
 from omkl import conf
 from omkl.checks.learners import default_settings
 from omkl.report import (
+    chosen,
     drawing,
     federated_figures,
     over_time,
     prediction_figures,
     run_figures,
+    stars,
     style,
     sweep_figures,
     sweep_table,
@@ -418,6 +421,52 @@ def test_sweep_table(sweep, tmp_path):
     markdown = paths[1].read_text(encoding="utf-8")
     assert markdown.count("**") == 16 and "Bold: lowest MSE of the data set, and" in markdown
     assert str(tmp_path) not in markdown + paths[0].read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def streams(run_folder_maker, tmp_path):
+    """Raker and GF on 500 rows and GF on 900, with the running mean beside each."""
+    runs = []
+    for key, (name, rows, mean) in enumerate(
+        [("raker", 500, 0.05), ("gf", 500, 0.05), ("gf", 900, 0.04)]
+    ):
+        folder = run_folder_maker(tmp_path, name, "synthetic", f"{key:08d}", level=0.02 + key / 100)
+        entries = {"mean": {"rmse": 1.0, "mae": 1.0, "mse": mean}}
+        change(folder, baselines=entries)
+        config = folder / "config.yaml"
+        read = yaml.safe_load(config.read_text(encoding="utf-8"))
+        read["dataset"] |= {"rows": rows, "notes": f"of {rows} rows", "path": f"{rows}.csv"}
+        config.write_text(yaml.safe_dump(read), encoding="utf-8")
+        runs.append(Run(folder))
+    return runs
+
+
+def test_runs_on_other_rows_are_told_apart_and_not_compared(streams, tmp_path, monkeypatch):
+    rows = sweep_table.sweep_table(streams)
+    assert [row["settings"] for row in rows] == [
+        {"dataset.rows": n} for n in (500, 500, 900, 500, 900)
+    ]
+    assert [row["best"] for row in rows] == [True, False, True, False, False]
+    assert [row["mse"] for row in rows[3:]] == [0.05, 0.04], "a baseline a stream"
+    assert stars.meaning(rows, "MSE").endswith(
+        "; on synthetic each value of dataset.rows has a best of its own: its rows are others"
+    )
+    assert [len(chosen.matching(streams, {"dataset.rows": [n]})) for n in ("500", "900")] == [2, 1]
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
+    sweep_figures.comparison(streams, tmp_path)
+    sweep_figures.summary(streams, tmp_path)
+    titles = ["synthetic, dataset.rows=500", "synthetic, dataset.rows=900"]
+    assert [[axes.get_title() for axes in figure.axes] for figure in drawn] == [titles, titles]
+    assert style.legend(streams) == ["Raker", "OMKL-GF", "OMKL-GF"]
+
+
+def test_a_table_says_what_was_swept_of_all_that_have_it(sweep, run_folder_maker, tmp_path):
+    """Where all but one value failed, and of an algorithm that ran with one value alone."""
+    params = {"M": 5, "eta": "0.1/sqrt(t)"}
+    sfg = Run(run_folder_maker(tmp_path, "sfg", "naval", params=params))
+    rows = sweep_table.sweep_table([sweep[-3], sweep[-1], sfg, sweep[0]])
+    assert [row["settings"] for row in rows] == [{"M": 5}, {"M": 5}, {}]
 
 
 def test_sweep_table_with_many_settings_fits_80_columns(sweep):
