@@ -30,6 +30,9 @@ EXTRAS = {
 }
 
 
+OF_BATCH = ("launcher.workers", "launcher.together")
+
+
 def _spelt_out(text: str) -> str:
     """``launcher=batch launcher.workers=2`` is short for Hydra's group hydra/launcher."""
     text = re.sub(r"^launcher(?==)", "hydra/launcher", text)
@@ -227,6 +230,8 @@ class CommandLine:
         for one in typed:
             if one.override.is_sweep_override() and not sweeping:
                 raise UsageError(f"{one.text} names several values: add -m to run them one by one")
+            if one.override.is_range_sweep() and not list(one.override.sweep_iterator()):
+                raise UsageError(f"{one.text} names no value: there would be nothing to run")
         return sweeping
 
     def _look_up(
@@ -253,6 +258,12 @@ class CommandLine:
         known = ["basic", "batch", *EXTRAS]
         if launcher not in known and difflib.get_close_matches(launcher, known):
             raise UsageError(unknown_name(f"launcher={launcher}", launcher, known))
+        for one in typed if launcher in ("basic", "batch") else ():
+            name = one.key.removeprefix("hydra.")
+            if name.startswith("launcher.") and name not in OF_BATCH:
+                raise UsageError(unknown_name(name, name, OF_BATCH, " with launcher=batch"))
+            if name in OF_BATCH and launcher == "basic":
+                raise UsageError(f"{name} is of launcher=batch, which is not typed")
         if launcher not in known[1:]:
             return []  # Hydra knows it, or says what there is
         if not sweeping:

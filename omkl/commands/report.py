@@ -24,6 +24,7 @@ CHOICES = (
     "format=md, csv or latex; rows=algorithm columns=dataset for errors alone"
 )
 
+FIGURES_OF = "which runs, as in show: dataset=naval algorithm=raker,gf"
 PAGE_OF = "runs of all sweeps instead, as in show: dataset=naval algorithm=raker,gf"
 NO_RUNS = "there are no runs in {}; omkl-run makes some"
 
@@ -84,7 +85,8 @@ def _parser(before_page: Sequence[BeforePage]) -> argparse.ArgumentParser:
     paging.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=PAGE_OF)
     paging.add_argument("--sweep", type=Path, help="folder of a sweep; default: the last one")
     paging.add_argument("--to", type=Path, help="file; default: page.html in the sweep's folder")
-    add("figures", _figures, "draw the plots of all runs anew")
+    drawing = add("figures", _figures, "draw the plots of runs anew, of all by default")
+    drawing.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=FIGURES_OF)
     add("verify", _verify, "compare every run with its seal; the exit status is 1 for damage")
     add("rebuild-tracking", _rebuild, "make the MLflow view again from the run folders")
     viewing = add("ui", _ui, "open MLflow on the runs")
@@ -225,33 +227,42 @@ def _papers(arguments: argparse.Namespace) -> int:
 
 
 def _figures(arguments: argparse.Namespace) -> int:
-    runs = _runs(arguments)
+    from omkl.report import chosen
+
+    question = chosen.read(arguments.choices)
+    if question != chosen.Question(question.wanted):
+        raise ValueError("figures are of runs: leave sort=, rows=, columns= and format= out")
+    runs = [run for run in chosen.matching(_runs(arguments), question.wanted) if run.complete]
+    failed = False
+    for number, run in enumerate(runs, start=1):
+        if problem := _draw(run):
+            failed = True
+            print(f"omkl-report: {run.folder} {problem}", file=sys.stderr)
+        else:
+            print(f"[{number:{len(str(len(runs)))}}/{len(runs)}] {run.folder}", flush=True)
+    return EXIT_FAILED if failed else 0
+
+
+def _draw(found: Run) -> str | None:
+    """Draw a run's plots into its folder; returns what is wrong where that cannot be."""
     from omkl.report import run_figures
     from omkl.reproduction import regret_figures
     from omkl.runs.seal import Broken
     from omkl.runs.writing import add_figures, staging_folder
 
-    failed = False
-    for found in runs:
-        if not found.complete:
-            continue
-        try:
-            run = found.held()
-        except (Broken, FileNotFoundError) as error:
-            failed = True
-            print(f"omkl-report: {found.folder} is no longer whole ({error})", file=sys.stderr)
-            continue
-        try:
-            with staging_folder(run.folder) as staging:
-                run_figures.all_figures(run, staging)
-                regret_figures.regret_bound(run, staging)
-                if not add_figures(run, staging):
-                    raise ValueError("another process has replaced it meanwhile: start again")
-        except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
-            failed = True
-            why = f"{type(error).__name__}: {error}"
-            print(f"omkl-report: {found.folder} cannot be drawn ({why})", file=sys.stderr)
-    return EXIT_FAILED if failed else 0
+    try:
+        run = found.held()
+    except (Broken, FileNotFoundError) as error:
+        return f"is no longer whole ({error})"
+    try:
+        with staging_folder(run.folder) as staging:
+            run_figures.all_figures(run, staging)
+            regret_figures.regret_bound(run, staging)
+            if not add_figures(run, staging):
+                raise ValueError("another process has replaced it meanwhile: start again")
+    except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
+        return f"cannot be drawn ({type(error).__name__}: {error})"
+    return None
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,12 +112,28 @@ def _text(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame
     with content.open_text() as file:
         first = pd.read_csv(file, **as_words(options))
     rows, names = chunk_rows(first.shape[1]), header_of(first)
+    if cfg.get("header", True):
+        _require_names(names, found["decimal"], content.name)
     with content.open_text() as file, pd.read_csv(file, chunksize=rows, **options) as chunks:
         for frame in chunks:
             if cfg.get("header", True) and len(names) == frame.shape[1]:
                 frame.columns = names  # as they are written: pandas renames the second of two
             frame.attrs["decimal"] = found["decimal"]
             yield frame
+
+
+def _require_names(header: Sequence[str], decimal: str, where: str) -> None:
+    """DataError where the first line is a row; a year may well be a name, 0.1257 is none."""
+    try:
+        numbers = [float(cell.replace(decimal, ".")) for cell in header]
+    except ValueError:
+        return
+    if any(math.isfinite(number) and number != int(number) for number in numbers):
+        shown = ", ".join(header[:3]) + (", .." if len(header) > 3 else "")
+        raise DataError(
+            f"{where}: the first line has numbers in place of names of columns ({shown}). If it is "
+            "a row, add dataset.header=false; else write names there."
+        )
 
 
 def layout(content: FileContent, cfg: Mapping[str, Any]) -> dict[str, Any]:

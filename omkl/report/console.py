@@ -83,6 +83,9 @@ def print_run(run: Run, console: Console) -> None:
     _print_table(f"{name_of(run)} on {result['dataset']}", _rows(run), console)
     if better := baselines.worse_than(result):
         console.print(Text(f"Warning: {name_of(run)} is worse here than {better}.", style="bold"))
+        easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
+        if result["algorithm"] != easy and "federated" not in result:
+            console.print(Text(f"algorithm={easy} is the learner that has nothing to set."))
     for name, entry in result.get("baselines", {}).items():
         if "skipped" in entry:
             console.print(Text(f"Not computed: {baselines.NAMES[name]} ({entry['skipped']})."))

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from omkl import registry
 from omkl.disk import write_atomically
-from omkl.runs.folder import NEUTRAL, PROSE, Run
+from omkl.runs.config_file import PROSE
+from omkl.runs.folder import NEUTRAL, Run
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis

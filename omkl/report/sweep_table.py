@@ -169,10 +169,14 @@ def _print_failures(failures: Sequence[Row], console: Any) -> None:
     from rich.text import Text
 
     console.print(Text(f"\n{len(failures)} not complete"))
+    alike: dict[str, list[Row]] = {}
     for row in failures:
-        what = ", ".join([f"{row['algorithm']} on {row['dataset']}", *pairs(row)])
-        console.print(Padding(Text(f"{what}: {row['error']}"), (0, 0, 0, 2)))
-        console.print(Text(f"  {row['folder']}"), soft_wrap=True)  # it is there to be copied
+        alike.setdefault(row["error"], []).append(row)
+    for error, rows in alike.items():
+        runs = (", ".join([f"{r['algorithm']} on {r['dataset']}", *pairs(r)]) for r in rows)
+        console.print(Padding(Text(f"{'; '.join(runs)}: {error}"), (0, 0, 0, 2)))
+        for row in rows:  # to be copied
+            console.print(Text(f"  {row['folder']}"), soft_wrap=True)
 
 
 def write_sweep(rows: Sequence[Row], failures: Sequence[Row], folder: Path) -> list[Path]:

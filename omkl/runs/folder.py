@@ -143,8 +143,6 @@ NEUTRAL = (
     "threads", "tracking", "force", "progress", "outputs", "block", "figures", "predictions",
     "model", "fail_fast",
 )  # fmt: skip
-# Keys of a data set that describe it and cannot change a number.
-PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
 
 
 class Measure(NamedTuple):

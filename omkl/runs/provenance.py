@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import omkl
 from omkl.core import jit, sources
 from omkl.runs import folder as run_folder
+from omkl.runs.config_file import PROSE
 from omkl.threads import usable_cores
 
 
@@ -47,7 +48,7 @@ def identity_of(config: Mapping[str, Any]) -> Identity:
 
 
 def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in described.items() if key not in run_folder.PROSE}
+    return {key: value for key, value in described.items() if key not in PROSE}
 
 
 # Files and folders whose text cannot change a number of a run; a new file can, until it is named

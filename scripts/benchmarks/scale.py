@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -202,13 +203,12 @@ def omkl_run(*commands: Sequence[str], every: float = 0.2) -> list[Process]:
             log.seek(0)
             text = log.read()
             log.close()
+            typed = shlex.join(["omkl-run", *commands[k]])
             if process.returncode:
-                raise Failed(f"omkl-run {' '.join(commands[k])}: {text[-2000:]}")
+                raise Failed(f"{typed}: {text[-2000:]}")
             paths = sorted(outputs.glob("runs/*/*/result.json"))
             results = [json.loads(path.read_text()) for path in paths]
-            found.append(
-                Process(f"omkl-run {' '.join(commands[k])}", seconds[k], memory[k], results)
-            )
+            found.append(Process(typed, seconds[k], memory[k], results))
         return found
 
 

@@ -73,6 +73,16 @@ def test_doubled_headers_of_text_can_be_named_anew(tmp_path):
     assert streamed(tmp_path / "t.csv") == ([[2], [5]], [1, 4])
 
 
+def test_a_row_in_place_of_a_header_is_not_lost_in_silence(tmp_path):
+    (tmp_path / "t.csv").write_text("0.5,2,3\n4,5,6\n")
+    assert streamed(tmp_path / "t.csv", header=False, target=3) == ([[0.5, 2], [4, 5]], [3, 6])
+    for more in ({}, {"columns": ["a", "b", "y"]}):
+        with pytest.raises(DataError, match=r"\(0\.5, 2, 3\).*a row, add dataset\.header=false"):
+            open_stream(own(tmp_path / "t.csv", **more), RAW)
+    (tmp_path / "t.csv").write_text("2019,2020,2021\n4,5,6\n7,8,9\n")  # years are names
+    assert streamed(tmp_path / "t.csv", target="2021") == ([[4, 5], [7, 8]], [6, 9])
+
+
 # --- Cells ------------------------------------------------------------------------------------
 
 

@@ -72,6 +72,7 @@ def test_a_run_on_the_terminal(with_baselines):
     assert "RMSE 6.930, MAE 5.780   running mean" in text
     assert "RMSE 4.000, MAE 2.540   last label" in text
     assert "Warning: Raker is worse here than the last label." in text
+    assert "algorithm=auto is the learner that has nothing to set." in text
     assert "Not computed: linear ridge (2,000 inputs are more than 1,500)." in text
 
 

@@ -26,6 +26,7 @@ from rich.console import Console
 
 from omkl import conf
 from omkl.checks.learners import default_settings
+from omkl.commands import report
 from omkl.report import (
     chosen,
     drawing,
@@ -41,7 +42,7 @@ from omkl.report import (
 from omkl.report.experts import expert_names
 from omkl.report.windows import windowed
 from omkl.reproduction import filled as filling
-from omkl.reproduction import matching, tables
+from omkl.reproduction import matching, regret_figures, tables
 from omkl.reproduction.formats import origin, rendering
 from omkl.runs.folder import Run
 
@@ -459,6 +460,17 @@ def test_runs_on_other_rows_are_told_apart_and_not_compared(streams, tmp_path, m
     titles = ["synthetic, dataset.rows=500", "synthetic, dataset.rows=900"]
     assert [[axes.get_title() for axes in figure.axes] for figure in drawn] == [titles, titles]
     assert style.legend(streams) == ["Raker", "OMKL-GF", "OMKL-GF"]
+
+
+def test_figures_are_drawn_of_the_runs_that_are_chosen(streams, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(run_figures, "all_figures", lambda run, to: (to / "mse.png").touch())
+    monkeypatch.setattr(regret_figures, "regret_bound", lambda run, to: [])
+    assert report.main(["figures", "dataset.rows=500", "--outputs", str(tmp_path)]) == 0
+    assert [(run.folder / "mse.png").exists() for run in streams] == [True, True, False]
+    told = capsys.readouterr().out.splitlines()
+    assert sorted(told) == [f"[1/2] {streams[1].folder}", f"[2/2] {streams[0].folder}"]
+    assert report.main(["figures", "sort=mse", "--outputs", str(tmp_path)]) == 1
+    assert "figures are of runs: leave sort=" in capsys.readouterr().err
 
 
 def test_a_table_says_what_was_swept_of_all_that_have_it(sweep, run_folder_maker, tmp_path):
