@@ -1,4 +1,4 @@
-"""The curves of several runs side by side: a panel a data set, from eight curves on many small.
+"""The curves of several runs side by side: a panel a stream, from eight curves on many small.
 
 A colour is an algorithm, a dash the settings that it runs with.
 """
@@ -89,37 +89,37 @@ class Curve(NamedTuple):
         )
 
 
-def _panels(by_dataset: Mapping[str, Sequence[Curve]], against: str) -> Figure:
-    """A panel a data set, and one legend of all entries."""
-    every = [curve for curves in by_dataset.values() for curve in curves]
+def _panels(by_stream: Mapping[str, Sequence[Curve]], against: str) -> Figure:
+    """A panel a stream, and one legend of all entries."""
+    every = [curve for curves in by_stream.values() for curve in curves]
     texts = {curve.entry: style.wrapped(curve.entry, 60) for curve in every}
-    rows, columns = drawing.panel_grid(len(by_dataset))
+    rows, columns = drawing.panel_grid(len(by_stream))
     width = max(drawing.WIDTH, 3.4 * columns)
     beside = [NAMES[n] for n in NAMES if any(n in computed(c.run.result) for c in every)]
     legend_columns, legend_height = _fitted([*texts.values(), *beside], width)
     figure = Figure(figsize=(width, (3.6 if rows == 1 else 2.7 * rows) + legend_height))
     lines: dict[str, Artist] = {}
-    for place, (dataset, curves) in enumerate(by_dataset.items()):
+    for place, (stream, curves) in enumerate(by_stream.items()):
         axes = figure.add_subplot(rows, columns, place + 1)
         for number, curve in enumerate(curves):
             lines[texts[curve.entry]] = curve.draw(axes, number, texts[curve.entry])
         _surroundings(axes, curves, against)
-        axes.set_title(style.wrapped(dataset, 30))
-        _name_axes(axes, curves, against, place + columns >= len(by_dataset), place % columns == 0)
+        axes.set_title(style.wrapped(stream, 30))
+        _name_axes(axes, curves, against, place + columns >= len(by_stream), place % columns == 0)
     lines |= _others(figure)
     figure.legend([*lines.values()], [*lines], loc="outside lower center", ncols=legend_columns)
     return figure
 
 
-def _small_panels(by_dataset: Mapping[str, Sequence[Curve]], against: str) -> Figure:
-    """Panels of an algorithm on a data set, each data set from a new row on."""
-    blocks = [(name, curves, [*_groups(curves)]) for name, curves in by_dataset.items()]
+def _small_panels(by_stream: Mapping[str, Sequence[Curve]], against: str) -> Figure:
+    """Panels of an algorithm on a stream, each stream from a new row on."""
+    blocks = [(name, curves, [*_groups(curves)]) for name, curves in by_stream.items()]
     columns = min(SMALL_COLUMNS, max(len(groups) for _, _, groups in blocks))
     depths = [math.ceil(len(groups) / columns) for _, _, groups in blocks]
     rows = sum(depths)
     figure = Figure(figsize=(max(drawing.WIDTH, 2.9 * columns), 2.1 * rows + 0.6))
     first = 0
-    for (dataset, curves, groups), depth in zip(blocks, depths, strict=True):
+    for (stream, curves, groups), depth in zip(blocks, depths, strict=True):
         for place, group in enumerate(groups):
             axes = figure.add_subplot(rows, columns, first * columns + place + 1)
             for curve in curves:
@@ -128,7 +128,7 @@ def _small_panels(by_dataset: Mapping[str, Sequence[Curve]], against: str) -> Fi
             _draw_group(axes, group)
             _surroundings(axes, curves, against)
             name = style.name_of(group[0].run)
-            of_all = f"{dataset}: {name}" if len(blocks) > 1 else name
+            of_all = f"{stream}: {name}" if len(blocks) > 1 else name
             axes.set_title(style.wrapped(of_all, 34), fontsize=9)
             last = place + columns >= len(groups) and first + depth == rows
             _name_axes(axes, curves, against, last, place % columns == 0)

@@ -1,4 +1,4 @@
-"""Figures of several runs: a panel a data set, each as PNG and PDF."""
+"""Figures of several runs: a panel a stream, each as PNG and PDF."""
 
 from __future__ import annotations
 
