@@ -67,23 +67,6 @@ def beside(entry: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 @contextlib.contextmanager
-def without(package: str) -> Iterator[None]:
-    """Import others as though a package were not installed that they can do without.
-
-    For a process in which no other thread imports it meanwhile. MLflow loads 0.4 s faster without
-    pandas, as ``mlflow-skinny`` does.
-    """
-    if package in sys.modules:
-        yield
-        return
-    sys.modules[package] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules[package]
-
-
-@contextlib.contextmanager
 def composing_once() -> Iterator[None]:
     """Hydra composes a configuration to find ``hydra.mode`` in it, then again to run it.
 

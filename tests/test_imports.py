@@ -11,12 +11,6 @@ from tests.test_sources import MODULES, imports, reached
 
 # Modules that import each other, one of them inside a function, and why.
 CIRCLES: dict[tuple[str, ...], str] = {}
-# What is longer than others, and why.
-MOST_LINES, MOST_OF_A_FUNCTION = 450, 60
-LONG_MODULES = {
-    "omkl.checks.learners": "one function a check, which share nothing but the case",
-    "omkl.core.simd": "each instruction is its plain Python and its machine code",
-}
 # Libraries that one folder alone imports.
 GUESTS = {"mlflow": "omkl.tracking", "flwr": "omkl.federated.flower", "numba": "omkl.core"}
 
@@ -68,29 +62,6 @@ def test_what_reads_and_draws_runs_knows_no_learner(room):
         text = MODULES[name].read_text(encoding="utf-8")
         assert "registry.load" not in text and "import_module" not in text, name
         assert "outside.load" not in text and "declare(" not in text, name
-
-
-def lengths(text):
-    """Lines of a module's functions, methods and inner functions too, by name."""
-    nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)]
-    return [(node.name, node.end_lineno - node.lineno + 1) for node in nodes]
-
-
-def test_lengths_are_measured():
-    assert lengths("def f(x):\n    def g():\n        pass\n    return g\n") == [("f", 4), ("g", 2)]
-
-
-def test_modules_and_functions_are_short():
-    texts = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
-    modules = {name for name, text in texts.items() if text.count("\n") > MOST_LINES}
-    assert modules == LONG_MODULES.keys()
-    functions = [
-        f"{name}.{function}"
-        for name, text in texts.items()
-        for function, lines in lengths(text)
-        if lines > MOST_OF_A_FUNCTION
-    ]
-    assert functions == []
 
 
 def test_a_run_knows_none_of_its_viewers():

@@ -266,10 +266,10 @@ def _draw(found: Run) -> str | None:
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:
-    from omkl.tracking import database, view
+    from omkl.tracking import view
 
     n = view.rebuild(arguments.outputs)
-    print(f"{database.database_file(arguments.outputs)} has {counted(n, 'run')} again.")
+    print(f"{view.database_file(arguments.outputs)} has {counted(n, 'run')} again.")
     return 0
 
 

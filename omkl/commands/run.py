@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from omkl.runs.folder import Run
-    from omkl.tracking.apart import Writer
 
 
 def run() -> None:
@@ -134,23 +133,12 @@ _single = False  # whether it is one job, not a sweep
 
 def job(cfg: DictConfig) -> None:
     """One job of a run or a sweep, called by Hydra."""
+    global _exit_code, _single
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
     hydra_config = HydraConfig.get()
     config = conf.resolve(cfg, hydra_config.overrides.task)
-    if hydra_config.mode == RunMode.MULTIRUN or config["tracking"] != "mlflow":
-        _job(config, hydra_config, None)
-        return
-    from omkl.tracking.apart import Writer
-
-    with Writer() as writer:
-        _job(config, hydra_config, writer)
-
-
-def _job(config: dict[str, Any], hydra_config: Any, writer: Writer | None) -> None:
-    global _exit_code, _single
-    from hydra.types import RunMode
 
     from omkl.experiment import door, settings
 
@@ -169,7 +157,7 @@ def _job(config: dict[str, Any], hydra_config: Any, writer: Writer | None) -> No
         classify = settings.task_in(config) == "classification"
     _single = hydra_config.mode != RunMode.MULTIRUN
     if _single:
-        _run_alone(config, classify, writer)
+        _run_alone(config, classify)
     else:
         _run_in_sweep(config, classify, hydra_config)
 
@@ -188,7 +176,7 @@ def _shows_bar(config: Mapping[str, Any]) -> bool:
     return bool(config["stream"]["labels"] != "prompt")
 
 
-def _run_alone(config: Mapping[str, Any], classify: bool, writer: Writer | None) -> None:
+def _run_alone(config: Mapping[str, Any], classify: bool) -> None:
     global _exit_code
     from omkl.commands import viewers
     from omkl.report import console
@@ -203,7 +191,7 @@ def _run_alone(config: Mapping[str, Any], classify: bool, writer: Writer | None)
     bar = console.Bar(label, config["seeds"], _shows_bar(config), classify)
     with bar as progress:
         insisting = terminal.Interrupts.insisting(progress)
-        outcome = viewers.run_and_show(config, insisting, show=show, writer=writer)
+        outcome = viewers.run_and_show(config, insisting, show=show)
     console.print_outcome(outcome, Path(config["outputs"]), bool(shown))
     _exit_code = EXIT_FAILED if outcome.status == "failed" else 0
 

@@ -256,11 +256,11 @@ class Sweep:
 
 def _track(sweep: Path, outputs: Path) -> None:
     """Put the sweep above its runs in the MLflow view; what goes wrong is told."""
-    from omkl.tracking import database, view
+    from omkl.tracking import view
 
     try:
         view.log_sweep(sweep, outputs)
-    except database.TrackingError as error:
+    except view.TrackingError as error:
         print(f"Note: {error}")
 
 

@@ -23,8 +23,7 @@ from omkl.experiment.settings import Settings
 from omkl.runs.folder import Run
 from omkl.runs.writing import add_figures, staging_folder
 from omkl.threads import turns_of
-from omkl.tracking import database, view
-from omkl.tracking.apart import Writer
+from omkl.tracking import view
 
 TURN = 5e-4  # seconds between threads: comparators ask for the interpreter often, and briefly
 
@@ -34,15 +33,13 @@ def run_and_show(
     progress: Progress | None = None,
     label: Label | None = None,
     show: Callable[[Run], None] | None = None,
-    writer: Writer | None = None,
 ) -> Outcome:
     """As ``omkl.experiment.run.run``, with the figures and the tracking that the settings ask for.
 
     ``show`` is given the run when its rounds are over, without what is known in hindsight. A figure
-    that cannot be drawn makes the outcome a failure; the finished run stays. With a ``writer``
-    MLflow is not imported here.
+    that cannot be drawn makes the outcome a failure; the finished run stays.
     """
-    with Viewers(progress, show, writer) as viewers:
+    with Viewers(progress, show) as viewers:
         outcome = runner.run(config, progress, label, viewers)
         if outcome.settings is None:
             return outcome
@@ -88,12 +85,10 @@ class Viewers:
         self,
         progress: Progress | None,
         show_rounds: Callable[[Run], None] | None = None,
-        writer: Writer | None = None,
     ) -> None:
         self.progress = progress
         self.show_rounds = show_rounds
         self.tracker: threading.Thread | None = None
-        self.writer = writer  # in place of the tracker
         self.settings: Settings | None = None
         self.pool = ThreadPoolExecutor(1)
         self.held = contextlib.ExitStack()
@@ -113,18 +108,8 @@ class Viewers:
         self.settings = settings
         if settings.tracking != "mlflow":
             return
-        if self.writer:
-            self.writer.prepare(settings.outputs)
-            return
-
-        def quietly() -> None:
-            try:
-                view.prepare(settings.outputs)
-            except Exception:  # log_run meets the same trouble and tells it
-                return
-
-        database.ignore_warnings()
-        self.tracker = threading.Thread(target=quietly, daemon=True)
+        view.ignore_warnings()
+        self.tracker = threading.Thread(target=view.prepare, args=(settings.outputs,), daemon=True)
         self.tracker.start()
 
     def measured(self, run: Run) -> None:
@@ -187,12 +172,10 @@ class Viewers:
         if self.progress:
             self.progress("tracking", 0, None, None)
         try:
-            if self.writer:
-                self.writer.log_run(outcome.run.folder, settings.outputs)
-            elif self.tracker:
+            if self.tracker:
                 self.tracker.join()
                 view.log_run(outcome.run.folder, settings.outputs)
-        except database.TrackingError as error:
+        except view.TrackingError as error:
             outcome.notes.append(str(error))
             return False
         return True

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omkl.runs.folder import Run, find
-from omkl.tracking.database import database_file, read_only
+from omkl.tracking import view
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
@@ -74,14 +74,15 @@ class Place:
 
     def view(self) -> list[str]:
         """The digests of results that the MLflow view shows; what is not whole says so."""
-        database = database_file(self.outputs.resolve())
-        question = (
-            "SELECT r.run_uuid, t.value FROM runs r LEFT JOIN tags t"
-            " ON t.run_uuid = r.run_uuid AND t.key = 'result_sha256'"
-            " WHERE r.lifecycle_stage = 'active'"
-        )
-        with contextlib.closing(read_only(database)) as connection:
-            rows = connection.execute(question).fetchall()
+        import mlflow
+
+        uri = view.database_uri(view.database_file(self.outputs.resolve()))
+        client = mlflow.MlflowClient(tracking_uri=uri)
+        numbers = [experiment.experiment_id for experiment in client.search_experiments()]
+        rows = [
+            (run.info.run_id, run.data.tags.get(view.DIGEST))
+            for run in (client.search_runs(numbers) if numbers else [])
+        ]
         files = {path.name: path for path in self.outputs.glob("mlartifacts/*/*")}
         extra = [f"files of {name}" for name in files.keys() - {run_id for run_id, _ in rows}]
         return extra + [

@@ -21,7 +21,7 @@ from omkl.commands import report, sweep
 from omkl.runs import config_file, earlier, seal, writing
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Replaced, Run, find
-from omkl.tracking import database, view
+from omkl.tracking import view
 from omkl.tracking.records import read_record
 
 
@@ -230,6 +230,6 @@ def test_files_in_the_view_are_of_one_result(outputs, numbered, monkeypatch):
     monkeypatch.setattr(os, "link", replaced_meanwhile)
     record = read_record(numbered, outputs)
     with pytest.raises(Replaced):
-        database.link_files(record, outputs / "first")
-    database.link_files(read_record(numbered, outputs), outputs / "second")
+        view._link_run(record, outputs / "first")
+    view._link_run(read_record(numbered, outputs), outputs / "second")
     assert numbers_in(Run(places[-1]).held()) == {2}

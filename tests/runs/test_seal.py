@@ -22,7 +22,7 @@ from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run, find
 from omkl.runs.writing import arrow_column, files_of_run
 from omkl.tracking import view
-from omkl.tracking.database import TrackingError
+from omkl.tracking.view import TrackingError
 from tests.runs.conftest import TINY
 
 FILES = ("config.yaml", "curves.npz", "results.parquet", "predictions.parquet", "result.json")
