@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import omkl.core.imported  # noqa: F401  reads all sources as they are now
+
 if TYPE_CHECKING:
     from omkl.api import (
         OnlineLearner,

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from omkl.core import imported
 from omkl.disk import remove_leftovers, write_atomically
 
 Arrays = dict[str, np.ndarray]
@@ -30,6 +31,9 @@ def user_folder() -> Path:
     """``NUMBA_CACHE_DIR``, where machine code is kept as well, or the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home) / "omkl") / "data"
+
+
+NAME = re.compile(r"[0-9a-f]{24}\.npz")  # of our files, whole: the folder may hold others
 
 
 def name_of(identity: str) -> str:
@@ -55,7 +59,12 @@ def load_or_make(
 
 
 def read(path: Path, identity: str) -> Arrays | None:
-    """The arrays of a file; None, and told, where it is damaged; None where there is none."""
+    """The arrays of a file; None, and told, where it is damaged; None where there is none.
+
+    None too where the sources of this process, which an identity names, have been edited since.
+    """
+    if imported.nothing_is_kept():
+        return None
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -77,6 +86,8 @@ def read(path: Path, identity: str) -> Arrays | None:
 
 def write(path: Path, identity: str, arrays: Mapping[str, np.ndarray]) -> bool:
     """Keep arrays; False, and told in one line, where they cannot be kept."""
+    if imported.nothing_is_kept():
+        return False
     sink = io.BytesIO()
     np.savez(sink, **dict(arrays))  # type: ignore[arg-type]
     archive, kept_for = sink.getvalue(), _sha256(identity.encode()).encode()

@@ -9,7 +9,6 @@ algorithm is searched for YAML files, after the package's own.
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
 import importlib.machinery
 import importlib.metadata
@@ -21,6 +20,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
+
+from omkl.core import imported
 
 GROUP = "omkl.algorithms"
 
@@ -162,24 +163,33 @@ def _told(error: Exception) -> str:
 def digest_of(module: str) -> str:
     """The sha256 of the sources that a module's numbers come from, as they were at first sight.
 
-    They are all Python files of the package that it is in, or its own file where it is in none.
-    ModuleProblem where its source is no file.
+    They are all Python files of the package that it is in, or its own file where it is in none, and
+    what these import that belongs to no installed distribution. ModuleProblem where its source is
+    no file.
     """
+    return _digest_now(module)
+
+
+def edited(modules: Iterable[str]) -> list[str]:
+    """Those of these modules whose sources are not as they were imported."""
+    return [
+        name
+        for name in modules
+        if _digest_now(name) != digest_of(name)
+        or (name in sys.modules and imported.has_stale_bytecode(sys.modules[name]))
+    ]
+
+
+def _digest_now(module: str) -> str:
     path, spec = source_of(module), _top(module)
     if path is None or spec is None:
         raise ModuleProblem(
             f"the source of {module} is no file that can be found again, so an edit of it would "
             "go unseen: put it into a module of its own"
         )
-    digest = hashlib.sha256()
-    for place in spec.submodule_search_locations or ():
-        for file in sorted(Path(place).rglob("*.py")):
-            digest.update(file.relative_to(place).as_posix().encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest() if spec.submodule_search_locations else _sha256(path)
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    places = spec.submodule_search_locations or ()
+    own = [file for place in places for file in imported.python_files(Path(place))]
+    return imported.digest_of(imported.files_behind(own or [path]))
 
 
 def digests(names: Iterable[str]) -> dict[str, str]:

@@ -7,7 +7,6 @@ import functools
 import importlib
 import os
 import pkgutil
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 
 import omkl
 from omkl import algorithms, federated
-from omkl.core import jit, sources
+from omkl.core import imported, jit, sources
 from omkl.core.protocol import DEFINED, MAY_DEFINE
 from omkl.experiment import baselines
 from omkl.runs import provenance
@@ -78,13 +77,13 @@ def decorated(path):
         ):
             names |= {name.name for name in node.names} & COMPILERS
         if isinstance(node, ast.ImportFrom | ast.Import):
-            imported = getattr(node, "module", None) or node.names[0].name
-            names |= {imported} if imported.split(".")[0] == "numba" else set()
+            module = getattr(node, "module", None) or node.names[0].name
+            names |= {module} if module.split(".")[0] == "numba" else set()
     return names
 
 
 def test_names_that_are_left_out_exist():
-    for left_out in (sources.NOT_COMPILED, provenance.CHANGE_NO_NUMBER):
+    for left_out in (sources.COMPILED, sources.NOT_COMPILED, sources.VIEWS):
         for name in left_out:
             place = sources.PACKAGE / name
             assert place.is_dir() if name.endswith("/") else place.is_file(), name
@@ -96,9 +95,10 @@ def test_nothing_compiled_is_left_out():
     assert not {place: names for place, names in used.items() if names and place not in compiled}
     assert used["core/protocol.py"] and used["algorithms/raker.py"]  # it does find some
     # Compiled code may hold constants of any module that its own module imports.
+    compiling = {sources.PACKAGE / place for place, names in used.items() if names}
     kept = modules_of(sources.compiled_files())
     names_alone = {"omkl", "omkl.federated", "omkl.outside", "omkl.registry"}
-    assert reached(kept, lazy=False) - kept <= names_alone
+    assert reached(modules_of(compiling), lazy=False) - kept <= names_alone
 
 
 def test_an_algorithm_imports_nothing_that_is_not_used():
@@ -135,16 +135,13 @@ def test_every_compiled_function_is_in_a_source():
     assert len(ours) > 3 and ours <= set(sources.compiled_files())
 
 
-def test_what_a_job_imports_is_in_the_digest_or_cannot_change_a_number():
-    """The second set is written out: another entry needs a reason as good as theirs."""
-    digest = modules_of(sources.files_without(provenance.CHANGE_NO_NUMBER))
+def test_what_a_job_imports_is_in_the_digest():
+    digest = modules_of(sources.files(without=sources.VIEWS))
     learners = {name for name in MODULES if ".algorithms" in name}
     used = reached({"omkl.experiment.run", *learners}, lazy=True)
     assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
-    names = {"conf", "disk", "federated", "outside", "registry", "startup", "threads"}
-    names |= {f"runs.{name}" for name in ("config_file", "earlier", "folder", "seal", "wording")}
-    assert used - digest == {"omkl"} | {f"omkl.{name}" for name in names}
-    assert set(sources.compiled_files()) <= set(sources.files_without(provenance.CHANGE_NO_NUMBER))
+    assert used - digest <= {"omkl"}
+    assert set(sources.compiled_files()) <= set(sources.files(without=sources.VIEWS))
 
 
 def test_an_algorithm_is_made_of_what_it_imports_and_of_no_other():
@@ -210,40 +207,48 @@ print(*[path.stem for path in counted])
     assert {"amkl_aks", "omkl_aks", "ridge"} < set(counted.split()) and "gf" not in counted.split()
 
 
-def test_an_edit_that_can_change_a_number_changes_the_stamp(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "PACKAGE", tmp_path / "omkl")
+@pytest.fixture
+def other_sources(monkeypatch):
+    """Put another text in place of a source, as if the package had been imported with it."""
 
-    def digests(edited):
-        shutil.rmtree(tmp_path / "omkl", ignore_errors=True)
-        shutil.copytree(
-            Path(omkl.__file__).parent, tmp_path / "omkl", ignore=shutil.ignore_patterns("*.pyc")
+    def put(place=None):
+        changed = dict(plain)
+        if place is not None:
+            path = sources.PACKAGE / place
+            changed[path] = imported.Source("f" * 64, changed.get(path, NOWHERE).state)
+        monkeypatch.setattr(imported, "SOURCES", changed)
+        sources.forget()
+        provenance.sources_digest.cache_clear()
+
+    plain = imported.SOURCES
+    yield put
+    monkeypatch.undo()
+    sources.forget()
+    provenance.sources_digest.cache_clear()
+
+
+NOWHERE = imported.Source("", ())
+PLACES = [path.relative_to(sources.PACKAGE).as_posix() for path in imported.SOURCES]
+
+
+def test_any_edit_changes_the_stamps_that_it_should(other_sources):
+    """Of every module: of machine code where something is compiled, of results but for views."""
+    other_sources()
+    code, stamp = sources.fingerprint(), provenance.sources_digest()
+    for place in (*PLACES, "core/a_new_file.py", "datasets/a_new_file.py"):
+        other_sources(place)
+        shared = place.startswith(sources.COMPILED) and not place.startswith(
+            (*sources.NOT_COMPILED, *sources.ALGORITHMS)
         )
-        if edited:
-            with open(tmp_path / "omkl" / edited, "a", encoding="utf-8") as file:
-                file.write("# edited\n")
-        sources.forget()
-        provenance.sources_digest.cache_clear()
-        return sources.fingerprint(), provenance.sources_digest()
+        assert (sources.fingerprint() != code) == shared, place
+        view = place.startswith(sources.VIEWS)
+        assert (provenance.sources_digest() == stamp) == view, place
 
-    try:
-        machine_code, stamp = digests(None)
-        for edited in ("core/graphs.py", "core/hyperparameters.py", "a_new_file.py"):
-            assert digests(edited)[0] != machine_code
-            assert digests(edited)[1] != stamp
-        for edited in (
-            "algorithms/sfg.py",
-            "experiment/comparators.py",
-            "federated/split.py",
-            "datasets/tables.py",
-        ):
-            assert digests(edited)[0] == machine_code and digests(edited)[1] != stamp
-        assert digests("report/tables.py") == (machine_code, stamp)
 
-        raker = ("omkl.algorithms.raker", *baselines.MODULES)
-        stamp = provenance.sources_digest(raker)
-        for edited, same in (("algorithms/gf.py", True), ("algorithms/ridge.py", False)):
-            digests(edited)
-            assert (provenance.sources_digest(raker) == stamp) == same, edited
-    finally:
-        sources.forget()
-        provenance.sources_digest.cache_clear()
+def test_an_edit_of_an_algorithm_is_one_for_its_own_learners(other_sources):
+    raker = ("omkl.algorithms.raker", *baselines.MODULES)
+    other_sources()
+    stamp = provenance.sources_digest(raker)
+    for place, same in (("algorithms/gf.py", True), ("algorithms/ridge.py", False)):
+        other_sources(place)
+        assert (provenance.sources_digest(raker) == stamp) == same, place

@@ -95,10 +95,10 @@ def _version(library: str, peer: str) -> str:
 
 @functools.cache
 def _code(peer: bool) -> str:
-    """The digest of the sources that a cell's numbers come from."""
+    """The digest of the sources that a cell's numbers come from, as they were imported."""
     digest = hashlib.sha256()
-    for name in OF_PEERS if peer else OF_SCORES:
-        digest.update((sources.PACKAGE / "benchmark" / name).read_bytes())
+    names = OF_PEERS if peer else OF_SCORES
+    sources.add_to(digest, [sources.PACKAGE / "benchmark" / name for name in names])
     if not peer:
         digest.update(sources_digest().encode())
     return digest.hexdigest()

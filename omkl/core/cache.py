@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import shutil
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from numba.core.caching import _Cache as NumbaCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from omkl.core import sources
+from omkl.core import imported, sources
 
 
 @functools.cache
@@ -49,14 +50,18 @@ def folder() -> Path | None:
         return None
     with contextlib.suppress(OSError):
         os.utime(place)
-        _forget_old(base, "omkl-*", n_kept=8)
+        _forget_old(base, OURS, n_kept=8)
     return place
 
 
-def _forget_old(place: Path, pattern: str, n_kept: int) -> None:
-    """Delete but the newest of what is called alike."""
-    for path in sorted(place.glob(pattern), key=_age)[n_kept:]:
-        if path.is_dir():
+OURS = re.compile(r"omkl-[0-9a-f]{16}")  # folders of machine code, whole names
+
+
+def _forget_old(place: Path, ours: re.Pattern[str], n_kept: int) -> None:
+    """Delete but the newest of what has such a name; the place may hold things of others."""
+    found = [path for path in place.iterdir() if ours.fullmatch(path.name)]
+    for path in sorted(found, key=_age)[n_kept:]:
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
@@ -84,6 +89,26 @@ class KeptCode(NumbaCache):
         cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
         text = json.dumps(dict(options), default=sorted, sort_keys=True).encode()
         self._made_of = function.__code__.co_code + text + (dumps(cells) if cells else b"")
+        # A function of another package: its file and what that imports, as they are imported now.
+        file = Path(function.__code__.co_filename)
+        self._own_file = None if sources.PACKAGE in file.parents else file
+        self._own_digest = self._digest_of_own()
+        self._made_of += self._own_digest.encode()
+
+    def _digest_of_own(self) -> str:
+        if self._own_file is None:
+            return ""
+        return imported.digest_of(imported.files_behind([self._own_file]))
+
+    def _edited(self) -> bool:
+        """Whether its sources are not as they were imported: then no code is found or kept."""
+        if imported.nothing_is_kept():
+            return True
+        if self._own_digest != self._digest_of_own():
+            tell(f"{self._own_file} was edited after it was imported: its code is not kept")
+            return True
+        module = sys.modules.get(self._function.__module__)
+        return bool(self._own_file and module and imported.has_stale_bytecode(module))
 
     @property
     def cache_path(self) -> str:
@@ -92,7 +117,7 @@ class KeptCode(NumbaCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The code for arguments of these types; None, and who listens is told, if none is kept."""
         target_context.refresh()
-        payload = self._read(self._path(sig, target_context.codegen()))
+        payload = None if self._edited() else self._read(self._path(sig, target_context.codegen()))
         if payload is None:
             for tell in _listeners:
                 tell()
@@ -103,13 +128,16 @@ class KeptCode(NumbaCache):
         """Keep what was compiled; where that cannot be, a line on stderr says so once."""
         if data.library.has_dynamic_globals:
             raise TypeError(f"{self.name} holds an address of this process: see for_this_process")
+        if self._edited():
+            return
         path = self._path(sig, data.codegen)
         payload = dumps(data._reduce())
         temporary = path.with_suffix(f".tmp.{uuid.uuid4().hex[:16]}")
         try:
             temporary.write_bytes(payload + _digest_of(path, payload))
             os.replace(temporary, path)
-            _forget_old(self._folder, f"{path.stem.rpartition('-')[0]}-*.code", n_kept=4)
+            stem = re.escape(path.stem.rpartition("-")[0])
+            _forget_old(self._folder, re.compile(rf"{stem}-[0-9a-f]{{24}}\.code"), n_kept=4)
         except OSError as error:
             tell(f"compiled code cannot be kept in {self._folder} ({error.strerror})")
         finally:
@@ -124,9 +152,6 @@ class KeptCode(NumbaCache):
         checked = config.BOUNDSCHECK  # type: ignore[attr-defined]
         arguments = f"{signature} {codegen.magic_tuple()} {checked}".encode()
         made_of = self._made_of + sources.fingerprint(*sorted(self._modules(signature))).encode()
-        file = Path(self._function.__code__.co_filename)
-        if sources.PACKAGE not in file.parents:
-            made_of += file.read_bytes()
         hashes = (hashlib.sha256(part).hexdigest()[:24] for part in (arguments, made_of))
         return self._folder / f"{self.name}-{'-'.join(hashes)}.code"
 

@@ -1,6 +1,7 @@
-"""Which sources compiled code is made of: what is shared, and the algorithm of a learner.
+"""Which sources compiled code and results are made of: what is shared, and a learner's own.
 
-An edit of one algorithm leaves the machine code of the others as it is.
+An edit of one algorithm leaves the machine code of the others, and their results, as they are. All
+digests are of the sources as they were imported (``omkl.core.imported``).
 """
 
 from __future__ import annotations
@@ -16,82 +17,51 @@ from typing import Any
 import numba
 import numpy as np
 
+from omkl.core import imported
+from omkl.core.imported import PACKAGE
+
 config: Any = numba.config  # its names are made at run time
 
-PACKAGE = Path(__file__).parents[1]
+# Folders that hold all that is compiled, and those in them that only carry messages.
+COMPILED = ("core/", "algorithms/", "federated/")
+NOT_COMPILED = ("federated/flower/", "federated/holders/")
 
-# Files and folders of which nothing is compiled, nor imported by what is; a new file is none of
-# them until it is named here. ``tests/test_sources.py`` looks whether this is so.
-NOT_COMPILED = {
-    "__init__.py": "the version",
-    "benchmark/": "other libraries, kept under keys of their own",
-    "checks/": "the conformance suite",
-    "cached_arrays.py": "keeps arrays, in Python",
-    "citation/": "BibTeX",
-    "commands/": "compose configurations, which have keys",
-    "experiment/": "feeds learners and federations, in Python",
-    "api.py": "what is called from Python, above all else",
-    "compositions.py": "puts YAML files together",
-    "conf.py": "finds YAML files",
-    "core/snapshot.py": "copies what was learned, in Python",
-    "datasets/": "reads data, in Python",
-    "disk.py": "writes files whole",
-    "federated/__init__.py": "names",
-    "federated/budget.py": "counts what is sent, in Python",
-    "federated/flower/": "carries messages, in Python",
-    "federated/hindsight.py": "what regret is measured against",
-    "federated/holders/": "clients with files of their own and their server, in Python",
-    "federated/parties.py": "client and server of a deployment, in Python",
-    "federated/simulation.py": "holds what the compiled rounds work on",
-    "federated/split.py": "deals rows, in Python",
-    "theory/": "judges runs, with NumPy and SciPy",
-    "online/": "a learner in the units of its user, in Python",
-    "outside.py": "finds modules of others, whose machine code is not kept",
-    "registry.py": "finds modules",
-    "river.py": "estimators, which call learners from Python",
-    "sklearn.py": "estimators, which call learners from Python",
-    "reproduction/": "starts jobs and fills published tables from their runs",
-    "report/": "tables and figures",
-    "runs/": "reads and writes run folders",
-    "startup.py": "the order of imports",
-    "threads.py": "how many threads, in Python",
-    "tracking/": "the MLflow view",
-}
+# Folders and files that start runs or show them; everything else can change a number of a run.
+VIEWS = (
+    *("benchmark/", "checks/", "citation/", "commands/", "report/", "reproduction/", "tracking/"),
+    *("federated/flower/", "federated/holders/", "river.py", "sklearn.py"),
+)
 
 # Folders of algorithms: a file in them counts for the learners that are made of it.
 ALGORITHMS = ("algorithms/", "federated/algorithms/")
 
 
-def files_without(left_out: Iterable[str]) -> list[Path]:
-    """The package's sources, in order, but for files and folders ("report/") that are named."""
-    names = set(left_out)
-
-    def named(path: Path) -> bool:
-        place = path.relative_to(PACKAGE)
-        return place.as_posix() in names or any(f"{f.as_posix()}/" in names for f in place.parents)
-
-    return [path for path in sorted(PACKAGE.rglob("*.py")) if not named(path)]
+def files(within: Iterable[str] = ("",), without: Iterable[str] = ()) -> list[Path]:
+    """The package's sources, in order, whose places in it begin with one of ``within``."""
+    chosen, left_out = tuple(within), tuple(without)
+    places = ((path, path.relative_to(PACKAGE).as_posix()) for path in imported.SOURCES)
+    return [p for p, place in places if place.startswith(chosen) and not place.startswith(left_out)]
 
 
 def compiled_files() -> list[Path]:
     """The files whose text can change a compiled number."""
-    return files_without(NOT_COMPILED)
+    return files(COMPILED, NOT_COMPILED)
 
 
 def shared_files() -> list[Path]:
     """Those of them that all learners are made of."""
-    return files_without((*NOT_COMPILED, *ALGORITHMS))
+    return files(COMPILED, (*NOT_COMPILED, *ALGORITHMS))
 
 
 def add_to(digest: Any, files: Iterable[Path]) -> None:
-    """Add what files of the package are called, and what is in them, to a digest of hashlib."""
+    """Add what files of the package are called, and what was in them, to a digest of hashlib."""
     for path in files:
         digest.update(path.relative_to(PACKAGE).as_posix().encode())
-        digest.update(path.read_bytes())
+        digest.update(imported.SOURCES[path].digest.encode())
 
 
 def forget() -> None:
-    """Look at the files again."""
+    """Make the digests anew, for tests that put other sources into ``imported.SOURCES``."""
     _fingerprint_with.cache_clear()
     _imported.cache_clear()
     _files_named.cache_clear()
@@ -115,7 +85,7 @@ def _files_named(module: str) -> frozenset[Path]:
     places = ["/".join(names[:n]) for n in range(1, len(names) + 1)]
     ours = [p for p in places if first == PACKAGE.name and f"{p}/".startswith(ALGORITHMS)]
     paths = [PACKAGE / file for p in ours for file in (f"{p}/__init__.py", f"{p}.py")]
-    return frozenset(path for path in paths if path.is_file())
+    return frozenset(path for path in paths if path in imported.SOURCES)
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import cached_arrays
+from omkl.core import imported
 
 
 class Prepared(NamedTuple):
@@ -59,13 +60,15 @@ def prepared(sha256: str, entry: Mapping[str, Any], make: Callable[[], Prepared]
 @functools.cache
 def _sources() -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    for path, source in imported.SOURCES.items():
+        if path.is_relative_to(imported.PACKAGE / "datasets"):
+            digest.update(f"{path.name} {source.digest}".encode())
     return digest.hexdigest()
 
 
 def _forget_old(place: Path) -> None:
     with contextlib.suppress(OSError):  # another process forgets as well
-        files = sorted(place.glob("*.npz"), key=lambda path: path.stat().st_mtime, reverse=True)
+        ours = (path for path in place.iterdir() if cached_arrays.NAME.fullmatch(path.name))
+        files = sorted(ours, key=lambda path: path.stat().st_mtime, reverse=True)
         for path in files[MOST_FILES:]:
             path.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from omkl.experiment import classification, door, federation, one_pass, regressi
 from omkl.experiment.job import Computed, Described, Job, Progress, learners_of, own_modules
 from omkl.experiment.regression import Regression
 from omkl.experiment.settings import Settings
-from omkl.runs import earlier
+from omkl.runs import earlier, provenance
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run, held_in_memory
 from omkl.runs.provenance import (
@@ -206,10 +206,14 @@ def _begin(
     config = job.settings.config
     folder = folder_of(config)
     try:
-        numbers = _numbers_of(job, modules)
+        numbers, edited = _numbers_of(job, modules), provenance.edited(modules)
         found, told = earlier.find(config)
         notes = job.notes() + told
-        if found is not None and not (job.settings.force or _lacking(job.settings, folder)):
+        if (
+            found is not None
+            and not edited
+            and not (job.settings.force or _lacking(job.settings, folder))
+        ):
             reused, why = _with_stamp(found, numbers, job, modules)
             if reused is not None:
                 return Outcome(reused, "reused", notes, job.settings)
@@ -222,6 +226,9 @@ def _begin(
 
 def _finished(begun: Begun, staging: Path, computed: Computed) -> Outcome:
     whole = computed._replace(result=begun.stamp | computed.result)
+    if edited := provenance.edited(begun.stamp.get("modules", {})):
+        whole.result["numbers"] = None
+        begun.notes.append(f"{edited}")
     written = _write(begun.folder, staging, begun.config, whole)
     return Outcome(written, "complete", begun.notes, begun.job.settings)
 
@@ -246,6 +253,8 @@ def record(job: Described, computed: Computed, started: str) -> Outcome:
     stamp = _stamp(config, started, _numbers_of(job, modules), modules)
     with staging_folder(folder) as staging:
         computed = computed._replace(result=stamp | computed.result)
+        if provenance.edited(modules):
+            computed.result["numbers"] = None
         written = _write(folder, staging, config, computed)
     return Outcome(written, "complete", job.settings.notes(), job.settings)
 

@@ -12,6 +12,7 @@ that arrays hold, so a model of somebody whom one does not trust is not to be lo
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 import json
 import zipfile
@@ -23,7 +24,7 @@ import numpy as np
 
 import omkl
 from omkl import algorithms
-from omkl.core import sources
+from omkl.core import imported, sources
 from omkl.online.settings import LearnerSettings, input_names
 
 FORMAT = 1
@@ -46,7 +47,7 @@ class Model(NamedTuple):
 
     @property
     def is_of_these_sources(self) -> bool:
-        return self.code == code_of(self.settings)
+        return bool(self.code) and self.code == code_of(self.settings)
 
     def misfit(self, difference: object) -> str:
         """What to say where its arrays are not those of a learner of these settings."""
@@ -59,8 +60,13 @@ class Model(NamedTuple):
 
 
 def code_of(settings: LearnerSettings) -> str:
-    """The fingerprint of the sources that a learner is made of."""
-    return sources.fingerprint(algorithms.load(settings.algorithm).module)
+    """The fingerprint of the sources that a learner is made of; "" where they were edited since."""
+    if imported.nothing_is_kept():
+        return ""
+    machine_code = sources.fingerprint(algorithms.load(settings.algorithm).module)
+    digest = hashlib.sha256(machine_code.encode())
+    sources.add_to(digest, sources.files(("online/", "datasets/")))
+    return digest.hexdigest()[:16]
 
 
 def content(

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import omkl
-from omkl.core import jit, sources
+from omkl import outside
+from omkl.core import imported, jit, sources
 from omkl.runs import folder as run_folder
 from omkl.runs.config_file import PROSE
 from omkl.threads import usable_cores
+
+# What computes numbers or reads them from files.
+COMPUTING = ("python", "numpy", "numba", "scipy", "pandas", "pyarrow", "python-calamine")
 
 
 def settings_sha256(config: Mapping[str, Any]) -> str:
@@ -51,55 +55,37 @@ def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in described.items() if key not in PROSE}
 
 
-# Files and folders whose text cannot change a number of a run; a new file can, until it is named
-# here. ``tests/test_sources.py`` looks which of them a job imports.
-CHANGE_NO_NUMBER = {
-    "__init__.py": "the version",
-    "api.py": "what is called from Python: it starts jobs and learners",
-    "benchmark/": "other libraries, kept under keys of their own",
-    "checks/": "the conformance suite",
-    "citation/": "BibTeX",
-    "commands/": "compose configurations, which have keys",
-    "compositions.py": "puts YAML files together, whose contents have keys",
-    "conf.py": "finds YAML files, whose contents have keys",
-    "disk.py": "writes files whole",
-    "experiment/queue.py": "the order of jobs",
-    "federated/__init__.py": "names",
-    "federated/flower/": "deploys a federation; its runs are never found again",
-    "federated/holders/": "as flower",
-    "federated/parties.py": "as flower",
-    "outside.py": "finds modules of others, whose text counts beside",
-    "registry.py": "finds modules, whose text counts",
-    "river.py": "estimators; no run has one",
-    "sklearn.py": "estimators; no run has one",
-    "reproduction/": "starts jobs and fills published tables from their runs",
-    "report/": "tables and figures of finished runs",
-    "runs/config_file.py": "reads and writes configurations",
-    "runs/earlier.py": "finds what was computed",
-    "runs/folder.py": "reads and writes what was computed",
-    "runs/frames.py": "shows what was computed",
-    "runs/seal.py": "digests of what was computed",
-    "runs/sweeps.py": "reads what sweeps have left",
-    "runs/wording.py": "how counts are said",
-    "startup.py": "the order of imports",
-    "threads.py": "how many threads, and no number depends on that",
-    "tracking/": "copies finished runs",
-}
-
-
 @functools.cache
 def sources_digest(learners: tuple[str, ...] | None = None) -> str:
     """Of all sources that can change a number; of algorithms, those that ``learners`` are made of.
 
-    ``learners`` are modules of the package; None: every algorithm counts.
+    ``learners`` are modules of the package; None: every algorithm counts. The libraries that
+    compute or read numbers count by their versions.
     """
-    digest = hashlib.sha256(f"{sources.fingerprint()} compiled: {jit.ENABLED}".encode())
-    files = sources.files_without(CHANGE_NO_NUMBER)
+    found = versions()
+    text = f"{sources.fingerprint()} compiled: {jit.ENABLED} {[found[n] for n in COMPUTING]}"
+    digest = hashlib.sha256(text.encode())
+    files = sources.files(without=sources.VIEWS)
     if learners is not None:
-        files = sources.files_without((*CHANGE_NO_NUMBER, *sources.ALGORITHMS))
+        files = sources.files(without=(*sources.VIEWS, *sources.ALGORITHMS))
         files += sources.files_of(learners)
     sources.add_to(digest, files)
     return digest.hexdigest()
+
+
+def edited(modules: Mapping[str, str]) -> str:
+    """Why a result of this process has no stamp: sources that are not as they were imported.
+
+    ``modules`` are those outside the package that the result comes from. "" where all are.
+    """
+    names = [*imported.edited(), *outside.edited(modules)]
+    if not names:
+        return ""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return (
+        f"sources were edited since this process imported them ({', '.join(names[:3])}{more}): "
+        "nothing of it is kept for later starts, which compute anew"
+    )
 
 
 def numbers_stamp(
@@ -131,11 +117,10 @@ def same_numbers(
     the package, and was computed with the same libraries on a processor of this kind.
     """
     commit = str(result.get("commit"))
-    libraries = ("python", "numpy", "numba", "scipy")
     return (
         commit.startswith(SAME_NUMBERS)
         and not commit.endswith("+")
-        and all(result["versions"].get(name) == versions()[name] for name in libraries)
+        and all(result["versions"].get(name) == versions()[name] for name in COMPUTING)
         and result["machine"]["processor"] == machine()["processor"]
         and without_prose(result["stream"]) == without_prose(provenance)
         and result.get("modules", {}) == modules
@@ -146,7 +131,7 @@ def same_numbers(
 def versions() -> dict[str, str]:
     from importlib.metadata import version
 
-    names = ("numpy", "numba", "scipy", "hydra-core", "mlflow")
+    names = (*COMPUTING[1:], "omegaconf", "hydra-core", "mlflow")
     return {
         "omkl": omkl.__version__,
         "python": platform.python_version(),

@@ -90,14 +90,28 @@ def write_together(folder: Path, files: Mapping[str, bytes | str | Path]) -> Non
 
 
 def replace_files(folder: Path, staging: Path) -> None:
-    """Put the new files in place of the old ones; without result.json they count for nothing."""
+    """Put the new files in place of the old ones; without result.json they count for nothing.
+
+    What other code has computed stays as ``result.STAMP.json``.
+    """
     with disk.alone(folder):
+        _keep_result_of_other_code(folder, staging)
         (folder / RESULT).unlink(missing_ok=True)
         besides = (folder / PREDICTIONS, folder / MODEL)
         for old in (*folder.glob("*.png"), *folder.glob("*.pdf"), *filter(Path.exists, besides)):
             old.unlink()
         for new in sorted(staging.iterdir(), key=lambda path: path.name == RESULT):
             os.replace(new, folder / new.name)
+
+
+def _keep_result_of_other_code(folder: Path, staging: Path) -> None:
+    try:
+        old, new = Run(folder), Run(staging)
+        stamp = old.result.get("numbers") or old.digest[: run_folder.KEY_DIGITS]
+        if old.complete and stamp != new.result.get("numbers"):
+            os.replace(folder / RESULT, folder / f"result.{stamp}.json")
+    except (OSError, ValueError):  # there is none, or it is damaged
+        return
 
 
 def add_figures(run: Run, staging: Path) -> bool:

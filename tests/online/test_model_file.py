@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import pickle
@@ -13,7 +14,6 @@ import pytest
 
 import omkl
 from omkl import algorithms
-from omkl.core import sources
 from omkl.online import model_file
 from omkl.online.model_file import ModelError
 
@@ -177,6 +177,6 @@ def test_a_model_is_stamped_with_the_sources_of_its_own_algorithm(tmp_path):
     path = tmp_path / "model.npz"
     path.write_bytes(saved())
     model = model_file.read(path)
-    of_its_own = algorithms.load(model.settings.algorithm).module
-    assert model.code == sources.fingerprint(of_its_own)
-    assert model.code not in (sources.fingerprint(), sources.fingerprint("omkl.algorithms.sfg"))
+    assert model.code == model_file.code_of(model.settings)
+    other = dataclasses.replace(model.settings, algorithm="sfg")
+    assert model.code != model_file.code_of(other)

@@ -1,0 +1,135 @@
+"""No stale number: sources are edited before, during and after a run, in one process and two."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omkl.core import imported
+
+EDIT = ("2.0 * eta * (f - y)", "3.0 * eta * (f - y)")  # of raker.py, of one length
+
+RUN = """
+import os, sys
+from pathlib import Path
+import omkl
+
+RAKER = Path(omkl.__file__).parent / "algorithms" / "raker.py"
+
+def edit(path, change, same_time=False):
+    before = os.stat(path)
+    path.write_text(path.read_text().replace(*change))
+    if same_time:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+def start(*more, progress=None, algorithm="raker"):
+    from omkl import conf
+    from omkl.experiment import run
+    typed = [f"algorithm={algorithm}", "dataset.rows=60", "D=2", "seeds=1", *more]
+    quick = ["regret.ridge_features=false", "regret.kernel_ridge=false", "outputs=outputs"]
+    outcome = run.run(conf.compose([*typed, *quick]), progress)
+    result = outcome.run.result
+    if outcome.status == "failed":
+        print(result["error"])
+    print(outcome.status, repr(result["mse_mean"]), result["numbers"] is not None)
+"""
+
+
+class Copy:
+    """A copy of the package with a cache of its own, in which scripts are run."""
+
+    def __init__(self, folder: Path, jit: bool = False):
+        self.folder = folder
+        self.raker = folder / "omkl" / "algorithms" / "raker.py"
+        root = imported.PACKAGE.parent
+        without = shutil.ignore_patterns("__pycache__")
+        for name in ("omkl", "conf", "hydra_plugins"):
+            shutil.copytree(root / name, folder / name, ignore=without)
+        self.env = os.environ | {
+            "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache"),
+            "NUMBA_DISABLE_JIT": str(int(not jit)), "PYTHONDONTWRITEBYTECODE": "1",
+        }  # fmt: skip
+
+    def run(self, lines: str, **env: str) -> list[tuple[str, float, bool]]:
+        """What each start in a process of its own says: its status, its error, whether stamped."""
+        done = subprocess.run(
+            [sys.executable, "-c", RUN + lines],
+            cwd=self.folder, env=self.env | env, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        words = [line.split() for line in done.stdout.splitlines()]
+        return [(status, float(error), stamped == "True") for status, error, stamped in words]
+
+    def edit(self, path: Path, change: tuple[str, str]) -> None:
+        text = path.read_text()
+        assert change[0] in text
+        path.write_text(text.replace(*change))
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory):
+    """The errors of Raker as it is and as it is edited."""
+    copy = Copy(tmp_path_factory.mktemp("true"))
+    ((_, plain, _),) = copy.run("start()")
+    copy.edit(copy.raker, EDIT)
+    ((status, edited, _),) = copy.run("start()")
+    assert status == "complete" and edited != plain
+    assert [path.name[:7] for path in copy.folder.glob("outputs/runs/*/*/result.*.json")] == [
+        "result."
+    ], "the result of the earlier code is kept beside"
+    return plain, edited
+
+
+@pytest.mark.slow(4)
+def test_an_edit_while_a_process_lives_is_never_stamped_as_what_ran(tmp_path, numbers):
+    plain, edited = numbers
+    copy = Copy(tmp_path)
+    change = repr(EDIT)
+    # Between two runs of one process, after the package and before the learner is imported, and
+    # while the data are read.
+    assert copy.run(f"start()\nedit(RAKER, {change})\nstart()") == [
+        ("complete", plain, True),
+        ("complete", plain, False),
+    ]
+    assert copy.run("start()") == [("complete", edited, True)]
+    copy.edit(copy.raker, EDIT[::-1])
+    assert copy.run(f"edit(RAKER, {change})\nstart()") == [("complete", edited, False)]
+    copy.edit(copy.raker, EDIT[::-1])
+    during = f"lambda stage, *_: edit(RAKER, {change}) if stage == 'preparing' else None"
+    assert copy.run(f"start(progress={during})") == [("complete", plain, False)]
+    assert copy.run("start()") == [("complete", edited, True)]
+    assert copy.run("start()") == [("reused", edited, True)]
+
+
+@pytest.mark.slow(2)
+def test_bytecode_of_another_source_is_never_stamped_as_the_source(tmp_path, numbers):
+    plain, edited = numbers
+    copy = Copy(tmp_path)
+    written = {"PYTHONDONTWRITEBYTECODE": ""}
+    assert copy.run("start()", **written) == [("complete", plain, True)]
+    copy.run(f"edit(RAKER, {EDIT!r}, same_time=True)")
+    ((_, error, stamped),) = copy.run("start('force=true')", **written)
+    assert error == plain and not stamped, "Python itself takes the old bytecode"
+    assert copy.run("start()") == [("complete", plain, False)]
+    for path in copy.folder.rglob("raker*.pyc"):
+        path.unlink()
+    assert copy.run("start()") == [("complete", edited, True)]
+
+
+@pytest.mark.slow(6)
+def test_machine_code_is_that_of_the_sources_that_were_imported(tmp_path, numbers):
+    plain, edited = numbers
+    copy = Copy(tmp_path, jit=True)
+    imports = "import omkl.experiment.run, omkl.algorithms as a; a.load('raker')\n"
+    ((_, error, stamped),) = copy.run(f"{imports}edit(RAKER, {EDIT!r})\nstart()")
+    assert error == pytest.approx(plain) and not stamped
+    ((_, error, stamped),) = copy.run("start()")
+    assert error == pytest.approx(edited) and stamped
+    copy.edit(copy.raker, EDIT[::-1])
+    ((_, error, stamped),) = copy.run("start()")
+    assert error == pytest.approx(plain) and stamped
