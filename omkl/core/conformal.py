@@ -11,7 +11,9 @@ Round    1. s_t = |y_t - y_hat_t|, over the spread of y_hat_t where the learner 
             rate_k (alpha - [a_k > b]), w_k by exp(-eta loss(b, a_k)), where loss(b, a) is
             alpha (b - a) - min(0, b - a); then each takes a share 1 / (2 * 500) of all weights.
 Differs  q is at most the largest score kept, where the paper's interval is the whole line; it is 0
-         for a >= 1. A round whose label is not known teaches nothing.
+         for a >= 1. A round whose label is not known teaches nothing. A spread counts as at least a
+         tenth of the mean absolute error so far, since that of some learners is a rounding error
+         after equal targets; half an interval is at most twice the largest error so far.
 
 >>> import numpy as np
 >>> from omkl.core.conformal import Conformal
@@ -36,6 +38,8 @@ from omkl.core.score_window import WINDOW, keep, level_of, missed, pinball, quan
 
 RATES = tuple(0.001 * 2.0**k for k in range(8))
 HORIZON = 500  # rounds over which the mixture is as good as the best rate
+FLOOR = 0.1  # of a spread, in mean absolute errors so far
+MOST = 2.0  # half an interval, in largest absolute errors so far
 
 
 class State(NamedTuple):
@@ -44,6 +48,7 @@ class State(NamedTuple):
     rates, levels, weights   (K,) rate_k, a_k and w_k
     scores    (W,) the last ones; the next place is ``n`` modulo W; ordered (W,) the same sorted
     n         (1,) scores so far
+    errors    (3,) absolute errors so far: their number, their sum, the largest
     """
 
     rates: np.ndarray
@@ -52,6 +57,7 @@ class State(NamedTuple):
     scores: np.ndarray
     ordered: np.ndarray
     n: np.ndarray
+    errors: np.ndarray
 
 
 class Conformal:
@@ -64,9 +70,13 @@ class Conformal:
     rates
         How fast the level moves: the larger, the sooner it follows a change, and the more it
         scatters. One is the method of 2021, several are mixed. In (0, 1].
+    has_spread
+        Whether predictions have spreads, in units of which errors are scored; they have a floor.
     """
 
-    def __init__(self, level: float, rates: Sequence[float] = RATES) -> None:
+    def __init__(
+        self, level: float, rates: Sequence[float] = RATES, has_spread: bool = False
+    ) -> None:
         if not 0.0 < level < 1.0:
             raise ValueError(f"an interval's level is between 0 and 1; got {level!r}")
         if not rates or not all(0.0 < rate <= 1.0 for rate in rates):
@@ -80,32 +90,33 @@ class Conformal:
             scores=np.zeros(WINDOW),
             ordered=np.full(WINDOW, np.inf),
             n=np.zeros(1, dtype=np.int64),
+            errors=np.zeros(3),
         )
+        self._floor = FLOOR if has_spread else 0.0
         varies = level**2 * alpha**3 + alpha**2 * level**3
         self._eta = math.sqrt(3.0 / HORIZON * (math.log(K * HORIZON) + 2.0) / varies)
-        # Of ``learn``: a prediction, and one of no label after it.
-        self._rows = tuple(np.array([[0.0, 0.0], [0.0, math.nan], [0.0, 1.0], [0.0, 0.0]]))
-        self._next: float | None = math.nan  # half_width(); None: not computed yet
+        # Of ``learn``: one prediction.
+        self._row = tuple(np.zeros((4, 1)))
 
     def half_width(self, spread: float = 1.0) -> float:
         """Of the interval of the next prediction, with its spread; NaN before the first label."""
-        if self._next is None:
-            self.learn(0.0, math.nan)
-        return spread * self._next  # type: ignore[operator]
+        return self.learn(0.0, math.nan, spread)
+
+    def half_widths(self, spread: np.ndarray) -> np.ndarray:
+        """Of the next prediction, for each spread (n,) that it may have; changes nothing."""
+        return self.follow(np.zeros(len(spread)), np.full(len(spread), np.nan), spread)
 
     def learn(self, y_hat: float, y: float, spread: float = 1.0) -> float:
         """``follow`` of one prediction: half the width of its interval, before its label y."""
-        said, label, unit, half = self._rows
+        said, label, unit, half = self._row
         said[0], label[0], unit[0] = y_hat, y, spread
-        _learn_one(self.state, said, label, unit, half, 1.0 - self.level, self._eta)
-        now, self._next = half.tolist()
-        return now
+        _learn_one(self.state, said, label, unit, half, 1.0 - self.level, self._eta, self._floor)
+        return float(half[0])
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Go on where copies of the arrays of ``state`` were taken, by name, of the same rates."""
         for name, array in self.state._asdict().items():
             array[:] = kept[name]
-        self._next = None
 
     def follow(
         self, y_hat: np.ndarray, y: np.ndarray, spread: np.ndarray | None = None
@@ -118,8 +129,7 @@ class Conformal:
         half = np.empty(len(y_hat))
         spread = np.ones(len(y_hat)) if spread is None else spread
         y_hat, y, spread = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y, spread))
-        _follow(self.state, y_hat, y, spread, half, 1.0 - self.level, self._eta)
-        self._next = None
+        _follow(self.state, y_hat, y, spread, half, 1.0 - self.level, self._eta, self._floor)
         return half
 
 
@@ -138,18 +148,28 @@ def _learn(state, b, alpha, eta):
 
 
 @compiled
-def _follow(state, y_hat, y, spread, half, alpha, eta):
+def _follow(state, y_hat, y, spread, half, alpha, eta, floor):
     """Write half (n,), and learn each label after its interval was said."""
     for s in range(y_hat.shape[0]):
         half[s] = math.nan
+        unit = spread[s]
+        least = floor * state.errors[1] / max(state.errors[0], 1.0)
+        if unit < least:
+            unit = least
         if state.n[0] > 0:
             level = 0.0
             for k in range(state.rates.shape[0]):
                 level += state.weights[k] * state.levels[k]
-            half[s] = spread[s] * quantile(
-                state.ordered, min(state.n[0], state.scores.shape[0]), level
-            )
-        score = abs(y[s] - y_hat[s]) / spread[s]
+            q = quantile(state.ordered, min(state.n[0], state.scores.shape[0]), level)
+            half[s] = unit * q
+            if half[s] > MOST * state.errors[2]:
+                half[s] = MOST * state.errors[2]
+        error = abs(y[s] - y_hat[s])
+        score = error / unit
+        if math.isfinite(error) and unit == unit:
+            state.errors[0] += 1.0
+            state.errors[1] += error
+            state.errors[2] = max(state.errors[2], error)
         if math.isfinite(score):
             n = min(state.n[0], state.scores.shape[0])
             place = keep(state.scores, state.ordered, state.n[0], score)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.datasets import prepare, tables
-from omkl.datasets.columns import require_few
+from omkl.datasets.columns import place_of, require_few
 from omkl.datasets.content import FileContent
 from omkl.datasets.stream import DataError
 from omkl.datasets.tables import chunk_rows, csv_options, reading, strict_about_lengths
@@ -114,6 +114,11 @@ def _text(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame
     rows, names = chunk_rows(first.shape[1]), header_of(first)
     if cfg.get("header", True):
         _require_names(names, found["decimal"], content.name)
+    if cfg.get("task") == "classification" and cfg.get("target") is not None:
+        # Classes are text: "01" and "1" are two, which numbers would merge.
+        labels = names if cfg.get("header", True) else list(first.columns)
+        named = list(column_names(labels, cfg, content.name))
+        options["dtype"] = {labels[place_of(cfg["target"], named, content.name)]: str}
     with content.open_text() as file, pd.read_csv(file, chunksize=rows, **options) as chunks:
         for frame in chunks:
             if cfg.get("header", True) and len(names) == frame.shape[1]:

@@ -137,8 +137,10 @@ KEYS: dict[str, Kind] = {
         f"columns by name or position, or a range '3-23', or a list of at most {MOST_COLUMNS:,}",
     ),
     "labels": Kind(
-        lambda value: isinstance(value, list | tuple) and len(value) <= MOST_WORDS,
-        "a list of what stands in the target's column",
+        lambda value: (
+            (isinstance(value, list | tuple) and len(value) <= MOST_WORDS) or value == "all"
+        ),
+        "a list of what stands in the target's column, or all, however many that are",
     ),
     "missing": one_of(*MISSING),
     "na_values": Kind(

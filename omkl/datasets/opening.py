@@ -220,10 +220,10 @@ def _classes(cfg: Mapping[str, Any], name: str, own: FileContent | None = None) 
     if cfg.get("task", "regression") == "regression" or "n_centres" in cfg:
         return ()
     given, where = cfg.get("labels"), name if own is None else own.name
-    if given is None and own is not None:
+    if own is not None:
         from omkl.datasets import own_files
 
-        if not own_files.is_libsvm(own.path):
+        if given in (None, own_files.ALL_LABELS) and not own_files.is_libsvm(own.path):
             given = own_files.classes_in(own, cfg)
     if (
         not isinstance(given, list | tuple)

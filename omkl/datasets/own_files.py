@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl.datasets import encoding, file_frames, prepare
+from omkl.datasets import encoding, file_frames, prepare, tables
 from omkl.datasets.columns import MOST_COLUMNS, Columns, choose_columns, place_of
 from omkl.datasets.content import FileContent
 from omkl.datasets.libsvm import LibsvmTable
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LIBSVM = (".libsvm", ".svm")
 SUFFIXES = (*file_frames.READERS, *LIBSVM)
 MOST_CLASSES = 100
+ALL_LABELS = "all"  # of dataset.labels: however many classes there are
+MOST_COUNTED = 100_000  # different values of a target that holds no classes
 
 
 class OwnTable:
@@ -184,16 +186,27 @@ def _left(column: encoding.Column, why: str) -> encoding.Column:
 def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
     """What stands in the target's column, numbers or words, in their order."""
     found: set[str] = set()
+    all_of_them = cfg.get("labels") == ALL_LABELS
     for frame in file_frames.frames(content, cfg):
         names = [str(name) for name in frame.columns]
         series = frame.iloc[:, place_of(cfg.get("target"), names, content.name)].dropna()
         found |= {text for cell in series.unique() if (text := str(cell).strip())}
-        if len(found) > MOST_CLASSES:
-            raise DataError(
-                f"{content.name}: the target {cfg['target']!r} holds more than {MOST_CLASSES} "
-                "different values, which are no classes. Set task=regression, or name the classes "
-                "in dataset.labels."
-            )
+        if len(found) > MOST_COUNTED and not all_of_them:
+            break
+    if len(found) > MOST_CLASSES and not all_of_them:
+        number = f"{'at least ' if len(found) > MOST_COUNTED else ''}{len(found):,}"
+        raise DataError(
+            f"{content.name}: the target {cfg['target']!r} holds {number} different values, "
+            f"and classes are at most {MOST_CLASSES}. Set task=regression; or, if these are "
+            f"classes, dataset.labels={ALL_LABELS}."
+        )
+    twins = next((same for same in tables.by_number(found).values() if len(same) > 1), None)
+    if twins is not None:
+        raise DataError(
+            f"{content.name}: the target {cfg['target']!r} holds {' and '.join(map(repr, sorted(twins)))}, "
+            "which are one number written in two ways. Write it in one way; or, if these are "
+            "classes of their own, name all classes in dataset.labels."
+        )
     try:
         return tuple(sorted(found, key=float))
     except ValueError:

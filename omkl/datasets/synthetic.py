@@ -25,6 +25,7 @@ from omkl.core import kinds
 from omkl.core.kernels import LEAST_BANDWIDTH, MOST_BANDWIDTH, Kernel, with_spectrum
 from omkl.datasets.stream import Chunk, DataError
 
+ROOT = 0x5EED  # sets these generators apart from those of learners
 CHUNK_ROWS = 4_096
 CALIBRATION_ROWS = 16_384
 MOST_COORDINATES = 20_000  # of all centres: the calibration takes seconds
@@ -110,7 +111,9 @@ class SyntheticSource:
                 yield Chunk(x[:n], y, rows, truth)
 
     def _generator(self, *key: int) -> np.random.Generator:
-        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=key))
+        # A root of its own: features and rounds of a run with the same seed draw from others.
+        root = np.random.SeedSequence([self._seed, ROOT], spawn_key=key)
+        return np.random.default_rng(root)
 
     def _points(self, rng: np.random.Generator, n: int) -> np.ndarray:
         return rng.uniform(-1.0, 1.0, (n, self._n_inputs)) / math.sqrt(self._n_inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -199,32 +199,47 @@ def class_codes(
     Of two classes the first is -1 and the second +1; of K > 2 they are 0 .. K - 1.
     """
     codes = np.arange(len(classes)) if len(classes) > 2 else np.array([-1.0, 1.0])
-    known = {_comparable(given): code for given, code in zip(classes, codes, strict=True)}
+    texts = {str(given).strip(): code for given, code in zip(classes, codes, strict=True)}
+    numbers = {number: texts[same[0]] for number, same in by_number(texts).items() if not same[1:]}
+
+    def code_of(cell: Any) -> float | None:
+        """The code of a class, NaN of a blank, None of anything else."""
+        text = str(cell).strip()
+        if text in texts:
+            return float(texts[text])
+        number = _number(text)
+        if text == "" or (number is not None and np.isnan(number)):
+            return np.nan
+        return None if number is None or number not in numbers else float(numbers[number])
+
     found = np.empty(len(cells))
     for n, cell in enumerate(cells):
-        key = _comparable(cell)
-        if key == "":
-            found[n] = np.nan
-        elif key in known:
-            found[n] = known[key]
-        else:
-            others = dict.fromkeys(str(c) for c in cells if _comparable(c) not in (*known, ""))
+        code = code_of(cell)
+        if code is None:
+            others = dict.fromkeys(str(c) for c in cells if code_of(c) is None)
             raise DataError(
                 f"{where}: row {rows[n]} has the label {str(cell)!r}, which is none of "
                 f"dataset.labels={list(classes)}. Not among them: {', '.join(list(others)[:20])}. "
                 "Name all labels; of two the first is -1 and the second +1."
             )
+        found[n] = code
     return found
 
 
-def _comparable(cell: Any) -> str | float:
-    """Classes are compared as numbers where they are, else as text; "" for a blank."""
-    text = str(cell).strip()
+def by_number(texts: Iterable[str]) -> dict[float, list[str]]:
+    """The texts that are written numbers, by their number: "01" and "1" are one."""
+    found: dict[float, list[str]] = {}
+    for text in texts:
+        if (number := _number(text)) is not None:
+            found.setdefault(number, []).append(text)
+    return found
+
+
+def _number(text: str) -> float | None:
     try:
-        number = float(text)
+        return float(text)
     except ValueError:
-        return text
-    return "" if np.isnan(number) else number
+        return None
 
 
 def numeric_columns(frame: pd.DataFrame) -> list[bool]:

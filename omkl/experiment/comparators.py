@@ -31,6 +31,8 @@ RIDGE_FEATURES = "best kernel in hindsight (ridge regression on its random featu
 
 KERNEL_RIDGE = "best kernel in hindsight (kernel ridge regression)"
 
+CENTRED = "of the target less its mean"
+
 ONLINE_LEARNER = "best online kernel"
 
 TRUTH = "the noise-free target"

@@ -98,7 +98,9 @@ def _hindsight(job: FederatedJob, progress: Progress | None) -> dict[str, np.nda
     X, y, lengths = job.split.X, job.split.y, job.split.lengths
     T, _, d = X.shape
     lam, shared_lam = float(job.settings.regret.lam), float(job.params.lam)
-    dealt = hashlib.sha256(job.split.rows.tobytes()).hexdigest()
+    # Rows alone do not say whose they are: K x T rows have the same bytes for every K.
+    shape = f"{job.split.rows.shape} {lengths.tolist()}".encode()
+    dealt = hashlib.sha256(shape + job.split.rows.tobytes()).hexdigest()
 
     def make(seed: int) -> dict[str, np.ndarray]:
         omega = draw_features(job.used, d, job.D, seed).omega

@@ -163,7 +163,7 @@ class ScoredAdaptiveIntervals(ScoredIntervals):
         super().__init__(n_seeds, settings.level)
         self.rates = conformal.RATES if settings.rate is None else (settings.rate,)
         self._has_spread = has_spread
-        self._followed = [Conformal(settings.level, self.rates) for _ in range(n_seeds)]
+        self._followed = [Conformal(settings.level, self.rates, has_spread) for _ in range(n_seeds)]
 
     @property
     def first(self) -> Conformal:

@@ -46,7 +46,7 @@ class AdaptiveIntervals:
 
     def __init__(self, settings: IntervalSettings, has_spread: bool, late: int) -> None:
         rates = conformal.RATES if settings.rate is None else (settings.rate,)
-        self._followed = Conformal(settings.level, rates)
+        self._followed = Conformal(settings.level, rates, has_spread)
         self._has_spread, self._late = has_spread, late
         self._n_known = 0
 
@@ -71,8 +71,7 @@ class AdaptiveIntervals:
 
     def half_widths(self, spread: np.ndarray) -> np.ndarray:
         """Of the next prediction, for each spread (n,) that it may have; changes nothing."""
-        unit = spread if self._has_spread else np.ones(len(spread))
-        return unit * self._followed.half_width()
+        return self._followed.half_widths(spread if self._has_spread else np.ones(len(spread)))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of all that they have learned, which ``restore`` takes."""

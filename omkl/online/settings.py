@@ -17,7 +17,7 @@ from omkl.experiment.settings import IntervalSettings, interval_of
 from omkl.online.specification import Specification, specify
 
 SCALINGS = ("columns", "none")
-MOST_CLASSES = 100
+MOST_CLASSES = 10_000
 MOST_LAGS = 10_000
 
 

@@ -141,7 +141,7 @@ def test_the_next_width_is_that_of_what_was_learned_last():
     intervals.follow(np.zeros(20), error[:20])
     then = {name: array.copy() for name, array in intervals.state._asdict().items()}
     for s in range(20, 39):
-        np.testing.assert_equal(intervals.half_width(3.0), 3.0 * whole[s])
+        np.testing.assert_equal(intervals.half_width(0.5), 0.5 * whole[s])
         np.testing.assert_equal(intervals.learn(0.0, error[s]), whole[s])
     intervals.restore(then)
     np.testing.assert_equal(intervals.half_width(), whole[20])
@@ -174,3 +174,15 @@ def test_examples():
         doctest.testfile(str(page), module_relative=False),
     ):
         assert tried > 3 and not failed
+
+
+def test_a_spread_that_is_a_rounding_error_makes_no_interval_wide():
+    """After two equal targets the spread of some learners is one; here once in ten rounds."""
+    rng = np.random.default_rng(0)
+    error, spread = rng.standard_normal(2000), np.ones(2000)
+    spread[1::10] = 1e-13
+    half = Conformal(0.9, has_spread=True).follow(np.zeros(2000), error, spread)
+    largest = np.maximum.accumulate(np.abs(error))
+    assert np.all(half[1:] <= 2.0 * largest[:-1])
+    assert np.mean(half[200:]) < 4.0
+    assert np.mean(np.abs(error[200:]) <= half[200:]) == pytest.approx(0.9, abs=0.02)

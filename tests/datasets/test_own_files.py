@@ -246,8 +246,26 @@ def test_classes_are_found_in_the_file(tmp_path):
     assert stream.classes == ("2", "9", "10") and collect(stream)[1].tolist() == [2, 1, 0, 1, 2, 0]
     many = pd.DataFrame({"a": range(200), "y": np.arange(200) / 7})
     many.to_csv(tmp_path / "many.csv", index=False)
-    with pytest.raises(DataError, match="more than 100 different values, which are no classes"):
+    with pytest.raises(DataError, match="200 different values, and classes are at most 100"):
         open_stream(own(tmp_path / "many.csv", task="classification"), RAW)
+    every = own(tmp_path / "many.csv", task="classification", labels="all", inputs=["a"])
+    assert len(open_stream(every, RAW).classes) == 200
+
+
+def test_classes_are_text_before_they_are_numbers(tmp_path):
+    """Else "01" and "1" would be one class, in silence."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n1,01\n2,1\n3,2\n4,01\n")
+    with pytest.raises(DataError, match="'01' and '1', which are one number"):
+        open_stream(own(path, task="classification"), RAW)
+    named = own(path, task="classification", labels=["01", "1", "2"])
+    assert collect(open_stream(named, RAW))[1].tolist() == [0, 1, 2, 0]
+    path.write_text("a,y\n1,1e1\n2,5\n3,10\n")
+    with pytest.raises(DataError, match="one number written in two ways"):
+        open_stream(own(path, task="classification"), RAW)
+    path.write_text("a,y\n1,+1\n2,-1\n3,+1\n")
+    numbers = own(path, task="classification", labels=[-1, 1])
+    assert collect(open_stream(numbers, RAW))[1].tolist() == [1, -1, 1], "a number in one way"
 
 
 def test_preparation_works_or_is_refused(tmp_path, frame):

@@ -213,3 +213,19 @@ def test_labels_from_outside_are_given_and_said_in_units_of_the_target(file):
     assert run.result["mse_over"] == "rounds with a label but the first"
     kept = pd.read_parquet(run.folder / "predictions.parquet")
     np.testing.assert_array_equal(kept["y_hat"], said)
+
+
+@pytest.mark.parametrize("comparator", ["ridge_features", "kernel_ridge"])
+def test_regret_does_not_depend_on_the_offset_of_the_target(tmp_path, comparator):
+    rng = np.random.default_rng(0)
+    x, noise = rng.normal(size=80), rng.normal(size=80)
+    found = []
+    for offset in (0.0, 101_000.0):
+        path = tmp_path / "own.csv"
+        pd.DataFrame({"x": x, "y": np.sin(x) + 0.1 * noise + offset}).to_csv(path, index=False)
+        typed = ["dataset=file", f"dataset.path={path}", "dataset.target=y", "algorithm=raker"]
+        quick = ["D=3", "seeds=1", "figures=false", "tracking=none", f"outputs={tmp_path}"]
+        entry = runner.run(compose([*typed, *quick])).run.result["regret"][comparator]
+        assert entry["label"].endswith("of the target less its mean")
+        found.append(entry["mean"])
+    assert found[1] == pytest.approx(found[0], rel=1e-6) and found[0] > 0

@@ -186,6 +186,18 @@ def test_regret_against_ridge_regression_in_hindsight(tmp_path):
     )
 
 
+def test_ridge_in_hindsight_is_not_that_of_another_number_of_clients(tmp_path):
+    """K x T rows dealt in turn have the same bytes for every K."""
+    base = ("dataset=synthetic", "dataset.rows=40", "federation=in_turn", "algorithm=ofskl", "D=3")
+
+    def regret(outputs, clients):
+        one = outcome_of(outputs, *base, f"clients={clients}", "regret.ridge_features=true")
+        return one.run.result["regret"]["clients_ridge"]["mean"]
+
+    alone = regret(tmp_path / "alone", 4)
+    assert regret(tmp_path / "both", 2) != regret(tmp_path / "both", 4) == alone
+
+
 def test_ridge_in_hindsight_can_be_left_out(tmp_path):
     given = ["algorithm=vm_kofl", *SYNTHETIC, "D=4"]
     run = outcome_of(tmp_path, *given, "regret.max_rounds=399").run
