@@ -13,7 +13,7 @@ WORKERS ?= auto
 SUITE ?= quick
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help setup run test test-quick test-flower fuzz lint bench benchmark docs ui reproduce-tables lock audit chaos endurance
+.PHONY: help setup run test test-quick test-data test-wheel test-flower fuzz lint bench benchmark docs ui reproduce-tables lock audit chaos endurance
 
 help:             ## Show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -35,6 +35,12 @@ test: setup       ## Run all tests, side by side on the cores that there are
 
 test-quick: setup ## Run the tests that are not slow: what one runs between edits
 	$(PYTEST) -m "not slow"
+
+test-data: setup  ## Run the tests of real data, from OMKL_DATA_DIR, data/ or ../shared/data
+	$(PYTEST) -m real_data
+
+test-wheel: setup ## Build a wheel and use it from an empty venv and an empty folder
+	scripts/test_wheel.sh $(BIN)/uv
 
 test-flower: $(FLOWER)/.installed  ## Run the tests on Flower, in a venv of its own
 	$(FLOWER)/bin/python -m pytest tests/federated/test_flower.py

@@ -9,6 +9,7 @@ their code shares. All others stay together by file, files with slow tests befor
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import gc
 import hashlib
@@ -16,9 +17,14 @@ import io
 import json
 import os
 import re
+import shutil
+import signal
+import tempfile
+import time
 from pathlib import Path
 from zlib import crc32
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -26,11 +32,71 @@ MOST_WORKERS = 4
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    own_surroundings()
+    if not os.access(config.rootpath, os.W_OK):  # somebody else's checkout
+        hypothesis.settings.register_profile("no database", database=None)
+        hypothesis.settings.load_profile("no database")
     if hasattr(config, "workerinput"):
         compile_once_in_all_workers()
     elif config.getoption("numprocesses", None):
         # What workers inherit: threads of linear algebra that wait for a core wait busily.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def own_surroundings() -> None:
+    """Take nothing from whoever starts the tests: signals, umask, locale, width, home, network.
+
+    Processes that tests start inherit all of it. The cache of machine code stays where it is, if it
+    can be written: without it every session would compile for minutes.
+    """
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),  # ignored below nohup and in background jobs
+        (signal.SIGTERM, signal.SIG_DFL),
+    ):
+        signal.signal(number, handler)
+    os.umask(0o022)
+    os.environ.setdefault("XDG_CACHE_HOME", cache_folder())
+    home = os.environ.setdefault("OMKL_TEST_HOME", tempfile.mkdtemp(prefix="omkl-home-"))
+    nowhere = "http://127.0.0.1:9"  # the port that discards
+    os.environ |= {
+        "HOME": home, "TZ": "UTC", "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "COLUMNS": "80",
+        "TERM": "dumb", "http_proxy": nowhere, "https_proxy": nowhere,
+        "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere,
+        "no_proxy": "127.0.0.1,localhost", "NO_PROXY": "127.0.0.1,localhost",
+    }  # fmt: skip
+    # Tests of real data find it where the caller has it; workers are asked for it by this name.
+    os.environ.setdefault("OMKL_TEST_DATA", os.environ.pop("OMKL_DATA_DIR", ""))
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "LINES", "PYTHONUTF8"):
+        os.environ.pop(name, None)
+    time.tzset()
+
+
+def cache_folder() -> str:
+    """The user's cache folder, or another one where that cannot be written."""
+    own = Path(os.path.expanduser("~")) / ".cache"
+    with contextlib.suppress(OSError):
+        own.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=own):
+            return str(own)
+    return str(Path(tempfile.gettempdir()) / f"omkl-cache-{os.getuid()}")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and "OMKL_TEST_HOME" in os.environ:
+        shutil.rmtree(os.environ.pop("OMKL_TEST_HOME"), ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def no_data(request, monkeypatch, tmp_path_factory):
+    """No data folder but an empty one, unless a test is marked as one of real data."""
+    from omkl.datasets import download
+
+    if request.node.get_closest_marker("real_data") is None:
+        empty = tmp_path_factory.getbasetemp() / "no-data"
+        empty.mkdir(exist_ok=True)
+        monkeypatch.setattr(download, "project_root", lambda: empty / "project")
+    elif folder := os.environ["OMKL_TEST_DATA"]:
+        monkeypatch.setenv("OMKL_DATA_DIR", folder)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -202,8 +202,9 @@ def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
         )
     twins = next((same for same in tables.by_number(found).values() if len(same) > 1), None)
     if twins is not None:
+        both = " and ".join(map(repr, sorted(twins)))
         raise DataError(
-            f"{content.name}: the target {cfg['target']!r} holds {' and '.join(map(repr, sorted(twins)))}, "
+            f"{content.name}: the target {cfg['target']!r} holds {both}, "
             "which are one number written in two ways. Write it in one way; or, if these are "
             "classes of their own, name all classes in dataset.labels."
         )

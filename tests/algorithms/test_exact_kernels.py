@@ -110,6 +110,7 @@ def offline(monkeypatch):
     monkeypatch.setenv("OMKL_OFFLINE", "1")
 
 
+@pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "dataset"), list(PUBLISHED))
 def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset):
@@ -120,6 +121,7 @@ def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset):
     assert abs(mse - PUBLISHED[name, dataset]) < 0.015
 
 
+@pytest.mark.real_data
 @pytest.mark.parametrize("name", ["omkr", "rbf", "poly"])
 def test_transcript_of_the_released_code(name):
     folder = os.environ.get("OMKL_ORACLE_DIR") or Path(__file__).parents[3] / "shared/oracle"

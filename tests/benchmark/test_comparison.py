@@ -41,6 +41,7 @@ def found():
             pytest.skip(f"{name} is not in any data folder; runs where the data are found")
 
 
+@pytest.mark.real_data
 @pytest.mark.slow(6)
 def test_a_small_table(tmp_path, capsys, monkeypatch):
     found()

@@ -80,6 +80,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.real_data
 @pytest.mark.parametrize("name", SHAPES)
 def test_real_data_have_the_published_size_and_are_scaled(name):
     stream = open_stream(found(name), WHOLE)
@@ -90,6 +91,7 @@ def test_real_data_have_the_published_size_and_are_scaled(name):
     assert stream.truth(10) is None and stream.change_rounds == ()
 
 
+@pytest.mark.real_data
 def test_airfoil_is_its_text_file_scaled():
     cfg = found("airfoil")
     table = np.loadtxt(download.locate(cfg["file"]))
@@ -102,6 +104,7 @@ def test_airfoil_is_its_text_file_scaled():
     )
 
 
+@pytest.mark.real_data
 def test_naval_predicts_the_lever_and_naval_decay_the_turbine():
     cfg, decay = found("naval"), found("naval_decay")
     table = np.loadtxt(download.locate(cfg["file"]))
@@ -111,6 +114,7 @@ def test_naval_predicts_the_lever_and_naval_decay_the_turbine():
     np.testing.assert_array_equal(np.column_stack([x, y]), table[:, [*range(16), 17]])
 
 
+@pytest.mark.real_data
 def test_bias_fills_blanks_with_the_mean_over_all_rows():
     cfg = found("bias")
     frame = pd.read_csv(download.locate(cfg["file"]))
@@ -124,6 +128,7 @@ def test_bias_fills_blanks_with_the_mean_over_all_rows():
         open_stream(cfg | {"missing": "error"}, WHOLE)
 
 
+@pytest.mark.real_data
 def test_air_quality_equals_the_prepared_file_of_its_authors():
     prepared = download.locate("omkl_gf_icml2020/AirData.mat")
     if prepared is None:
@@ -137,6 +142,7 @@ def test_air_quality_equals_the_prepared_file_of_its_authors():
     )
 
 
+@pytest.mark.real_data
 def test_energy_raw_makes_the_prepared_file_of_its_authors():
     x, y = collect(open_stream(found("energy"), WHOLE))
     x_raw, y_raw = collect(open_stream(found("energy_raw"), WHOLE))
@@ -154,6 +160,7 @@ def test_twitter_large_reads_the_original_format(tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.column_stack([x, y]), table[:10])
 
 
+@pytest.mark.real_data
 def test_provenance_says_where_the_numbers_come_from():
     provenance = open_stream(found("concrete"), WHOLE).provenance
     assert json.loads(json.dumps(provenance)) == provenance
@@ -648,7 +655,7 @@ def test_list_describe_and_verify(tmp_path, monkeypatch, capsys):
 # --- kept between starts ------------------------------------------------------------------------
 
 
-def test_prepared_data_are_kept_and_never_stale(tmp_path, monkeypatch):
+def test_prepared_data_are_kept_and_never_stale(small, tmp_path, monkeypatch):
     """The second start reads no file of data; another file or entry is read."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     reads = []
@@ -659,7 +666,9 @@ def test_prepared_data_are_kept_and_never_stale(tmp_path, monkeypatch):
         return read(*arguments)
 
     monkeypatch.setattr(whole_files, "read_frame", counted)
-    entry = catalogue.entry("airfoil")
+    path = download.project_root() / "data" / small["file"]
+    write(path, "a,b,y\n" + "".join(f"{k},{k % 3},{10 * k}\n" for k in range(1, 9)))
+    entry = small | {"sha256": download.sha256_of(path)}
 
     def block(**changed: Any) -> list:
         stream = open_stream({**entry, **changed}, WHOLE)

@@ -41,6 +41,7 @@ SHAPES = {  # rows, inputs, labels +1
 }  # fmt: skip
 
 
+@pytest.mark.real_data
 @pytest.mark.parametrize("name", SHAPES)
 def test_real_data_have_the_size_and_labels_that_their_sources_state(name):
     X, y = rows(open_stream(found(name), RAW | {"scaling": "whole"}))
@@ -50,6 +51,7 @@ def test_real_data_have_the_size_and_labels_that_their_sources_state(name):
     assert np.linalg.norm(X, axis=1).max() == pytest.approx(1.0)
 
 
+@pytest.mark.real_data
 def test_spambase_has_every_column_in_minus_one_to_one():
     cfg = found("spambase")
     table = pd.read_csv(download.locate(cfg["file"]), header=None).to_numpy()
@@ -59,6 +61,7 @@ def test_spambase_has_every_column_in_minus_one_to_one():
     np.testing.assert_array_equal(y, 2 * table[:, 57] - 1)
 
 
+@pytest.mark.real_data
 def test_mushrooms_are_a_column_a_letter():
     cfg = found("mushrooms")
     table = pd.read_csv(download.locate(cfg["file"]), header=None)
@@ -106,6 +109,7 @@ def test_bad_libsvm_text_is_told_with_its_row(tmp_path, text, keys, message):
         rows(open_stream(libsvm(tmp_path, text, **keys), RAW))
 
 
+@pytest.mark.real_data
 def test_a9a_streams_as_it_shuffles():
     """In the order of the file it stays there, shuffled it is held: the same rows."""
     cfg = found("a9a")
@@ -187,6 +191,7 @@ def test_a_tie_and_silence_are_mistakes():
     assert metrics.mistaken(y_hat, np.array([1, 1, 2])).tolist() == [False, True, False]
 
 
+@pytest.mark.real_data
 def test_every_seed_is_a_permutation_of_its_own():
     cfg = found("sonar")
     streams = open_streams(cfg, RAW | {"order": "shuffled"}, [0, 1, 2])
@@ -200,6 +205,7 @@ def test_every_seed_is_a_permutation_of_its_own():
     assert one[0] is one[1]
 
 
+@pytest.mark.real_data
 def test_a_run_over_permutations(tmp_path):
     found("sonar")
     outcome = run(tmp_path, "algorithm=omkc_da_p1", "dataset=sonar", "kernels=omkc16", "seeds=4")

@@ -205,7 +205,7 @@ def test_rows_by_name_are_rows_by_position():
         ({"task": "classification"}, "gf is an algorithm for regression, not for classification"),
         ({"classes": "ab"}, "gf is for regression: there are no classes"),
         ({"algorithm": "auto_classifier"}, "so name the classes"),
-        ({"algorithm": "auto", "classes": ["a", "a "]}, "from 2 to 100 different ones"),
+        ({"algorithm": "auto", "classes": ["a", "a "]}, "from 2 to 10000 different ones"),
         ({"algorithm": "sfg", "divergence": "sample"}, "give them as first_rows=X"),
     ],
 )  # fmt: skip

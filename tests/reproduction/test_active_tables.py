@@ -201,6 +201,7 @@ def test_the_search_of_exact_rows_learns_as_the_algorithms_do():
             assert found[row][s] == mse("omkl_b", one, eta=eta, lam=lam, beta=0.5, budget=len(y))
 
 
+@pytest.mark.real_data
 @pytest.mark.parametrize("dataset", ["air_quality", "toms", "twitter"])
 def test_raker_at_recovered_settings_is_within_15_percent_of_table_2(dataset):
     cfg = catalogue.entry(dataset)

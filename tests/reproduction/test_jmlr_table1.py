@@ -48,12 +48,14 @@ def mse(name, dataset, dictionary):
         return np.array(list(pool.map(one, range(R))))
 
 
+@pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.parametrize("dataset", RAKER)
 def test_raker_is_within_three_percent_of_the_published_number(dataset, dictionary):
     assert mse("raker", dataset, dictionary).mean() == pytest.approx(RAKER[dataset], rel=0.03)
 
 
+@pytest.mark.real_data
 @pytest.mark.parametrize("dataset", GF)
 def test_gf_reproduces_the_published_number(dataset, dictionary):
     ours = mse("gf", dataset, dictionary)

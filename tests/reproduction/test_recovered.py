@@ -21,6 +21,7 @@ def test_jmlr_graph_is_the_node_and_the_narrowest_gaussians(M):
         assert sorted(row) == sorted([i, *[j for j in range(M) if j != i][: M - 1]])
 
 
+@pytest.mark.real_data
 @pytest.mark.parametrize(
     ("name", "dictionary", "dataset", "published"),
     [

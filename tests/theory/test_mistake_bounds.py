@@ -69,6 +69,7 @@ def by_outputs(ours):
     return "R" in ours.params._fields
 
 
+@pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "n"), [("sonar", 150), ("wdbc", 150), ("mushrooms", 200)])
 def test_no_bound_is_broken_on_real_data(data, n):
@@ -95,6 +96,7 @@ TELLING = {  # settings with which the bounds lie below 800 rounds
 }  # fmt: skip
 
 
+@pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_bounds_that_say_something_are_kept_and_are_broken_by_a_broken_learner(name):
@@ -121,6 +123,7 @@ def test_nothing_is_promised_for_other_parameters():
         assert LEARNERS[name].value(given, N, 100, 10.0) == math.inf
 
 
+@pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.parametrize("breakage", ["never learns", "weights grow with mistakes"])
 def test_other_breakages_break_the_bound_of_theorem_2(breakage):
@@ -222,6 +225,7 @@ def test_theorem_1_the_two_optima_agree(R):
         assert batch.lower > free.upper  # R is a limit here, and they agree all the same
 
 
+@pytest.mark.real_data
 def test_corollary_4_holds_for_its_beta_and_is_broken_by_a_broken_learner():
     n, kernels = 800, (Kernel("polynomial", 3.0), Kernel("gaussian", 0.25))
     X, y = rows("mushrooms", n, seed=0)
@@ -248,6 +252,7 @@ def test_corollary_4_holds_for_its_beta_and_is_broken_by_a_broken_learner():
     assert mistake_bounds.theorem2(N=N, g=m, beta=best) <= mistake_bounds.corollary4(N=N, g=m)
 
 
+@pytest.mark.real_data
 @pytest.mark.slow
 def test_corollary_9_holds_and_is_broken_by_a_learner_told_the_opposite():
     n, kernels = 800, (Kernel("polynomial", 3.0), Kernel("gaussian", 0.25))
@@ -264,6 +269,7 @@ def test_corollary_9_holds_and_is_broken_by_a_learner_told_the_opposite():
     assert mistakes(fresh(), X, y, "learns the opposite")[1] > found.value
 
 
+@pytest.mark.real_data
 @pytest.mark.parametrize("name", ["omkc_sua_p", "omkc_mua_p"])
 def test_expected_updates_stay_below_the_remarks_and_not_of_a_learner_that_never_learns(name):
     n, kernels = 800, (Kernel("polynomial", 3.0), Kernel("gaussian", 0.25))

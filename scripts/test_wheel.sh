@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# The package as whoever installs it has it: a wheel in an empty venv, used from an empty folder.
+set -euo pipefail
+uv=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+root=$(cd "$(dirname "$0")/.." && pwd)
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+"$uv" build --quiet --wheel --out-dir "$place" "$root"
+"$uv" venv --quiet "$place/venv"
+"$uv" pip install --quiet --python "$place/venv/bin/python" --constraint "$root/requirements.lock" "$place"/omkl-*.whl
+mkdir "$place/empty"
+cd "$place/empty"
+export PATH="$place/venv/bin:$PATH"
+omkl-run dataset.rows=100 seeds=1 D=5
+omkl-report show
+omkl-data list
+omkl-check ridge --only predict_and_learn_apart
+omkl-benchmark list
+echo "The wheel runs, reports, lists data sets and suites, and checks learners."
