@@ -103,7 +103,8 @@ def _list(entries: Entries) -> int:
     for path, mark in marks.items():
         console.print(Text(f"\n{mark}: {os.path.relpath(path)}"), soft_wrap=True)
     if fitted.left_out:
-        console.print(f"No room for: {', '.join(fitted.left_out)}; omkl-data describe NAME says it")
+        hidden = ", ".join(fitted.left_out)
+        console.print(f"\nNo room for: {hidden}; omkl-data describe NAME says it")
     return 0
 
 
