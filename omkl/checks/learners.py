@@ -486,6 +486,8 @@ def check_one_kernel(case: Case) -> None:
     learner = case.learner(dictionary=one, **(FULL | {"M": 1}))
     if "eta" not in case.settings and case.representation.draws_features:
         return _is_a_ridge_regression(case, X, y)
+    if not {"eta", "lam"} <= case.settings.keys():
+        raise Skip("has no step eta and penalty lam by name: its descent is not known here")
     if not case.representation.draws_features:
         if tuple(case.algorithm.kernels(learner.params, one)) != one:
             raise Skip("its only kernel is its own")
@@ -498,7 +500,8 @@ def check_one_kernel(case: Case) -> None:
     theta = np.zeros(z.shape[1])
     expected = np.empty(len(y))
     for s in range(len(y)):
-        eta = schedule.rate(learner.params.eta, s + 1)
+        eta = learner.params.eta
+        eta = eta if isinstance(eta, float) else schedule.rate(eta, s + 1)
         expected[s] = z[s] @ theta
         gradient = 2.0 * (expected[s] - y[s]) * z[s] + 2.0 * learner.params.lam * theta
         theta -= eta * gradient
@@ -510,6 +513,8 @@ def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
     learner = case.learner(dictionary=(Kernel("gaussian", 0.5),), decay=1.0, walk=1e-15)
     z = features_of(learner.state.model.omega[0].copy(), X)
     given = case.settings
+    if "lam" not in given and not {"noise", "prior"} <= given.keys():
+        raise Skip("has no lam, and no noise and prior: its penalty is not known here")
     lam = given["lam"] if "lam" in given else given["noise"] / given["prior"]
     expected = np.linalg.solve(lam * np.eye(z.shape[1]) + z.T @ z, z.T @ y)
     learner.partial_fit(X, y)
@@ -558,7 +563,8 @@ def check_draws(case: Case) -> None:
 
 def check_complete_graph(case: Case) -> None:
     """Where every node sees every kernel and every label, a learner is the passive one, Raker."""
-    if not case.representation.draws_features or case.classifies or "eta" not in case.settings:
+    known = {"eta", "lam"} <= case.settings.keys()
+    if not case.representation.draws_features or case.classifies or not known:
         raise Skip("there is no graph")
     X, y = case.stream()
     learner = case.learner(**FULL)

@@ -130,7 +130,7 @@ def _one_hot(
     size: int,
 ) -> np.ndarray:
     found, blank = np.zeros((len(series), size)), _blank(series)
-    for n, word in enumerate(_words(series)):
+    for n, word in zip(np.flatnonzero(~blank), _words(series[~blank]), strict=True):
         k = place(word)
         if k is not None:
             found[n, k] = 1.0

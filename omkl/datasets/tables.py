@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from omkl.core.imported import PACKAGE
 from omkl.datasets.columns import Columns
 from omkl.datasets.keys import MISSING
 from omkl.datasets.stream import Chunk, DataError
@@ -313,11 +315,25 @@ def reading(where: str) -> Iterator[None]:
             f"{where}: not {encoding} text. Set dataset.encoding, for example latin-1."
         ) from error
     except Exception as error:
+        if _is_bug(error):
+            raise
         raise DataError(f"{where}: {_in_words(error)}") from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # of a reader that is written in Rust
             raise
         raise DataError(f"{where}: cannot be read, it is damaged.") from error
+
+
+def _is_bug(error: Exception) -> bool:
+    """Whether an error says that omkl is wrong, and not that a file is."""
+    if isinstance(error, AttributeError | NameError | AssertionError):
+        return True
+    if not isinstance(error, TypeError | LookupError):
+        return False
+    frame = error.__traceback__  # a library that stumbles over a file raises these too
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)
 
 
 def _in_words(error: Exception) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.datasets import DataError, catalogue, encoding, open_stream, tables
+from omkl.datasets import DataError, catalogue, encoding, file_frames, open_stream, tables
 
 COLUMNS = {"limit": None, "scaling": "columns", "order": "file"}
 RAW = COLUMNS | {"scaling": "none"}
@@ -290,3 +290,25 @@ def test_preparation_works_or_is_refused(tmp_path, frame):
     (tmp_path / "t.svm").write_text("1 1:2\n-1 1:3\n")
     with pytest.raises(DataError, match=r"dataset.prepare is not for LIBSVM text"):
         open_stream(own(tmp_path / "t.svm", prepare={"first_rows": 1}), RAW)
+
+
+def test_a_column_of_many_words_may_have_blanks(tmp_path):
+    words = [f"w{k % 40}" for k in range(80)]
+    words[3] = None
+    table = pd.DataFrame({"word": words, "y": np.arange(80) % 7})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    x, _ = collect(open_stream(own(tmp_path / "t.csv"), RAW))
+    whole = np.delete(x, 3, axis=0)
+    assert set(whole.ravel()) == {0.0, 1.0} and whole.sum(axis=1).tolist() == [1.0] * 79
+    assert 0.0 < x[3].min() and x[3].max() < 1.0, "a mean"
+
+
+def test_a_bug_is_not_called_damaged_data(tmp_path, monkeypatch):
+    pd.DataFrame({"a": [0.5, 0.7], "y": [1, 2]}).to_csv(tmp_path / "t.csv", index=False)
+
+    def bug(*given):
+        return given[0].no_such_thing
+
+    monkeypatch.setattr(file_frames, "with_plain_numbers", bug)
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        open_stream(own(tmp_path / "t.csv"), RAW)
