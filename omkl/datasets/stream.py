@@ -168,6 +168,8 @@ class Stream:
         self._provenance = provenance
         self._extent: Extent | None = None
         self.n_rounds: int | None = None
+        # Whether there may be rows beyond the limit; all of a source of unknown length.
+        self.cut = limit is not None and (source.n_rows is None or limit < source.n_rows)
         if source.n_rows is not None:
             self.n_rounds = source.n_rows if limit is None else min(limit, source.n_rows)
             self._require_rows(self.n_rounds)

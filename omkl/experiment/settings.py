@@ -198,7 +198,7 @@ def read(config: Mapping[str, Any]) -> Settings:
         task=task,
         algorithm=AlgorithmSettings(
             name,
-            {k: v for k, v in config["algorithm"].items() if k not in NO_PARAMETERS},
+            _one_form(name, config["algorithm"]),
             registry.names_outside().get(name),
         ),
         dataset={**dataset, "task": task},
@@ -222,6 +222,22 @@ def read(config: Mapping[str, Any]) -> Settings:
         given=config,
         **{key: config[key] for key in _PLAIN},
     )
+
+
+def _one_form(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of an algorithm, numbers as its YAML has them: lam=0 is lam=0.0, one run."""
+    try:
+        defaults: Mapping[str, Any] = conf.entry("algorithm", name)
+    except conf.MissingEntry:  # of a folder beside
+        defaults = {}
+    found = {key: value for key, value in given.items() if key not in NO_PARAMETERS}
+    for key, value in found.items():
+        default = defaults.get(key)
+        if type(value) is int and isinstance(default, float | str):
+            found[key] = float(value)
+        elif type(value) is float and value.is_integer() and type(default) is int:
+            found[key] = int(value)
+    return found
 
 
 def _safeguards_of(config: Mapping[str, Any], scheme: str | None) -> Safeguards:
@@ -365,7 +381,8 @@ def named_by_content(settings: Settings, stream: Stream) -> Settings:
     if label_source not in keys.SOURCES:
         path = Path(label_source)
         label_source = f"{path.name} sha256:{FileContent(path).sha256}"
-    renamed = settings.stream._replace(label_source=label_source)
+    limit = settings.stream.limit if stream.cut else None  # one above the rows cuts nothing
+    renamed = settings.stream._replace(label_source=label_source, limit=limit)
     return dataclasses.replace(settings, dataset=dataset, stream=renamed)
 
 
