@@ -106,8 +106,15 @@ def compare(rows: Sequence[dict[str, Any]]) -> None:
     """Set ``best``, ``p_star`` and ``untested`` of the rows of one data set and one measure.
 
     Of a row are read ``scores``, its scores by seed, and ``draws``: false for a learner that has
-    the score of its one seed on every other.
+    the score of its one seed on every other. A row whose errors have overflowed has no star.
     """
+    for row in rows:
+        row |= {"best": False, "p_star": None, "untested": False}
+    rows = [
+        row for row in rows if row["scores"] and np.isfinite(list(row["scores"].values())).all()
+    ]
+    if not rows:
+        return
     seeds = sorted({seed for row in rows for seed in row["scores"]})
     scores = np.full((len(seeds) + 1, len(rows)), np.nan)
     for column, row in enumerate(rows):

@@ -19,7 +19,7 @@ from omkl.report.sweep_columns import (
     short_names,
 )
 from omkl.report.text import csv_text, latex_table, markdown_table, markdown_text
-from omkl.runs.folder import ERROR_RATE, LARGE_MSE, MSE, Run, measure, scaling_of
+from omkl.runs.folder import ERROR_RATE, LARGE_MSE, MSE, Run, measure, number_of, scaling_of
 
 
 def sweep_table(runs: Sequence[Run]) -> list[Row]:
@@ -50,9 +50,9 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
                 "stream": style.of_stream(settings),
                 "measure": measure(result),
                 "scaling": _scaling(run),
-                key: result[f"{key}_mean"],
+                key: number_of(result[f"{key}_mean"]),
                 f"{key}_std": result[f"{key}_std"],
-                "scores": dict(zip(result["seeds"], result[key], strict=True)),
+                "scores": dict(zip(result["seeds"], map(number_of, result[key]), strict=True)),
                 "draws": _draws(run),
                 "regret": comparator and comparator["mean"],
                 "regret_std": comparator and comparator["std"],
@@ -107,7 +107,7 @@ def _baseline_rows(runs: Sequence[Run], swept: Sequence[Row]) -> list[Row]:
                 "dataset": result["dataset"],
                 "settings": of_stream,
                 "measure": kind,
-                kind.key: entry[kind.key],
+                kind.key: number_of(entry[kind.key]),
                 f"{kind.key}_std": None,
                 "best": False,
                 "regret": None,

@@ -134,7 +134,7 @@ import numpy as np
 
 from omkl import disk
 from omkl.disk import write_atomically
-from omkl.runs import seal
+from omkl.runs import schema, seal
 from omkl.runs.config_file import read_config
 from omkl.runs.seal import Broken
 
@@ -285,16 +285,6 @@ def _result_in(folder: Path) -> bytes | None:
         return None
 
 
-# What tables, figures and the view ask every run for.
-_ALWAYS: dict[str, Any] = {
-    "key": str, "algorithm": str, "dataset": str, "kernels": str, "params": dict, "started": str,
-    "versions": dict, "machine": dict,
-}  # fmt: skip
-_COMPLETE: dict[str, Any] = {
-    "n_rounds": int, "n_kernels": int, "D": int, "seeds": list, "seconds": int | float,
-    "seconds_per_seed": list, "regret": dict, "kernels_per_round": int | float,
-    "labels": int | float, "al_efficiency": int | float,
-}  # fmt: skip
 _MOST_BYTES = 2**32  # that curves.npz may unpack to
 
 
@@ -315,7 +305,7 @@ def _sound(folder: Path, raw: bytes | None) -> tuple[dict[str, Any], dict[str, A
             seal.require_whole(text, result["seal"])
         elif "settings_sha256" in result:
             raise Broken("it has lost its seal")
-        _require_keys(result)
+        schema.require(result, measure(result).key)
     except (Broken, UnicodeDecodeError) as error:
         raise Broken(f"{seal.RESULT}: {error}") from None
     if "seal" in result:
@@ -323,29 +313,12 @@ def _sound(folder: Path, raw: bytes | None) -> tuple[dict[str, Any], dict[str, A
         seal.require_files(folder, result["seal"], but)
     try:
         config = read_config((folder / "config.yaml").read_text(encoding="utf-8"))
+        schema.require_plain(config)
     except ValueError as error:
         raise Broken(f"config.yaml: {error}") from None
     if result["status"] == "complete":
         _require_archive(folder / "curves.npz")
     return result, config
-
-
-def _require_keys(result: Mapping[str, Any]) -> None:
-    status = result.get("status")
-    if status not in ("complete", "failed"):
-        raise Broken(f"status is {status!r}, neither complete nor failed")
-    wanted = dict(_ALWAYS)
-    if status == "failed":
-        wanted["error"] = dict
-    else:
-        key = measure(result).key
-        wanted |= _COMPLETE | {key: list, f"{key}_mean": int | float}
-    for name, kind in wanted.items():
-        if not isinstance(result.get(name), kind):
-            found = result.get(name, "missing")
-            raise Broken(f"{name} is {found!r:.40}, which is no {kind}")
-    if status == "failed" and not {"type", "message", "traceback"} <= result["error"].keys():
-        raise Broken("error has not type, message and traceback")
 
 
 def _require_archive(path: Path) -> None:
