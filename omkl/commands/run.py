@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl import conf
-from omkl.commands import cite, terminal
+from omkl.commands import cite, rerun, terminal
 from omkl.commands.command_line import CommandLine, UsageError
 from omkl.commands.sweep import Sweep
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
@@ -92,6 +92,10 @@ def _run(arguments: Sequence[str]) -> int:
         if cite.FLAG in arguments:
             print(cite.cite(arguments))
             return 0
+        try:
+            arguments = rerun.expanded(arguments)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
         line = CommandLine(arguments)
         sys.argv[1:] = line.checked()
         OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)

@@ -37,6 +37,6 @@ def worse_than(result: Mapping[str, Any]) -> str:
     names = [
         f"the {NAMES[name]}"
         for name, entry in computed(result).items()
-        if number_of(entry[key]) < number_of(result.get(own))
+        if number_of(entry.get(key)) < number_of(result.get(own))
     ]
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])

@@ -83,16 +83,16 @@ def look(index: int) -> dict[str, Any]:
 def looks_of(runs: Sequence[Run], legend: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The look of every entry of the legend: its algorithm has the colour, its settings the dash.
 
-    More algorithms than colours are all black: no two of them share a colour that would tell them
-    apart.
+    Of more algorithms than colours every entry has a colour, a dash and a marker of its own.
     """
     algorithms = list(dict.fromkeys(name_of(run) for run in runs))
     settings = [entry.removeprefix(name_of(run)) for run, entry in zip(runs, legend, strict=True)]
     known = sorted(dict.fromkeys(settings), key=bool)  # none is solid
-    one_colour = len(algorithms) > len(COLOURS)
+    if len(algorithms) > len(COLOURS):
+        return {entry: look(number) for number, entry in enumerate(dict.fromkeys(legend))}
     return {
         entry: {
-            "color": "#000000" if one_colour else COLOURS[algorithms.index(name_of(run))],
+            "color": COLOURS[algorithms.index(name_of(run))],
             "linestyle": DASHES[known.index(text) % len(DASHES)],
             "marker": MARKERS[known.index(text) % len(MARKERS)],
         }
@@ -258,26 +258,46 @@ def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
     setting when it differs between runs of one algorithm on one data set, and one that makes
     another stream of it when it differs between any. What is equal everywhere is left out.
     """
-    facts = [(run.result["params"], settings_of(run)) for run in runs]
+    facts = _facts(runs)
     by_algorithm: dict[tuple[str, str], set[str]] = defaultdict(set)
     by_dataset: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for run, (params, settings) in zip(runs, facts, strict=True):
-        algorithm, dataset = run.result["algorithm"], run.result["dataset"]
         for name, value in params.items():
-            by_algorithm[algorithm, name].add(value_text(value))
+            by_algorithm[run.result["algorithm"], name].add(value_text(value))
         for name, value in settings.items():
-            whose = "" if is_of_stream(name) else algorithm
-            by_dataset[whose, dataset, name].add(value_text(value))
+            by_dataset[(*_group(run, name), name)].add(value_text(value))
     found = []
     for run, (params, settings) in zip(runs, facts, strict=True):
-        algorithm, dataset = run.result["algorithm"], run.result["dataset"]
+        algorithm = run.result["algorithm"]
         chosen = {k: v for k, v in params.items() if len(by_algorithm[algorithm, k]) > 1}
         for name, value in settings.items():
-            whose = "" if is_of_stream(name) else algorithm
-            if len(by_dataset[whose, dataset, name]) > 1:
+            if len(by_dataset[(*_group(run, name), name)]) > 1:
                 chosen[name] = value
         found.append(chosen)
     return found
+
+
+OFF = "off"  # a setting that a run does not have, and another of its data set has
+
+
+def _facts(runs: Sequence[Run]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """For each run its parameters and its settings, those too that are off in it alone."""
+    facts = [(run.result["params"], settings_of(run)) for run in runs]
+    named: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for run, (_, settings) in zip(runs, facts, strict=True):
+        for name in settings:
+            named[_group(run, name)][name] = None
+    for run, (_, settings) in zip(runs, facts, strict=True):
+        groups = {_group(run, "stream."), _group(run, "")}
+        for name in [name for group in groups for name in named[group]]:
+            settings.setdefault(name, OFF)
+    return facts
+
+
+def _group(run: Run, setting: str) -> tuple[str, str]:
+    """The runs among which a setting may vary: of a data set and, but for streams, a learner."""
+    whose = "" if is_of_stream(setting) else run.result["algorithm"]
+    return whose, run.result["dataset"]
 
 
 def is_of_stream(setting: str) -> bool:
@@ -294,7 +314,7 @@ def swept(runs: Sequence[Run]) -> list[dict[str, Any]]:
     In a table of these a blank is a run that has no such setting.
     """
     names = dict.fromkeys(name for settings in varying(runs) for name in settings)
-    facts = [settings_of(run) | run.result["params"] for run in runs]
+    facts = [settings | params for params, settings in _facts(runs)]
     return [{name: of_run[name] for name in names if name in of_run} for of_run in facts]
 
 

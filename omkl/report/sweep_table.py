@@ -102,6 +102,8 @@ def _baseline_rows(runs: Sequence[Run], swept: Sequence[Row]) -> list[Row]:
         result, kind = run.result, measure(run.result)
         of_stream = {k: v for k, v in settings.items() if k.startswith(("dataset.", "stream."))}
         for name, entry in baselines.computed(result).items() if run.complete else ():
+            if kind.key not in entry:
+                continue
             row = {
                 "algorithm": f"{baselines.NAMES[name]}{BASELINE}",
                 "dataset": result["dataset"],

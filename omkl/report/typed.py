@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from omkl import conf
-from omkl.runs.config_file import flattened
+from omkl.runs.config_file import flattened, override_text
 from omkl.runs.folder import ERROR_RATE, NEUTRAL, Run, measure
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
 FEATURES = 50  # D where it is null, as its comment in config.yaml says
-CONTENT = "sha256:"  # an own file is named by its content
 
 
 def differences(run: Run) -> dict[str, Any]:
@@ -39,8 +37,8 @@ def differences(run: Run) -> dict[str, Any]:
 
 def _left_open(run: Run, name: str, value: Any) -> Any:
     """What a setting is where config.yaml says null; ``value`` is what it came to."""
-    if name == "D":  # that of a federation follows from max_upload
-        return value if "federated" in run.result else FEATURES
+    if name == "D":
+        return FEATURES
     if name == "stream.scaling":
         return "columns" if "path" in (run.config.get("dataset") or ()) else "whole"
     if name == "stream.order":
@@ -94,18 +92,17 @@ def choices(run: Run, groups: Iterable[str]) -> list[str]:
 
 
 def command(run: Run) -> str:
-    """The command line that computes this run, as far as its settings are in YAML files."""
+    """The command line that computes this run: from YAML files, or from its folder.
+
+    What no YAML file has, an own file or dictionary, its folder has.
+    """
+    config = run.config
+    dataset, kernels = (config.get(group) or {} for group in ("dataset", "kernels"))
+    if "path" in dataset or kernels.get("name") == "own":
+        place = run.folder.as_posix()
+        file = [f"dataset.path={dataset['path']}"] if "path" in dataset else []
+        return " ".join(["omkl-run", "--from", *map(shlex.quote, [place, *file])])
     chosen = [f"algorithm={run.result['algorithm']}", f"dataset={run.result['dataset']}"]
     chosen += choices(run, ("kernels", "federation"))
-    more = [f"{key}={_written(value)}" for key, value in differences(run).items()]
+    more = [f"{key}={override_text(value)}" for key, value in differences(run).items()]
     return " ".join(["omkl-run", *map(shlex.quote, [*chosen, *more])])
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, str) and value.startswith(CONTENT):
-        return "FILE"
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(_written, value))}]"
-    return json.dumps(value) if isinstance(value, Mapping) else str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -96,3 +97,22 @@ def flattened(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from flattened(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def override_text(value: Any) -> str:
+    """A value in the grammar of overrides on the command line."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{override_text(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(override_text, value)) + "]"
+    if not isinstance(value, str):
+        return str(value)
+    if re.fullmatch(r"[^\W\d][\w./-]*", value) and value.lower() not in _WORDS:
+        return value
+    text = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
+
+
+_WORDS = (*_YAML_BOOLEANS, "null", "nan", "inf")

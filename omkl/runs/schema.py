@@ -38,10 +38,9 @@ def require(result: Mapping[str, Any], measure: str) -> None:
         return
     error = {measure: number_or_null} if measure == "mse" else {measure: number}
     own = {measure: _list(error[measure]), f"{measure}_mean": error[measure]}
-    of_baseline = error | (
-        {"rmse": number_or_null, "mae": number_or_null} if "mse" in error else {}
-    )
-    baselines = _mapping({}, dict.fromkeys(BASELINES, _computed_or_skipped(of_baseline, {})))
+    accuracy = dict.fromkeys(("rmse", "mae") if measure == "mse" else (), number_or_null)
+    of_baseline = _computed_or_skipped(accuracy, error)  # its error came in a later version
+    baselines = _mapping({}, dict.fromkeys(BASELINES, of_baseline))
     more = {f"{measure}_std": number_or_null, "baselines": baselines}
     _mapping(COMPLETE | own, more)(result, "")
     if others := set(result.get("baselines", {})) - set(BASELINES):

@@ -1,0 +1,82 @@
+"""Runs come out again from their folders alone, in another place."""
+
+from __future__ import annotations
+
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from omkl.commands import rerun
+from omkl.experiment import run as runner
+from omkl.report import typed
+from omkl.runs.folder import Run
+from omkl.runs.provenance import identity_of
+from tests.compositions import compose
+
+OWN = ("dataset=file", "dataset.path=own.csv", "dataset.target=y")
+ROWS = "dataset.rows=60"
+KINDS = {
+    "learner": ("algorithm=raker", ROWS),
+    "parameters": ("algorithm=gf", "algorithm.M=5", 'algorithm.eta="0.5/sqrt(t)"', ROWS),
+    "drift": ("algorithm=raker", ROWS, "dataset.change_at=0.5", "dataset.noise=0.3"),
+    "precision": ("algorithm=raker", ROWS, "precision=float32", "seed=7"),
+    "kernels": ("algorithm=raker", ROWS, "kernels=rbf9"),
+    "own kernels": ("algorithm=raker", ROWS, "kernels.parts=[{family:gaussian,bandwidth:[0.1,1]}]"),
+    "labels asked for": ("algorithm=amkl", ROWS),
+    "classes": ("algorithm=omkc_da_p1", "task=classification", ROWS),
+    "budget": ("algorithm=budget/omkc_da_p1", "task=classification", ROWS),
+    "own file": ("algorithm=ridge", *OWN),
+    "lags": ("algorithm=ridge", "stream.lags=2", *OWN),
+    "intervals": ("algorithm=ridge", "interval=0.9", *OWN),
+    "words": ("algorithm=omkc_da_p1", "task=classification", *OWN[:2], "dataset.target=colour"),
+    "model": ("algorithm=ridge", "model=true", "predictions=true", *OWN),
+    "federation": ("algorithm=pof_mkl", ROWS, "federation=iid", "clients=3"),
+    "consecutive": ("algorithm=pof_mkl", ROWS, "federation=consecutive", "clients=3"),
+    "column": ("algorithm=pof_mkl", *OWN, "federation=column", "dataset.client_column=shop"),
+    "privacy": ("algorithm=ofskl", ROWS, "federation=iid", "clients=3", "privacy.epsilon=8"),
+}
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2024-01-01", periods=60, freq="h")
+    colours = rng.choice(["red", "blue"], size=60)
+    table = {"day": days, "colour": colours, "x": rng.random(60), "y": rng.random(60)}
+    pd.DataFrame(table | {"shop": np.arange(60) % 3}).to_csv("own.csv", index=False)
+    quick = ["seeds=1", "D=3", "tracking=none", "figures=false"]
+    first = runner.run(compose([*KINDS[kind], *quick, "outputs=here"]))
+    assert first.status == "complete", first.run.result
+    from_folder = rerun.expanded(["--from", str(first.run.folder)])
+    again = runner.run(compose([*from_folder, "outputs=there", "tracking=none", "figures=false"]))
+    assert again.status == "complete", again.run.result
+    one, two = Run(first.run.folder), Run(again.run.folder)
+    assert one.folder.name == two.folder.name, "it is the same run"
+    for name in one.curves:
+        np.testing.assert_array_equal(one.curves[name], two.curves[name], err_msg=name)
+    assert {p.name for p in one.folder.iterdir()} == {p.name for p in two.folder.iterdir()}
+    command = shlex.split(typed.command(one))  # as a page shows it
+    job = runner.prepare(compose(rerun.expanded(command[1:])))
+    assert command[0] == "omkl-run" and identity_of(job.settings.config).key == one.result["key"]
+
+
+def test_what_is_typed_besides_counts_more(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    quick = ["seeds=1", "D=3", "tracking=none", "figures=false", ROWS]
+    folder = runner.run(compose(["algorithm=gf", "algorithm.M=5", *quick])).run.folder
+    found = rerun.expanded(["-m", "algorithm.M=7", "--from", str(folder), "D=4"])
+    config = compose([text for text in found if text != "-m"])
+    assert (config["algorithm"]["M"], config["D"], config["dataset"]["rows"]) == (7, 4, 60)
+    other = compose(rerun.expanded([f"--from={folder}", "algorithm=raker"]))
+    assert other["algorithm"]["name"] == "raker" and "M" not in other["algorithm"]
+
+
+def test_a_folder_that_is_none_is_named(tmp_path):
+    with pytest.raises(ValueError, match="there is no run folder"):
+        rerun.expanded(["--from", str(tmp_path)])
+    with pytest.raises(ValueError, match="name the folder of a run"):
+        rerun.expanded(["--from"])
