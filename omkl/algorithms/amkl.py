@@ -49,6 +49,7 @@ from omkl.core.representations.local_features import followed_step
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
 from omkl.core.simd import LANES, at_least, largest, load, pack
+from omkl.core.states import COUNTS
 from omkl.core.weights import mean_of_all, variance_of_all
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,)
-    unlabelled: np.ndarray  # (1,) rows since the last label; M before the first
+    unlabelled: COUNTS  # (1,) rows since the last label; M before the first
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:

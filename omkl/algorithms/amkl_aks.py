@@ -25,18 +25,19 @@ Differs  from the paper: none. Readings: those of OMKL-AKS and AMKL; d_l in (41)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
 from omkl.algorithms import omkl_aks
 from omkl.algorithms.amkl import farthest_of_all, must_ask, update
 from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset, mean_of_subset
-from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, SIZE
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, SIZE, Range
 from omkl.core.jit import inlined
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
+from omkl.core.states import COUNTS, KERNELS
 from omkl.core.weights import variance_of_all
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,)
     w: np.ndarray  # (N,) as in OMKL-AKS, and so are the next two
-    subset: np.ndarray  # (N,)
-    n: np.ndarray  # (1,)
-    unlabelled: np.ndarray  # (1,) rows since the last label; M before the first
+    subset: KERNELS  # (N,)
+    n: Annotated[np.ndarray, Range(0, "N")]  # (1,)
+    unlabelled: COUNTS  # (1,) rows since the last label; M before the first
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:

@@ -32,6 +32,7 @@ from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule
+from omkl.core.states import COUNTS
 from omkl.core.weights import mean_of_all
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,)
-    unlabelled: np.ndarray  # (1,) rows since the last label; M before the first
+    unlabelled: COUNTS  # (1,) rows since the last label; M before the first
     coin: np.ndarray  # (1,) of this round, uniform in [0, 1)
 
 

@@ -37,17 +37,17 @@ Differs  from the paper: none. Reading: algorithm 2 computes the pi_ij and is no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import COUNT, NODES, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.hyperparameters import COUNT, NODES, NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.core.jit import inlined
 from omkl.core.node_sampler import clear
 from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
-from omkl.core.states import EVALUATED_WITH
+from omkl.core.states import EVALUATED_WITH, KERNELS
 from omkl.core.weights import (
     draw,
     draw_by_sums,
@@ -75,8 +75,8 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,)
-    kernels: np.ndarray  # (J, M) the graph: kernels of each selective node
-    n_kernels: np.ndarray  # (J,) how many of them
+    kernels: KERNELS  # (J, M) the graph: kernels of each selective node
+    n_kernels: Annotated[np.ndarray, Range(0, "kernels.1")]  # (J,) how many of them
     drawn: np.ndarray  # (J, N) probability that node j draws kernel i at least once
     w: np.ndarray  # (N,) weights from which the graph was last drawn, summing to 1
     sums: np.ndarray  # (N,) their running sums

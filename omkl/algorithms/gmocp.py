@@ -45,17 +45,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
 from omkl.algorithms import gf
-from omkl.core.hyperparameters import FRACTION, NODES, NON_NEGATIVE, POSITIVE, RATE, UP_TO_N
+from omkl.core.hyperparameters import FRACTION, NODES, NON_NEGATIVE, POSITIVE, RATE, UP_TO_N, Range
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
 from omkl.core.score_window import WINDOW, keep, level_of, missed, pinball, quantile
-from omkl.core.states import EVALUATED_WITH
+from omkl.core.states import EVALUATED_WITH, KERNELS, ROUNDS
 from omkl.core.weights import draw, running_sums, softmax
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ class State(NamedTuple):
 
     model: RandomFeatures
     log_w: np.ndarray  # (N,)
-    kernels: np.ndarray  # (J, M)
-    n_kernels: np.ndarray  # (J,)
+    kernels: KERNELS  # (J, M)
+    n_kernels: Annotated[np.ndarray, Range(0, "kernels.1")]  # (J,)
     drawn: np.ndarray  # (J, N)
     w: np.ndarray  # (N,)
     sums: np.ndarray  # (N,)
@@ -89,7 +89,7 @@ class State(NamedTuple):
     share: np.ndarray  # (N,) chances of the kernels of S_t, in their order; behind them zeros
     scores: np.ndarray  # (N, W) the last of each kernel, see ``omkl.core.score_window``
     ordered: np.ndarray  # (N, W)
-    n_scores: np.ndarray  # (N,) so far
+    n_scores: ROUNDS  # (N,) so far
     levels: np.ndarray  # (N,) a_i
     squares: np.ndarray  # (N,) sums of h^2
 

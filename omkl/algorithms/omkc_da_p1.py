@@ -29,6 +29,7 @@ from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add_mistaken, perceptron_step, vote
 from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.states import ROUNDS
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -41,7 +42,7 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: Any  # Perceptrons, Budgeted or RandomFeatures
     log_w: np.ndarray  # (N,)
-    updates: np.ndarray  # (N,) int64, rounds in which the classifier learned
+    updates: ROUNDS  # (N,) int64, rounds in which the classifier learned
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:

@@ -27,6 +27,7 @@ from omkl.algorithms.omkc_da_p1 import predict, select
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add
 from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.states import ROUNDS
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -39,9 +40,9 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: Any
     log_w: np.ndarray  # (N,)
-    updates: np.ndarray  # (N,) int64
-    mistakes: np.ndarray  # (N,) int64, in this segment
-    segment: np.ndarray  # (1,) int64, k
+    updates: ROUNDS  # (N,) int64
+    mistakes: ROUNDS  # (N,) int64, in this segment
+    segment: ROUNDS  # (1,) int64, k
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:

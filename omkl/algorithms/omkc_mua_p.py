@@ -20,17 +20,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
 from omkl.algorithms.omkc_da_p1 import predict
 from omkl.algorithms.omkc_sua_p import smooth
-from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
+from omkl.core.hyperparameters import FRACTION, UP_TO_ONE, Range
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
 from omkl.core.representations.perceptrons import PERCEPTRONS
-from omkl.core.states import LEARNS_WITH, MAY_LEARN
+from omkl.core.states import LEARNS_WITH, MAY_LEARN, ROUNDS
 from omkl.core.weights import shares_of_all
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: Any
     log_w: np.ndarray  # (N,)
-    updates: np.ndarray  # (N,) int64
+    updates: ROUNDS  # (N,) int64
     p: LEARNS_WITH  # (N,)
-    drawn: MAY_LEARN  # (N,) int64, m_i
+    drawn: Annotated[MAY_LEARN, Range(0, 1)]  # (N,) int64, m_i
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:

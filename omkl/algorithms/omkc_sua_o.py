@@ -27,17 +27,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
 from omkl.algorithms.omkc_sua_p import smooth_and_sum
-from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE
+from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE, Range
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.perceptrons import PERCEPTRONS
-from omkl.core.states import LEARNS_WITH, MAY_LEARN
+from omkl.core.states import LEARNS_WITH, MAY_LEARN, ROUNDS, SWITCH
 from omkl.core.weights import (
     draw_by_sums,
     exponentials_below,
@@ -59,14 +59,14 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: Any
     log_w: np.ndarray  # (N,)
-    updates: np.ndarray  # (N,) int64
+    updates: ROUNDS  # (N,) int64
     p: LEARNS_WITH  # (N,)
-    drawn: MAY_LEARN  # (1,) int64, i_t
+    drawn: Annotated[MAY_LEARN, Range(0, "N", open_high=True)]  # (1,) int64, i_t
     eta: np.ndarray  # (1,)
     w: np.ndarray  # (N,) the weights over the largest of them
     total_w: np.ndarray  # (1,) its sum
     sums: np.ndarray  # (N,) p_1 + .. + p_i
-    stale: np.ndarray  # (1,) bool, has log_w changed since: who writes it says so
+    stale: SWITCH  # (1,) bool, has log_w changed since: who writes it says so
 
 
 def step_of_theorem(params: Any, N: int) -> tuple[float, float]:

@@ -19,17 +19,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
 from omkl.algorithms.omkc_da_p1 import predict
-from omkl.core.hyperparameters import FRACTION, UP_TO_ONE
+from omkl.core.hyperparameters import FRACTION, UP_TO_ONE, Range
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
 from omkl.core.representations.perceptrons import PERCEPTRONS
-from omkl.core.states import LEARNS_WITH, MAY_LEARN
+from omkl.core.states import LEARNS_WITH, MAY_LEARN, ROUNDS, SWITCH
 from omkl.core.weights import draw_by_sums, running_sums, shares_of_all
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ class Params(NamedTuple):
 class State(NamedTuple):
     model: Any
     log_w: np.ndarray  # (N,)
-    updates: np.ndarray  # (N,) int64
+    updates: ROUNDS  # (N,) int64
     p: LEARNS_WITH  # (N,)
-    drawn: MAY_LEARN  # (1,) int64, i_t
+    drawn: Annotated[MAY_LEARN, Range(0, "N", open_high=True)]  # (1,) int64, i_t
     sums: np.ndarray  # (N,) p_1 + .. + p_i
-    stale: np.ndarray  # (1,) bool, has log_w changed since: who writes it says so
+    stale: SWITCH  # (1,) bool, has log_w changed since: who writes it says so
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:

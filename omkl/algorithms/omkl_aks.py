@@ -47,6 +47,7 @@ from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.schedule import Schedule, rate
+from omkl.core.states import KERNELS
 from omkl.core.uniform import FOUR
 from omkl.core.weights import draw, largest_of, mean_of_all, pay, shares_below
 
@@ -68,8 +69,8 @@ class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,)
     w: np.ndarray  # (N,) weights that sum to 1, of the round in which the subset was drawn
-    subset: np.ndarray  # (N,) the kernels that predict: the first n
-    n: np.ndarray  # (1,)
+    subset: KERNELS  # (N,) the kernels that predict: the first n
+    n: Annotated[np.ndarray, Range(0, "N")]  # (1,)
 
 
 def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:

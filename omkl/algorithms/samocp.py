@@ -66,6 +66,7 @@ from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.schedule import Schedule
 from omkl.core.score_window import WINDOW, keep, level_of, missed, pinball, quantile
+from omkl.core.states import COUNTS, ROUNDS
 from omkl.core.weights import draw, exp_nonpositive, mean_of_all_by_shares, shares_of_all
 
 if TYPE_CHECKING:
@@ -92,9 +93,9 @@ class State(NamedTuple):
     log_w: np.ndarray  # (N,) logarithms of P
     scores: np.ndarray  # (N, W) the last of each kernel, see ``omkl.core.score_window``
     ordered: np.ndarray  # (N, W)
-    n_scores: np.ndarray  # (1,) so far
-    made_for: np.ndarray  # (K,) the round k of the expert here; 0: none
-    age: np.ndarray  # (K,) rounds that it has learned
+    n_scores: ROUNDS  # (1,) so far
+    made_for: COUNTS  # (K,) the round k of the expert here; 0: none
+    age: ROUNDS  # (K,) rounds that it has learned
     log_u: np.ndarray  # (K,)
     levels: np.ndarray  # (K, N) a_ki
     log_p: np.ndarray  # (K, N) up to a constant

@@ -56,7 +56,7 @@ import numpy as np
 from omkl.core import divergence as divergences
 from omkl.core.divergence import Matrix, matrix_of
 from omkl.core.graphs import dominating_set, graphs_by
-from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N, Choice
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N, Choice, Range
 from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import (
@@ -77,7 +77,7 @@ from omkl.core.overlaps import LARGEST_MATRIX, OverlapPieces, overlaps
 from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.schedule import Schedule, rate
-from omkl.core.states import EVALUATED_WITH, NODE_WEIGHTS, TREES
+from omkl.core.states import EDGES, EVALUATED_WITH, KERNELS, NODE_WEIGHTS, TREES
 from omkl.core.weights import mean_by_shares, shares
 
 READINGS = Choice("farthest", "one_pass", "nearest")
@@ -99,13 +99,13 @@ class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: NODE_WEIGHTS  # (N,)
-    edges: np.ndarray  # (3, N, M) the graph; these four as in omkl.core.node_sampler
+    edges: EDGES  # (3, N, M) the graph; these four as in omkl.core.node_sampler
     trees: TREES  # (3, 2 P) sums over u and over DS
-    cover: np.ndarray  # (2, N) DS
+    cover: Annotated[np.ndarray, Range(0, "N")]  # (2, N) DS
     in_mass: np.ndarray  # (2 N M,) sums over in-neighbours
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: EVALUATED_WITH  # (N,)
-    node: np.ndarray  # (1,)
+    node: KERNELS  # (1,)
 
 
 def rows_before(params: Params) -> int:

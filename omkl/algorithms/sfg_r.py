@@ -46,7 +46,7 @@ from omkl.algorithms.sfg import (
     update,
 )
 from omkl.core.divergence import Matrix
-from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N, Range
 from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import (
@@ -63,7 +63,7 @@ from omkl.core.protocol import choose, register
 from omkl.core.refinement import CANDIDATES, N_REFINED, PARTNER, REFINED, refine
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
-from omkl.core.states import EVALUATED_WITH, NODE_WEIGHTS, TREES
+from omkl.core.states import EDGES, EVALUATED_WITH, KERNELS, NODE_WEIGHTS, TREES
 from omkl.core.weights import shares
 
 
@@ -84,18 +84,18 @@ class State(NamedTuple):
     log_w: np.ndarray  # (N,) kernels
     log_u: NODE_WEIGHTS  # (N,)
     divergence: Any  # Delta by its order: Matrix or what it is computed from
-    edges: np.ndarray  # (3, N, M) the unrefined graph; these four as in omkl.core.node_sampler
+    edges: EDGES  # (3, N, M) the unrefined graph; these four as in omkl.core.node_sampler
     trees: TREES  # (3, 2 P) sums over u and over DS'_t
-    cover: np.ndarray  # (2, N) DS'_t
+    cover: Annotated[np.ndarray, Range(0, "N")]  # (2, N) DS'_t
     in_mass: np.ndarray  # (2 N M,) sums over in-neighbours
-    links: np.ndarray  # (8, N) see omkl.core.refinement
-    near: np.ndarray  # (N, K) candidates for d_i, the best first
+    links: Annotated[np.ndarray, Range(-1, "N")]  # (8, N) see omkl.core.refinement
+    near: KERNELS  # (N, K) candidates for d_i, the best first
     distance: np.ndarray  # (N, K) their divergence from i, times sign
     scratch: np.ndarray  # (2, N) for the divergences of one node
     best: np.ndarray  # (rank,) the last one is the smallest log u of DS'_t
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: EVALUATED_WITH  # (N,)
-    node: np.ndarray  # (1,)
+    node: KERNELS  # (1,)
 
 
 def init(

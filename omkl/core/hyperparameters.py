@@ -18,7 +18,11 @@ from omkl.core.schedule import Schedule
 
 
 class Range(NamedTuple):
-    """Bounds of a number; the letters N (kernels), D (features) and J stand for their values."""
+    """Bounds of a number; the letters N (kernels), D (features) and J stand for their values.
+
+    Of numbers in a ``State`` t is how many rounds there have been, and another array beside them
+    stands for its largest number, or as ``x.1`` for the length of its second axis.
+    """
 
     low: float | str
     high: float | str = math.inf

@@ -1,7 +1,8 @@
 """What a learner has learned, as arrays by name, and back into a fresh learner.
 
 Names are those of the fields, ``state.model.theta``. Coming back, the contents of arrays come from
-the snapshot and all else from a learner of the same settings: shapes, types, and code.
+the snapshot and all else from a learner of the same settings: shapes, types, code, and what
+whole numbers may be. Compiled code believes those, as places and counts.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from omkl.core.hyperparameters import Range
 from omkl.core.learner import Learner
 from omkl.core.simd import aligned
+from omkl.core.states import bounds_of
 
 OF_THE_LEARNER = ("used", "worst")
 
@@ -33,17 +36,19 @@ def restore(learner: Learner, kept: Mapping[str, np.ndarray]) -> None:
     """Let a fresh learner go on where ``kept`` was taken, to the bit.
 
     Raises Mismatch, and leaves the learner as it is, unless names, shapes and types are those of
-    its own arrays. Where memory grows with the stream, arrays may be longer.
+    its own arrays, numbers are finite where its own are, and whole numbers are what their fields
+    say, or its own. Where memory grows with the stream, arrays may have room for more rows.
     """
     own = snapshot(learner)
     if own.keys() != kept.keys():
         names = ", ".join(sorted(own.keys() ^ kept.keys()))
         raise Mismatch(f"one has, and the other has not: {names}")
-    longer = not learner.representation.bounded
-    for name, array in own.items():
-        _require_like(name, array, kept[name], longer and name.startswith("state.model."))
-    if kept["t"][0] < 0:
-        raise Mismatch(f"t is {kept['t'][0]}")
+    ranges = {name: (Range(0, "t"), "") for name in OF_THE_LEARNER} | {"t": (Range(0), "")}
+    ranges |= dict(_ranges("state", learner.state))
+    for name, array in _with_room(learner, own, kept).items():
+        require_like(name, array, kept[name])
+        if array.dtype.kind in "bi":
+            _require_within(name, array, kept, learner, ranges.get(name))
     learner.state = _filled("state", learner.state, kept, {})
     for name in OF_THE_LEARNER:
         getattr(learner, name)[:] = kept[name]
@@ -77,15 +82,71 @@ def _filled(
     return made[id(value)]
 
 
-def _require_like(name: str, own: np.ndarray, kept: np.ndarray, longer: bool) -> None:
-    same = own.shape == kept.shape
-    grown = (
-        longer
-        and own.ndim == kept.ndim
-        and all(n <= m for n, m in zip(own.shape, kept.shape, strict=True))
-    )
-    if own.dtype != kept.dtype or not (same or grown):
+def require_like(name: str, own: np.ndarray, kept: np.ndarray) -> None:
+    """Mismatch unless shape and type are those of ``own``, and numbers finite where its are."""
+    if (own.dtype, own.shape) != (kept.dtype, kept.shape):
         raise Mismatch(
             f"{name} is {kept.dtype} {kept.shape}, where these settings have "
             f"{own.dtype} {own.shape}"
         )
+    if own.dtype.kind == "f" and np.isfinite(own).all() and not np.isfinite(kept).all():
+        raise Mismatch(f"{name} holds {kept[~np.isfinite(kept)][0]}, where numbers are finite")
+
+
+def _with_room(
+    learner: Learner, own: dict[str, np.ndarray], kept: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """``own`` with arrays as long as those that were kept, where memory grows with the stream."""
+    grow = learner.representation.with_room
+    if grow is None:
+        return own
+    longest = [max(kept[n].shape, default=0) for n, a in own.items() if a.shape != kept[n].shape]
+    if not longest:
+        return own
+    try:
+        model = grow(learner.state.model, max(longest))
+    except MemoryError:
+        raise Mismatch(f"an array has room for {max(longest):,} rows") from None
+    return own | dict(_arrays("state.model", model))
+
+
+def _ranges(name: str, value: Any) -> Iterator[tuple[str, tuple[Range, str]]]:
+    """The ranges that fields say, by the names of their arrays, and in what the fields are."""
+    if isinstance(value, np.ndarray):
+        return
+    for field, found in bounds_of(type(value)).items():
+        yield f"{name}.{field}", (found, f"{name}.")
+    for field in value._fields:
+        yield from _ranges(f"{name}.{field}", getattr(value, field))
+
+
+def _require_within(
+    name: str,
+    own: np.ndarray,
+    kept: Mapping[str, np.ndarray],
+    learner: Learner,
+    given: tuple[Range, str] | None,
+) -> None:
+    """Mismatch unless whole numbers are in their range, or without one those of ``own``."""
+    numbers = kept[name]
+    if given is None:
+        if not np.array_equal(own, numbers):
+            raise Mismatch(f"{name} is not what these settings make it, and no range is said of it")
+        return
+    known, beside = given
+
+    def bound(end: float | str) -> float:
+        if not isinstance(end, str):
+            return end
+        if end in ("N", "t"):
+            return learner.state.model.n_kernels if end == "N" else int(kept["t"][0])
+        array, _, axis = f"{beside}{end}".rpartition(".")
+        if axis.isdigit():
+            return kept[array].shape[int(axis)]
+        return int(kept[f"{beside}{end}"].max())
+
+    low = bound(known.low)
+    high = max(low, bound(known.high) - known.open_high)  # what is beside may be the wrong one
+    out = numbers[(numbers < low) | (numbers > high)]
+    if out.size:
+        raise Mismatch(f"{name} holds {out[0]}, which is not in {low:g} .. {high:g}")

@@ -15,6 +15,7 @@ from omkl.core.learner import Learner
 from omkl.datasets import DataError, Stream
 from omkl.datasets.content import FileContent
 from omkl.datasets.naming import name_of_file
+from omkl.online import learner as online
 from omkl.online import model_file
 from omkl.online.model_file import Model
 from omkl.online.rows import listed
@@ -197,6 +198,7 @@ def read(given: Any) -> Resumed:
     path = path_of(given)
     try:
         model = model_file.read(path)
+        online.restored(model, path)  # what cannot be gone on with is told before the data are read
     except model_file.ModelError as error:
         raise ValueError(f"resume={given}: {error}") from None
     return Resumed(model, FileContent(path).sha256)

@@ -293,9 +293,10 @@ class OnlineLearner:
             differ = ", ".join(sorted(own.keys() ^ kept.keys()))
             raise snapshot.Mismatch(f"one has, and the other has not: {differ}")
         for name, array in own.items():
-            same = (array.shape, array.dtype) == (kept[name].shape, kept[name].dtype)
-            if not (same or name.startswith("learner.")):
-                raise snapshot.Mismatch(f"{name} is {kept[name].dtype} {kept[name].shape}")
+            if not name.startswith("learner."):
+                snapshot.require_like(name, array, kept[name])
+                if array.dtype.kind == "i" and (kept[name] < 0).any():
+                    raise snapshot.Mismatch(f"{name} holds {kept[name].min()}, and it counts")
         for k, part in enumerate(self._parts):
             snapshot.restore(part.learner, model_file.below(f"learner.{k}.", kept))
             part.restore(model_file.below(f"labels.{k}.", kept))
@@ -422,13 +423,8 @@ def probabilities_said(y_hat: np.ndarray) -> np.ndarray:
     return np.divide(p, total, out=np.full(p.shape, 1.0 / p.shape[1]), where=total > 0.0)
 
 
-def load(path: str | Path) -> OnlineLearner:
-    """The learner that ``OnlineLearner.save`` wrote to a file, where it was, to the bit.
-
-    Nothing in the file is executed. Raises ``model_file.ModelError`` for one that is missing,
-    damaged or of something else; warns where other sources wrote it, whose numbers may differ.
-    """
-    model = model_file.read(path)
+def restored(model: model_file.Model, path: Any) -> OnlineLearner:
+    """The learner of what a file holds; ModelError where its arrays are of none."""
     try:
         learner = OnlineLearner(model.settings, before=model.arrays.get("before"))
         learner.restore(model.arrays)
@@ -436,6 +432,17 @@ def load(path: str | Path) -> OnlineLearner:
         raise model_file.ModelError(f"{path}: {model.misfit(error)}") from None
     except MemoryError as error:
         raise model_file.ModelError(f"{path}: no model, or a damaged one: {error}") from None
+    return learner
+
+
+def load(path: str | Path) -> OnlineLearner:
+    """The learner that ``OnlineLearner.save`` wrote to a file, where it was, to the bit.
+
+    Nothing in the file is executed. Raises ``model_file.ModelError`` for one that is missing,
+    damaged or of something else; warns where other sources wrote it, whose numbers may differ.
+    """
+    model = model_file.read(path)
+    learner = restored(model, path)
     if not model.is_of_these_sources:
         warnings.warn(
             f"{path} was written by omkl {model.version} with other sources than these: it goes "

@@ -2,8 +2,8 @@
 
 Nothing of it is executed: arrays are read without pickle, the algorithm is looked up by its name
 among those that there are, and all shapes are those that the settings imply. Damage is noticed, by
-the checksums of the archive. They are no signature: compiled code believes the places and counts
-that arrays hold, so a model of somebody whom one does not trust is not to be loaded.
+the checksums of the archive; they are no signature. Numbers that compiled code believes, as places
+and counts, are refused where they are out of range, and so is what is not finite.
 
     settings   JSON: format, omkl, code (the fingerprint of its sources), learner (the settings)
     learner.K.NAME, labels.K.NAME, columns.NAME, before   see ``OnlineLearner``

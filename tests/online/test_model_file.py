@@ -14,6 +14,7 @@ import pytest
 
 import omkl
 from omkl import algorithms
+from omkl.core.snapshot import Mismatch
 from omkl.online import model_file
 from omkl.online.model_file import ModelError
 
@@ -142,6 +143,10 @@ class Trap:
         (lambda data: with_head(data, D="4"), "D='4' is not a whole number"),
         (lambda data: with_head(data, learner={}), "are missing, or not known"),
         (lambda data: with_head(data, inputs=["a", "b", "c"]), "first is float64 (2,)"),
+        (lambda data: with_arrays(data, **{"learner.0.state.n_kernels": np.full(2, 10**9)}),
+         "n_kernels holds 1000000000, which is not in 0 .. 10"),
+        (lambda data: with_arrays(data, **{"columns.sums": np.full((3, 2), np.inf)}),
+         "columns.sums holds inf, where numbers are finite"),
     ],
 )  # fmt: skip
 def test_what_is_no_model_is_an_error_that_names_it(tmp_path, spoil, message):
@@ -150,6 +155,43 @@ def test_what_is_no_model_is_an_error_that_names_it(tmp_path, spoil, message):
     with pytest.raises(ModelError) as error:
         omkl.load_learner(path)
     assert str(path) in str(error.value) and message in str(error.value)
+
+
+@pytest.mark.parametrize("name", algorithms.names())
+def test_no_forged_number_of_any_learner_is_believed(name):
+    """Compiled code reads memory at the places that whole numbers name."""
+    classes = "ab" if algorithms.load(name).task == "classification" else None
+    settings = {"inputs": 2, "horizon": 100, "classes": classes, **SMALL}
+    learner = omkl.learner(name, **settings)
+    own = learner.arrays()
+    learner.restore(own)
+    endless = {"t", "unlabelled", "made_for"}  # counts that nothing is looked up by
+    for key, array in own.items():
+        forged: list[float] = []
+        if array.dtype.kind == "i":
+            forged = [-(2**40), 2**40][: 1 if key.rpartition(".")[2] in endless else 2]
+        elif array.dtype.kind == "f" and np.isfinite(array).all():
+            forged = [np.nan, np.inf]
+        for number in forged if array.size else []:
+            other = array.copy()
+            other.flat[array.size - 1] = number
+            with pytest.raises(Mismatch, match=rf"^({key}|{key.split('.', 2)[-1]}) "):
+                learner.restore(own | {key: other})
+
+
+@pytest.mark.parametrize(("name", "longer"), [("omkr", ("x",)), ("omkc_da_p1", ("x", "alpha"))])
+def test_arrays_that_grow_have_room_for_the_same_rows(name, longer):
+    classes = "ab" if name.startswith("omkc") else None
+    learner = omkl.learner(name, inputs=2, classes=classes, kernels="gaussian17")
+    own, head = learner.arrays(), "learner.0.state.model."
+    grown = {
+        key: np.concatenate([array, array], axis=-1)
+        for key, array in own.items()
+        if key.startswith(head) and array.shape[-1] == 64
+    }
+    learner.restore(own | grown)
+    with pytest.raises(Mismatch, match=r"where these settings have"):
+        learner.restore(own | {head + field: grown[head + field] for field in longer})
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

@@ -51,7 +51,8 @@ class Representation(NamedTuple):
     written           fields of the model that ``evaluate_row`` writes to
     draws_features    f_i = theta_i'z_i with features z_i of norm 1 that are drawn from the
                       seed by the frequencies of the kernel; else kernels are exact
-    bounded           memory does not grow with the stream
+    with_room         (model, n) -> the model with arrays for n rows, where memory grows with the
+                      stream; None where it does not: it is ``bounded``
     supports_float32  features may be of single precision
     support_size      model -> terms of each kernel's function (N,); 0 where there are no such
     kept_rows         model -> how many rows of the stream it keeps
@@ -69,7 +70,6 @@ class Representation(NamedTuple):
     lookahead: Lookahead | None
     written: tuple[str, ...]
     draws_features: bool
-    bounded: bool
     supports_float32: bool
     support_size: Callable[[Any], np.ndarray]
     kept_rows: Callable[[Any], int]
@@ -78,6 +78,11 @@ class Representation(NamedTuple):
     check_kernels: Callable[[Sequence[Kernel]], None] = _accept_all
     local: bool = False
     untaught: Callable[[Any], Any] | None = None
+    with_room: Callable[[Any, int], Any] | None = None
+
+    @property
+    def bounded(self) -> bool:
+        return self.with_room is None
 
     def require(self, kernels: Sequence[Kernel]) -> None:
         """ValueError for a kernel without the frequencies that features are drawn from."""

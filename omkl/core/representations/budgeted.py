@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.hyperparameters import Range
 from omkl.core.jit import dispatch, inlined
 from omkl.core.kernel_sums import own_sum, write_own_rows
 from omkl.core.representations import Representation, evaluate_row
@@ -15,6 +16,7 @@ from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import check_kernels, empty_expansion
 from omkl.core.representations.perceptrons import SMALLEST_SCALE, inverse_norm, own_value
 from omkl.core.simd import LANES, aligned, load, store, totals
+from omkl.core.states import ROUNDS
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -36,12 +38,12 @@ class Budgeted(NamedTuple):
     x: np.ndarray
     inverse: np.ndarray
     alpha: np.ndarray
-    age: np.ndarray
-    size: np.ndarray
+    age: ROUNDS
+    size: Annotated[np.ndarray, Range(0, "age.1")]
     scale: np.ndarray
     norm2: np.ndarray
     now: np.ndarray
-    rounds: np.ndarray
+    rounds: ROUNDS
     smallest: np.ndarray
     family: np.ndarray
     parameter: np.ndarray
@@ -226,7 +228,6 @@ BUDGETED = Representation(
     lookahead=None,
     written=("now", "rounds"),
     draws_features=False,
-    bounded=True,
     supports_float32=False,
     support_size=_support_size,
     kept_rows=_kept_rows,

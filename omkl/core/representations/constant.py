@@ -58,7 +58,6 @@ CONSTANT = Representation(
     lookahead=None,
     written=(),
     draws_features=False,
-    bounded=True,
     supports_float32=False,
     support_size=_no_support,
     kept_rows=_no_rows,

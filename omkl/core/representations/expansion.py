@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.hyperparameters import Range
 from omkl.core.jit import compiled, dispatch, inlined
 from omkl.core.kernel_sums import CODES, add_distances, add_values, parameter_of, sum_of
 from omkl.core.representations import Lookahead, Representation, evaluate_row
@@ -46,7 +47,7 @@ class Expansion(NamedTuple):
 
     x: np.ndarray
     alpha: np.ndarray
-    n: np.ndarray
+    n: Annotated[np.ndarray, Range(0, "x.1")]
     budget: np.ndarray
     family: np.ndarray
     parameter: np.ndarray
@@ -291,10 +292,10 @@ GROWING = Representation(
     lookahead=Lookahead(tile_rows, prepare_tile),
     written=("x",),
     draws_features=False,
-    bounded=False,
     supports_float32=False,
     support_size=_support_size,
     kept_rows=_kept_rows,
     check_kernels=check_kernels,
+    with_room=with_capacity,
 )
-SLIDING = GROWING._replace(name="expansion over the last rows", fresh=_sliding, bounded=True)
+SLIDING = GROWING._replace(name="expansion over the last rows", fresh=_sliding, with_room=None)

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.hyperparameters import Range
 from omkl.core.jit import dispatch, inlined
 from omkl.core.protocol import local_step, step_size
 from omkl.core.representations import evaluate_row, learn_block, learn_row, local_features
@@ -60,8 +61,8 @@ class Intervals(NamedTuple):
     """
 
     rows: RandomFeatures
-    row: np.ndarray
-    alive: np.ndarray
+    row: Annotated[np.ndarray, Range(0, "rows.theta.0", open_high=True)]
+    alive: Annotated[np.ndarray, Range(1, "mix.0")]
     mix: np.ndarray
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 
 from omkl.core.jit import inlined
 from omkl.core.simd import LANES, aligned, fma, largest, load, pack, store
+from omkl.core.states import ROUNDS
 
 KEPT = 1000  # rows, of which 500 do nearly as well; a multiple of LANES
 NEAREST = 10  # 5 to 20 give errors within 1 %
@@ -30,7 +31,7 @@ class Neighbours(NamedTuple):
     rows: np.ndarray
     labels: np.ndarray
     errors: np.ndarray
-    n: np.ndarray
+    n: ROUNDS
 
 
 class Scratch(NamedTuple):

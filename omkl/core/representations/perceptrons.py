@@ -25,10 +25,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.hyperparameters import Range
 from omkl.core.jit import compiled, dispatch, dot, inlined, power_of_two
 from omkl.core.kernel_sums import (
     CODES,
@@ -42,6 +43,7 @@ from omkl.core.representations import Lookahead, Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import TILE, check_kernels, empty_expansion, in_parts
 from omkl.core.search import n_less
+from omkl.core.states import ROUNDS, SWITCH
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -69,16 +71,16 @@ class Perceptrons(NamedTuple):
 
     x: np.ndarray
     inverse: np.ndarray
-    members: np.ndarray
+    members: Annotated[np.ndarray, Range(0, "x.1", open_high=True)]
     alpha: np.ndarray
-    size: np.ndarray
-    near: np.ndarray
+    size: Annotated[np.ndarray, Range(0, "n")]
+    near: Annotated[np.ndarray, Range(0, "n")]
     scale: np.ndarray
     norm2: np.ndarray
-    n: np.ndarray
-    upto: np.ndarray
-    pending: np.ndarray
-    rounds: np.ndarray
+    n: Annotated[np.ndarray, Range(0, "x.1", open_high=True)]
+    upto: Annotated[np.ndarray, Range(0, "n")]
+    pending: SWITCH
+    rounds: ROUNDS
     family: np.ndarray
     parameter: np.ndarray
     needs: np.ndarray
@@ -304,6 +306,10 @@ def _kept_rows(model: Perceptrons) -> int:
     return int(model.n[0] + model.pending[0])
 
 
+def _with_room(model: Perceptrons, n: int) -> Perceptrons:
+    return with_capacity(model, n - int(model.n[0]) - 1)
+
+
 PERCEPTRONS = Representation(
     name="kernel Perceptrons",
     fresh=_fresh,
@@ -311,9 +317,9 @@ PERCEPTRONS = Representation(
     lookahead=Lookahead(tile_rows, prepare_tile),
     written=("x", "inverse", "near", "n", "upto", "pending", "rounds"),
     draws_features=False,
-    bounded=False,
     supports_float32=False,
     support_size=_support_size,
     kept_rows=_kept_rows,
     check_kernels=check_kernels,
+    with_room=_with_room,
 )

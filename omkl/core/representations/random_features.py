@@ -289,7 +289,6 @@ RANDOM_FEATURES = Representation(
     lookahead=None,
     written=(),
     draws_features=True,
-    bounded=True,
     supports_float32=True,
     support_size=_support_size,
     kept_rows=_kept_rows,

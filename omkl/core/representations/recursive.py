@@ -271,7 +271,6 @@ RECURSIVE = Representation(
     lookahead=None,
     written=(),
     draws_features=True,
-    bounded=True,
     supports_float32=False,
     support_size=_no_support,
     kept_rows=_kept_rows,
