@@ -7,11 +7,13 @@ import io
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import omkl
+from omkl.runs.wording import UNEXPLAINED
 
 if TYPE_CHECKING:
     import argparse
@@ -153,6 +155,11 @@ def command(program: str, main: Callable[[], int]) -> None:
         code = EXIT_USAGE
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
+    except Exception as error:
+        print(f"{program}: {error}\n", file=sys.stderr)
+        traceback.print_exc()
+        print(f"\n{UNEXPLAINED}", file=sys.stderr)
+        code = EXIT_FAILED
     sys.exit(ended(program, code))
 
 

@@ -16,6 +16,7 @@ left out     words that are nearly all different, and whole numbers that count t
 from __future__ import annotations
 
 import functools
+import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,6 +36,8 @@ DAYS = (
     "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y",
     "%d/%m/%y", "%d-%m-%Y",
 )  # fmt: skip
+WITH_SIGN = r"[-+]?[^\w\s]? ?[-+]?\d[\d.,]* ?[^\w\s]?"  # $3.50 or 12 %
+_NO_CELLS = (list, dict, tuple, set, np.ndarray)
 CLOCK = r"\d{1,2}:\d{2}(:\d{2})?"
 
 
@@ -82,6 +85,8 @@ def column_of(series: pd.Series, name: str) -> Column:
     n, blank = len(series), _blank(series)
     if blank.all():
         return Column(name, "left out", (name,), f"no value in the first {n} rows", NUMBERS)
+    if any(isinstance(cell, _NO_CELLS) for cell in series):
+        return Column(name, "left out", (), "lists or objects in its cells")
     values, text = numbers_of(series)
     if mostly_numbers(values, text):  # a lone word is an error once the column is read
         counts = n >= FEWEST_ROWS and bool(np.all(np.diff(values) == 1.0))
@@ -110,7 +115,10 @@ def _categories(name: str, known: list[str], n: int) -> Column:
         why = f"{len(known)} words in the first {n} rows, hashed into {HASHED} columns"
         column = Column(name, "hashed", inputs, why, {"how": "hashed"})
     if n >= FEWEST_ROWS and len(known) > MOSTLY * n:
-        return column._replace(kind="left out", why=f"an id: {len(known)} words in {n} rows")
+        why = f"an id: {len(known)} words in {n} rows"
+        if sum(bool(re.fullmatch(WITH_SIGN, word)) for word in known) > MOSTLY * len(known):
+            why += f"; {known[0]} is no number: write it without the sign"
+        return column._replace(kind="left out", why=why)
     return column
 
 

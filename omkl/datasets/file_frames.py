@@ -194,7 +194,7 @@ def _parquet(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFr
 
     # Without pre-buffering a row group is read page by page, not as a whole.
     with content.open() as raw, pq.ParquetFile(raw, pre_buffer=False, buffer_size=1 << 20) as file:
-        names = column_names(file.schema_arrow.names, cfg, content.name)
+        names = column_names(_columns_in(file.schema_arrow), cfg, content.name)
         yield from _of_batches(file.iter_batches(chunk_rows(len(names))))
 
 
@@ -202,9 +202,14 @@ def _feather(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFr
     import pyarrow as pa
 
     with content.open() as raw, pa.ipc.open_file(raw) as file:
-        column_names(file.schema.names, cfg, content.name)
+        column_names(_columns_in(file.schema), cfg, content.name)
         batches = (file.get_batch(k) for k in range(file.num_record_batches))
         yield from _of_batches(batches)
+
+
+def _columns_in(schema: Any) -> list[str]:
+    """Without the indices of a frame that have no name, of which pandas keeps the numbers too."""
+    return [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
 
 
 def _of_batches(batches: Iterator[Any]) -> Iterator[pd.DataFrame]:
@@ -213,6 +218,9 @@ def _of_batches(batches: Iterator[Any]) -> Iterator[pd.DataFrame]:
     start = 0
     for batch in batches:
         frame = batch.to_pandas()
+        # The index of a frame that somebody wrote is a column like others, if it has a name.
+        if named := [name for name in frame.index.names if name in batch.schema.names]:
+            frame = frame.reset_index(level=named)[_columns_in(batch.schema)]
         for k, name in enumerate(frame.columns):
             if name in batch.schema.names and pa.types.is_binary(batch.schema.field(name).type):
                 frame.isetitem(k, frame.iloc[:, k].map(_text_of, na_action="ignore"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import gzip
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -175,8 +178,9 @@ def frame_values(
     return values
 
 
-OF_INPUT = "Correct the file or leave the column out of dataset.inputs."
-OF_TARGET = "Correct the file; if these are classes, add task=classification."
+BLANK = "What stands for a blank goes into dataset.na_values."
+OF_INPUT = f"Correct the file or leave the column out of dataset.inputs. {BLANK}"
+OF_TARGET = f"Correct the file; if these are classes, add task=classification. {BLANK}"
 
 
 def column_values(
@@ -311,11 +315,15 @@ def reading(where: str) -> Iterator[None]:
         ) from error
     except UnicodeError as error:
         encoding = getattr(error, "encoding", "text of the encoding that was given")
+        start = getattr(error, "object", b"")[:2]
+        likely = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
         raise DataError(
-            f"{where}: not {encoding} text. Set dataset.encoding, for example latin-1."
+            f"{where}: not {encoding} text. Set dataset.encoding, for example {likely}."
         ) from error
     except Exception as error:
         if _is_bug(error):
+            if isinstance(error, ValueError):  # which elsewhere are mistakes of a user
+                raise RuntimeError(f"{where}: {error}") from error
             raise
         raise DataError(f"{where}: {_in_words(error)}") from error
     except BaseException as error:
@@ -328,8 +336,8 @@ def _is_bug(error: Exception) -> bool:
     """Whether an error says that omkl is wrong, and not that a file is."""
     if isinstance(error, AttributeError | NameError | AssertionError):
         return True
-    if not isinstance(error, TypeError | LookupError):
-        return False
+    if type(error) not in (TypeError, LookupError, KeyError, IndexError, ValueError, OverflowError):
+        return False  # a class of a reader's own, or of the system
     frame = error.__traceback__  # a library that stumbles over a file raises these too
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -341,17 +349,27 @@ def _in_words(error: Exception) -> str:
 
     if isinstance(error, pd.errors.EmptyDataError):
         return "the file is empty."
-    said = _first_line(error)
+    said = _first_line(error).rstrip(".")
+    if isinstance(error, gzip.BadGzipFile):
+        return f"the name ends in .gz, and no gzip file is in it ({said}). Rename the file."
     if isinstance(error, pd.errors.ParserError | pd.errors.ParserWarning):
         if "EOF inside string" in said:
             return f"a quote is opened and never closed ({said}). Correct the file."
-        if any(word in said for word in ("Expected", "Length", "Number of passed names")):
+        long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said)
+        if long or any(word in said for word in ("Length", "Number of passed names")):
+            where = "the first row has more cells than the header"
+            if long:
+                where = f"line {long[2]} has {long[3]} cells, where {long[1]} are expected"
             return (
-                f"rows of different lengths ({said}). Look at dataset.delimiter and dataset.header."
+                f"rows of different lengths: {where}. Correct the file, take lines above the "
+                "header out, or look at dataset.delimiter and dataset.header."
             )
     if isinstance(error, OSError) and error.strerror:
         said = error.strerror
-    return f"cannot be read, it may be damaged: {said}"
+    return (
+        "cannot be read, it may be damaged or of another kind than the end of its name says: "
+        f"{said}"
+    )
 
 
 @contextlib.contextmanager

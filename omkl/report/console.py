@@ -14,7 +14,7 @@ from omkl.report.experts import has_kernels
 from omkl.report.style import name_of
 from omkl.report.text import readable
 from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of, scaling_of
-from omkl.runs.wording import counted, over_seeds
+from omkl.runs.wording import UNEXPLAINED, counted, over_seeds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -289,7 +289,7 @@ def print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None:
     if outcome.status == "failed":
         print(f"omkl-run: {result['error']['message']}", file=sys.stderr)
         if result["error"]["traceback"]:
-            print(f"\n{result['error']['traceback']}", file=sys.stderr, end="")
+            print(f"\n{result['error']['traceback']}\n{UNEXPLAINED}", file=sys.stderr)
         return
     (print_hindsight if shown else print_run)(outcome.run, Console())
     for note in outcome.notes:

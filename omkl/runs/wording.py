@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+UNEXPLAINED = (
+    "Neither a setting nor the data are to blame: this is a bug of omkl, or of a module of your "
+    "own that is named above. Please report it, with these lines, where you have omkl from."
+)
+
 
 def counted(number: int, noun: str) -> str:
     """``1 row``, ``1,204 rows``: a number and a noun whose plural has an s, on its first word."""

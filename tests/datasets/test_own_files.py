@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -309,6 +310,11 @@ def test_a_bug_is_not_called_damaged_data(tmp_path, monkeypatch):
     def bug(*given):
         return given[0].no_such_thing
 
-    monkeypatch.setattr(file_frames, "with_plain_numbers", bug)
-    with pytest.raises(AttributeError, match="no_such_thing"):
-        open_stream(own(tmp_path / "t.csv"), RAW)
+    def another(*given):
+        return np.zeros(2) + np.zeros(3)
+
+    monkeypatch.setattr(tables, "PACKAGE", Path(__file__).parent)  # as if they stood there
+    for wrong, error in [(bug, AttributeError), (another, RuntimeError)]:
+        monkeypatch.setattr(file_frames, "with_plain_numbers", wrong)
+        with pytest.raises(error, match=r"no_such_thing|shapes"):
+            open_stream(own(tmp_path / "t.csv"), RAW)

@@ -34,6 +34,51 @@ def streamed(path: Path, options: dict[str, Any] = RAW, **keys: Any) -> tuple[li
     return x.tolist(), y.tolist()
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        (
+            "t.csv",
+            "# of a device\na,y\n1,2\n",
+            "first row has more cells than the header",
+        ),
+        ("t.csv", "a,y\n1,2\n1,2,3\n", "line 3 has 3 cells, where 2 are expected. Correct"),
+        ("t.csv.gz", TABLE, "ends in .gz, and no gzip file is in it"),
+        ("t.parquet", TABLE, "of another kind than the end of its name says"),
+        ("t.csv", "\ufeff" + TABLE, "Set dataset.encoding, for example utf-16"),
+        ("t.csv", "a,y\n?,2\n3,4\n", "What stands for a blank goes into dataset.na_values"),
+    ],
+)
+def test_what_a_newcomer_has_is_told_without_jargon(tmp_path, name, data, told):
+    (tmp_path / name).write_bytes(data.encode("utf-16-le" if data[0] == "\ufeff" else "utf-8"))
+    with pytest.raises(DataError, match=told) as error:
+        open_stream(own(tmp_path / name), RAW)
+    assert "index_col" not in str(error.value) and "C error" not in str(error.value)
+
+
+def test_an_index_with_a_name_is_a_column(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 3.0], "b": [5.0, 7.0], "y": [2.0, 4.0]}, index=[9, 4])
+    for suffix in ("parquet", "feather"):
+        path = tmp_path / f"t.{suffix}"
+        for written in (frame, frame.set_index("a"), frame.set_index("a", append=True)):
+            table = pa.Table.from_pandas(written)
+            (pq.write_table if suffix == "parquet" else feather.write_feather)(table, path)
+            found = streamed(path, inputs=["a", "b"])
+            assert found == ([[1.0, 5.0], [3.0, 7.0]], [2.0, 4.0])
+            assert len(open_stream(own(path), RAW).inputs) == 2
+
+
+def test_columns_that_are_no_numbers_say_why(tmp_path):
+    table = pd.DataFrame({"list": [[1]] * 20, "money": [f"${k / 7:.3f}" for k in range(20)]})
+    (table.assign(a=np.arange(20) % 3, y=1.0 + table.index % 5)).to_parquet(tmp_path / "t.parquet")
+    columns = open_stream(own(tmp_path / "t.parquet"), RAW).columns
+    said = {column.name: column.why for column in columns if column.kind == "left out"}
+    assert said["list"] == "lists or objects in its cells"
+    assert said["money"].endswith("$0.000 is no number: write it without the sign")
+    with pytest.raises(DataError, match=r"'list' has lists or objects in its cells"):
+        open_stream(own(tmp_path / "t.parquet", inputs=["list"]), RAW)
+
+
 # --- Headers ----------------------------------------------------------------------------------
 
 
