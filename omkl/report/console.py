@@ -13,7 +13,7 @@ from omkl.report import baselines
 from omkl.report.experts import has_kernels
 from omkl.report.style import name_of
 from omkl.report.text import readable
-from omkl.runs.folder import ERROR_RATE, LARGE_MSE, measure, number_of, scaling_of
+from omkl.runs.folder import ERROR_RATE, measure, number_of, scaling_of
 from omkl.runs.wording import UNEXPLAINED, counted, over_seeds
 
 if TYPE_CHECKING:
@@ -39,11 +39,8 @@ def error_text(result: Mapping[str, Any]) -> str:
 
 
 def mse_text(result: Mapping[str, Any]) -> str:
-    """Mean squared error and its deviation over seeds, up to 10 in units of 10^-3."""
-    mean, std = result["mse_mean"], result["mse_std"]
-    if mean < LARGE_MSE:
-        spread = "" if std is None else f" ± {1e3 * std:.2f}"
-        return f"{1e3 * mean:.2f}{spread} x 10^-3"
+    """Mean squared error and its deviation over seeds; infinity where it has overflowed."""
+    mean, std = number_of(result["mse_mean"]), result["mse_std"]
     return readable(mean) + ("" if std is None else f" ± {readable(std, mean)}")
 
 
@@ -380,8 +377,7 @@ class Bar:
         if mse is not None and done:
             # A classification counts the rounds of all seeds.
             rate = done * (1 if self.classify else self.n_seeds) / max(now - self.since, 1e-9)
-            shown = f"MSE {f'{1e3 * mse:.2f}e-3' if mse < LARGE_MSE else readable(mse)}"
-            shown = f"errors {100 * mse:.2f} %" if self.classify else shown
+            shown = f"errors {100 * mse:.2f} %" if self.classify else f"MSE {readable(mse)}"
             status += f" {rate:,.0f} rounds/s {shown}"
         description = self.label if stage == "rounds" else f"{self.label}: {stage}"
         self.bar.update(

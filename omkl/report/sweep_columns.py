@@ -127,7 +127,7 @@ def pairs(row: Row) -> list[str]:
 def loss_text(row: Row) -> str:
     kind = row["measure"]
     loss, std = kind.scale * row[kind.key], row[f"{kind.key}_std"]
-    if kind.scale == 1.0:
+    if kind is MSE:
         return readable(loss) + ("" if std is None else f" ± {readable(std, loss)}")
     return f"{loss:.2f}" if std is None else f"{loss:.2f} ± {kind.scale * std:.2f}"
 

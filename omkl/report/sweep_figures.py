@@ -22,7 +22,7 @@ from omkl.report.comparison_figure import (
     spread_of,
 )
 from omkl.report.text import theorem_text
-from omkl.runs.folder import Run, measure
+from omkl.runs.folder import Run, measure, number_of
 from omkl.runs.wording import counted
 
 
@@ -145,7 +145,6 @@ class Panel(NamedTuple):
 
     over: str
     quantity: str
-    unit: float
     ylabel: str
 
 
@@ -173,10 +172,10 @@ def tradeoff(
     order = sorted({(learner, M) for _, learner, M in lines})
     with_eta_c = [run for found in lines.values() for run in found if _asking(run) == "eta_c"]
     eta_c = sorted(set(map(_threshold, with_eta_c)))
-    panels = [Panel("al_efficiency", "mse_mean", 1e3, "MSE × 10⁻³")]
+    panels = [Panel("al_efficiency", "mse_mean", "MSE")]
     if any(eta_c):
-        panels.insert(0, Panel("eta_c", "mse_mean", 1e3, "MSE × 10⁻³"))
-        panels.insert(0, Panel("eta_c", "al_efficiency", 1.0, "AL_eff"))
+        panels.insert(0, Panel("eta_c", "mse_mean", "MSE"))
+        panels.insert(0, Panel("eta_c", "al_efficiency", "AL_eff"))
     with style.applied():
         height = 2.9 * len(datasets) + 0.25 * math.ceil(len(order) / 3)
         figure = Figure(figsize=(drawing.WIDTH * max(2, len(panels)) / 2, height))
@@ -210,9 +209,9 @@ def _trade(
         else:
             x = [run.result[panel.over] for run in runs]
         if runs:
-            y = [panel.unit * run.result[panel.quantity] for run in runs]
-            across = _deviations(runs, panel.over, 1.0)
-            up = _deviations(runs, panel.quantity, panel.unit)
+            y = [number_of(run.result[panel.quantity]) for run in runs]
+            across = _deviations(runs, panel.over)
+            up = _deviations(runs, panel.quantity)
             grey: dict[str, Any] = {"ecolor": "#999999", "elinewidth": 0.9, "capsize": 0}
             axes.errorbar(x, y, xerr=across, yerr=up, fmt="none", **grey)
             (handles[learner, M],) = axes.plot(
@@ -231,12 +230,12 @@ def _trade(
     return handles
 
 
-def _deviations(runs: Sequence[Run], quantity: str, unit: float) -> list[float] | None:
+def _deviations(runs: Sequence[Run], quantity: str) -> list[float] | None:
     """Deviations over the seeds of a quantity of result.json; None where there are none."""
     key = f"{quantity.removesuffix('_mean')}_std"
     if any(run.result.get(key) is None for run in runs):
         return None
-    return [unit * run.result[key] for run in runs]
+    return [run.result[key] for run in runs]
 
 
 def _asking(run: Run) -> str:

@@ -19,7 +19,7 @@ from omkl.report.sweep_columns import (
     short_names,
 )
 from omkl.report.text import csv_text, latex_table, markdown_table, markdown_text
-from omkl.runs.folder import ERROR_RATE, LARGE_MSE, MSE, Run, measure, number_of, scaling_of
+from omkl.runs.folder import ERROR_RATE, MSE, Run, measure, number_of, scaling_of
 
 
 def sweep_table(runs: Sequence[Run]) -> list[Row]:
@@ -77,10 +77,6 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
             stars.compare(alike)
     rows += _baseline_rows(runs, swept)
     rows.sort(key=lambda row: datasets.index(row["dataset"]))
-    if any(row.get("mse", 0.0) >= LARGE_MSE for row in rows):
-        for row in rows:
-            if row["measure"] is MSE:
-                row["measure"] = MSE._replace(scale=1.0, unit="")
     return rows
 
 

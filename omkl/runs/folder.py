@@ -146,7 +146,10 @@ NEUTRAL = (
 
 
 class Measure(NamedTuple):
-    """What a run is judged by: key in result.json and curves.npz, words for it, and its unit."""
+    """What a run is judged by: key in result.json and curves.npz, words for it, and its unit.
+
+    A mean squared error is printed as it is: a list has runs of many data sets, and one scale.
+    """
 
     key: str
     short: str
@@ -155,8 +158,7 @@ class Measure(NamedTuple):
     unit: str
 
 
-MSE = Measure("mse", "MSE", "mean squared error", 1e3, " × 10⁻³")
-LARGE_MSE = 10.0  # from here on it is not printed in units of 10^-3
+MSE = Measure("mse", "MSE", "mean squared error", 1.0, "")
 ERROR_RATE = Measure("error_rate", "errors", "error rate", 1e2, ", %")
 
 

@@ -23,7 +23,7 @@ from omkl.report.baselines import NAMES, accuracy_text, computed, worse_than
 from omkl.report.windows import windowed
 from omkl.runs import seal
 from omkl.runs.config_file import flattened
-from omkl.runs.folder import LARGE_MSE, MSE, NEUTRAL, Run, measure, number_of
+from omkl.runs.folder import ERROR_RATE, MSE, NEUTRAL, Run, measure, number_of, scaling_of
 from omkl.runs.wording import counted
 
 CURVE_POINTS = 500
@@ -130,13 +130,13 @@ def _data(result: Mapping[str, Any]) -> Data | None:
 
 
 def unit_of(result: Mapping[str, Any]) -> tuple[str, float]:
-    """What errors are called in charts, which show two decimals, and the factor of the unit."""
-    kind = measure(result)
-    if kind is not MSE:
-        return "errors in percent", kind.scale
-    if number_of(result["mse_mean"]) >= LARGE_MSE:
-        return "MSE", 1.0
-    return "MSE in 1e-3", kind.scale
+    """What errors are called in charts, which show two decimals, and the factor of the unit.
+
+    Runs whose errors can be compared have one unit, however large they are.
+    """
+    if measure(result) is not MSE:
+        return "errors in percent", ERROR_RATE.scale
+    return ("MSE in 1e-3", 1e3) if scaling_of(result) == "whole" else ("MSE", 1.0)
 
 
 def _final_metrics(result: Mapping[str, Any]) -> dict[str, float]:

@@ -139,10 +139,12 @@ def test_what_is_better_is_listed(with_baselines):
     assert baselines.accuracy_text(classes["last"]) == "10.00 %"
 
 
-def test_large_errors_are_not_printed_in_thousandths(with_baselines):
+def test_errors_of_a_list_have_one_scale(with_baselines):
     run = with_baselines(mse_mean=5829.54146, mse_std=12.3)
     assert console.mse_text(run.result) == "5,830 ± 12"
-    assert console.mse_text({"mse_mean": 0.0288, "mse_std": None}) == "28.80 x 10^-3"
+    assert console.mse_text({"mse_mean": 9.59504, "mse_std": None}) == "9.595"
+    assert console.mse_text({"mse_mean": 0.0288, "mse_std": None}) == "0.02880"
+    assert console.mse_text({"mse_mean": None, "mse_std": None}) == "inf"
 
 
 def test_a_row_a_baseline_and_data_set(with_baselines, tmp_path):
@@ -157,7 +159,7 @@ def test_a_row_a_baseline_and_data_set(with_baselines, tmp_path):
     assert not any(row["best"] for row in rows if row.get("status") == "baseline")
     stream = io.StringIO()
     sweep_table.print_sweep(rows, [], Console(file=stream, width=80))
-    assert "11.30" in stream.getvalue() and "34.00" in stream.getvalue()
+    assert "0.01130" in stream.getvalue() and "0.03400" in stream.getvalue()
     table, markdown = sweep_table.write_sweep(rows, [], tmp_path / "t")
     lines = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
     assert [line["status"] for line in lines].count("baseline") == 4
@@ -165,12 +167,14 @@ def test_a_row_a_baseline_and_data_set(with_baselines, tmp_path):
     assert "last label (baseline)" in markdown.read_text(encoding="utf-8")
 
 
-def test_a_sweep_with_large_errors_has_no_thousandths(with_baselines, tmp_path):
-    rows = sweep_table.sweep_table([with_baselines(mse_mean=5829.54146, mse_std=12.3)])
+def test_a_sweep_has_one_scale_however_large_its_errors(with_baselines, tmp_path):
+    runs = [with_baselines("raker", "wine", mse_mean=40.09, mse_std=1.2)]
+    runs += [with_baselines("raker", "bias", mse_mean=9.59504, mse_std=0.3)]
     stream = io.StringIO()
-    sweep_table.print_sweep(rows, [], Console(file=stream, width=100))
+    sweep_table.print_sweep(sweep_table.sweep_table(runs), [], Console(file=stream, width=100))
     text = stream.getvalue()
-    assert "5,830 ± 12" in text and "10⁻³" not in text and "0.03400" in text
+    assert "40.09 ± 1.20" in text and "9.595 ± 0.300" in text and "0.03400" in text
+    assert "10⁻³" not in text
 
 
 def test_thin_grey_lines(with_baselines, tmp_path, monkeypatch):

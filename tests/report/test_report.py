@@ -40,6 +40,7 @@ from omkl.report import (
     sweep_table,
 )
 from omkl.report.experts import expert_names
+from omkl.report.text import readable
 from omkl.report.windows import windowed
 from omkl.reproduction import filled as filling
 from omkl.reproduction import matching, regret_figures, tables
@@ -397,14 +398,14 @@ def test_sweep_table(sweep, tmp_path):
     assert failures[0]["settings"] == {"M": 90}
     assert failures[0]["error"] == "ValueError: algorithm.M=90 is larger than N=76"
 
-    for width, left_out in ((120, ""), (80, ""), (60, "No room for: seeds, kernels / round")):
+    for width, left_out in ((120, ""), (85, ""), (65, "No room for: seeds, kernels / round")):
         stream = StringIO()
         sweep_table.print_sweep(rows, failures, Console(file=stream, width=width))
         text = stream.getvalue()
         assert "\x1b" not in text
         assert max(map(len, text.splitlines())) <= width
         for row in rows:
-            assert f"{1e3 * row['mse']:.2f} ± {1e3 * row['mse_std']:.2f}" in text
+            assert f"{readable(row['mse'])} ± {readable(row['mse_std'], row['mse'])}" in text
         assert text.count(" *  ") == 8
         assert "paired t over seeds, Holm, 5%" in " ".join(text.split())
         assert "regret against" in text

@@ -149,7 +149,7 @@ def test_the_charts_that_a_page_begins_with_are_those_over_time(outputs, run_fol
         folder,
         al_efficiency=0.5,
         labels=200.0,
-        baselines={"mean": {"rmse": 0.5, "mae": 0.4}},
+        baselines={"mean": {"rmse": 0.5, "mae": 0.4, "mse": 0.05}},
         rmse=0.3,
     )
     run = client(outputs).get_run(view.log_run(folder, outputs))
