@@ -15,7 +15,7 @@ import numpy as np
 from omkl import algorithms
 from omkl.core.learner import Learner
 from omkl.datasets import Stream
-from omkl.experiment.metrics import Accuracy, Recorder, mistaken, one_against_rest
+from omkl.experiment.metrics import Accuracy, ClientErrors, Recorder, mistaken, one_against_rest
 from omkl.experiment.target_units import TargetUnits
 
 RIDGE_LAM = 0.01  # as in conf/algorithm/ridge.yaml
@@ -65,18 +65,29 @@ class Baselines:
         Of these, ``scored`` (n,) bool are counted.
         """
         before = time.perf_counter()
+        self.squared.add(self._squared_errors(X, y, known, scored))
+        self.seconds += time.perf_counter() - before
+
+    def _squared_errors(
+        self, X: np.ndarray, y: np.ndarray, known: np.ndarray, scored: np.ndarray
+    ) -> np.ndarray:
+        """Learn rows as ``add`` takes them; squared errors (B, n), 0 where they do not count."""
         X, labels = X[known], y[known]
         errors = np.zeros((len(self.learners), len(y)))
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` tells
             for k, learner in enumerate(self.learners.values()):
                 errors[k, known] = learner.partial_fit(X, labels).y_hat - labels
-            self.squared.add(np.where(scored, np.square(errors), 0.0))
             self.accuracy.add(errors[:, scored], y[scored])
-        self.seconds += time.perf_counter() - before
+            return np.where(scored, np.square(errors), 0.0)
+
+    @property
+    def mse(self) -> np.ndarray:
+        """Mean squared errors (B,) in the scale of the stream."""
+        return self.squared.total / max(self.accuracy.n_rounds, 1)
 
     def entries(self) -> dict[str, dict[str, Any]]:
         """What result.json says of each: errors in units of the target, MSE in the stream's."""
-        mse = self.squared.total / max(self.accuracy.n_rounds, 1)
+        mse = self.mse
         columns = {"rmse": self.accuracy.rmse, "mae": self.accuracy.mae, "mse": mse}
         entries: dict[str, dict[str, Any]] = {}
         for k, name in enumerate(self.learners):
@@ -92,6 +103,35 @@ class Baselines:
         """
         sums = self.squared.curve()[1][:, first:]
         return {f"baseline_{name}": sums[k] / n_scored for k, name in enumerate(self.learners)}
+
+
+class ClientBaselines(Baselines):
+    """Those of a federation: one central forecaster, which is told the rows of all clients.
+
+    Rows are those of the clients in turn, round by round. What is counted of each client is as for
+    the federation: ``ClientErrors``.
+    """
+
+    def __init__(self, stream: Stream, lengths: np.ndarray) -> None:
+        super().__init__(stream)
+        self.of_clients = ClientErrors(len(self.learners), lengths)
+
+    def add_rounds(self, X: np.ndarray, y: np.ndarray) -> None:
+        """The next rounds of K clients: X (n, K, d), y (n, K), NaN where a client is done."""
+        before = time.perf_counter()
+        there = ~np.isnan(y).ravel()
+        squared = self._squared_errors(X.reshape(-1, X.shape[2]), y.ravel(), there, there)
+        self.of_clients.add(squared.reshape(len(squared), *y.shape))
+        self.seconds += time.perf_counter() - before
+
+    @property
+    def mse(self) -> np.ndarray:
+        return self.of_clients.mse
+
+    def curves_of_rounds(self) -> dict[str, np.ndarray]:
+        """Running MSE (P,) of each on the recorded rounds."""
+        found = self.of_clients.curve()
+        return {f"baseline_{name}": found[k] for k, name in enumerate(self.learners)}
 
 
 def mistakes(stream: Stream, size: int) -> tuple[Recorder, list[str]]:

@@ -27,7 +27,7 @@ def against_comparators(
     job: FederatedJob, sums: Sums, largest_loss: float, progress: Progress | None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Entries of ``regret``, and their curves: (11), the same above ridge regressions, and (12)."""
-    K, rounds = len(job.split.clients), sums.errors.curve()[0]
+    K, rounds = len(job.split.clients), sums.squared.rounds.curve()[0]
     regret = {"clients": over_clients(COMPARATOR, sums.client_regret)}
     curves = {"client_regret": sums.client_regret, "regret_clients": sums.regrets.curve()[1]}
     bound = theorem_1(job.params, len(job.used), rounds)
@@ -46,10 +46,12 @@ def against_comparators(
         regret["clients_ridge"] = {"label": CLIENTS_RIDGE, "skipped": reason}
         regret["server"] = {"label": hindsight.SERVER, "skipped": reason}
         return regret, curves
-    own = sums.client_errors - found["client_errors"]
+    own = sums.squared.total - found["client_errors"]
     regret["clients_ridge"] = over_clients(CLIENTS_RIDGE, own)
     curves["client_ridge_regret"] = own
-    curves["regret_clients_ridge"] = sums.errors.curve()[1] - found["mean_errors"][:, rounds - 1]
+    curves["regret_clients_ridge"] = (
+        sums.squared.rounds.curve()[1] - found["mean_errors"][:, rounds - 1]
+    )
     above = sums.losses.curve()[1] - found["shared_loss"][:, rounds - 1]
     average, deviation = mean_and_deviation(above[:, -1])
     regret["server"] = {"label": hindsight.SERVER, "mean": average, "std": deviation}
@@ -58,7 +60,7 @@ def against_comparators(
     norm = float(np.sqrt(np.mean(found["theta_norm"] ** 2)))
     bound = theorem_2(job.params, len(job.used), K, rounds, norm)
     learned_as_told = job.settings.safeguards._replace(clients_per_round=None) == safeguards.NONE
-    if bound is not None and sums.together and learned_as_told:
+    if bound is not None and sums.squared.together and learned_as_told:
         regret["server"] |= _bounded(bound, "theorem 2", "all clients together", largest_loss)
         curves["server_bound"] = bound
     return regret, curves

@@ -19,6 +19,9 @@ What a federated run has besides what ``omkl.runs.folder`` lists (R seeds, K cli
                    best function for all, with ``theta_norm`` of that function, mean over the
                    seeds, and theorem 2's right-hand side as its ``bound``
     mse            per seed, mean over the clients of each one's over its own rounds
+    baselines      {"mean" | "last" | "ridge": ..}: what one central forecaster makes of the rows of
+                   all clients, told in turn, round by round; its mse is as that of the learner,
+                   rmse and mae are over all rows
 
 ``curves.npz``
     mse            (R, P) mean over the clients of each one's up to round t
@@ -54,6 +57,7 @@ from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import Stream
 from omkl.experiment import memory, weight_history
+from omkl.experiment.baselines import ClientBaselines
 from omkl.experiment.federated_regret import against_comparators
 from omkl.experiment.job import (
     MOST_STREAM_BYTES,
@@ -66,7 +70,7 @@ from omkl.experiment.job import (
     kernel_curves,
     reported,
 )
-from omkl.experiment.metrics import Recorder, label_cost, largest_norm
+from omkl.experiment.metrics import ClientErrors, Recorder, label_cost, largest_norm
 from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
 from omkl.experiment.weight_history import WeightHistory
 from omkl.federated import budget, privacy, safeguards
@@ -135,7 +139,9 @@ class FederatedJob(NamedTuple):
         return self.settings.notes() + column_notes(self.stream)
 
     def warm_up(self) -> None:
-        self.federation(0).partial_fit(self.split.X[:2], self.split.y[:2])
+        X, y = self.split.X[:2], self.split.y[:2]
+        self.federation(0).partial_fit(X, y)
+        ClientBaselines(self.stream, self.lengths).add_rounds(X, y)
 
     def compute(
         self,
@@ -166,9 +172,10 @@ class FederatedJob(NamedTuple):
                 rows = slice(start, min(T, start + size))
                 sums.add(rows, list(pool.map(lambda r: one(r, rows), range(R))))  # noqa: B023
                 if progress:
-                    running = float(sums.errors.total.mean() / sums.errors.n_rounds)
-                    progress("rounds", sums.errors.n_rounds, T, running)
-        timing = Timing(time.perf_counter() - clock, seconds.tolist(), n_threads)
+                    done = sums.squared.rounds
+                    progress("rounds", done.n_rounds, T, float(done.total.mean() / done.n_rounds))
+        elapsed = time.perf_counter() - clock - sums.baselines.seconds
+        timing = Timing(elapsed, seconds.tolist(), n_threads)
         return _computed(self, federations, sums, histories, timing, progress, measured)
 
 
@@ -237,52 +244,39 @@ def _check_asked(settings: Settings, n_clients: int) -> None:
 class Sums:
     """What R federations of K clients did, summed up block by block.
 
-    errors, regrets   means over the clients of squared errors and of regrets
-    shares            mean over the clients of each one's own MSE, times t; where clients are not
-                      ``together``: some have fewer rounds than others
-    losses            of all clients together
+    squared    squared errors of predictions (``ClientErrors``)
+    regrets    means over the clients of their regrets
+    losses     of all clients together
+    baselines  of central forecasters on the same rows
     """
 
     def __init__(self, job: FederatedJob) -> None:
         self.job = job
         R, K = len(job.seeds), len(job.split.clients)
-        self.together = bool(np.all(job.split.lengths == len(job.split.y)))
-        self.errors, self.shares, self.regrets, self.losses = (Recorder(R) for _ in range(4))
-        self.client_errors, self.client_regret = np.zeros((R, K)), np.zeros((R, K))
-        self._last_loss, self._last_share = np.zeros(R), np.zeros(R)
+        self.squared = ClientErrors(R, job.split.lengths)
+        self.baselines = ClientBaselines(job.stream, job.split.lengths)
+        self.regrets, self.losses = Recorder(R), Recorder(R)
+        self.client_regret = np.zeros((R, K))
+        self._last_loss = np.zeros(R)
 
     def add(self, rows: slice, traces: Sequence[FederatedTrace]) -> None:
         """The next rounds; FloatingPointError where predictions are no longer finite."""
         y, lengths = self.job.split.y[rows], self.job.split.lengths
         with np.errstate(over="ignore", invalid="ignore"):
-            squared = [np.square(trace.y_hat - y) for trace in traces]
-            if not self.together:
+            squared = np.stack([np.square(trace.y_hat - y) for trace in traces])
+            if not self.squared.together:
                 done = np.arange(rows.start, rows.stop)[:, None] >= lengths
-                squared = [np.where(done, 0.0, s) for s in squared]
-            self.errors.add(np.stack([s.mean(axis=1) for s in squared]))
-            _require_finite(self.job, self.errors)
+                squared = np.where(done, 0.0, squared)
+            self.squared.add(squared)
+            _require_finite(self.job, self.squared.rounds)
             mean = np.stack([trace.regret.mean(axis=1) for trace in traces])
             before = self.client_regret.mean(axis=1, keepdims=True)
             self.regrets.add(np.diff(mean, axis=1, prepend=before))
             total = np.stack([trace.loss.sum(axis=1) for trace in traces])
             self.losses.add(np.diff(total, axis=1, prepend=self._last_loss[:, None]))
             self._last_loss = total[:, -1]
-            if not self.together:
-                self._add_shares(rows, squared)
-        self.client_errors += np.stack([s.sum(axis=0) for s in squared])
         self.client_regret = np.stack([trace.regret[-1] for trace in traces])
-
-    def _add_shares(self, rows: slice, squared: Sequence[np.ndarray]) -> None:
-        t = np.arange(rows.start + 1, rows.stop + 1)
-        own = np.minimum(t[:, None], self.job.split.lengths)
-        share = np.stack(
-            [
-                t * ((self.client_errors[r] + np.cumsum(s, axis=0)) / own).mean(axis=1)
-                for r, s in enumerate(squared)
-            ]
-        )
-        self.shares.add(np.diff(share, axis=1, prepend=self._last_share[:, None]))
-        self._last_share = share[:, -1]
+        self.baselines.add_rounds(self.job.split.X[rows], y)
 
 
 def _computed(
@@ -295,25 +289,24 @@ def _computed(
     measured: Measured | None,
 ) -> Computed:
     lengths, T = job.split.lengths, len(job.split.y)
-    rounds, errors = sums.errors.curve()
-    mse = sums.errors.total / T
-    if not sums.together:
-        mse, errors = (sums.client_errors / lengths).mean(axis=1), sums.shares.curve()[1]
+    rounds, errors = sums.squared.rounds.curve()
+    mse = sums.squared.mse
     curves = {
         "t": rounds,
-        "mse": errors / rounds,
-        "client_mse": sums.client_errors / lengths,
+        "mse": sums.squared.curve(),
+        **sums.baselines.curves_of_rounds(),
+        "client_mse": sums.squared.total / lengths,
         "client_sent": np.stack([run.totals.sent for run in federations]),
         "client_rounds": lengths,
         "client_name": np.array(job.split.clients),
         "change_rounds": np.zeros(0, dtype=np.int64),
     }
     largest_loss = max(float(run.totals.worst[1]) for run in federations)
-    if not sums.together:
+    if not sums.squared.together:
         served = np.minimum(rounds[:, None], lengths).sum(axis=1)
         curves |= {
             "served": served,
-            "mse_of_rounds": len(lengths) * sums.errors.curve()[1] / served,
+            "mse_of_rounds": len(lengths) * errors / served,
         }
     if job.used:
         weights = np.stack([_weights(run) for run in federations])
@@ -334,6 +327,8 @@ def _computed(
         "kernels_per_round": float(len(job.used)),
         **label_cost(mse, np.full(len(job.seeds), served), served),
         "mse_over": "all rounds",
+        "target_unit": job.stream.target_unit,
+        "baselines": sums.baselines.entries(),
         "regret": {},
         "federated": communication(job, federations),
     }

@@ -17,7 +17,7 @@ NAMES = {
 
 
 def computed(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Those that have numbers, by name; none beside a federation."""
+    """Those that have numbers, by name."""
     entries = result.get("baselines", {})
     return {name: entry for name, entry in entries.items() if "skipped" not in entry}
 
@@ -29,11 +29,19 @@ def accuracy_text(entry: Mapping[str, Any]) -> str:
     return f"RMSE {readable(number_of(entry['rmse']))}, MAE {readable(number_of(entry['mae']))}"
 
 
+def compared_by(result: Mapping[str, Any]) -> tuple[str, str]:
+    """What a run is compared with its baselines by: its name in their entries, and in the result.
+
+    That is what the learner's own row of a table says: of a federation MSE alone.
+    """
+    if measure(result) is ERROR_RATE:
+        return "error_rate", "error_rate_mean"
+    return ("rmse", "rmse") if "rmse" in result else ("mse", "mse_mean")
+
+
 def worse_than(result: Mapping[str, Any]) -> str:
     """In words, the baselines that make smaller errors than the learner; "" if there is none."""
-    key = own = "rmse"
-    if measure(result) is ERROR_RATE:
-        key, own = "error_rate", "error_rate_mean"
+    key, own = compared_by(result)
     names = [
         f"the {NAMES[name]}"
         for name, entry in computed(result).items()

@@ -40,7 +40,7 @@ def error_text(result: Mapping[str, Any]) -> str:
 
 def mse_text(result: Mapping[str, Any]) -> str:
     """Mean squared error and its deviation over seeds; infinity where it has overflowed."""
-    mean, std = number_of(result["mse_mean"]), result["mse_std"]
+    mean, std = number_of(result["mse_mean"]), result.get("mse_std")
     return readable(mean) + ("" if std is None else f" ± {readable(std, mean)}")
 
 
@@ -135,7 +135,10 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     if interval := result.get("interval"):
         yield "adaptive", _interval_text(interval) + in_scale
     for name, entry in baselines.computed(result).items():
-        yield "  baseline", f"{baselines.accuracy_text(entry)}   {baselines.NAMES[name]}"
+        accuracy = baselines.accuracy_text(entry)
+        if baselines.compared_by(result) == ("mse", "mse_mean"):
+            accuracy = f"MSE {mse_text({'mse_mean': entry['mse']})}"
+        yield "  baseline", f"{accuracy}   {baselines.NAMES[name]}"
     yield "stream", f"{result['n_rounds']:,} rounds, {counted(result['n_inputs'], 'input')}"
     if blank := result.get("rows_without_target"):
         yield "", f"{counted(blank, 'row without a target')}: predicted and not scored"

@@ -96,7 +96,8 @@ def _baseline_rows(runs: Sequence[Run], swept: Sequence[Row]) -> list[Row]:
     rows: dict[str, Row] = {}
     for run, settings in zip(runs, swept, strict=True):
         result, kind = run.result, measure(run.result)
-        of_stream = {k: v for k, v in settings.items() if k.startswith(("dataset.", "stream."))}
+        parts = ("dataset", "stream", "federation", "clients")
+        of_stream = {k: v for k, v in settings.items() if k.partition(".")[0] in parts}
         for name, entry in baselines.computed(result).items() if run.complete else ():
             if kind.key not in entry:
                 continue

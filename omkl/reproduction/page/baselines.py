@@ -81,7 +81,10 @@ def _said(lines: Mapping[str, Line]) -> str:
 
 
 def _by_dataset(filled: Sequence[Filled]) -> dict[str, list[tuple[Filled, Cell]]]:
-    """The cells with a published MSE that a run with baselines fills."""
+    """The cells with a published MSE that a run with baselines fills, federations aside.
+
+    Their rows and order are those of their clients.
+    """
     found: dict[str, list[tuple[Filled, Cell]]] = {}
     for table in filled:
         for cell in table.judged:
@@ -97,4 +100,4 @@ def _published(cell: Cell) -> float:
 
 def _runs(cell: Cell) -> list[Run]:
     runs = [entry.run for entry in cell.entries.values()]
-    return [run for run in runs if run is not None and run.complete]
+    return [run for run in runs if run and run.complete and "federated" not in run.result]
