@@ -19,6 +19,7 @@ from omkl.runs import earlier, provenance
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run, held_in_memory
 from omkl.runs.provenance import (
+    code_of,
     commit,
     identity_of,
     machine,
@@ -218,7 +219,7 @@ def _begin(
             if reused is not None:
                 return Outcome(reused, "reused", notes, job.settings)
             notes.append(f"{folder.name} was {why}: computed anew")
-        stamp = _stamp(config, started, numbers, modules)
+        stamp = _stamp(job, started, numbers, modules)
     except Exception as error:
         return _broken_of(config, started, error)
     return Begun(job, config, folder, started, stamp, notes, source)
@@ -250,7 +251,7 @@ def record(job: Described, computed: Computed, started: str) -> Outcome:
     """Write the run of numbers that parties of their own have computed, begun at an ISO time."""
     config, modules = job.settings.config, own_modules(job)
     folder = folder_of(config)
-    stamp = _stamp(config, started, _numbers_of(job, modules), modules)
+    stamp = _stamp(job, started, _numbers_of(job, modules), modules)
     with staging_folder(folder) as staging:
         computed = computed._replace(result=stamp | computed.result)
         if provenance.edited(modules):
@@ -277,7 +278,8 @@ def _with_stamp(
         return found, ""
     if not same_numbers(found.result, job.stream.provenance, modules):
         return None, "computed by other code or data"
-    return change_result(found, {"numbers": numbers}), "replaced by another process"
+    now = {"numbers": numbers, "code": code_of(learners_of(job))}
+    return change_result(found, now), "replaced by another process"
 
 
 def _write(folder: Path, staging: Path, config: Mapping[str, Any], computed: Computed) -> Run:
@@ -342,10 +344,11 @@ def now() -> str:
 
 
 def _stamp(
-    config: Mapping[str, Any], started: str, numbers: str, modules: Mapping[str, str]
+    job: Described, started: str, numbers: str, modules: Mapping[str, str]
 ) -> dict[str, Any]:
     own = {"modules": modules} if modules else {}
-    return {"status": "complete", **_identity(config, started), "numbers": numbers, **own}
+    made_of = {"numbers": numbers, "code": code_of(learners_of(job)), **own}
+    return {"status": "complete", **_identity(job.settings.config, started), **made_of}
 
 
 def _identity(config: Mapping[str, Any], started: str) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from omkl.report import same_code
+
 Array = np.ndarray
 
 LEVEL = 0.05
@@ -136,9 +138,7 @@ def meaning(rows: Sequence[dict[str, Any]], measure: str) -> str:
         text += f", and what does not differ from it (paired t over seeds, Holm, {LEVEL:.0%})"
     untested = [f"{r['algorithm']} on {r['dataset']}" for r in rows if r.get("untested")]
     if untested:
-        more = f" and {len(untested) - 3} more" if len(untested) > 3 else ""
-        named = ", ".join(untested[:3]) + more
-        text += f"; not compared, with fewer than two seeds in common with it: {named}"
+        text += f"; not compared, with fewer than two seeds in common with it: {_some(untested)}"
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         streams = [row["stream"] for row in rows if row["dataset"] == dataset and "stream" in row]
         differ = {name for one in streams for name in one if one[name] != streams[0].get(name)}
@@ -155,4 +155,21 @@ def meaning(rows: Sequence[dict[str, Any]], measure: str) -> str:
             each = "; ".join(f"{name}: {', '.join(who)}" for name, who in scalings.items())
             text += f"; on {dataset} stream.scaling differs, and with it the unit of errors or the "
             text += f"rounds that count, so each has a best of its own: {each}"
+    earlier: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("code", same_code.NEWEST) != same_code.NEWEST:
+            chosen = [f"{name}={value}" for name, value in row["settings"].items()]
+            what = " ".join([f"{row['algorithm']} on {row['dataset']}", *chosen])
+            earlier.setdefault(row["code"], []).append(what)
+    if earlier:
+        each = "; ".join(f"{name}: {_some(runs)}" for name, runs in earlier.items())
+        text += (
+            f"; runs of earlier code are compared among themselves alone ({each}), and the "
+            "commands that made them compute them anew"
+        )
     return text
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from omkl.disk import write_atomically
-from omkl.report import baselines, columns, stars, style, sweep_columns
+from omkl.report import baselines, columns, same_code, stars, style, sweep_columns
 from omkl.report.columns import Column
 from omkl.report.sweep_columns import (
     BASELINE,
@@ -30,14 +30,14 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
     ``mse`` and ``mse_std``, or ``error_rate`` and ``error_rate_std``, are in units of 1 (std
     None for one seed), ``scores`` the same by seed, ``seconds`` is the time of all seeds; ``best``
     marks the lowest of the data set and what does not differ from it, among runs with the same
-    ``stream`` and ``scaling``; ``p_star`` is the p-value (``omkl.report.stars``); ``regret`` and
-    ``regret_std`` belong to the first comparator that was computed, named in ``comparator`` (all
-    None if none was). ``al_efficiency`` is the share of the labels that were asked for. Below the
-    runs of a data set are its ``baselines``.
+    ``stream``, ``scaling`` and ``code`` (``omkl.report.same_code``); ``p_star`` is the p-value
+    (``omkl.report.stars``); ``regret`` and ``regret_std`` belong to the first comparator that was
+    computed, named in ``comparator`` (all None if none was). ``al_efficiency`` is the share of the
+    labels that were asked for. Below the runs of a data set are its ``baselines``.
     """
-    swept = style.swept(runs)
+    swept, codes = style.swept(runs), same_code.codes_of(runs)
     rows = []
-    for run, settings in zip(runs, swept, strict=True):
+    for run, settings, of_code in zip(runs, swept, codes, strict=True):
         if not run.complete:
             continue
         result, key = run.result, measure(run.result).key
@@ -50,6 +50,7 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
                 "stream": style.of_stream(settings),
                 "measure": measure(result),
                 "scaling": _scaling(run),
+                "code": of_code,
                 key: number_of(result[f"{key}_mean"]),
                 f"{key}_std": result[f"{key}_std"],
                 "scores": dict(zip(result["seeds"], map(number_of, result[key]), strict=True)),
@@ -71,7 +72,7 @@ def sweep_table(runs: Sequence[Run]) -> list[Row]:
         comparable: dict[str, list[Row]] = {}
         for row in rows:
             if row["dataset"] == dataset:
-                group = str((row["measure"].key, row["scaling"], row["stream"]))
+                group = str((row["measure"].key, row["scaling"], row["stream"], row["code"]))
                 comparable.setdefault(group, []).append(row)
         for alike in comparable.values():
             stars.compare(alike)

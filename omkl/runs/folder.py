@@ -69,6 +69,8 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     params            the algorithm's parameters
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
                       sources that can change a number
+    code              {"shared", "learner"}: digests of the sources that all runs have, and of
+                      the learner's and its baselines' own
     modules           {module: sha256} of an algorithm or families outside; else absent
     started           ISO time, UTC
     In classification there are, in place of mse and regret,

@@ -73,6 +73,22 @@ def sources_digest(learners: tuple[str, ...] | None = None) -> str:
     return digest.hexdigest()
 
 
+def code_of(learners: tuple[str, ...] | None = None) -> dict[str, str]:
+    """Sixteen hex digits naming the sources that all runs share, and those of the learner alone.
+
+    Unlike the stamp they say nothing of data, libraries or the machine: whoever compares runs sees
+    which are of one code. ``learners`` as in ``sources_digest``.
+    """
+    shared = sources.files(without=(*sources.VIEWS, *sources.ALGORITHMS))
+    own = sources.files(sources.ALGORITHMS) if learners is None else sources.files_of(learners)
+    found = {}
+    for name, files in (("shared", shared), ("learner", own)):
+        digest = hashlib.sha256()
+        sources.add_to(digest, files)
+        found[name] = digest.hexdigest()[: run_folder.KEY_DIGITS]
+    return found
+
+
 def edited(modules: Mapping[str, str]) -> str:
     """Why a result of this process has no stamp: sources that are not as they were imported.
 

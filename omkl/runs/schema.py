@@ -184,6 +184,7 @@ OPTIONAL: dict[str, Check] = {
     "labels_per_seed": numbers,
     "labels_of_classes": _list(lambda value, where: None),
     "modules": _each(text),
+    "code": _mapping({"shared": text, "learner": text}),
     "stream": _mapping(
         {},
         {

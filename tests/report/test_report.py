@@ -34,6 +34,7 @@ from omkl.report import (
     over_time,
     prediction_figures,
     run_figures,
+    same_code,
     stars,
     style,
     sweep_figures,
@@ -423,6 +424,45 @@ def test_sweep_table(sweep, tmp_path):
     markdown = paths[1].read_text(encoding="utf-8")
     assert markdown.count("**") == 16 and "Bold: lowest MSE of the data set, and" in markdown
     assert str(tmp_path) not in markdown + paths[0].read_text(encoding="utf-8")
+
+
+def test_runs_of_different_code_are_not_starred_against_each_other(run_folder_maker, tmp_path):
+    """Raker of a shared source that has changed, and GF before and after its own was edited."""
+    days = iter(f"2026-01-0{day}T00:00:00+00:00" for day in range(1, 7))
+
+    def made(name, lam, shared, learner, level):
+        params = {"lam": lam}
+        folder = run_folder_maker(
+            tmp_path, name, key=f"{len(lam)}{learner * 7}", level=level, params=params
+        )
+        return change(folder, started=next(days), code={"shared": shared, "learner": learner})
+
+    runs = [
+        made("raker", "0.1", "old", "r", 0.01),
+        made("gf", "0.1", "new", "g", 0.02),
+        made("gf", "0.01", "new", "h", 0.03),
+        made("raker", "0.01", "new", "s", 0.05),
+    ]
+    rows = sweep_table.sweep_table(runs)
+    assert [row["best"] for row in rows] == [True, True, True, False]
+    text = stars.meaning(rows, "MSE")
+    assert "abc1234 of 2026-01-01: Raker on airfoil lam=0.1" in text
+    assert "abc1234 of 2026-01-02: OMKL-GF on airfoil lam=0.1" in text
+    assert "lam=0.01" not in text, "these are of the newest code"
+    one = [Run(run.folder) for run in runs]
+    for run in one:
+        change(run.folder, code={"shared": "new", "learner": run.result["algorithm"]})
+    rows = sweep_table.sweep_table([Run(run.folder) for run in one])
+    assert [row["best"] for row in rows] == [True, False, False, False]
+    assert "code" not in stars.meaning(rows, "MSE")
+
+
+def test_runs_that_do_not_say_their_sources_are_known_by_their_commit(run_folder_maker, tmp_path):
+    runs = [Run(run_folder_maker(tmp_path, name)) for name in ("raker", "gf")]
+    assert set(same_code.codes_of(runs)) == {same_code.NEWEST}
+    later = "2026-02-01T00:00:00+00:00"
+    runs = [change(runs[0].folder, started=later), change(runs[1].folder, commit=None)]
+    assert same_code.codes_of(runs) == [same_code.NEWEST, "version 0.1.0 of 2026-01-01"]
 
 
 @pytest.fixture
