@@ -244,7 +244,10 @@ def test_a_run(tmp_path):
     assert np.all(curves["client_regret"] <= regret["bound"])
     names = {"mse", "over_time", "regret", "weights", "clients", "server"}
     assert {p.stem for p in run_figures.all_figures(run)} == names
-    (row,) = sweep_table.sweep_table([run])
+    row, *of_baselines = sweep_table.sweep_table([run])
+    assert {one["algorithm"] for one in of_baselines} == {
+        "running mean (baseline)", "last label (baseline)", "linear ridge (baseline)"
+    }  # fmt: skip
     assert row["regret"] == regret["mean"]
     again = outcome_of(tmp_path, "algorithm=pof_mkl", "algorithm.M=3", *SYNTHETIC)
     assert again.status == "reused"
