@@ -284,7 +284,10 @@ def _with_stamp(
 
 def _write(folder: Path, staging: Path, config: Mapping[str, Any], computed: Computed) -> Run:
     """Publish a result; the run says this one, even if another process replaces it at once."""
-    files = files_of_run(config, computed.result, computed.curves, computed.kept)
+    kept = dict(computed.kept)
+    if 0 < len(provenance.changes()) <= provenance.MOST_CHANGES:
+        kept[provenance.CHANGES] = provenance.changes().encode()
+    files = files_of_run(config, computed.result, computed.curves, kept)
     write_together(staging, files)
     replace_files(folder, staging)
     text = str(files[RESULT])
@@ -358,6 +361,7 @@ def _identity(config: Mapping[str, Any], started: str) -> dict[str, Any]:
         "versions": versions(),
         "machine": machine(),
         "commit": commit(),
+        **provenance.surroundings(),
     }
 
 

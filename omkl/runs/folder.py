@@ -9,6 +9,8 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     predictions.parquet   one row a row and seed (``omkl.runs.predictions``); with one seed, or
                      where predictions=true asks for it
     model.npz        the learner after the last row (``omkl.online.model_file``), with model=true
+    changes.diff     how the checkout differed from its commit, where it did
+    result.STAMP.json   the result of earlier code in this place
     labels.csv       row and label, as they came, where labels come from outside
     curves.npz       arrays (see below)
     *.png, *.pdf     plots
@@ -68,7 +70,10 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
                       learner that has intervals of its own
     params            the algorithm's parameters
     versions, machine, commit, numbers   what computed it; ``numbers`` stamps the
-                      sources that can change a number
+                      sources that can change a number, null where they were edited meanwhile
+    lock, changes, machine_code, typed   sha256 of requirements.lock and of changes.diff, a digest
+                      of compiler, processor and compiled sources, and the command line; null
+                      where there is none
     code              {"shared", "learner"}: digests of the sources that all runs have, and of
                       the learner's and its baselines' own
     modules           {module: sha256} of an algorithm or families outside; else absent

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import platform
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +17,7 @@ import omkl
 from omkl import outside
 from omkl.core import imported, jit, sources
 from omkl.runs import folder as run_folder
+from omkl.runs import seal
 from omkl.runs.config_file import PROSE
 from omkl.threads import usable_cores
 
@@ -168,17 +172,60 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
+# What of a checkout can change a run, or how it is started.
+_WATCHED = ("omkl", "conf", "hydra_plugins", "pyproject.toml", "requirements.lock")
+CHANGES = "changes.diff"  # in a run folder: how the checkout differed from its commit
+MOST_CHANGES = 2**18  # characters of it; of a longer one only the digest is kept
+
+
 @functools.cache
 def commit() -> str | None:
     """The checkout's commit, with a + when it has changes; None outside a checkout."""
+    head = _git("describe", "--always", "--abbrev=10", "--exclude=*")
+    return None if head is None else head.strip() + ("+" if changes() else "")
+
+
+@functools.cache
+def changes() -> str:
+    """How the checkout differs from its commit, files that git does not know among it; or ""."""
+    if (changed := _git("diff", "HEAD", "--", *_WATCHED)) is None:
+        return ""
+    new = _git("ls-files", "--others", "--exclude-standard", "--", *_WATCHED) or ""
+    for name in new.splitlines():
+        if name.endswith((".py", ".yaml")) and not Path(name).name.startswith("."):
+            with contextlib.suppress(OSError, UnicodeError):
+                text = (sources.PACKAGE.parent / name).read_text(encoding="utf-8")
+                changed += f"new file {name}\n{text}"
+    return changed
+
+
+def _git(*arguments: str) -> str | None:
+    """What git says of the checkout; None where there is none, or no git."""
     root = sources.PACKAGE.parent
     if not (root / ".git").exists():
         return None
     try:
-        head = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--abbrev=10"],
-            capture_output=True, text=True, timeout=5, check=True,
-        )  # fmt: skip
-        return head.stdout.strip()
+        said = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, timeout=10, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return None
+    return said.stdout.decode(errors="replace")
+
+
+def surroundings() -> dict[str, Any]:
+    """What result.json says besides of where a run comes from, to be read in a year.
+
+    ``lock`` is the sha256 of the versions that a checkout was set up with, ``changes`` that of
+    ``changes.diff``, ``machine_code`` names compiler, processor and compiled sources, and ``typed``
+    is the command line. What there is none of is null.
+    """
+    lock = sources.PACKAGE.parent / "requirements.lock"
+    program = Path(sys.argv[0]).name if sys.argv else ""
+    typed = shlex.join([program, *sys.argv[1:]]) if program.startswith("omkl-") else None
+    return {
+        "lock": seal.sha256_of(lock.read_bytes()) if lock.is_file() else None,
+        "changes": seal.sha256_of(changes()) if changes() else None,
+        "machine_code": sources.fingerprint(),
+        "typed": typed and "".join(c if c.isprintable() else "?" for c in typed),
+    }

@@ -170,7 +170,8 @@ ALWAYS: dict[str, Check] = {
 }
 OPTIONAL: dict[str, Check] = {
     **dict.fromkeys(("settings_sha256", "task", "mse_over"), text),
-    **dict.fromkeys(("commit", "numbers"), text_or_null),
+    **dict.fromkeys(("commit", "numbers", "lock", "changes", "typed"), text_or_null),
+    "machine_code": text,
     **dict.fromkeys(
         ("rmse", "mae", "r2", "target_unit", "max_norm", "max_squared_error", "mse_per_label"),
         number_or_null,

@@ -18,7 +18,7 @@ from omkl import disk
 from omkl.runs import config_file
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
-from omkl.runs.provenance import identity_of
+from omkl.runs.provenance import CHANGES, identity_of
 from omkl.runs.seal import LABELS, RESULT, sha256_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def replace_files(folder: Path, staging: Path) -> None:
     with disk.alone(folder):
         _keep_result_of_other_code(folder, staging)
         (folder / RESULT).unlink(missing_ok=True)
-        besides = (folder / PREDICTIONS, folder / MODEL)
+        besides = (folder / PREDICTIONS, folder / MODEL, folder / CHANGES)
         for old in (*folder.glob("*.png"), *folder.glob("*.pdf"), *filter(Path.exists, besides)):
             old.unlink()
         for new in sorted(staging.iterdir(), key=lambda path: path.name == RESULT):

@@ -7,6 +7,8 @@ import gzip
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,7 +74,7 @@ def table(tmp_path: Path) -> Path:
         (["algorithm.M=18"], r"algorithm.M=18 lies outside \[1, N=17\]"),
         (["algorithm.J=0"], r"algorithm.J=0 lies outside \[1, 10,000\]"),
         (["algorithm.eta=fast"], "algorithm.eta: 'fast' is no schedule"),
-        (["algorithm=sfg", "algorithm.xi=2"], r"algorithm.xi=2 lies outside \(0, 1\)"),
+        (["algorithm=sfg", "algorithm.xi=2"], r"algorithm.xi=2.0 lies outside \(0, 1\)"),
         (["algorithm.name=raker"], "there is no algorithm.eta_e"),
         (["seeds=many"], "seeds='many' is not a whole number of at least 1"),
         (["seeds=true"], "seeds=True is not"),
@@ -539,3 +541,43 @@ def test_progress_goes_through_every_round(start, tmp_path):
     last = [mse for stage, _, _, mse in seen if stage == "rounds"][-1]
     (folder,) = (tmp_path / "out").glob("runs/synthetic/*")
     assert last == pytest.approx(Run(folder).result["mse_mean"])
+
+
+def test_a_result_says_what_it_was_made_with(start, monkeypatch):
+    monkeypatch.setattr(provenance, "changes", lambda: "--- a/omkl/core/jit.py\n+one\n")
+    monkeypatch.setattr(sys, "argv", ["/bin/omkl-run", "algorithm=raker", "dataset.path=a b.csv"])
+    run = start().run
+    assert run.result["typed"] == "omkl-run algorithm=raker 'dataset.path=a b.csv'"
+    assert (run.folder / provenance.CHANGES).read_text() == "--- a/omkl/core/jit.py\n+one\n"
+    assert run.result["changes"] == run.result["seal"][provenance.CHANGES]
+    assert len(run.result["lock"]) == 64 and len(run.result["machine_code"]) == 16
+    assert set(provenance.COMPUTING) <= run.result["versions"].keys()
+    monkeypatch.setattr(provenance, "changes", str)
+    again = start("force=true").run
+    assert again.result["changes"] is None and not (run.folder / provenance.CHANGES).exists()
+
+
+def test_a_module_that_git_does_not_know_is_a_change(tmp_path, monkeypatch):
+    package = tmp_path / "omkl"
+    package.mkdir()
+    (package / "one.py").write_text("a = 1\n")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e@x"]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *command], check=True)
+    monkeypatch.setattr(provenance.sources, "PACKAGE", package)
+
+    def found():
+        provenance.changes.cache_clear()
+        provenance.commit.cache_clear()
+        return provenance.commit(), provenance.changes()
+
+    try:
+        clean, nothing = found()
+        assert not clean.endswith("+") and nothing == ""
+        (package / ".#one.py").symlink_to("nobody@nowhere")  # an editor's lock
+        assert found() == (clean, "")
+        (package / "two.py").write_text("b = 2\n")
+        assert found() == (f"{clean}+", "new file omkl/two.py\nb = 2\n")
+    finally:
+        provenance.changes.cache_clear()
+        provenance.commit.cache_clear()
