@@ -12,7 +12,6 @@ import pickle
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import hydra
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra._internal.config_repository import CachingConfigRepository, IConfigRepository
 from hydra.core.global_hydra import GlobalHydra
@@ -120,7 +119,7 @@ class Compositions:
     """
 
     def __init__(self) -> None:
-        with hydra.initialize_config_dir(str(conf.folder()), version_base="1.3"):
+        with conf.hydra_of_our_own():
             loader = GlobalHydra.instance().config_loader()
             assert isinstance(loader, ConfigLoaderImpl)
             self._composer = Composer(loader)

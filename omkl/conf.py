@@ -12,6 +12,7 @@ import contextlib
 import difflib
 import functools
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,8 +174,31 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     """The configuration of one job, as ``omkl-run`` makes it of these overrides."""
     import hydra
 
-    with hydra.initialize_config_dir(str(folder()), version_base="1.3"):
+    with hydra_of_our_own():
         return resolve(hydra.compose(main_file().stem, list(overrides)), overrides)
+
+
+_one_at_a_time = threading.RLock()
+
+
+@contextlib.contextmanager
+def hydra_of_our_own() -> Iterator[None]:
+    """Hydra on the folder conf, for one thread, whatever application it is called in.
+
+    Hydra is one in a process: threads take turns, and an application that runs on it has its own
+    back afterwards.
+    """
+    import hydra
+    from hydra.core.global_hydra import GlobalHydra
+
+    with _one_at_a_time:
+        theirs = GlobalHydra.instance().hydra
+        GlobalHydra.instance().clear()
+        try:
+            with hydra.initialize_config_dir(str(folder()), version_base="1.3"):
+                yield
+        finally:
+            GlobalHydra.instance().hydra = theirs
 
 
 def resolve(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:
