@@ -283,7 +283,7 @@ def update(params, state, t, y, selection):
         state.log_w[i] = math.log(max(state.model.regrets.w[i], TINY))
 
 
-AUTO = MIXED._replace(fresh=fresh, accepts_blanks=True)
+AUTO = MIXED._replace(fresh=fresh, accepts_blanks=True, uses_D=False)
 
 algorithm = register(
     __name__,

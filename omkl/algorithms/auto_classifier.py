@@ -105,7 +105,7 @@ def update(params, state, t, y, selection):
         state.updates[i] += 1.0
 
 
-AUTO_CLASSIFIER = MIXED_LOGISTIC._replace(fresh=fresh, accepts_blanks=True)
+AUTO_CLASSIFIER = MIXED_LOGISTIC._replace(fresh=fresh, accepts_blanks=True, uses_D=False)
 
 algorithm = register(
     __name__,

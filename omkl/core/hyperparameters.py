@@ -205,7 +205,8 @@ def _check_range(
         name_low, name_high = _bound(bounds.low, low), _bound(bounds.high, high)
         left = "(" if bounds.open_low else "["
         right = ")" if bounds.open_high or high == math.inf else "]"
-        raise ValueError(f"{key}={given} lies outside {left}{name_low}, {name_high}{right}")
+        said = f"{given:g}" if isinstance(given, float) and given.is_integer() else given
+        raise ValueError(f"{key}={said} lies outside {left}{name_low}, {name_high}{right}")
 
 
 def _bound(stated: float | str, value: float) -> str:

@@ -33,6 +33,7 @@ In classification y is a label's code (-1 and +1, or 0 .. K - 1 of K > 2) and st
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -168,8 +169,6 @@ class Stream:
         self._provenance = provenance
         self._extent: Extent | None = None
         self.n_rounds: int | None = None
-        # Whether there may be rows beyond the limit; all of a source of unknown length.
-        self.cut = limit is not None and (source.n_rows is None or limit < source.n_rows)
         if source.n_rows is not None:
             self.n_rounds = source.n_rows if limit is None else min(limit, source.n_rows)
             self._require_rows(self.n_rounds)
@@ -177,6 +176,17 @@ class Stream:
             self.count_rounds()
         known = self.n_rounds
         self.change_rounds = tuple(t for t in change_rounds if known is None or t <= known)
+
+    @cached_property
+    def is_cut(self) -> bool:
+        """Whether there are rows beyond the limit; a source of unknown length is read up to it."""
+        limit = self._limit
+        if limit is None:
+            return False
+        if self._source.n_rows is not None:
+            return limit < self._source.n_rows
+        counts = itertools.accumulate(len(chunk.y) for chunk in self._source.chunks())
+        return any(count > limit for count in counts)
 
     def count_rounds(self) -> None:
         """Read to the end: ``n_rounds`` is known then. DataError where nothing can be learned."""

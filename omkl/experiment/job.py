@@ -255,6 +255,9 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     precision = settings.precision
     # Once before the data are opened: a wrong number should not wait for a large file.
     specify(settings.algorithm.name, given, dictionary, D, precision, UNKNOWN_HORIZON)
+    if not algorithm.representation.uses_D:  # so that any D is the same run
+        D = FEATURES
+        settings = settings.resolved(D=D)
     classify = algorithm.task == "classification"
     own_order = classify and settings.stream.order == "shuffled"
     # Of a learner that draws nothing, as with exact kernels, one repetition says all.

@@ -381,7 +381,9 @@ def named_by_content(settings: Settings, stream: Stream) -> Settings:
     if label_source not in keys.SOURCES:
         path = Path(label_source)
         label_source = f"{path.name} sha256:{FileContent(path).sha256}"
-    limit = settings.stream.limit if stream.cut else None  # one above the rows cuts nothing
+    limit = settings.stream.limit
+    if not (settings.stream.follow or stream.is_cut):
+        limit = None  # one above the rows cuts nothing
     renamed = settings.stream._replace(label_source=label_source, limit=limit)
     return dataclasses.replace(settings, dataset=dataset, stream=renamed)
 

@@ -51,6 +51,7 @@ class Representation(NamedTuple):
     written           fields of the model that ``evaluate_row`` writes to
     draws_features    f_i = theta_i'z_i with features z_i of norm 1 that are drawn from the
                       seed by the frequencies of the kernel; else kernels are exact
+    uses_D            it is another one with another D
     with_room         (model, n) -> the model with arrays for n rows, where memory grows with the
                       stream; None where it does not: it is ``bounded``
     supports_float32  features may be of single precision
@@ -78,6 +79,7 @@ class Representation(NamedTuple):
     check_kernels: Callable[[Sequence[Kernel]], None] = _accept_all
     local: bool = False
     untaught: Callable[[Any], Any] | None = None
+    uses_D: bool = True
     with_room: Callable[[Any, int], Any] | None = None
 
     @property

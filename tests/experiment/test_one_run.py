@@ -1,0 +1,36 @@
+"""Settings that mean the same are one run: one key, found finished."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from omkl.experiment import settings
+from omkl.experiment.job import prepare_learner
+from omkl.runs import writing
+from tests.compositions import compose
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (["algorithm=raker", "algorithm.lam=0"], ["algorithm=raker", "algorithm.lam=0.0"], True),
+        (["algorithm=raker", "algorithm.eta=1"], ["algorithm=raker", "algorithm.eta=1.0"], True),
+        (["algorithm=auto", "D=8"], ["algorithm=auto"], True),
+        (["algorithm=auto_classifier", "D=8", "task=classification", "dataset.target=c"],
+         ["algorithm=auto_classifier", "task=classification", "dataset.target=c"], True),
+        (["algorithm=raker", "D=8"], ["algorithm=raker"], False),
+        (["algorithm=raker", "stream.limit=30"], ["algorithm=raker"], True),
+        (["algorithm=raker", "stream.limit=1000"], ["algorithm=raker"], True),
+        (["algorithm=raker", "stream.limit=29"], ["algorithm=raker"], False),
+    ],
+)  # fmt: skip
+def test_settings_that_say_the_same_have_one_key(tmp_path, first, second, same):
+    rng = np.random.default_rng(0)
+    rows = [f"{a:.3f},{a + b:.3f},{'pq'[int(a > 0)]}" for a, b in rng.normal(size=(30, 2))]
+    (tmp_path / "t.csv").write_text("\n".join(["a,y,c", *rows]) + "\n")
+    own = ["dataset=file", f"dataset.path={tmp_path}/t.csv", "dataset.target=y"]
+    given = [compose([*own, "kernels=gaussian17", *more]) for more in (first, second)]
+    jobs = [prepare_learner(settings.read(config)) for config in given]
+    keys = {writing.folder_of(job.settings.config).name for job in jobs}
+    assert (len(keys) == 1) == same
