@@ -74,7 +74,7 @@ def table(tmp_path: Path) -> Path:
         (["algorithm.M=18"], r"algorithm.M=18 lies outside \[1, N=17\]"),
         (["algorithm.J=0"], r"algorithm.J=0 lies outside \[1, 10,000\]"),
         (["algorithm.eta=fast"], "algorithm.eta: 'fast' is no schedule"),
-        (["algorithm=sfg", "algorithm.xi=2"], r"algorithm.xi=2.0 lies outside \(0, 1\)"),
+        (["algorithm=sfg", "algorithm.xi=2"], r"algorithm.xi=2 lies outside \(0, 1\)"),
         (["algorithm.name=raker"], "there is no algorithm.eta_e"),
         (["seeds=many"], "seeds='many' is not a whole number of at least 1"),
         (["seeds=true"], "seeds=True is not"),
