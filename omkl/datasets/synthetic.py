@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from omkl.core import kinds
 from omkl.core.kernels import LEAST_BANDWIDTH, MOST_BANDWIDTH, Kernel, with_spectrum
 from omkl.datasets.stream import Chunk, DataError
 
-ROOT = 0x5EED  # sets these generators apart from those of learners
 CHUNK_ROWS = 4_096
 CALIBRATION_ROWS = 16_384
 MOST_COORDINATES = 20_000  # of all centres: the calibration takes seconds
@@ -111,9 +111,9 @@ class SyntheticSource:
                 yield Chunk(x[:n], y, rows, truth)
 
     def _generator(self, *key: int) -> np.random.Generator:
-        # A root of its own: features and rounds of a run with the same seed draw from others.
-        root = np.random.SeedSequence([self._seed, ROOT], spawn_key=key)
-        return np.random.default_rng(root)
+        # A root of its own: random features of the same seed must not be the function's centres.
+        root = [self._seed, crc32(b"synthetic stream")]
+        return np.random.default_rng(np.random.SeedSequence(root, spawn_key=key))
 
     def _points(self, rng: np.random.Generator, n: int) -> np.ndarray:
         return rng.uniform(-1.0, 1.0, (n, self._n_inputs)) / math.sqrt(self._n_inputs)

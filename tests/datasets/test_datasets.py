@@ -19,6 +19,12 @@ from hypothesis import strategies as st
 
 from omkl import conf
 from omkl.commands import data
+from omkl.core.seeding import (
+    asking_generator,
+    feature_generator,
+    noise_generators,
+    party_generators,
+)
 from omkl.datasets import (
     DataError,
     cache,
@@ -30,6 +36,7 @@ from omkl.datasets import (
     tables,
     whole_files,
 )
+from omkl.datasets.synthetic import SyntheticSource
 from omkl.experiment.job import column_notes
 
 WHOLE = {"limit": None, "scaling": "whole", "order": "file"}
@@ -585,6 +592,17 @@ def test_synthetic_rows_do_not_depend_on_how_many_are_asked_for():
     np.testing.assert_array_equal(y[:4500], y_few)
     assert np.linalg.norm(x, axis=1).max() <= 1.0
     assert not np.array_equal(y, collect(open_stream(cfg | {"rows": 9000, "seed": 1}, RAW))[1])
+
+
+def test_rows_and_features_of_a_seed_have_nothing_to_do_with_each_other():
+    """What the stream draws from a seed is nobody else's: no two generators begin alike."""
+    source = SyntheticSource(catalogue.entry("synthetic") | {"seed": 0})
+    begin = [np.random.default_rng(0), feature_generator(0), *party_generators(0, 9),
+             asking_generator(0), *noise_generators(0, 9)]  # fmt: skip
+    taken = {str(rng.bit_generator.state["state"]) for rng in begin}
+    assert len(taken) == len(begin)
+    for key in ((0,), (1,), (2, 0), (2, 1)):
+        assert str(source._generator(*key).bit_generator.state["state"]) not in taken
 
 
 def test_the_truth_is_the_target_without_its_noise():

@@ -146,9 +146,9 @@ def test_every_client_is_asked_as_often_as_any_other():
     ("words", "lie", "reason"),
     [
         (
-            "robust.max_change=1",
+            "robust.max_change=3",
             lambda u: u._replace(theta=u.theta + 1000.0),
-            "max_change=1 allow",
+            "max_change=3 allow",
         ),
         (
             "robust.max_loss=9",
