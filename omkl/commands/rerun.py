@@ -8,8 +8,6 @@ from typing import Any
 
 from omkl import conf
 from omkl.runs.config_file import PROSE, flattened, override_text
-from omkl.runs.folder import NEUTRAL, Run
-from omkl.runs.seal import Broken
 
 OPTION = "--from"
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
@@ -43,6 +41,9 @@ def expanded(arguments: Sequence[str]) -> list[str]:
 
 
 def _config_of(folder: Path) -> Mapping[str, Any]:
+    from omkl.runs.folder import Run  # NumPy, which a prompt does not wait for
+    from omkl.runs.seal import Broken
+
     run = Run(folder)
     try:
         problem = run.problem
@@ -57,6 +58,8 @@ def _config_of(folder: Path) -> Mapping[str, Any]:
 
 def _overrides(config: Mapping[str, Any], typed: set[str]) -> list[str]:
     """A choice per group and an override per setting, but for those that are typed."""
+    from omkl.runs.folder import NEUTRAL
+
     config = {k: v for k, v in config.items() if k not in NEUTRAL or k in KEPT}
     own = "path" in config["dataset"]
     if config["federation"]["name"] == "column":  # which says how many clients there are

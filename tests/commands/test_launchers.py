@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -356,8 +357,8 @@ def test_a_worker_that_is_told_to_end_at_its_end_still_syncs(while_it_syncs, out
 
 
 TOLD_WHERE_NOBODY_LISTENS = """
-import os, signal, threading, weakref
-from multiprocessing import Pipe
+import os, signal, sys, weakref
+from multiprocessing.connection import Connection
 from omkl.commands import batch_launcher, sweep
 
 def swallow(_):
@@ -377,26 +378,23 @@ def work(tasks):
 def load():
     raise OSError("not to be loaded")
 
-def first():
-    assert ours.recv() is batch_launcher.READY
-    ours.send([])
-    print(ours.recv(), flush=True)
-
 sweep.Sweep.work_together, sweep.Sweep.load = work, load
-ours, theirs = Pipe()
-threading.Thread(target=first).start()
-batch_launcher._serve(theirs, {})
+batch_launcher._serve(Connection(int(sys.argv[1])), {})
 """
 
 
 def test_a_worker_ends_even_if_a_library_swallows_that_it_was_told_to():
     """Its connection is still open; and what cannot be loaded beforehand stops nobody."""
-    done = subprocess.run(
-        [sys.executable, "-c", TOLD_WHERE_NOBODY_LISTENS],
-        env=environment(), capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "done\n")
-    assert "KeyboardInterrupt" in done.stderr, "nobody swallowed it"
+    ours, theirs = Pipe()
+    with subprocess.Popen(
+        [sys.executable, "-c", TOLD_WHERE_NOBODY_LISTENS, str(theirs.fileno())],
+        env=environment(), stderr=subprocess.PIPE, text=True, pass_fds=[theirs.fileno()],
+    ) as worker:  # fmt: skip
+        assert ours.poll(60.0) and ours.recv() is batch_launcher.READY
+        ours.send([])
+        assert ours.poll(60.0) and ours.recv() == "done"
+        _, told = worker.communicate(timeout=60)
+    assert worker.returncode == 0 and "KeyboardInterrupt" in told, "nobody swallowed it"
 
 
 @pytest.mark.slow
