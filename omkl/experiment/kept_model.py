@@ -214,6 +214,7 @@ def continued(config: Mapping[str, Any], typed: Iterable[str]) -> dict[str, Any]
     if path is None:
         raise ValueError("resume= goes on with other rows: say which file, dataset.path=FILE")
     learner = read(config["resume"]).model.settings
+    typed = list(typed)
     folder = path_of(config["resume"]).parent
     try:
         earlier = run_folder.Run(folder).config
@@ -238,6 +239,8 @@ def continued(config: Mapping[str, Any], typed: Iterable[str]) -> dict[str, Any]
     stream = earlier["stream"] | {key: config["stream"][key] for key in ("limit", "follow")}
     kept = {"dataset": own, "stream": stream | {"order": "file", "labels": "data"}}
     neutral = {key: config[key] for key in (*run_folder.NEUTRAL, "regret") if key in config}
+    # Whoever went on once goes on again: what is learned last is kept, unless it is told not to.
+    neutral["model"] = config["model"] if "model" in typed else True
     return {**config, **earlier, **kept, **neutral, "resume": str(config["resume"])}
 
 

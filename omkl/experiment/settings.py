@@ -154,14 +154,17 @@ class Settings:
         return {key for key, is_on in on.items() if not is_on}
 
     def notes(self) -> list[str]:
-        """What of the configuration was changed to fit the dictionary."""
+        """What of the configuration was changed to fit the dictionary, or is not done."""
         typed = self.given["algorithm"]
-        return [
+        notes = [
             f"algorithm.{key}={typed[key]}, the default, is cut to {value}: the dictionary has no "
             "more kernels"
             for key, value in self.algorithm.given.items()
             if value != typed[key]
         ]
+        if self.predictions is True and self.task == "classification":
+            notes.append("predictions=true keeps predicted numbers: those of classes are not kept")
+        return notes
 
 
 def read(config: Mapping[str, Any]) -> Settings:

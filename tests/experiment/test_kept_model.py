@@ -78,6 +78,7 @@ def test_classes_go_on_too(frame, tmp_path):
     whole = run_on(frame, tmp_path, "whole", **given)
     first = run_on(frame[:177], tmp_path, "first", model=True, **given)
     second = resumed(frame[177:190], tmp_path, first.folder)
+    assert (second.folder / "model.npz").exists(), "who goes on once goes on again"
     rate = whole.curves.set_index("t")["error_rate"]
     mistakes = round(rate[190] * 190) - round(rate[177] * 177)
     assert second["mistakes"] == [mistakes] and second["n_rounds"] == 13
