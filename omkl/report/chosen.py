@@ -57,7 +57,8 @@ def read(texts: Sequence[str]) -> Question:
 def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[Run]:
     """The runs that have what is wanted; ValueError for a key that no run has, or if none is left.
 
-    Values are compared as numbers where they are numbers, and may have ``*``: ``rf/*``.
+    Values are compared as numbers where they are numbers, and may have ``*``: ``rf/*``. A run that
+    does not have a key that others have is found by ``KEY=off``, and by ``KEY=null``.
     """
     facts = [_facts(run) for run in runs]
     for key in wanted:
@@ -68,7 +69,7 @@ def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[R
         run
         for run, of_run in zip(runs, facts, strict=True)
         if all(
-            key in of_run and any(_is(of_run[key], text) for text in texts)
+            any(_is(of_run.get(key, style.OFF), text) for text in texts)
             for key, texts in wanted.items()
         )
     ]
@@ -80,7 +81,7 @@ def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[R
 
 
 def _values(facts: Sequence[Mapping[str, Any]], key: str) -> str:
-    found = dict.fromkeys(style.value_text(of_run[key]) for of_run in facts if key in of_run)
+    found = dict.fromkeys(style.value_text(of_run.get(key, style.OFF)) for of_run in facts)
     return ", ".join(found)
 
 
@@ -91,9 +92,13 @@ def _facts(run: Run) -> dict[str, Any]:
     return style.settings_of(run) | result["params"] | names
 
 
+# A setting that is off is left out of a configuration, or is null or false there.
+_OFF = {style.OFF, "null", "none", "false"}
+
+
 def _is(value: Any, text: str) -> bool:
     shown = style.value_text(value)
-    if shown == text or fnmatch.fnmatchcase(shown, text):
+    if shown.lower() == text.lower() or {shown, text} <= _OFF or fnmatch.fnmatchcase(shown, text):
         return True
     try:
         return float(value) == float(text)

@@ -6,7 +6,7 @@ A colour is an algorithm, a dash the settings that it runs with.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from omkl.report import drawing, style
-from omkl.report.baselines import NAMES, computed
+from omkl.report import baselines, drawing, style
+from omkl.report.baselines import NAMES
 from omkl.runs.folder import Run, measure
 from omkl.runs.wording import over_seeds
 
@@ -74,7 +74,7 @@ class Curve(NamedTuple):
 
     @classmethod
     def of(cls, run: Run, entry: str, looks: Mapping[str, Any], against: str) -> Curve:
-        chosen = drawing.drawn_rounds(run.curves["t"], 0.01, drawing.N_DRAWN_SMALL)
+        chosen = _drawn_rounds(run.curves["t"])
         x = np.atleast_2d(run.curves[against]).mean(axis=0)[chosen]
         mean, std = drawing.mean_std(run.curves[measure(run.result).key][:, chosen])
         return cls(run, entry, looks, x, mean, std)
@@ -95,7 +95,9 @@ def _panels(by_stream: Mapping[str, Sequence[Curve]], against: str) -> Figure:
     texts = {curve.entry: style.wrapped(curve.entry, 60) for curve in every}
     rows, columns = drawing.panel_grid(len(by_stream))
     width = max(drawing.WIDTH, 3.4 * columns)
-    beside = [NAMES[n] for n in NAMES if any(n in computed(c.run.result) for c in every)]
+    beside = [
+        line.text for curves in by_stream.values() for line in baselines.lines(_runs_of(curves))
+    ]
     legend_columns, legend_height = _fitted([*texts.values(), *beside], width)
     figure = Figure(figsize=(width, (3.6 if rows == 1 else 2.7 * rows) + legend_height))
     lines: dict[str, Artist] = {}
@@ -166,14 +168,11 @@ def _groups(curves: Sequence[Curve]) -> Iterator[list[Curve]]:
 def _surroundings(axes: Axes, curves: Sequence[Curve], against: str) -> None:
     """Axes that show all curves of a data set, its changes and its baselines.
 
-    Baselines are those of the first run that has some; labels cost them nothing, so they have
-    no line against labels.
+    Labels cost baselines nothing, so they have no line against labels.
     """
     limits = [curve.limits for curve in curves]
-    with_baselines = [curve.run for curve in curves if computed(curve.run.result)]
-    for run in with_baselines[:1] if against == "t" else []:
-        chosen = drawing.drawn_rounds(run.curves["t"], 0.01, drawing.N_DRAWN_SMALL)
-        limits += drawing.baseline_lines(axes, run.curves, chosen)
+    if against == "t":
+        limits += drawing.baseline_lines(axes, _runs_of(curves), _drawn_rounds)
     for curve in curves if against == "t" else []:
         drawing.mark_changes(axes, curve.run.curves["change_rounds"], curve.x)
     style.log_axis(axes.yaxis, min(low for low, _ in limits), max(high for _, high in limits))
@@ -192,7 +191,16 @@ def _name_axes(
 def _others(figure: Figure) -> dict[str, Artist]:
     """What the legend has besides runs: baselines, changes of the stream, pale curves."""
     found = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
-    return {n: found[n] for n in (OTHERS, *NAMES.values(), drawing.CHANGES) if n in found}
+    names = [n for n in found if n.partition(",")[0] in NAMES.values()]
+    return {n: found[n] for n in (OTHERS, *names, drawing.CHANGES) if n in found}
+
+
+def _runs_of(curves: Iterable[Curve]) -> list[Run]:
+    return [curve.run for curve in curves]
+
+
+def _drawn_rounds(t: np.ndarray) -> np.ndarray:
+    return drawing.drawn_rounds(t, 0.01, drawing.N_DRAWN_SMALL)
 
 
 def complete(runs: Sequence[Run]) -> tuple[list[Run], list[str], list[str]]:

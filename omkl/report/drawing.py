@@ -8,7 +8,7 @@ figure list.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
-from omkl.report import style
-from omkl.report.baselines import NAMES
-from omkl.runs.folder import MSE, Measure
+from omkl.report import baselines, style
+from omkl.runs.folder import MSE, Measure, Run
 
 Array = np.ndarray
 
@@ -60,19 +59,19 @@ def band_line(
 
 
 def baseline_lines(
-    axes: Axes, curves: Mapping[str, Array], chosen: Array
+    axes: Axes, runs: Sequence[Run], choose: Callable[[Array], Array]
 ) -> list[tuple[float, float]]:
-    """Thin grey lines of a run's baselines at the chosen rounds; limits that show each."""
+    """Thin grey lines of the baselines of runs, at rounds of theirs; limits that show each."""
     limits = []
-    for index, (name, text) in enumerate(NAMES.items()):
-        if f"baseline_{name}" in curves:
-            values = curves[f"baseline_{name}"][chosen]
-            dashes = style.LINES[index % len(style.LINES)]
-            shown = np.where(values > 0.0, values, np.nan)  # on a logarithmic axis
-            looks = {"color": style.GREY, "linewidth": 0.8, "linestyle": dashes}
-            axes.plot(curves["t"][chosen], shown, label=text, **looks)
-            if values.max() > 0.0:
-                limits.append(positive_limits(values, None))
+    for index, line in enumerate(baselines.lines(runs)):
+        chosen = choose(line.t)
+        values = line.values[chosen]
+        dashes = style.LINES[index % len(style.LINES)]
+        shown = np.where(values > 0.0, values, np.nan)  # on a logarithmic axis
+        looks = {"color": style.GREY, "linewidth": 0.8, "linestyle": dashes}
+        axes.plot(line.t[chosen], shown, label=line.text, **looks)
+        if values.max() > 0.0:
+            limits.append(positive_limits(values, None))
     return limits
 
 

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from omkl.disk import write_atomically
-from omkl.report import stars, style, sweep_columns, typed
-from omkl.report.baselines import NAMES, computed
+from omkl.report import baselines, stars, style, sweep_columns, typed
 from omkl.report.page_script import CSS, SCRIPT
 from omkl.report.sweep_columns import Row, is_baseline
 from omkl.report.sweep_table import sweep_table
@@ -180,15 +179,11 @@ def _running(run: Run, entry: str, looks: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _baselines(members: Sequence[tuple[Run, str]]) -> Iterator[dict[str, Any]]:
-    """Of the first run that has some."""
-    run = next((run for run, _ in members if computed(run.result)), None)
-    for index, (name, text) in enumerate(NAMES.items()):
-        if run is not None and f"baseline_{name}" in run.curves:
-            chosen = _chosen(run.curves["t"])
-            dash = style.LINES[index % len(style.LINES)]
-            looks = {"color": "#888888", "linestyle": dash, "linewidth": 1}
-            values = run.curves[f"baseline_{name}"][chosen]
-            yield _line(text, looks, run.curves["t"][chosen], values)
+    for index, line in enumerate(baselines.lines([run for run, _ in members])):
+        chosen = _chosen(line.t)
+        dash = style.LINES[index % len(style.LINES)]
+        looks = {"color": "#888888", "linestyle": dash, "linewidth": 1}
+        yield _line(line.text, looks, line.t[chosen], line.values[chosen])
 
 
 def _window(run: Run, entry: str, looks: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,6 +232,7 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 def _commands(runs: Sequence[Run]) -> Iterator[str]:
     yield "<h2>Commands</h2>"
-    yield '<p class="note">A line computes one run again. FILE stands for a file of one\'s own.</p>'
+    note = "A line computes one run again. Folders and files are as they lay when this was written."
+    yield f'<p class="note">{note}</p>'
     for run in runs:
         yield f"<pre>{escape(typed.command(run))}</pre>"

@@ -89,11 +89,11 @@ def _name(chosen: Sequence[str], row: Row, left: Sequence[str]) -> str:
 def _raw(row: Row, key: str) -> Any:
     if key == "algorithm":
         return name_text(row)
-    return row[key] if key in NAMED else row["settings"].get(key)
+    return row[key] if key in NAMED else row["settings"].get(key, ABSENT)
 
 
 def _value(row: Row, key: str) -> str:
-    return ABSENT if _raw(row, key) is None else style.value_text(_raw(row, key))
+    return style.value_text(_raw(row, key))
 
 
 def _named(row: Row, key: str) -> str:

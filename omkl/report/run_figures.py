@@ -5,6 +5,7 @@ Shapes: R seeds, P recorded rounds, N kernels.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -62,13 +63,14 @@ def mse(run: Run, folder: Path | None = None) -> list[Path]:
     """
     _need_complete(run)
     curves, kind = run.curves, measure(run.result)
-    chosen = drawing.drawn_rounds(curves["t"], skip=0.005)
+    choose = functools.partial(drawing.drawn_rounds, skip=0.005)
+    chosen = choose(curves["t"])
     t = curves["t"][chosen]
     mean, std = drawing.mean_std(curves[kind.key][:, chosen])
     with style.applied():
         figure = Figure(figsize=(drawing.WIDTH, 4.2))
         axes = figure.add_subplot()
-        limits = [drawing.positive_limits(mean, std), *drawing.baseline_lines(axes, curves, chosen)]
+        limits = [drawing.positive_limits(mean, std), *drawing.baseline_lines(axes, [run], choose)]
         low = min(low for low, _ in limits)
         drawing.band_line(axes, t, mean, std, 0, _seeds(run), floor=low)
         style.log_axis(axes.yaxis, low, max(high for _, high in limits))

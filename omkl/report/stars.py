@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from omkl.report import same_code
+from omkl.report import same_code, style
 
 Array = np.ndarray
 
@@ -158,7 +158,7 @@ def meaning(rows: Sequence[dict[str, Any]], measure: str) -> str:
     earlier: dict[str, list[str]] = {}
     for row in rows:
         if row.get("code", same_code.NEWEST) != same_code.NEWEST:
-            chosen = [f"{name}={value}" for name, value in row["settings"].items()]
+            chosen = [f"{k}={style.value_text(v)}" for k, v in row["settings"].items()]
             what = " ".join([f"{row['algorithm']} on {row['dataset']}", *chosen])
             earlier.setdefault(row["code"], []).append(what)
     if earlier:

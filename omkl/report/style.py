@@ -245,9 +245,13 @@ def name_of(run: Run) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A setting as short text."""
-    if value is None:
-        return "none"
+    """A setting as short text, in the words that are typed for it."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(value_text, value))}]"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{value_text(item)}" for key, item in value.items()) + "}"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -265,7 +269,9 @@ def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
         for name, value in params.items():
             by_algorithm[run.result["algorithm"], name].add(value_text(value))
         for name, value in settings.items():
-            by_dataset[(*_group(run, name), name)].add(value_text(value))
+            # What is off is left out, null or false, by the version and by how it was typed.
+            text = OFF if value in (None, False, OFF) else value_text(value)
+            by_dataset[(*_group(run, name), name)].add(text)
     found = []
     for run, (params, settings) in zip(runs, facts, strict=True):
         algorithm = run.result["algorithm"]
