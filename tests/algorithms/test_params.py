@@ -113,7 +113,7 @@ def test_the_published_settings():
         ("gf", {"M": True}, "algorithm.M=True is not a whole number"),
         ("gf", {"J": 0}, "algorithm.J=0 lies outside [1, 10,000]"),
         ("gf", {"freeze": 0}, "algorithm.freeze=0 lies outside [1, inf)"),
-        ("gf", {"eta_e": 1.0}, "algorithm.eta_e=1.0 lies outside (0, 1)"),
+        ("gf", {"eta_e": 1.0}, "algorithm.eta_e=1 lies outside (0, 1)"),
         ("sfg", {"xi": "1/sqrt(t)"}, "algorithm.xi=1/sqrt(t) lies outside (0, 1)"),
         ("sfg", {"xi": "100/T"}, "algorithm.xi=100/T lies outside (0, 1)"),
         ("sfg", {"explore": -1}, "algorithm.explore=-1 lies outside [0, inf)"),

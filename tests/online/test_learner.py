@@ -191,7 +191,7 @@ def test_rows_by_name_are_rows_by_position():
         ({"kernels": "rbf5"}, "there is no kernels=rbf5. Did you mean rbf51?"),
         ({"kernels": {"parts": []}}, "kernels.parts is empty"),
         ({"lamb": 1.0}, "there is no algorithm.lamb. Did you mean algorithm.lam?"),
-        ({"lam": -1.0}, "algorithm.lam=-1.0 lies outside"),
+        ({"lam": -1.0}, "algorithm.lam=-1 lies outside"),
         ({"eta": "1/sqrt(T)"}, "eta=1/sqrt(T) needs the number of rounds T: give horizon=T"),
         ({"inputs": 0}, "inputs=0: say how many"),
         ({"inputs": ["a", "a"]}, "no name twice"),
