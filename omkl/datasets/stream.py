@@ -256,8 +256,12 @@ class Stream:
         n is ``size`` but for the last block. The numbers are identical for every size. Where
         labels come from outside, y is NaN.
         """
-        pieces = ((x, y) for x, y, _, _ in self._with_target())
-        return ((x, y) for x, y in regroup(pieces, _checked_size(size)))
+        return ((x, y) for x, y, *_ in self.rounds(size))
+
+    def rounds(self, size: int) -> Iterator[Chunk]:
+        """As ``blocks``, with the numbers of the rows."""
+        pieces = ((x, y, numbers) for x, y, numbers, _ in self._with_target())
+        return (Chunk(*arrays) for arrays in regroup(pieces, _checked_size(size)))
 
     def rows(self, size: int) -> Iterator[Chunk]:
         """As ``blocks``, with the rows that have no target, and without the truth."""

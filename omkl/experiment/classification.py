@@ -34,7 +34,8 @@ from omkl.experiment.job import (
 from omkl.experiment.regret import load_or_compute
 from omkl.experiment.settings import Settings
 from omkl.runs.folder import ERROR_RATE
-from omkl.runs.writing import MODEL
+from omkl.runs.predictions import joined
+from omkl.runs.writing import MODEL, PREDICTIONS
 from omkl.theory import mistake_bounds
 from omkl.threads import one_thread_each, thread_pool
 
@@ -63,7 +64,7 @@ class Classification(LearnerJob):
     ) -> Computed:
         n_rounds = self.stream.n_rounds
         running = RunningErrors(progress, n_rounds and n_rounds * len(self.seeds))
-        together = _Together([self])
+        together = _Together([self], [staging])
         elapsed = together.stream(running.add)
         return together.computed(0, elapsed, progress, measured)
 
@@ -71,8 +72,8 @@ class Classification(LearnerJob):
 class _Together:
     """All seeds of jobs that ``can_share`` a pass (``one_pass``), or of one job."""
 
-    def __init__(self, jobs: Sequence[Classification]) -> None:
-        self.jobs = list(jobs)
+    def __init__(self, jobs: Sequence[Classification], staging: Sequence[Path | None]) -> None:
+        self.jobs, self.staging = list(jobs), list(staging)
         self.done: list[dict[int, OneSeed | FloatingPointError]] = []  # a seed: a job's number
         self.diverged: dict[int, int] = {}  # a job's number: the first of its seeds that diverged
         self.lock = threading.Lock()
@@ -92,8 +93,9 @@ class _Together:
             going = [k for k in range(len(self.jobs)) if self.diverged.get(k, r) >= r]
         if not going:
             return {}
-        jobs = [self.jobs[k] for k in going]
-        found = dict(zip(going, one_seed(jobs, r, jobs[0].threads_a_learner, report), strict=True))
+        jobs, staging = [self.jobs[k] for k in going], [self.staging[k] for k in going]
+        seed = one_seed(jobs, r, jobs[0].threads_a_learner, report, staging)
+        found = dict(zip(going, seed, strict=True))
         with self.lock:
             for k, left in found.items():
                 if isinstance(left, FloatingPointError):
@@ -114,14 +116,18 @@ class _Together:
         n_threads = min(job.settings.n_threads, len(job.seeds)) * job.threads_a_learner
         timing = Timing(elapsed / n, [seed.seconds for seed in done], n_threads)
         made = _computed(job, done, timing, progress, measured)
+        parts = [seed.predictions for seed in done if seed.predictions]
+        if parts:
+            whole = joined(parts, parts[0].with_name(PREDICTIONS))
+            made = made._replace(kept={**made.kept, PREDICTIONS: whole})
         return made._replace(result=made.result | ({"jobs_in_pass": n} if n > 1 else {}))
 
 
 def compute_together(
-    jobs: Sequence[Classification],
+    jobs: Sequence[Classification], staging: Sequence[Path]
 ) -> Iterator[tuple[int, Computed | Exception]]:
     """As ``one_pass.compute``, of classifications."""
-    together = _Together(jobs)
+    together = _Together(jobs, staging)
     with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread
         pool.submit(jobs[0].warm_up).result()
         pool.submit(_warm_up_together, jobs).result()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +17,13 @@ import numpy as np
 from omkl.core.learner import Learner
 from omkl.core.side_by_side import SideBySide
 from omkl.datasets import Stream
+from omkl.datasets.stream import Chunk
 from omkl.experiment import kept_model, metrics
 from omkl.experiment.job import LearnerJob, Progress
 from omkl.experiment.metrics import Recorder, mistaken, one_against_rest
 from omkl.experiment.weight_history import WeightHistory, weights_of
+from omkl.runs.predictions import PredictedClasses
+from omkl.runs.writing import PREDICTIONS
 
 
 class OneSeed(NamedTuple):
@@ -40,24 +44,30 @@ class OneSeed(NamedTuple):
     n_classes_met: int
     model: bytes | None
     history: WeightHistory
+    predictions: Path | None
 
 
 def one_seed(
-    jobs: Sequence[LearnerJob], r: int, n_threads: int, report: Callable[[np.ndarray], None]
+    jobs: Sequence[LearnerJob],
+    r: int,
+    n_threads: int,
+    report: Callable[[np.ndarray], None],
+    staging: Sequence[Path | None],
 ) -> list[OneSeed | FloatingPointError]:
     """What seed r of each job leaves, or how it diverged; ``report`` is told who is mistaken.
 
     The jobs ``can_share`` a pass (``one_pass``), or there is one; its learners take ``n_threads``.
+    Predictions that are kept grow in the job's folder ``staging``.
     """
-    stream, passes, seconds = jobs[0].streams[r], _passes(jobs, r, n_threads), 0.0
+    stream, passes, seconds = jobs[0].streams[r], _passes(jobs, r, n_threads, staging), 0.0
     going = _Going(passes)
-    for X, y in stream.blocks(jobs[0].settings.block):
+    for block in stream.rounds(jobs[0].settings.block):
         before = time.perf_counter()
-        said = going.partial_fit(X, y)
+        said = going.partial_fit(block.x, block.y)
         seconds += time.perf_counter() - before
         for passed, y_hat in zip(going.passes, said, strict=True):
             try:
-                report(passed.take(X, y, y_hat))
+                report(passed.take(block, y_hat))
             except FloatingPointError as error:
                 passed.diverged = error
         left = [passed for passed in going.passes if passed.diverged is None]
@@ -84,32 +94,45 @@ def learners_of(
     return learners
 
 
-def _passes(jobs: Sequence[LearnerJob], r: int, n_threads: int) -> list[_Pass]:
+def _passes(
+    jobs: Sequence[LearnerJob], r: int, n_threads: int, staging: Sequence[Path | None]
+) -> list[_Pass]:
     """One a job; features are drawn once for those of the same kernels."""
     made: list[tuple[Any, _Pass]] = []
-    for job in jobs:
+    for job, folder in zip(jobs, staging, strict=True):
         kernels = job.algorithm.kernels(job.params, job.dictionary)
         drawn = next((passed.learners[0] for known, passed in made if known == kernels), None)
-        made.append((kernels, _Pass(job, r, learners_of(job, job.seeds[r], n_threads, drawn))))
+        learners = learners_of(job, job.seeds[r], n_threads, drawn)
+        made.append((kernels, _Pass(job, r, learners, folder)))
     return [passed for _, passed in made]
 
 
 class _Pass:
     """One seed of a job: what its learners said, summed up block by block."""
 
-    def __init__(self, job: LearnerJob, r: int, learners: list[Learner]) -> None:
+    def __init__(
+        self, job: LearnerJob, r: int, learners: list[Learner], staging: Path | None
+    ) -> None:
         self.job, self.seed, self.learners = job, job.seeds[r], learners
         self.recorder, self.history = Recorder(1), WeightHistory(job.streams[r].n_rounds)
         self.largest_norm, self.classes_met = 0.0, np.empty(0)
         self.diverged: FloatingPointError | None = None
+        self.predictions: PredictedClasses | None = None
+        if job.settings.keeps_predictions and staging:
+            path = staging / f"{r}-{PREDICTIONS}"
+            seed = self.seed if len(job.seeds) > 1 else None
+            self.predictions = PredictedClasses(path, job.stream.classes, seed)
 
-    def take(self, X: np.ndarray, y: np.ndarray, y_hat: np.ndarray) -> np.ndarray:
+    def take(self, block: Chunk, y_hat: np.ndarray) -> np.ndarray:
         """Which rows (n,) of a block were mistaken; y_hat (n, 1) or (n, K) is what was said."""
+        X, y = block.x, block.y
         if not np.isfinite(y_hat).all():
             raise FloatingPointError(
                 f"by round {self.recorder.n_rounds + len(y)} the predictions are no longer finite "
                 f"(seed {self.seed}): the steps are too large"
             )
+        if self.predictions:
+            self.predictions.add(block.rows, y, y_hat)
         wrong = mistaken(y_hat, y)
         self.recorder.add(wrong[None, :].astype(np.float64))
         self.largest_norm = max(self.largest_norm, metrics.largest_norm(X))
@@ -133,6 +156,7 @@ class _Pass:
             n_classes_met=len(self.classes_met),
             model=model,
             history=self.history,
+            predictions=self.predictions.finished() if self.predictions else None,
         )
 
 

@@ -156,7 +156,7 @@ def compute(
     data say, is raised.
     """
     if isinstance(jobs[0], Classification):
-        yield from classification.compute_together(cast(Sequence[Classification], jobs))
+        yield from classification.compute_together(cast(Sequence[Classification], jobs), staging)
         return
     together = OnePass(cast(Sequence[Regression], jobs), staging)
     with thread_pool(1) as pool:  # the compiler would swallow a Ctrl-C in the main thread

@@ -162,8 +162,6 @@ class Settings:
             for key, value in self.algorithm.given.items()
             if value != typed[key]
         ]
-        if self.predictions is True and self.task == "classification":
-            notes.append("predictions=true keeps predicted numbers: those of classes are not kept")
         return notes
 
 

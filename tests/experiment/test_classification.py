@@ -173,7 +173,7 @@ def test_three_classes_are_each_against_the_rest(tmp_path):
         compose(["task=classification", "algorithm=omkc_da_p1", *overrides])
         | {"outputs": str(tmp_path)}
     )
-    (seed,) = classification_pass.one_seed([job], 0, 1, lambda wrong: None)
+    (seed,) = classification_pass.one_seed([job], 0, 1, lambda wrong: None, [None])
     X, y = rows(job.streams[0])
     wrong, updates = 0, np.zeros(len(job.dictionary), dtype=int)
     for k, ours in enumerate(classification_pass.learners_of(job, 0)):
@@ -182,6 +182,33 @@ def test_three_classes_are_each_against_the_rest(tmp_path):
         updates += ours.state.updates
     np.testing.assert_array_equal(updates, seed.updates)
     assert seed.recorder.total[0] <= wrong  # each mistake is one of a binary learner
+
+
+@pytest.mark.parametrize("labels", ["[0x,1]", "[0x,1,2]"])
+def test_predicted_classes_are_kept_beside_what_the_file_says(tmp_path, labels):
+    rng = np.random.default_rng(1)
+    names = labels.strip("[]").split(",")
+    X, kind = rng.normal(size=(60, 2)), rng.integers(0, len(names), 60)
+    X[:, 0] += 2.0 * kind
+    file = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "kind": np.array(names)[kind]})
+    file.to_csv(tmp_path / "my.csv", index=False)
+    outcome = run(
+        tmp_path, "algorithm=rf/omkc_da_o", "kernels=gauss13", "D=5", "dataset=file",
+        f"dataset.path={tmp_path / 'my.csv'}", "dataset.target=kind", f"dataset.labels={labels}",
+        "seeds=2", "predictions=true",
+    )  # fmt: skip
+    folder, result = outcome.run.folder, outcome.run.result
+    kept = pd.read_parquet(folder / "predictions.parquet")
+    assert list(kept) == ["seed", "row", "y", "y_hat", "score"]
+    for seed, mistakes in zip(result["seeds"], result["mistakes"], strict=True):
+        own = kept[kept["seed"] == seed]
+        assert own["row"].tolist() == list(range(1, 61))
+        assert own["y"].tolist() == file["kind"].tolist()
+        assert np.sum(own["y"] != own["y_hat"]) == mistakes
+    silent = kept["y_hat"].isna()
+    assert silent.sum() == (2 if len(names) == 2 else 0) and not kept["score"][silent].any()
+    tables = {path.name for path in folder.glob("*.parquet")}
+    assert tables == {"predictions.parquet", "results.parquet"}
 
 
 def test_a_tie_and_silence_are_mistakes():

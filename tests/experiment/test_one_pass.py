@@ -111,6 +111,7 @@ def three_classes(tmp_path) -> list[str]:
     return [
         "algorithm=rf/omkc_mua_p", "task=classification", "dataset=file", f"dataset.path={path}",
         "dataset.target=kind", "dataset.labels=[x,y,z]", "block=40",
+        "predictions=true",
     ]  # fmt: skip
 
 
@@ -131,12 +132,12 @@ def test_a_classification_that_diverges_fails_alone(tmp_path, three_classes, mon
     """In its second seed; what comes later of its seeds is not begun."""
     take, streamed = classification_pass._Pass.take, []
 
-    def diverges(self, X, y, y_hat):
+    def diverges(self, block, y_hat):
         streamed.append((self.seed, self.job.params.beta))
         last_block = self.recorder.n_rounds >= 80
         if last_block and self.job.params.beta == 0.8 and self.seed > 0:
             y_hat = np.full_like(y_hat, np.nan)
-        return take(self, X, y, y_hat)
+        return take(self, block, y_hat)
 
     monkeypatch.setattr(classification_pass._Pass, "take", diverges)
     overrides = [*three_classes, "seeds=3", "threads=1"]
