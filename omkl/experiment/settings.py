@@ -9,17 +9,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl import algorithms, conf, federated, outside, registry
 from omkl.core import hyperparameters
+from omkl.core.kinds import Kind
 from omkl.datasets import Stream, keys
 from omkl.datasets.content import FileContent
 from omkl.datasets.keys import default_order, default_scaling
 from omkl.datasets.naming import name_of_file
-from omkl.experiment.door import EXCHANGE, INTERVAL, check
+from omkl.experiment.door import EXCHANGE, INTERVAL, KINDS, REGRET, check
 from omkl.federated import safeguards
 from omkl.federated.privacy import Privacy
 from omkl.federated.safeguards import Safeguards
@@ -177,6 +179,7 @@ def read(config: Mapping[str, Any]) -> Settings:
     registry.declare_named(config)
     if config["algorithm"]["name"] == "auto" and task_in(config) == "classification":
         config = {**config, "algorithm": {**config["algorithm"], "name": "auto_classifier"}}
+    config = _in_one_form(config)
     name, dataset, stream = config["algorithm"]["name"], config["dataset"], config["stream"]
     federation = config["federation"]
     scheme = None if federation["name"] == "none" else str(federation["name"])
@@ -199,7 +202,7 @@ def read(config: Mapping[str, Any]) -> Settings:
         task=task,
         algorithm=AlgorithmSettings(
             name,
-            _one_form(name, config["algorithm"]),
+            {k: value for k, value in config["algorithm"].items() if k not in NO_PARAMETERS},
             registry.names_outside().get(name),
         ),
         dataset={**dataset, "task": task},
@@ -225,20 +228,56 @@ def read(config: Mapping[str, Any]) -> Settings:
     )
 
 
-def _one_form(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of an algorithm, numbers as its YAML has them: lam=0 is lam=0.0, one run."""
+def _in_one_form(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The checked configuration with each number written in one way, so that it names one run.
+
+    lam=0 is lam=0.0 and lam="0".
+    """
+    found = {**config, **_with_floats(config, KINDS)}
+    found["algorithm"] = _parameters_in_one_form(config["algorithm"])
+    found["kernels"] = _with_whole_numbers(config["kernels"])
+    for name, kinds in {"dataset": keys.KEYS, "regret": REGRET, **EXCHANGE}.items():
+        if name in config:
+            found[name] = _with_floats(config[name], kinds)
+    return found
+
+
+def _with_floats(section: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    """1.0 for 1 where any number may stand, and no word."""
+    numbers = {key for key, kind in kinds.items() if kind.holds(0.5) and not kind.holds("a")}
+    return {
+        key: float(value) if type(value) is int and key in numbers else value
+        for key, value in section.items()
+    }
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    """1 for 1.0, in lists and mappings too."""
+    if isinstance(value, Mapping):
+        return {key: _with_whole_numbers(held) for key, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_whole_numbers(held) for held in value]
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+def _parameters_in_one_form(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers as the algorithm's YAML has them."""
     try:
-        defaults: Mapping[str, Any] = conf.entry("algorithm", name)
+        defaults: Mapping[str, Any] = conf.entry("algorithm", given["name"])
     except conf.MissingEntry:  # of a folder beside
         defaults = {}
-    found = {key: value for key, value in given.items() if key not in NO_PARAMETERS}
-    for key, value in found.items():
+    found = dict(given)
+    for key, value in given.items():
         default = defaults.get(key)
-        if type(value) is int and isinstance(default, float | str):
-            found[key] = float(value)
+        if isinstance(default, float | str) and key not in NO_PARAMETERS:
+            if type(value) is int or (isinstance(value, str) and _PLAIN_NUMBER.fullmatch(value)):
+                found[key] = float(value)
         elif type(value) is float and value.is_integer() and type(default) is int:
             found[key] = int(value)
     return found
+
+
+_PLAIN_NUMBER = re.compile(r"\d+(\.\d*)?(e[+-]?\d+)?")
 
 
 def _safeguards_of(config: Mapping[str, Any], scheme: str | None) -> Safeguards:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from omkl import disk
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run
-from omkl.runs.provenance import settings_sha256
+from omkl.runs.provenance import settings_sha256, sha256_by_name
 from omkl.runs.writing import folder_of
 
-_DIGITS_BEFORE = 8  # of the keys in names of folders, up to version 0.1.0
+_DIGITS_BEFORE = 8  # of the keys in the first names of folders
 
 
 class Earlier(NamedTuple):
@@ -49,19 +49,22 @@ def find(config: Mapping[str, Any]) -> Earlier:
 
 
 def _upgrade(folder: Path, config: Mapping[str, Any]) -> list[str]:
-    """Rename the folder that these settings had with a key of 8 digits, if it is theirs."""
-    sha256 = settings_sha256(config)
+    """Rename the folder that these settings had in an earlier version, if it is theirs."""
+    sha256, by_name = settings_sha256(config), sha256_by_name(config)
     stem = folder.name.removesuffix(sha256[: run_folder.KEY_DIGITS])
-    old = folder.with_name(f"{stem}{sha256[:_DIGITS_BEFORE]}")
-    if folder.exists() or not (old / "result.json").exists():
+    keys = by_name[: run_folder.KEY_DIGITS], by_name[:_DIGITS_BEFORE]
+    found = [old for key in keys if (old := folder.with_name(stem + key)) != folder]
+    found = [old for old in found if (old / "result.json").exists()]
+    if folder.exists() or not found:
         return []
+    old = found[0]
     # Another process may be at the same: who comes second finds the old name gone.
     with contextlib.suppress(FileNotFoundError), disk.alone(old):
         run = Run(old)
         if run.problem is not None:
             return [f"{old.name}, the name of an earlier version, is damaged ({run.problem}): left"]
         if settings_sha256(run.config) != sha256:
-            return [f"{old.name} is of other settings, whose key of 8 digits is the same: left"]
+            return [f"{old.name} is of other settings, whose key then was the same: left"]
         names = {"key": sha256[: run_folder.KEY_DIGITS], "settings_sha256": sha256}
         try:
             old.rename(folder)

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import omkl
@@ -28,9 +28,23 @@ COMPUTING = ("python", "numpy", "numba", "scipy", "pandas", "pyarrow", "python-c
 def settings_sha256(config: Mapping[str, Any]) -> str:
     """64 hex digits naming the settings that can change a number.
 
-    Without the compiler numbers differ in their last bits, and by more in what they decide.
+    Without the compiler numbers differ in their last bits, and by more in what they decide. An own
+    file is named by what it holds and by the kind of it, under any name.
     """
-    named = {**config, "dataset": without_prose(config["dataset"])}
+    dataset = without_prose(config["dataset"])
+    if "sha256" in dataset:
+        kind = PurePath(str(dataset["path"]).lower().removesuffix(".gz")).suffix
+        dataset |= {"name": "", "path": kind}
+    return _sha256_with(config, dataset)
+
+
+def sha256_by_name(config: Mapping[str, Any]) -> str:
+    """The same as it was when an own file had to keep its name."""
+    return _sha256_with(config, without_prose(config["dataset"]))
+
+
+def _sha256_with(config: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
+    named = {**config, "dataset": dataset}
     return run_folder.settings_sha256(named if jit.ENABLED else named | {"compiled": False})
 
 
@@ -118,7 +132,9 @@ def numbers_stamp(
     ``modules`` are those outside the package and their digests; ``learners`` as in
     ``sources_digest``.
     """
-    named = {"provenance": without_prose(provenance), "modules": dict(modules)}
+    data = without_prose(provenance)
+    data["files"] = [{**file, "name": None} for file in data.get("files", ())]
+    named = {"provenance": data, "modules": dict(modules)}
     text = sources_digest(learners) + run_folder.settings_sha256(named)
     return hashlib.sha256(text.encode()).hexdigest()[: run_folder.KEY_DIGITS]
 

@@ -28,11 +28,18 @@ PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 
 
 def folder_of(config: Mapping[str, Any]) -> Path:
-    """Where the run of this configuration lives, relative to nothing but ``outputs``."""
+    """Where the run of this configuration lives, relative to nothing but ``outputs``.
+
+    That of an own file lies where it was begun, even if the file had another name then.
+    """
     identity = identity_of(config)
     algorithm = str(identity.algorithm).replace("/", ".")  # no folder in between
-    name = f"{algorithm}-{identity.key}"
-    return Path(config["outputs"]) / "runs" / str(identity.dataset) / name
+    runs, name = Path(config["outputs"]) / "runs", f"{algorithm}-{identity.key}"
+    folder = runs / str(identity.dataset) / name
+    if "sha256" not in config["dataset"] or (folder / RESULT).exists():
+        return folder
+    content = config["dataset"]["sha256"][:4]  # as the names of such data sets end
+    return min((path.parent for path in runs.glob(f"*-{content}/{name}/{RESULT}")), default=folder)
 
 
 def is_complete(run: Run) -> bool:
