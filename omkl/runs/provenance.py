@@ -32,7 +32,7 @@ def settings_sha256(config: Mapping[str, Any]) -> str:
     file is named by what it holds and by the kind of it, under any name.
     """
     dataset = without_prose(config["dataset"])
-    if "sha256" in dataset:
+    if {"path", "sha256"} <= dataset.keys():
         kind = PurePath(str(dataset["path"]).lower().removesuffix(".gz")).suffix
         dataset |= {"name": "", "path": kind}
     return _sha256_with(config, dataset)

@@ -36,7 +36,7 @@ def folder_of(config: Mapping[str, Any]) -> Path:
     algorithm = str(identity.algorithm).replace("/", ".")  # no folder in between
     runs, name = Path(config["outputs"]) / "runs", f"{algorithm}-{identity.key}"
     folder = runs / str(identity.dataset) / name
-    if "sha256" not in config["dataset"] or (folder / RESULT).exists():
+    if not {"path", "sha256"} <= config["dataset"].keys() or (folder / RESULT).exists():
         return folder
     content = config["dataset"]["sha256"][:4]  # as the names of such data sets end
     return min((path.parent for path in runs.glob(f"*-{content}/{name}/{RESULT}")), default=folder)

@@ -59,3 +59,8 @@ def test_a_copy_of_a_file_finds_the_run_of_the_file(tmp_path):
     assert [outcome.status for outcome in outcomes] == ["complete", "reused", "reused"]
     assert len({outcome.run.folder for outcome in outcomes}) == 1
     assert outcomes[1].run.result["dataset"].startswith("first-")
+
+
+def test_data_sets_of_the_catalogue_and_files_that_nobody_read_have_a_key_too():
+    for dataset in (["dataset=naval"], ["dataset=file", "dataset.path=no.csv"]):
+        assert writing.folder_of(compose(dataset)).name.startswith("sfg_r-")
