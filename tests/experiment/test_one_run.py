@@ -63,4 +63,5 @@ def test_a_copy_of_a_file_finds_the_run_of_the_file(tmp_path):
 
 def test_data_sets_of_the_catalogue_and_files_that_nobody_read_have_a_key_too():
     for dataset in (["dataset=naval"], ["dataset=file", "dataset.path=no.csv"]):
-        assert writing.folder_of(compose(dataset)).name.startswith("sfg_r-")
+        name = writing.folder_of(compose([*dataset, "algorithm=gf"])).name
+        assert name.startswith("gf-") and len(name) == 19
