@@ -20,6 +20,16 @@ from omkl import outside
 
 PACKAGES = ("omkl.algorithms", "omkl.federated.algorithms")
 
+# Names that were there once: why they are gone, and what to take.
+_NAN_GRAPH = (
+    "was a fit that happened to have the graph of the released code, whose divergences are all NaN"
+)
+REMOVED = {
+    "recovered/sfg": f"{_NAN_GRAPH}; take as_released/sfg",
+    "recovered/sfg_r": f"{_NAN_GRAPH}; take as_released/sfg_r",
+    "recovered/gf_v1": "is the rule of the ICML 2020 release; take as_released/gf_icml",
+}
+
 
 def names(package: str) -> list[str]:
     """Names of all modules of a package; those of sub-packages come last."""
@@ -29,6 +39,11 @@ def names(package: str) -> list[str]:
 def load(package: str, name: str) -> Any:
     """The ``algorithm`` of a module, imported; ModuleNotFoundError where there is none."""
     return importlib.import_module(f"{package}.{name.replace('/', '.')}").algorithm
+
+
+def removal(name: str) -> str | None:
+    """Why there is no longer an algorithm of that name, and what to take; None where none was."""
+    return f"algorithm={name} is gone: it {REMOVED[name]}" if name in REMOVED else None
 
 
 def module_of(name: str) -> str:

@@ -69,7 +69,7 @@ def test_a_box_is_read_by_its_headings():
 
 
 def test_bibtex_from_the_command_line():
-    told = cite.cite(["--cite", "-m", "algorithm=raker,recovered/sfg", "algorithm.eta=0.1"])
+    told = cite.cite(["--cite", "-m", "algorithm=raker,as_released/sfg", "algorithm.eta=0.1"])
     assert re.findall(r"^@\w+\{(\w+),$", told, re.MULTILINE) == [
         "shen2019random",
         "ghari2023graph",

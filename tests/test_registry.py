@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from omkl import algorithms, federated, registry
+from omkl import algorithms, conf, federated, registry
+from omkl.commands.command_line import CommandLine, UsageError
 
 TITLES = {
     "raker": "Raker",
@@ -65,3 +66,13 @@ def test_what_is_not_there_is_told():
         algorithms.load("rakr")
     with pytest.raises(ValueError, match=r"raker does not learn in a federation. Those that do:"):
         federated.load("raker")
+
+
+@pytest.mark.parametrize("name", list(registry.REMOVED))
+def test_a_name_that_is_gone_says_what_to_take(name):
+    *_, other = registry.REMOVED[name].split()
+    assert name not in conf.names("algorithm") and other in conf.names("algorithm")
+    with pytest.raises(ValueError, match=rf"algorithm={name} is gone: it .*; take {other}$"):
+        algorithms.load(name)
+    with pytest.raises(UsageError, match=rf"algorithm={name} is gone: it .*; take {other}$"):
+        CommandLine([f"algorithm={name}", "dataset=airfoil"]).checked()

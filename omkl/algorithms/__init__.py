@@ -27,6 +27,8 @@ def load(name: str) -> Algorithm:
     if module is not None and module == registry.names_outside().get(name):
         return _load_outside(name, module)
     if f"{__name__}.{name.replace('/', '.')}" not in sys.modules and name not in names():
+        if gone := registry.removal(name):
+            raise ValueError(gone)
         near = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ValueError(f"there is no algorithm {name!r}.{hint} There are: {', '.join(names())}.")

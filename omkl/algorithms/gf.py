@@ -131,13 +131,26 @@ def draw_kernels(state, j, M, explore, rng):
             i = min(int(rng.random() * N), N - 1)
         else:
             i = draw_by_sums(sums, rng.random())
-        known = False
-        for m in range(n):
-            known = known or kernels[j, m] == i
-        if not known:
-            kernels[j, n] = i
-            n += 1
+        n = add_kernel(kernels[j], n, i)
     state.n_kernels[j] = n
+    keep_probabilities(state, j, M, explore)
+
+
+@inlined
+def add_kernel(kernels, n, i):
+    """Kernel i joins the first ``n`` of kernels (M,), unless it is among them; how many then."""
+    for m in range(n):
+        if kernels[m] == i:
+            return n
+    kernels[n] = i
+    return n + 1
+
+
+@inlined
+def keep_probabilities(state, j, M, explore):
+    """1 - (1 - pi_ij)^M of node j, with pi_ij as in (20)."""
+    w = state.w
+    N = w.shape[0]
     # 1 - (1 - pi)^M = pi (1 + (1 - pi) + ..), which does not cancel for small pi.
     drawn = state.drawn[j]
     drawn[:] = 1.0
@@ -149,8 +162,8 @@ def draw_kernels(state, j, M, explore, rng):
 
 
 @inlined
-def choose_node(params, state, eta_e, rng, selection):
-    """Draw a selective node from p, (19); its kernels are evaluated and combined.
+def choose_node(params, state, eta_e, v, selection):
+    """Draw a selective node from p, (19), by v in [0, 1); its kernels are evaluated and combined.
 
     Their q, and their shares.
     """
@@ -170,7 +183,7 @@ def choose_node(params, state, eta_e, rng, selection):
         U += sum_u
     for j in range(params.J):
         p[j] = (1.0 - eta_e) * (p[j] / U) + eta_e / params.J
-    node = draw(p, rng.random())
+    node = draw(p, v)
     clear(state.q, selection.evaluate, selection.n_evaluated[0])
     choose(selection, kernels[node], n_kernels[node])
     drawn, evaluate = state.drawn, selection.evaluate
@@ -187,7 +200,7 @@ def select(params, state, t, rng, selection):
     eta_e = rate(params.eta_e, t)
     if t <= params.freeze:
         draw_graph(params, state, eta_e, rng)
-    choose_node(params, state, eta_e, rng, selection)
+    choose_node(params, state, eta_e, rng.random(), selection)
 
 
 def predict(params, state, t, selection):

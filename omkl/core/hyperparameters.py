@@ -147,7 +147,7 @@ def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mappin
     bounds: Range | None = None
     if hasattr(hint, "__metadata__"):
         if isinstance(value, str) and value in hint.__metadata__:
-            return math.nan
+            return _rounds(key, horizon) if value == "T" else math.nan
         choice = next((m for m in hint.__metadata__ if isinstance(m, Choice)), None)
         if choice is not None:
             return _chosen(key, value, choice)
@@ -182,6 +182,15 @@ def _convert(key: str, value: Any, hint: Any, horizon: int | None, sizes: Mappin
         raise TypeError(f"{key}: a field cannot be annotated {hint!r}")
     _check_range(key, value, value, bounds, sizes)
     return value
+
+
+def _rounds(key: str, horizon: int | None) -> int:
+    if horizon is None:
+        raise ValueError(
+            f"{key}=T is the number of rounds, and the length of this stream is not known; set "
+            "stream.limit, or write the number"
+        )
+    return horizon
 
 
 def _chosen(key: str, value: Any, choice: Choice) -> int:

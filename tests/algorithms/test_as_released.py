@@ -1,20 +1,29 @@
-"""The algorithms of ``omkl.algorithms.as_released`` against a transcript of the released code."""
+"""The algorithms of ``omkl.algorithms.as_released`` against what the released code computes.
+
+A transcript of it with a correction of ours has its full information learners and OMKL-GF right.
+Mean squared errors of the release as it was published are compared besides, with what is printed.
+"""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from omkl import algorithms
-from omkl.algorithms.as_released import released_divergence, shifted
+from omkl.algorithms.as_released import draws, released_graph, shifted
 from omkl.checks import learners
-from omkl.core import hyperparameters, jit, protocol, schedule
-from omkl.core.graphs import dissimilarity_graph, dominating_set
+from omkl.core import hyperparameters, jit, protocol, snapshot
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.core.node_sampler import probabilities
+from omkl.core.node_sampler import OUT
 from omkl.core.representations import evaluate_row
+from omkl.core.representations.random_features import blank
 from omkl.core.weights import normalised, shares
+from omkl.datasets import catalogue, download, open_stream
+from omkl.reproduction import tables
 
 EXACT = 1e-9
 
@@ -23,12 +32,15 @@ EXACT = 1e-9
 def learner(recorded, kernels):
     """learner(name): the algorithm with its own YAML's settings on the recorded frequencies."""
     N, d, D = recorded.omega.shape
+    of_gf = draws.ReplayedFeatures(*recorded, np.empty(0, np.int64), np.zeros(1, np.int64))
 
     def make(name):
         algorithm = algorithms.load(f"as_released/{name}")
         settings = learners.default_settings(algorithm.name)
         built = hyperparameters.build(algorithm.Params, settings, 1503, {"N": N, "D": D})
-        return Learner(algorithm, built, kernels, d, D, seed=0, model=recorded)
+        return Learner(
+            algorithm, built, kernels, d, D, seed=0, model=of_gf if name == "gf" else recorded
+        )
 
     return make
 
@@ -49,16 +61,6 @@ def replay(ours, X, y, choose):
         y_hat[s], _ = protocol.predict(ours.params, state, s + 1, selection)
         protocol.update(ours.params, state, s + 1, y[s], selection)
     return y_hat
-
-
-class Drawing:
-    """A generator that draws what it is told."""
-
-    def __init__(self):
-        self.u = 0.0
-
-    def random(self):
-        return self.u
 
 
 # --- the transcript -----------------------------------------------------------------------------
@@ -97,62 +99,290 @@ def test_gf(oracle, airfoil, learner):
     np.testing.assert_allclose(y_hat, oracle["gf_y_hat"], rtol=0, atol=EXACT)
 
 
+# --- the release untouched: tables 3 to 5 -------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def untouched():
+    """Mean squared errors of the release's 20 repetitions, or nothing where they are not here."""
+    beside = Path(__file__).resolve().parents[3] / "shared" / "oracle"
+    path = Path(os.environ.get("OMKL_ORACLE_DIR") or beside) / "released_untouched.npz"
+    if not path.is_file():
+        return {}
+    with np.load(path) as arrays:
+        return dict(arrays)
+
+
+def rows_of_the_release(dataset):
+    """X, y with the inputs that the notebooks keep: two more of naval, one less of bias."""
+    cfg = dict(catalogue.entry(dataset))
+    cfg |= {"naval": {"inputs": "2-18"}, "bias": {"inputs": "4-23"}}.get(dataset, {})
+    if download.locate(cfg["file"]) is None:
+        pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
+    stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
+    return next(iter(stream.blocks(stream.n_rounds)))
+
+
+def errors_of_repetitions(name, X, y, kernels, repetitions=range(20), **changes):
+    """MSE of repetitions."""
+    algorithm = algorithms.load(f"as_released/{name}")
+    settings = learners.default_settings(algorithm.name) | {"replay": "T"} | changes
+    params = hyperparameters.build(algorithm.Params, settings, len(y), {"N": len(kernels), "D": 50})
+    runs = (Learner(algorithm, params, kernels, X.shape[1], 50, seed=r) for r in repetitions)
+    return np.array([np.mean(np.square(run.partial_fit(X, y).y_hat - y)) for run in runs])
+
+
+def printed(algorithm, dataset, table, M=None):
+    """Of published.csv, x 10^3."""
+    found = [
+        float(row["value"])
+        for row in tables.published_numbers()
+        if (row["paper"], row["algorithm"], row["dataset"], row["metric"], row["table"])
+        == ("graph-aided-jmlr", algorithm, dataset, "mse_e3", table)
+        and row["M"] == ("" if M is None else str(M))
+    ]
+    (number,) = found
+    return number
+
+
+# The notebooks' own mean is this far from what is printed, the others within 0.01.
+FARTHER = {("gf", "concrete", 1): 0.03}
+
+
+LEARNERS = {"gf": ("g", "3"), "sfg": ("s", "4"), "sfg_r": ("r", "5")}
+
+
+def test_the_release_gives_the_printed_cells(untouched):
+    """60 cells: the notebooks' means and what tables 3 to 5 print of them."""
+    if not untouched:
+        pytest.skip("released_untouched.npz is not found; OMKL_ORACLE_DIR names its folder")
+    for name, (letter, table) in LEARNERS.items():
+        for dataset in ("airfoil", "concrete", "bias", "naval"):
+            for M in draws.RUNS:
+                mean = 1e3 * untouched[f"{dataset}/{letter}{M}"].mean()
+                cell = name, dataset, M
+                assert abs(mean - printed(*cell[:2], table, M)) < FARTHER.get(cell, 0.01), cell
+
+
+@pytest.mark.real_data
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sfg", "sfg_r"])
-def test_graph_learners(name, oracle, airfoil, learner):
-    """Fed with the uniform number that leads to the recorded node, and nothing else."""
-    ours = learner(name)
-    selected, q, p, node = (oracle[f"{name}_{k}"] for k in ("selected", "q", "p", "node"))
-    drawing, state = Drawing(), ours.state
-    N = len(state.log_u)
-
-    def choose(t, selection):
-        here = p[t - 1]
-        before = max(node[t - 1] - 1, 0)  # the index that the loop shifts to the node
-        drawing.u = here[:before].sum() + 0.5 * here[before]
-        protocol.select(ours.params, state, t, drawing, selection)
-        assert state.node[0] == node[t - 1]
-        S = np.sort(selection.evaluate[: selection.n_evaluated[0]])
-        np.testing.assert_array_equal(S, np.flatnonzero(selected[t - 1]))
-        ours_p = probabilities(state.trees, schedule.rate(ours.params.xi, t), N)
-        np.testing.assert_allclose(ours_p, here, rtol=0, atol=EXACT)
-        np.testing.assert_allclose(state.q[S], q[t - 1][S], rtol=0, atol=EXACT)
-
-    y_hat = replay(ours, *airfoil, choose)
-    np.testing.assert_allclose(y_hat, oracle[f"{name}_y_hat"], rtol=0, atol=EXACT)
-    assert (selected.sum(axis=1) == N).any() == (name == "sfg_r")
+@pytest.mark.parametrize("dataset", ["airfoil", "concrete"])
+@pytest.mark.parametrize("name", list(LEARNERS))
+def test_printed_cells(name, dataset, kernels, untouched):
+    """Every repetition, and the cells that they make."""
+    X, y = rows_of_the_release(dataset)
+    letter, table = LEARNERS[name]
+    for M in draws.RUNS:
+        ours = errors_of_repetitions(name, X, y, kernels, M=M)
+        if untouched:
+            np.testing.assert_allclose(ours, untouched[f"{dataset}/{letter}{M}"], rtol=1e-12)
+        apart = abs(1e3 * ours.mean() - printed(name, dataset, table, M))
+        assert apart < FARTHER.get((name, dataset, M), 0.01), M
 
 
-def test_graph(oracle, kernels):
-    divergence = released_divergence(kernels)
-    np.testing.assert_allclose(divergence, oracle["graph_distance"], rtol=1e-12)
-    out = dissimilarity_graph(divergence, 10, logs=False)
-    adjacency = np.zeros((76, 76))
-    np.put_along_axis(adjacency, out, 1.0, axis=1)
-    np.testing.assert_array_equal(adjacency, oracle["graph_adjacency"])
-    np.testing.assert_array_equal(dominating_set(out), oracle["dominating_set"])
+@pytest.mark.real_data
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", ["bias", "naval"])
+@pytest.mark.parametrize("name", list(LEARNERS))
+def test_repetitions_behind_printed_cells(name, dataset, kernels, untouched):
+    """The long streams: repetitions in which a share is within 1e-9 of the bar, and the last."""
+    if not untouched:
+        pytest.skip("released_untouched.npz is not found; OMKL_ORACLE_DIR names its folder")
+    X, y = rows_of_the_release(dataset)
+    some = [{"bias": 4, "naval": 13}[dataset], 19]
+    for M in draws.RUNS:
+        ours = errors_of_repetitions(name, X, y, kernels, some, M=M)
+        expected = untouched[f"{dataset}/{LEARNERS[name][0]}{M}"][some]
+        np.testing.assert_allclose(ours, expected, rtol=1e-12)
 
 
-# --- without it ---------------------------------------------------------------------------------
+# RFOMKR is not in the notebooks that were replayed: other draws of the features.
+APART = {"raker": 0.01, "rfomkr": 0.06}
 
 
-def test_divergence_by_hand():
-    one, two = Kernel("gaussian", 1.0), Kernel("laplacian", 1.0)
-    delta = released_divergence([one, two])
-    pi = np.pi
-    assert delta[0, 0] == pytest.approx(2 / pi**0.5 - 1 / (4 * pi) ** 0.5)
-    assert delta[1, 1] == pytest.approx(1 / (4 * pi**2))
-    cross = (1 + 0.5204998778130465) / (2 * pi)  # erf(1/2)
-    assert delta[0, 1] == delta[1, 0] == pytest.approx(pi**-0.5 + 1 / (4 * pi**2) - cross)
-    with pytest.raises(ValueError, match="cauchy"):
-        released_divergence([one, Kernel("cauchy", 1.0)])
+@pytest.mark.real_data
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", ["airfoil", "concrete", "bias", "naval"])
+@pytest.mark.parametrize("name", list(APART))
+def test_printed_cells_of_full_information(name, dataset, kernels):
+    X, y = rows_of_the_release(dataset)
+    ours = 1e3 * errors_of_repetitions(name, X, y, kernels).mean()
+    assert abs(ours - printed(name, dataset, "1")) < APART[name]
 
 
-def test_linear_and_log_divergences_give_one_graph():
-    delta = np.array([[0.0, 5.0, 1.0], [5.0, 0.0, 2.0], [1.0, 2.0, 0.0]])
-    with np.errstate(divide="ignore"):
-        in_logs = dissimilarity_graph(np.log(delta), 3)
-    np.testing.assert_array_equal(dissimilarity_graph(delta, 3, logs=False), in_logs)
+# --- without data -------------------------------------------------------------------------------
+
+
+TWENTY = tuple(Kernel("gaussian", 10 ** (k / 4)) for k in range(-8, 5)) + tuple(
+    Kernel("laplacian", 10 ** (k / 3)) for k in range(-3, 4)
+)
+
+
+class Notebook:
+    """The notebooks in plain NumPy: one legacy generator, draws as they are used."""
+
+    def __init__(self, T, d=2, D=3, seed=5):
+        rng = np.random.default_rng(seed)
+        self.X, self.y = rng.uniform(-0.7, 0.7, (T, d)), rng.uniform(size=T)
+        self.d, self.D, self.T, self.N = d, D, T, len(TWENTY)
+        self.random = np.random.RandomState(0)
+
+    def features(self):
+        self.omega = np.array(
+            [
+                self.random.randn(self.d, self.D) * np.sqrt(1 / k.bandwidth)
+                if k.family == "gaussian"
+                else self.random.standard_cauchy((self.d, self.D)) / k.bandwidth
+                for k in TWENTY
+            ]
+        )
+
+    def begin(self):
+        self.theta = np.zeros((self.N, 2 * self.D))
+        self.w, self.u, self.y_hat = np.ones(self.N), np.ones(self.N), []
+
+    def node(self, p):
+        """The loop that starts at an empty sum."""
+        v, total = self.random.random_sample(), 0.0
+        for i in range(self.N - 1):
+            if v < total:
+                return i
+            total += p[i]
+        return self.N - 1
+
+    def predict(self, t, S):
+        angle = np.einsum("d,ndk->nk", self.X[t - 1], self.omega)
+        self.z = np.hstack([np.sin(angle), np.cos(angle)]) / np.sqrt(self.D)
+        self.f = (self.theta * self.z).sum(axis=1)
+        self.y_hat.append(self.w[S] @ self.f[S] / self.w[S].sum())
+
+    def learn(self, t, S, q):
+        for i in S:
+            error, eta = self.f[i] - self.y[t - 1], 0.1 / np.sqrt(t) / q[i]
+            self.theta[i] -= eta * (2 * error * self.z[i] + 2e-3 * self.theta[i])
+            self.w[i] *= np.exp(-eta * (error**2 + 1e-3 * self.theta[i] @ self.theta[i]))
+
+    def gf(self, M):
+        self.begin()
+        for t in range(1, self.T + 1):
+            eta_e = 0.1 / np.sqrt(t)
+            if t - 1 <= 301:
+                share = self.w / self.w.sum()
+                pi = [(1 - eta_e**j) * share + eta_e**j / self.N for j in (1, 2)]
+                graph = [sorted({self.node(p) for _ in range(M)}) for p in pi]
+            u = np.array([self.w[S].sum() for S in graph])
+            p = (1 - eta_e) * u / u.sum() + eta_e / 2
+            S = graph[0 if self.random.random_sample() < p[0] else 1]
+            self.predict(t, S)
+            self.learn(t, S, np.maximum(p @ [1 - (1 - row) ** M for row in pi], 0.05))
+        return np.array(self.y_hat)
+
+    def graph(self, M):
+        """Algorithm 4 with NaN divergences, as ``argmax`` reads them."""
+        A = np.eye(self.N)
+        for i in range(self.N):
+            while A[i].sum() < M:
+                A[
+                    i, np.flatnonzero(A[i] == 0)[np.full(int((A[i] == 0).sum()), np.nan).argmax()]
+                ] = 1
+        return A
+
+    def sfg(self, M, refined=False):
+        self.begin()
+        A = self.graph(M)
+        learned, dominating, left = A, [], np.ones(self.N)
+        while left.any() and not refined:
+            dominating.append(int((A @ left).argmax()))
+            left *= 1 - A[dominating[-1]]
+        for t in range(1, self.T + 1):
+            xi, share = 0.1 / np.sqrt(t), self.u / self.u.sum()
+            if refined and t <= 300:
+                beta = (1 - xi) * np.sort(share)[-10] + xi / self.N - 1e-7
+                dominating = np.flatnonzero(share >= (beta - xi / self.N) / (1 - xi))
+                learned = A.copy()
+                learned[dominating[np.full(len(dominating), np.nan).argmax()]] = 1
+            p = (1 - xi) * share
+            p[dominating] += xi / len(dominating)
+            if refined and t <= 300:
+                self.node(p)
+            node = self.node(p) if refined or t <= 300 else 0
+            self.predict(t, np.flatnonzero(A[node]))
+            error = self.y_hat[-1] - self.y[t - 1]
+            self.u[node] *= np.exp(-0.1 / np.sqrt(t) * error**2 / max(p[node], 0.2))
+            self.learn(t, np.flatnonzero(learned[node]), np.maximum(p @ learned, 0.1))
+        return np.array(self.y_hat)
+
+
+@pytest.mark.parametrize("name", ["gf", "sfg", "sfg_r"])
+def test_second_repetition_of_the_notebooks(name):
+    """All that is drawn before, in the order of the notebooks, and every prediction."""
+    T, wanted = 330, 10
+    notebook = Notebook(T)
+    runs = {
+        "gf": notebook.gf, "sfg": notebook.sfg, "sfg_r": lambda M: notebook.sfg(M, refined=True),
+    }  # fmt: skip
+    notebook.features()
+    for run in runs.values():  # what is drawn does not depend on what was learned
+        for M in (5, 10, 1, 15, 20):
+            run(M)
+    notebook.features()
+    for other, run in runs.items():
+        for M in (5, 10, 1, 15, 20):
+            expected = run(M)
+            if (other, M) == (name, wanted):
+                break
+        if other == name:
+            break
+    algorithm = algorithms.load(f"as_released/{name}")
+    settings = learners.default_settings(algorithm.name) | {"replay": "T", "M": wanted}
+    params = hyperparameters.build(algorithm.Params, settings, T, {"N": 20, "D": 3})
+    ours = Learner(algorithm, params, TWENTY, 2, 3, seed=1)
+    y_hat = ours.partial_fit(notebook.X, notebook.y).y_hat
+    np.testing.assert_allclose(y_hat, expected, rtol=0, atol=1e-12)
+
+
+def test_generator_of_the_release():
+    numpys, rng = np.random.RandomState(3), None
+    state = numpys.get_state(legacy=False)["state"]
+    words, place = state["key"].astype(np.int64), np.array([state["pos"]])
+    model = draws.ReplayedFeatures(*blank(1, 1, 1), words, place)
+    ours = [draws.next_uniform(model, rng) for _ in range(700)]
+    np.testing.assert_array_equal(ours, numpys.random_sample(700))
+
+
+def replaying(name="sfg", T=50, kernels=TWENTY, **changes):
+    algorithm = algorithms.load(f"as_released/{name}")
+    settings = learners.default_settings(algorithm.name) | {"replay": "T"} | changes
+    params = hyperparameters.build(algorithm.Params, settings, T, {"N": len(kernels), "D": 3})
+    return Learner(algorithm, params, kernels, 2, 3, seed=0)
+
+
+def test_what_cannot_be_replayed_is_told():
+    with pytest.raises(ValueError, match=r"algorithm.M=7: the release ran M = 1, 5, 10, 15, 20"):
+        replaying(M=7)
+    with pytest.raises(ValueError, match="knows no cauchy kernels"):
+        replaying("raker", kernels=(Kernel("cauchy", 1.0),))
+    with pytest.raises(ValueError, match=r"algorithm\.replay=T is the number of rounds"):
+        replaying(T=None)
+    assert replaying(T=None, replay=50).state.model.words.shape == (624,)
+    assert replaying(T=None, replay=0, M=7).state.model.words.shape == (0,)
+
+
+def test_a_replay_goes_on_where_it_was_kept_and_predicts_without_a_trace():
+    X, y = learners.stream(120, 2)
+    whole, first, then = (replaying("sfg_r", 120) for _ in range(3))
+    expected = whole.partial_fit(X, y).y_hat
+    first.partial_fit(X[:60], y[:60])
+    first.predict(X[:3])
+    snapshot.restore(then, snapshot.snapshot(first))
+    np.testing.assert_array_equal(then.partial_fit(X[60:], y[60:]).y_hat, expected[60:])
+
+
+@pytest.mark.parametrize("M", [1, 5, 20])
+def test_graph_of_a_divergence_that_returns_nothing(M):
+    edges, _ = released_graph(76, M)
+    for i, row in enumerate(edges[OUT]):
+        assert sorted(row) == sorted([i, *[j for j in range(M) if j != i][: M - 1]])
 
 
 def test_shifted_draw():

@@ -604,17 +604,17 @@ def here(monkeypatch):
 def test_jobs_of_the_jmlr_tables(here):
     table = tables.load_table("jmlr_table1")
     found = matching.jobs(table)
-    assert len(found) == 32
+    assert len(found) == 28
     common = ["kernels=rbf51_lap25", "D=50", "stream.scaling=whole"]
     exact = ["kernels=rbf51_lap25_exact", *common[1:], "seeds=1"]
     assert found[0] == ["algorithm=omkr", "dataset=airfoil", *exact]
     assert found[-1] == [
         *("algorithm=sfg_r", "dataset=naval", *common, "algorithm.M=10", "seeds=20")
     ]
-    assert ["algorithm=as_released/gf", *found[-1][1:]] in found
-    # Named as typed: both files have the name of one module.
-    assert ["algorithm=as_released/sfg", *found[-1][1:]] in found
-    assert ["algorithm=recovered/sfg", *found[-1][1:]] in found
+    (_, dataset, *settings, seeds) = found[-1]
+    replayed = [dataset, *settings, "algorithm.replay=T", "dataset.inputs=2-18", seeds]
+    assert ["algorithm=as_released/gf", *replayed] in found
+    assert ["algorithm=as_released/sfg", *replayed] in found
     # Table 2 is the run time of table 1, and both metrics of table 3 come from one run.
     assert matching.jobs(tables.load_table("jmlr_table2")) == found
     third = matching.jobs(tables.load_table("jmlr_table3"))
@@ -768,7 +768,7 @@ def test_released_deterministic_and_absent_learners(cell_run, here):
     released = cell_run("gf", "airfoil", "0a", mse_mean=0.0257, mse_std=0.0004)
     changes = {
         "algorithm": "as_released/gf",
-        "params": default_settings("as_released/gf") | {"M": 10},
+        "params": default_settings("as_released/gf") | {"M": 10, "replay": "T"},
     }
     released = change(released.folder, **changes)
     exact = cell_run("omkr", "naval", "0a", n_seeds=3, kernels="rbf51_lap25_exact")
@@ -786,21 +786,24 @@ def test_released_deterministic_and_absent_learners(cell_run, here):
 
 
 def test_runs_of_one_module_with_other_settings_fill_other_variants(cell_run, here):
-    """as_released/sfg and recovered/sfg name one module: every parameter is compared."""
-    table = tables.load_table("jmlr_table1")
+    """as_released/gf and as_released/gf_icml name one module: every parameter is compared."""
+    content = conf.entry("table", "jmlr_table1")
+    (row,) = (row for row in content["rows"] if row["label"] == "OMKL-GF")
+    row |= {"released": "as_released/gf", "recovered": "as_released/gf_icml"}
+    table = tables.load_table(content)
 
     def run(typed, key, **more):
         params = default_settings(typed) | {"M": 10} | more
-        return change(cell_run("sfg", "airfoil", key).folder, algorithm=NAME, params=params)
+        return change(cell_run("gf", "airfoil", key).folder, algorithm=NAME, params=params)
 
-    NAME = "as_released/sfg"
+    NAME, OTHER = "as_released/gf", "as_released/gf_icml"
     (_, released), (_, recovered) = found = [
-        (typed, run(typed, key)) for typed, key in ((NAME, "0a"), ("recovered/sfg", "0b"))
+        (typed, run(typed, key)) for typed, key in ((NAME, "0a"), (OTHER, "0b"))
     ]
     assert len({json.dumps(r.result["params"]) for _, r in found}) == 2
 
     def filled(*runs):
-        cell = matching.fill(table, runs).cells[6][0]
+        cell = matching.fill(table, runs).cells[5][0]
         assert list(cell.entries) == list(tables.VARIANTS)
         return {name: entry.run for name, entry in cell.entries.items()}
 
@@ -809,15 +812,15 @@ def test_runs_of_one_module_with_other_settings_fill_other_variants(cell_run, he
     assert filled(recovered) == nothing | {"recovered": recovered}
     assert filled(recovered, released)["recovered"] is recovered
     assert filled(recovered, released)["released"] is released
-    assert filled(run(NAME, "0c", M=5), run("recovered/sfg", "0d", xi="0.2/sqrt(t)")) == nothing
-    assert filled(run(NAME, "0e", more=1)) == nothing
+    assert filled(run(NAME, "0c", M=5), run(OTHER, "0d", eta="0.2/sqrt(t)")) == nothing
+    assert filled(run(NAME, "0e", more=1), run(NAME, "0g", replay="T")) == nothing
     # Numbers and schedules count, not how they are written.
-    same = run("recovered/sfg", "0f", lam="1e-3", M="10", xi="0.1 / sqrt(t)", laplacian_power=".5")
+    same = run(OTHER, "0f", lam="1e-3", M="10", eta="1 / sqrt(T)", floor_q=".05")
     assert filled(same)["recovered"] is same
 
     both = matching.fill(table, [released, recovered])
-    assert [len(both.entries(name)) for name in tables.VARIANTS] == [32, 20, 8]
-    assert verdicts(both, "recovered")["missing"] == 3  # SFG-R's are absent here
+    assert [len(both.entries(name)) for name in tables.VARIANTS] == [32, 20, 4]
+    assert verdicts(both, "recovered")["missing"] == 3
     assert both.runs == [released, recovered]
 
 
@@ -825,17 +828,17 @@ def test_a_variant_may_have_overrides_of_its_own(monkeypatch):
     monkeypatch.setattr(matching, "_exists", lambda name: True)
     table = tables.load_table("arxiv_v1_table1")
     spec = table.specs[table.rows.index("OMKL-GF")][0]
-    assert list(spec.variants) == ["algorithm", "recovered"]
+    assert list(spec.variants) == ["algorithm", "released"]
     assert "algorithm.freeze=1000000" in spec.overrides == spec.variants["algorithm"].overrides
-    recovered = spec.variants["recovered"]
-    assert recovered.algorithm == "recovered/gf_v1"
-    assert set(recovered.overrides) - set(spec.overrides) == {"algorithm.freeze=302"}
-    assert "algorithm.freeze=1000000" not in recovered.overrides
-    (job,) = (job for job in matching.jobs(table) if job[0] == "algorithm=recovered/gf_v1")
+    released = spec.variants["released"]
+    assert released.algorithm == "as_released/gf_icml"
+    assert set(released.overrides) - set(spec.overrides) == {"algorithm.freeze=302"}
+    assert "algorithm.freeze=1000000" not in released.overrides
+    (job,) = (job for job in matching.jobs(table) if job[0] == "algorithm=as_released/gf_icml")
     assert "algorithm.freeze=302" in job
     # With these the file is run as it stands.
-    written = matching._algorithm_file("recovered/gf_v1")
-    settings = matching._settings(recovered)
+    written = matching._algorithm_file("as_released/gf_icml")
+    settings = matching._settings(released)
     assert settings.keys() == written.keys()
     assert all(matching._same(settings[key], value) for key, value in written.items())
 
@@ -963,7 +966,7 @@ def test_render(cell_run, here, tmp_path):
             assert line.count(" & ") == (2 if "multicolumn" in line else 5)
 
     lines = list(csv.DictReader(StringIO(text["csv"])))
-    assert len(lines) == 32 + 20 + 8
+    assert len(lines) == 32 + 20
     (gf,) = (x for x in lines if x["algorithm"] == "gf" and x["dataset"] == "airfoil")
     assert [gf[k] for k in ("variant", "published", "ours", "std", "n_seeds")] == [
         *("as written", "25.73", "25.73", "0.5", "20")

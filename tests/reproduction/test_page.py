@@ -59,17 +59,12 @@ def outputs(run_folder_maker, tmp_path):
     times = {"10gf": 1.5, "10raker": 2.0, "10sfg": 4.0}
     (tmp_path / page.TIMES).write_text(json.dumps(times))
     (tmp_path / "search").mkdir()
-    text = {
-        "formula": "integral",
-        "reading": "farthest",
-        "gaussian": "1.0",
-        "laplacian": "1.0",
-        "rules": "text",
-    }
-    near = text | {"formula": "released", "gaussian": "-0.5", "rules": "released"}
-    points = [near | {"distance": 0.0222 + 0.01 * n, "sfg naval M=1": 8.765} for n in range(20)]
-    points.append(text | {"distance": 1e9, "sfg naval M=1": 9.0})
-    with open(tmp_path / "search" / "jmlr.csv", "w", newline="") as file:
+    text = {"formula": "integral", "out-neighbours": "with itself", "rules": "text"}
+    near = text | {"formula": "integral, d = 1", "rules": "node 0"}
+    cell = "sfg_mkl naval M=5"
+    points = [near | {"distance": 0.0222 + 0.01 * n, cell: 8.765} for n in range(20)]
+    points.append(text | {"distance": 1e9, cell: 9.0})
+    with open(tmp_path / "search" / "arxiv_v1.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(points[0]))
         writer.writeheader()
         writer.writerows(points)
@@ -134,14 +129,14 @@ def test_page(specs, outputs, tmp_path):
         assert "64 of these numbers stand in two tables: they count once here" in text
         assert "the first 8 of 40 lines" in text
         assert "the first 8 of 21 lines" in text
-        assert "172 points. The divergence" in text
+        assert "8 points: the similarity of two kernels" in text
         assert "8.765" not in text  # a cell of a search
         assert re.search(
             r"as written (\| )?as released (\| )?recovered (\| )?reproduced by any", text
         )
         assert "At least one of the three reproduces" in text
-        point = r"(\| )?integral (\| )?farthest (\| )?1 (\| )?1 (\| )?text (\| )?diverges"
-        assert re.search(rf"8 (\| )?released .* 21, as written {point}", text)
+        point = r"(\| )?integral (\| )?with itself (\| )?text (\| )?diverges"
+        assert re.search(rf"8 (\| )?integral, d = 1 .* 21, as written {point}", text)
         assert "9.2 %" in text
         assert "10.2 %" not in text
         assert "12.35" in text
@@ -220,8 +215,8 @@ def test_every_cell_of_every_table_composes():
                 key = (f"algorithm={variant.algorithm}", *variant.overrides)
                 expected[key] = matching._settings(variant)
     typed = {job[0] for job in found}
-    for name in ("sfg", "sfg_r", "sfg_mkl", "sfg_mkl_r", "gf_v1"):
-        assert f"algorithm=recovered/{name}" in typed
+    for name in ("as_released/sfg_r", "as_released/gf_icml", "recovered/sfg_mkl"):
+        assert f"algorithm={name}" in typed
     seen = set()
     for job in found:
         told = {job[1], (job[0], *job[2:])}

@@ -6,15 +6,11 @@ import argparse
 import functools
 import importlib.util
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
-import search_graph
 
 from omkl.benchmark import comparison, comparison_peers
-from omkl.core.divergence import matrix_of
 from omkl.reproduction import page, reproduce, searches
 from omkl.reproduction.page import search
 
@@ -46,7 +42,7 @@ def change(table, **changes):
 
 def test_a_search_is_outdated_where_its_note_is_of_other_code_options_or_files(written, tmp_path):
     assert list(searches.outdated(tmp_path)) == list(searches.SCRIPTS)
-    graph = [written(grid, "search_graph.py") for grid in ("jmlr", "arxiv_v1")]
+    graph = written("arxiv_v1", "search_graph.py")
     active = written("active", "search_active.py")
     federated = written("federated", "search_federated.py")
     assert searches.outdated(tmp_path) == {}
@@ -54,7 +50,7 @@ def test_a_search_is_outdated_where_its_note_is_of_other_code_options_or_files(w
     written("active", "search_active.py", "--quick", "--final-seeds", "3")
     command = "python scripts/search_active.py --final-seeds 3 --quick"
     assert searches.command_of(searches.read_note(active)) == command
-    change(graph[1], code="0" * 12)
+    change(graph, code="0" * 12)
     federated.write_text("step,distance\n1,0.4\n")  # not the file that the note is of
     assert searches.outdated(tmp_path) == {
         "search_graph.py": "arxiv_v1.csv was made by other code",
@@ -63,30 +59,8 @@ def test_a_search_is_outdated_where_its_note_is_of_other_code_options_or_files(w
     }
 
 
-def test_a_search_learns_equal_graphs_once(monkeypatch):
-    learned = []
-    monkeypatch.setattr(search_graph, "mse", lambda *job: learned.append(job) or len(learned))
-    out, order = np.array([[0, 1], [1, 0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
-    some = search_graph.dictionary("gauss13")
-
-    def job(name="sfg", out=out, order=order, seed=0, **settings):
-        return name, settings, out.copy(), matrix_of(order.copy()), some, "naval", seed
-
-    with ThreadPoolExecutor(1) as pool:
-        begin = search_graph.Measured(pool).begin
-        one = begin(job())
-        assert begin(job()) is one and begin(job(order=order.T + 1.0)) is one  # no refinement
-        refined = begin(job("sfg_r"))
-        assert begin(job("sfg_r")) is refined
-        others = [
-            begin(job("sfg_r", order=order + 1.0)), begin(job(seed=1)), begin(job(out=out[:, :1])),
-            begin(job(out=out[::-1])), begin(job(floor_q=0.0)), begin(job("as_released/sfg")),
-        ]  # fmt: skip
-    assert len({future.result() for future in [one, refined, *others]}) == len(learned) == 8
-
-
 def test_the_page_says_by_which_code_a_search_was_made(written):
-    path = written("jmlr", "search_graph.py")
+    path = written("arxiv_v1", "search_graph.py")
     change(path, commit="abc123")
     told = search.made_by_text(path)
     assert told.startswith("Made by python scripts/search_graph.py at abc123 (clean tree), by the ")

@@ -9,6 +9,8 @@ Round    1. Evaluate f_i(x_t) = theta_i'z_i(x_t) for all N kernels.
          4. w_i <- w_i exp(-eta_t ((f_i - y)^2 + lam ||theta_i||^2)) with the new theta_i.
 Symbols  eta  step size of theta and of the weights, > 0, a schedule in t
          lam  regularisation, >= 0
+         replay  T: features of the release (``as_released/draws``), where the seed is the number
+                 of the repetition; 0: those of other learners
 Cost     as ``raker``.
 Bound    none stated for this order.
 Differs  from the paper (``raker``): the penalty that feeds the weights is taken after theta
@@ -19,10 +21,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from omkl.algorithms.as_released.draws import REPLAY, REPLAYED_LOCAL_FEATURES
 from omkl.algorithms.raker import State, init, local_step, predict, select, step_size
 from omkl.core.hyperparameters import NON_NEGATIVE
 from omkl.core.protocol import register
-from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import pay
 
@@ -30,6 +32,7 @@ from omkl.core.weights import pay
 class Params(NamedTuple):
     eta: Schedule
     lam: NON_NEGATIVE
+    replay: REPLAY = 0
 
 
 def reweigh(params, state, t, y, f, norm2):
@@ -40,4 +43,4 @@ EXPECTED_FAILURES = {
     "complete_graph": "the penalty that feeds its weights is that of the moved theta"
 }
 
-algorithm = register(__name__, representation=LOCAL_FEATURES)
+algorithm = register(__name__, representation=REPLAYED_LOCAL_FEATURES)

@@ -11,6 +11,8 @@ Round    1. Evaluate f_i(x_t) = theta_i'z_i(x_t) for all N kernels.
 Symbols  eta   step size of theta, > 0, a schedule in t
          beta  discount of the weights, in (0, 1) (0.5)
          lam   regularisation, >= 0 (released: 0, the squared error alone)
+         replay  T: features of the release (``as_released/draws``), where the seed is the number
+                 of the repetition; 0: those of other learners
 Cost     as ``rfomkr``.
 Bound    none: the predictions go to 0 as the losses add up.
 Differs  from the paper (``rfomkr``): the prediction is the plain sum of w_i f_i, which is the
@@ -22,10 +24,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from omkl.algorithms.as_released.draws import REPLAY, REPLAYED_LOCAL_FEATURES
 from omkl.algorithms.rfomkr import State, init, local_step, reweigh, select, step_size
 from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE
 from omkl.core.protocol import register
-from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.schedule import Schedule
 from omkl.core.weights import sum_of_all
 
@@ -34,6 +36,7 @@ class Params(NamedTuple):
     eta: Schedule
     beta: FRACTION
     lam: NON_NEGATIVE
+    replay: REPLAY = 0
 
 
 def predict(params, state, t, selection):
@@ -46,4 +49,4 @@ EXPECTED_FAILURES = {
     "learns": "its predictions go to 0 as the losses add up",
 }
 
-algorithm = register(__name__, representation=LOCAL_FEATURES)
+algorithm = register(__name__, representation=REPLAYED_LOCAL_FEATURES)

@@ -1,9 +1,10 @@
-"""OMKL-SFG as released with the JMLR paper: another graph, shifted draws, node 0 in the end.
+"""OMKL-SFG as released with the JMLR paper: no divergence, shifted draws, node 0 in the end.
 
 Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
          algorithms 4 and 5, and its public code.
 Task     regression; selected kernels (exactly M a round).
-Round    0. As OMKL-SFG, with the divergence of ``Released`` in place of the integral.
+Round    0. A graph whose node i points to itself and to the M - 1 smallest other indices, and
+            a dominating set DS of it by greedy set cover.
          1. p_i = (1 - xi) u_i / U + xi / |DS| [i in DS].
          2. Draw the node I_t from p: who draws i gets i + 1, and N - 1 for the last; after
             ``explore`` rounds take node 0.
@@ -18,29 +19,36 @@ Symbols  eta, xi, lam, M   as in OMKL-SFG
          explore  rounds in which the node is drawn, >= 0 (released: 300)
          floor_q  smallest q in an importance weight, >= 0 (released: 0.1)
          floor_p  smallest p in an importance weight, >= 0 (released: 0.2)
-         gaussian_power, laplacian_power   the divergence takes bandwidths as b^power (released:
-                  1; with -1/2 for the Gaussians the published numbers come out)
+         replay   T: features and draws of the release (``as_released/draws``), where the seed is
+                  the number of the repetition; 0: those of other learners
 Cost     as ``sfg``.
 Bound    none: the importance weights are not unbiased, and the node of the end is arbitrary.
-Differs  from the paper (``sfg``): the divergence is no integral of (kappa_i - kappa_j)^2 and
-         makes the M - 1 widest Gaussians the neighbours of all; the loop that draws starts at
+Differs  from the paper (``sfg``): the function of the divergence returns nothing, so every
+         divergence is NaN, and the out-neighbours are the first indices, which are the narrowest
+         Gaussians where the dictionary begins with those; the loop that draws starts at
          an empty sum, so node 0 is never drawn and every index is one too large; after round
          300 node 0 is used for ever, where the text takes argmax u; q and p are floored; the
-         penalty that feeds the weights is taken after theta has moved.
+         penalty that feeds the weights is taken after theta has moved. With ``replay`` the 20
+         cells of table 4 come out as printed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from omkl.algorithms.as_released import learn, released_graph, shifted
+from omkl.algorithms.as_released.draws import (
+    REPLAY,
+    next_uniform,
+    replayed_features,
+    uniforms_of_sfg,
+)
 from omkl.algorithms.sfg import State, choose_neighbours, on_graph, predict
 from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N
 from omkl.core.kernels import Kernel
 from omkl.core.node_sampler import draw_node, probability, refresh
 from omkl.core.protocol import register
-from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares
 
@@ -53,14 +61,11 @@ class Params(NamedTuple):
     explore: COUNT_OR_ZERO
     floor_q: NON_NEGATIVE
     floor_p: NON_NEGATIVE
-    gaussian_power: float
-    laplacian_power: float
+    replay: REPLAY = 0
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    powers = params.gaussian_power, params.laplacian_power
-    edges, _ = released_graph(tuple(dictionary), *powers, params.M)
-    return on_graph(edges, model)
+def init(params: Params, dictionary: Sequence[Kernel], model: Any) -> State:
+    return on_graph(released_graph(len(dictionary), params.M)[0], model)
 
 
 def select(params, state, t, rng, selection):
@@ -68,7 +73,8 @@ def select(params, state, t, rng, selection):
     refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
     node = 0
     if t <= params.explore:
-        node = shifted(draw_node(state.trees, xi, rng.random()), state.log_u.shape[0])
+        v = next_uniform(state.model, rng)
+        node = shifted(draw_node(state.trees, xi, v), state.log_u.shape[0])
     state.node[0] = node
     choose_neighbours(state, xi, selection)
 
@@ -81,7 +87,8 @@ def update(params, state, t, y, selection):
     state.log_u[node] -= eta / max(p, params.floor_p) * error * error
     for m in range(selection.n_evaluated[0]):
         i = selection.evaluate[m]
-        learn(params, state, i, m, y, eta / max(state.q[i], params.floor_q), selection)
+        step = eta / max(state.q[i], params.floor_q)
+        learn(params, state, i, m, y, step, step, selection)
 
 
 EXPECTED_FAILURES = {
@@ -90,4 +97,4 @@ EXPECTED_FAILURES = {
     "complete_graph": "the penalty that feeds its weights is that of the moved theta",
 }
 
-algorithm = register(__name__, representation=RANDOM_FEATURES)
+algorithm = register(__name__, representation=replayed_features(uniforms_of_sfg))

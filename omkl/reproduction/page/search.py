@@ -10,15 +10,15 @@ from pathlib import Path
 from omkl.reproduction import searches
 from omkl.reproduction.formats import origin
 from omkl.reproduction.page.blocks import Block, Grid, Heading, Text
-from omkl.reproduction.page.numbers import scientific, short_number
-from omkl.reproduction.tables import order_of, published_numbers
+from omkl.reproduction.page.numbers import short_number
+from omkl.reproduction.tables import order_of
 
 SEARCH_LINES = 8
 
 
 @dataclass(frozen=True)
 class Search:
-    """A grid of scripts/search_graph.py in words, and its point that is the text."""
+    """A grid of a script in words, and its point that is the text."""
 
     title: str
     grid: str
@@ -26,24 +26,6 @@ class Search:
 
 
 SEARCHES = {
-    "jmlr": Search(
-        "JMLR, tables 4 and 5: OMKL-SFG and OMKL-SFG-R, 4 data sets, M = 1, 5, 10, 15, 20",
-        "172 points. The divergence of two kernels is the integral of the text over R^d or that of "
-        "the released code; Gaussian and Laplacian bandwidths b enter it as b^1, b^(1/2), b^(-1/2) "
-        "or b^(-1), each on its own; the rules are those of the text, of the released code (floors "
-        "of q and p, shifted draw, and OMKL-SFG's node 0 for ever after round 300), or of the "
-        "released code without the floors. The integral also with the two other readings of "
-        "algorithm 4, by the rules of text and release. Every reading also with b^1 and the "
-        "integral divided by the root of own_i own_j (normalised), or a mean over differences of "
-        "the first 1,000 rows (sample). Points of equal distance gave equal numbers in every cell.",
-        {
-            "formula": "integral",
-            "reading": "farthest",
-            "gaussian": "1",
-            "laplacian": "1",
-            "rules": "text",
-        },
-    ),
     "arxiv_v1": Search(
         "arXiv v1, tables 1 to 4: SFG-MKL and SFG-MKL-R, 4 data sets, M = 5",
         "8 points: the similarity of two kernels is an integral over R^d, as in the text, or over "
@@ -142,75 +124,7 @@ def _one_search(path: Path, lines: Sequence[Mapping[str, str]]) -> list[Block]:
         Text(described.grid),
         made_by,
         Grid(("rank", *heads), tuple(shown)),
-        *(_readings(lines) if path.stem == "jmlr" else []),
     ]
-
-
-READINGS_ABOUT = (
-    "Algorithm 4 lets kernel j join node i while its mean divergence from those there is at least "
-    "gamma_i, the largest threshold that leaves M. It does not say in which order the j are tried: "
-    "the one with the largest mean first (farthest, as written here); j = 1, .., N in one pass, "
-    "with the largest threshold that leaves exactly M (one_pass); or the M nearest kernels, as in "
-    "the first version of the paper (nearest). algorithm.reading chooses. In R^d the integral "
-    "gives nearly the same star for every node: the widest Laplacian and the narrowest kernels, "
-    "most of which can learn little. With it OMKL-SFG is worse than Raker, which knows no graph, "
-    "by a factor of 2 on concrete (table 1). Two other divergences (algorithm.divergence) are "
-    "below as well: the integral divided by the root of own_i own_j (normalised), and the mean "
-    "over differences of the first 1,000 rows (sample), which looks ahead by these; section 4.1 "
-    "of the paper names it. MSE x 10^3 of OMKL-SFG with bandwidths as they are:"
-)
-READINGS_REMARKS = (
-    "M = 1 needs no graph: every node has itself alone. All readings of the text then give the "
-    "same numbers, twice the published ones or more on all four data sets. Node 0 for ever after "
-    "round 300 with floors of q and p, as the released code has it, gives the published ones (the "
-    "lines with the rules of the release). So no reading of algorithm 4 can be all that differs: "
-    "this is why other settings were searched, and why what was found is called recovered.",
-    "Figure 2 of the paper, its only worked example (five Gaussians of bandwidth 10^(i-3), M = 3, "
-    "out-neighbours of node 2: kernels 1, 2 and 3), contradicts (31): every threshold that lets 1 "
-    "and 3 in lets 4 in too. Kernels 1, 2 and 3 are the nearest ones (docs/errata.md).",
-)
-
-
-def _readings(lines: Sequence[Mapping[str, str]]) -> list[Block]:
-    """What each reading of algorithm 4 gives, beside the published numbers."""
-    Ms = (1, 5, 10, 15, 20)
-    datasets = ("airfoil", "bias", "concrete", "naval")
-    numbers = {
-        (row["dataset"], int(row["M"])): row["value"]
-        for row in published_numbers()
-        if (row["paper"], row["algorithm"], row["metric"]) == ("graph-aided-jmlr", "sfg", "mse_e3")
-        and row["M"]
-    }
-    if not all(f"sfg {dataset} M={M}" in lines[0] for dataset in datasets for M in Ms):
-        return []
-    body = [
-        ("published", "", "", *(" / ".join(numbers[d, M] for M in Ms) for d in datasets)),
-    ]
-    own = {"gaussian": "1", "laplacian": "1"}
-    for line in lines:
-        wanted = line["formula"] != "released" and line["rules"] in ("text", "released")
-        if not wanted or any(short_number(line[key]) != value for key, value in own.items()):
-            continue
-        cells = (" / ".join(_mse(line[f"sfg {d} M={M}"]) for M in Ms) for d in datasets)
-        body.append((line["reading"], line["formula"], line["rules"], *cells))
-    body[1:] = sorted(body[1:], key=lambda row: (row[2] != "text", row[1], row[0]))
-    heads = (
-        "reading",
-        "divergence",
-        "rules",
-        *(f"{d}, M = 1 / 5 / 10 / 15 / 20" for d in datasets),
-    )
-    return [
-        Heading("Readings of algorithm 4", 3),
-        Text(READINGS_ABOUT),
-        Grid(heads, tuple(body), left=3),
-        *(Text(remark) for remark in READINGS_REMARKS),
-    ]
-
-
-def _mse(text: str) -> str:
-    value = float(text)
-    return f"{value:.3g}" if value < 1e3 else scientific(value)
 
 
 def made_by_text(path: Path) -> str:
