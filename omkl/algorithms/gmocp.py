@@ -112,7 +112,7 @@ def select(params, state, t, rng, selection):
     running_sums(state.w, state.sums)
     for j in range(params.J):
         gf.draw_kernels(state, j, params.M, eta_e, rng)
-    gf.choose_node(params, state, eta_e, rng, selection)
+    gf.choose_node(params, state, eta_e, rng.random(), selection)
     state.share[selection.n_evaluated[0] :] = 0.0
     selection.combine[0] = selection.evaluate[draw(state.share, rng.random())]
     selection.n_combined[0] = 1

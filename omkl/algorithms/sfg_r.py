@@ -2,7 +2,7 @@
 
 Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
          algorithms 4 and 6.
-Task     regression; selected kernels (M a round, more where the refinement adds edges).
+Task     regression; selected kernels (M predict, more learn where the refinement adds edges).
 Round    0. As OMKL-SFG: the divergence Delta and the graph.
          1. DS'_t: the nodes whose u_i / U is at least the ``rank``-th largest one; that is
             (44) with beta = (1 - xi) u_[rank] / U + xi / N (section 5: rank 10).
@@ -10,23 +10,24 @@ Round    0. As OMKL-SFG: the divergence Delta and the graph.
             Delta(i, .), so that DS'_t dominates the refined graph and q_i >= beta.
          3. p_i = (1 - xi) u_i / U + xi / |DS'_t| [i in DS'_t].
          4. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
-         5. Evaluate its out-neighbours in the refined graph; predict and learn as OMKL-SFG,
-            with q_i the sum of p over the in-neighbours of i in the refined graph.
+         5. Predict with its M out-neighbours in the graph of step 0, (47), as OMKL-SFG does.
+         6. Learn as OMKL-SFG with its out-neighbours S_t in the refined graph, where q_i is
+            the sum of p over the in-neighbours of i.
 Symbols  eta, xi, lam, M, explore, reading, divergence   as in OMKL-SFG
          rank             1..N: how many of the best nodes dominate (more where nodes tie)
          only_undominated true: an edge is added only where DS'_t has none to i yet
 Cost     O(M D d + M log N) time a round, and O(N) for every node that enters or leaves
          DS'_t, at worst O(N D d + N^2); O(N D d + N M) memory, and N^2 up to N = 1024.
 Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
-         1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1. Unproved: lemma 11 needs a graph
-         that stays the same, see ``docs/errata.md``.
+         1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1. In expectation: its proof
+         takes conditional expectations for sure values.
 Reading  The box appends (d_i, i) for every i outside DS'_t, the text above it only where no
          edge from DS'_t reaches i; the box is the default, ``only_undominated`` the text. With
          another ``divergence`` d_i is the farthest by that one. Other readings as in OMKL-SFG.
-Differs  from the paper: none. The released code
-         freezes the graph after round 300 and goes on drawing, predicts with the unrefined
-         graph while it updates with the refined one, from a second draw, and has the floors
-         and the shift of OMKL-SFG.
+Differs  from the paper: none. The sets of (47) have no index t, those of the refined graph
+         have one; so S_t, whose losses are observed with probability q_i, has more kernels than
+         predict. The released code freezes the graph after round 300 and goes on drawing, has the
+         graph, the floors and the shift of the released OMKL-SFG, and throws a draw away.
 """
 
 from __future__ import annotations
@@ -133,32 +134,30 @@ def on_graph(edges: np.ndarray, divergence: Any, rank: int, model: RandomFeature
 
 @inlined
 def choose_neighbours(state, xi, selection):
-    """Evaluate and combine the out-neighbours of the node in the refined graph; their q.
+    """Combine the out-neighbours of the node; evaluate those in the refined graph, with their q.
 
-    Those of the unrefined graph come first.
+    Those that are combined come first.
     """
     clear(state.q, selection.evaluate, selection.n_evaluated[0])
     edges, node = state.edges, state.node[0]
     choose(selection, edges[OUT, node], edges.shape[2])
+    shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
     evaluate, n = selection.evaluate, selection.n_evaluated
-    n[0] = add_refined(state.links, node, n[0], evaluate, selection.combine)
-    selection.n_combined[0] = n[0]
+    n[0] = add_refined(state.links, node, n[0], evaluate)
     trees, links, q = state.trees, state.links, state.q
     in_probabilities(edges, trees, state.in_mass, state.cover, evaluate, n[0], xi, q)
     add_probabilities(trees, links, evaluate, n[0], xi, q)
 
 
 @inlined
-def add_refined(links, node, n, evaluate, combine):
+def add_refined(links, node, n, evaluate):
     """The ends of the added edges of a node after the first ``n``; how many there are then."""
-    first, last = n, n + links[N_REFINED, node]
+    last = n + links[N_REFINED, node]
     i = 0
     while n < last:
         evaluate[n] = i
         n += links[REFINED, i] == node
         i += 1
-    for m in range(first, last):
-        combine[m] = evaluate[m]
     return n
 
 
@@ -177,7 +176,6 @@ def select(params, state, t, rng, selection):
     refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
     choose_node(params, state, t, xi, rng)
     choose_neighbours(state, xi, selection)
-    shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
 
 
 algorithm = register(

@@ -143,15 +143,12 @@ THEOREMS = {
     ),
     "theorem 6": Theorem(
         0.5,
-        lambda params: "its proof takes over lemma 11, which needs a graph that stays the same",
-        _theorem6_of,
-        "xi",
-        ("explore", "the node is no longer drawn"),
+        evaluate=_theorem6_of,
+        explore="xi",
+        last=("explore", "the node is no longer drawn"),
     ),
     "arXiv v1, theorem 3": Theorem(0.75),
-    "arXiv v1, theorem 4": Theorem(
-        0.5, lambda params: "its proof takes over lemma 7, which needs a graph that stays the same"
-    ),
+    "arXiv v1, theorem 4": Theorem(0.5),
 }
 
 

@@ -17,8 +17,8 @@ there the step from f* to its approximation falls away, which is ``epsilon=0`` w
 ``C=||theta*||``: lemma 1 (22) for theorem 2, (134) for theorem 5. That is what a run's regret
 against ridge regression on random features is to be compared with.
 
-The proofs of theorem 2 (for M > 1) and theorem 6 have a gap, which ``bound_of_run.unproved`` names:
-what is evaluated of them is their right-hand side as stated.
+The proof of theorem 2 has a gap for M > 1, which ``bound_of_run.unproved`` names: what is evaluated
+of it is its right-hand side as stated.
 """
 
 from __future__ import annotations

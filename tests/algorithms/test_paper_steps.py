@@ -40,7 +40,8 @@ def rounds(learner, begin=1):
         selection, state, params = learner.selection, learner.state, learner.params
         protocol.select(params, state, t, learner.rng, selection)
         chosen = selection.evaluate[: selection.n_evaluated[0]].copy()
-        np.testing.assert_array_equal(chosen, selection.combine[: selection.n_combined[0]])
+        n = selection.n_combined[0]  # those that predict come first
+        np.testing.assert_array_equal(chosen[:n], selection.combine[:n])
 
         def done(t=t, selection=selection, state=state, params=params):
             protocol.evaluate(state.model, X[t - 1 : t], selection)
@@ -235,7 +236,7 @@ def follow(ours, edges_and_share, explore=4):
         q = edges.T @ p  # (36)
         np.testing.assert_allclose(ours.state.q[S], q[S], rtol=1e-12)
         assert np.isnan(np.delete(ours.state.q, S)).all()
-        y_hat = paper.predict(S, x)
+        y_hat = paper.predict(np.flatnonzero(EDGES[node]), x)  # (34), (47): of G
         assert done() == pytest.approx(y_hat, rel=1e-12)
         paper.learn(S, x, y, eta, q)
         u[node] *= np.exp(-eta * (y_hat - y) ** 2 / p[node])  # (37), (39b)

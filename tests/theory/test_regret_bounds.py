@@ -211,7 +211,7 @@ def test_an_unproved_bound_says_so_where_it_is_evaluated_and_drawn(invented):
     from omkl.reproduction import regret_figures
 
     for name, settings, gap in (
-        ("gf", {}, True), ("gf", {"M": 1}, False), ("sfg", {}, False), ("sfg_r", {}, True),
+        ("gf", {}, True), ("gf", {"M": 1}, False), ("sfg", {}, False), ("sfg_r", {}, False),
     ):  # fmt: skip
         run = invented(name, key=f"{gap:08d}", settings=settings)
         notes = of_run.bound_of_run(run).notes

@@ -48,7 +48,6 @@ from omkl.core.node_sampler import MASS, MEMBER, draw_node, refresh
 from omkl.core.protocol import register
 from omkl.core.refinement import CHANGED, FOUND, rank_largest, rewire
 from omkl.core.schedule import Schedule, rate
-from omkl.core.weights import shares
 
 
 class Params(NamedTuple):
@@ -109,8 +108,6 @@ def select(params, state, t, rng, selection):
     v = next_uniform(state.model, rng)
     state.node[0] = shifted(draw_node(state.trees, xi, v), state.log_u.shape[0])
     choose_neighbours(state, xi, selection)
-    selection.n_combined[0] = state.edges.shape[2]  # those of the unrefined graph come first
-    shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
 
 
 EXPECTED_FAILURES = {

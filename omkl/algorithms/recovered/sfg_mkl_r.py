@@ -2,7 +2,7 @@
 
 Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", first version
          (arXiv v1), algorithms 1 and 3, tables 1 to 4.
-Task     regression; selected kernels (M a round, more where the refinement adds edges).
+Task     regression; selected kernels (M predict, more learn where the refinement adds edges).
 Round    As SFG-MKL-R, but Delta is the integral of (kappa_i - kappa_j)^2 over one input, and
          after ``explore`` rounds the node is node 0, the narrowest kernel of the dictionary.
 Symbols  eta, xi, lam, M, rank, only_undominated   as in SFG-MKL-R
@@ -27,7 +27,6 @@ from omkl.core.protocol import register
 from omkl.core.refinement import refine
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.schedule import Schedule, rate
-from omkl.core.weights import shares
 
 
 class Params(NamedTuple):
@@ -51,7 +50,6 @@ def select(params, state, t, rng, selection):
     refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
     state.node[0] = draw_node(state.trees, xi, rng.random()) if t <= params.explore else 0
     choose_neighbours(state, xi, selection)
-    shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
 
 
 EXPECTED_FAILURES = {
