@@ -16,12 +16,13 @@ Symbols  eta    step size of theta (eta_l there), > 0, a schedule in t
          eta_c  largest disagreement that needs no label, >= 0; 0: every label is asked for
          M      rows in a row without a label, at most, >= 1
 Cost     O(N D d) time a round; O(N D d) memory.
-Bound    theorem 2: regret (15) of O(sqrt(T)) with eta, eta_g and eta_c of order 1/sqrt(T) for
-         bounded, Lipschitz losses that obey the triangle inequality, (a5). The squared error
-         that is learned with here breaks (a5), so nothing is proved for it. Lemma 6 is printed
-         with eta_c of order sqrt(T), and its proof takes 1/sqrt(T). At least one label in M + 1
-         is asked for, (35). Of a run, (15) is the regret against ``ridge_features`` with
-         regret.lam = lam.
+Bound    none. Theorem 2 states a regret (15) of O(sqrt(T)) with eta, eta_g and eta_c of order
+         1/sqrt(T) for bounded, Lipschitz losses that obey the triangle inequality, (a5). It is
+         false for every eta_c: rows that kernels agree on may never be asked for, a regret of
+         T/2, see ``docs/errata.md``. The squared error that is learned with here breaks (a5) as
+         well. Lemma 6 is printed with eta_c of order sqrt(T), and its proof takes 1/sqrt(T). At
+         least one label in M + 1 is asked for, (35). Of a run, (15) is the regret against
+         ``ridge_features`` with regret.lam = lam.
 Differs  from the paper: none. Readings: the sentence of the selection criterion asks for the
          label where the condition holds; algorithm 2, and the text before the sentence, ask
          where it does not, and are followed. Labels before round 1 count as not asked for, so

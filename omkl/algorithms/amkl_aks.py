@@ -13,9 +13,9 @@ Symbols  eta, eta_g, lam   as in AMKL
          delta, gamma      as in OMKL-AKS
          eta_c, M          as in AMKL
 Cost     O(N D d) time a round; O(N D d) memory.
-Bound    theorem 3: O(sqrt(T)) with high probability, under the conditions of theorem 2, of
-         which the squared error breaks (a5): nothing is proved for it. At least one label in
-         M + 1 is asked for, (35).
+Bound    none. Theorem 3 states O(sqrt(T)) with high probability, under the conditions of
+         theorem 2, and is false as that is, see AMKL and ``docs/errata.md``. At least one label
+         in M + 1 is asked for, (35).
 Differs  from the paper: none. Readings: those of OMKL-AKS and AMKL; d_l in (41), and d_l and
          d_r below it, are J and K; in (33) p_i is (38), which sums to 1 over all kernels and
          to less over V, and j runs over all kernels as it says, although section I speaks of a

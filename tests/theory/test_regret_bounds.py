@@ -112,9 +112,9 @@ def test_probability_and_its_inverses(chance, moment, D):
 
 
 def test_probability_at_the_papers_setting():
-    """256 sigma^2 / eps^2 exp(-50 eps^2 / 28) for airfoil, a Gaussian of variance 1."""
+    """256 (2 sigma)^2 / eps^2 exp(-50 eps^2 / 28) for airfoil, a Gaussian of variance 1."""
     assert features.probability(2.5, 5.0, 50, 5) == pytest.approx(
-        1 - 256 * 5 / 6.25 * math.exp(-50 * 6.25 / 28)
+        1 - 256 * 4 * 5 / 6.25 * math.exp(-50 * 6.25 / 28), rel=1e-12
     )
     assert features.probability(1.0, 5.0, 50, 5) == 0.0
     assert features.smallest_epsilon(0.95, 5.0, 50, 5) > 1
