@@ -3,8 +3,9 @@
 Symbols: ``D`` random features, ``d`` inputs, ``epsilon`` the largest error
 |z(x)'z(x') - kappa(x, x')|, ``second_moment`` sigma^2 = E ||psi||^2 of the frequencies.
 
-The statement is claim 1 of Rahimi and Recht (2007), over all x and x' of a set of diameter diam. The
-papers have it without diam; ||x|| <= 1, their (as3), is a ball of diameter 2 (``docs/errata.md``).
+The statement is claim 1 of Rahimi and Recht (2007), over all x and x' of a set of diameter diam.
+The papers have it without diam; ||x|| <= 1, their (as3), is a ball of diameter 2
+(``docs/errata.md``).
 """
 
 from __future__ import annotations
