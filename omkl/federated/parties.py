@@ -193,7 +193,7 @@ class Server:
         if not self._receive(self.state, message, self._inbox):
             bounds = {"robust.max_change": self.guards.max_change}
             bounds |= {"robust.max_loss": self.guards.max_loss} if len(update.losses) else {}
-            given = [f"{key}={bound}" for key, bound in bounds.items() if bound is not None]
+            given = [f"{key}={bound:g}" for key, bound in bounds.items() if bound is not None]
             raise Refused(f"it is larger than {' and '.join(given)} allow")
 
     def note(self, client: int, reason: str) -> None:

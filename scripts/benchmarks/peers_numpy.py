@@ -39,6 +39,8 @@ def drawn(p: np.ndarray, u: Any) -> Any:
 
 
 class Everything:
+    combined: int | None = None  # that many of the evaluated kernels predict, the first ones
+
     def __init__(self, params: raker.Params, kernels: Sequence[Kernel], d: int) -> None:
         self.kernels, self.q = np.arange(len(kernels)), np.ones(len(kernels))
 
@@ -117,6 +119,7 @@ class RefinedGraph(FixedGraph):
         members = np.flatnonzero(best)
         self.choose_node(t, rate(self.params.xi, t), best / len(members), rng)
         partner = members[self.divergence[:, members].argmax(axis=1)]
+        self.combined = len(self.out[self.node])
         added = ~best & ~self.edge[partner, np.arange(len(best))]
         more = np.flatnonzero(added & (partner == self.node))
         chosen = np.concatenate([self.out[self.node], more])
@@ -153,7 +156,8 @@ def vectorised(
             z = np.concatenate([np.sin(angle), np.cos(angle)], axis=1) / np.sqrt(D)
             own = theta if everything else theta[chosen]
             f = np.einsum("nj,nj->n", own, z)
-            y_hat[t - 1] = normalised(log_w[chosen]) @ f
+            n = selection.combined
+            y_hat[t - 1] = normalised(log_w[chosen[:n]]) @ f[:n]
             selection.learn(t, y_hat[t - 1], label)
             error, step = f - label, rate(params.eta, t) / q
             loss = error**2 + params.lam * np.einsum("nj,nj->n", own, own)
@@ -184,7 +188,8 @@ def looped(
                 angle = by_kernel[i] @ x
                 z[i] = np.concatenate([np.sin(angle), np.cos(angle)]) / np.sqrt(D)
                 f[m] = theta[i] @ z[i]
-            y_hat[t - 1] = normalised(log_w[chosen]) @ f
+            n = selection.combined
+            y_hat[t - 1] = normalised(log_w[chosen[:n]]) @ f[:n]
             selection.learn(t, y_hat[t - 1], label)
             eta = rate(params.eta, t)
             for m, i in enumerate(chosen):

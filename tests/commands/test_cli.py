@@ -316,7 +316,7 @@ def test_sweep_goes_on_after_failures_and_is_resumed(sweep_folder):
     before = results_of(sweep_folder / "outputs")
     assert len(before) == 3
 
-    write_table(sweep_folder / "bad.csv")
+    write_table(sweep_folder / "bad.csv", rows=100)
     done = omkl_run(sweep_folder, *SWEEP)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("(found finished)") == 3
