@@ -7,9 +7,10 @@ whose data are there, and ranked by its distance from them: the mean of |ours / 
 
 eta       step size of theta, of all learners
 eta_w     step size of the weights: of the clients (POF-MKL), of the server (the rivals)
-dealing   of naval and uji. iid: rows are dealt out at random, as the text says; in_turn: in the
-          order of the file, one to each client in turn
-target    of uji. as it is, or mirrored: 1 - y
+          "eta": the same as eta
+dealing   of naval and uji. iid: rows are dealt out at random, as the text says; consecutive: each
+          client has rows that follow each other in the file
+target    of uji: its longitude, as the text says, or its latitude
 sites     of beijing_air, of which the text names none: the first four by name, or the last
 
 PerFedAvg has neither step and is left out. So are the cells of uji with 100 features a kernel,
@@ -37,11 +38,12 @@ from omkl.reproduction import searches
 from omkl.reproduction.tables import published_numbers
 from omkl.threads import default_threads, thread_pool
 
-ETAS = ("1/sqrt(T)", "2/sqrt(T)", "0.2")
-ETAS_W = ("1/sqrt(T)", "0.1", "0.5", "1.0")
-DEALINGS = ("iid", "in_turn")
-TARGETS = {"as it is": "false", "mirrored": "true"}  # dataset.prepare.mirror_target
+ETAS = ("1/sqrt(T)", "0.0775", "2/sqrt(T)")
+ETAS_W = ("1/sqrt(T)", "eta", "0.5", "1.0")
+DEALINGS = ("iid", "consecutive")
+TARGETS = ("LONGITUDE", "LATITUDE")
 SITES = {"first": "4", "last": "-4"}  # dataset.prepare.rows_each.values
+COMMON = ("kernels=rbf51", "stream.scaling=whole", "max_upload=1000")
 LOCK = threading.Lock()
 WEIGHTS = {"pof_mkl": "eta_k", "vm_kofl": "eta_w", "em_kofl": "eta_w"}
 
@@ -97,9 +99,9 @@ class Data(NamedTuple):
     @classmethod
     def of(cls, dealing: str, target: str, sites: str) -> Data:
         dealt = f"federation={dealing}"
-        mirror = f"dataset.prepare.mirror_target={TARGETS[target]}"
+        coordinate = f"dataset.target={target}"
         chosen = f"dataset.prepare.rows_each.values={SITES[sites]}"
-        return cls((dealt,), (dealt, mirror), ("federation=by_site", chosen))
+        return cls((dealt,), (dealt, coordinate), ("federation=by_site", chosen))
 
 
 compositions = Compositions()
@@ -107,14 +109,14 @@ compositions = Compositions()
 
 @functools.lru_cache(maxsize=4)
 def split_of(dataset: str, data: tuple[str, ...]) -> Any:
-    line = ["algorithm=pof_mkl", f"dataset={dataset}", *data, "kernels=rbf51"]
+    line = ["algorithm=pof_mkl", f"dataset={dataset}", *data, *COMMON]
     return federation.prepare(settings.read(compositions.compose(line))).split
 
 
 def mse(cell: Cell, data: tuple[str, ...], eta: str, eta_w: str | None, seed: int) -> float:
     """MSE x 10^3 of one seed; infinite where the steps are too large."""
     line = [f"algorithm={cell.algorithm}", f"dataset={cell.dataset}", *data]
-    line += ["kernels=rbf51", f'algorithm.eta="{eta}"']
+    line += [*COMMON, f'algorithm.eta="{eta}"']
     if eta_w is not None:
         line.append(f'algorithm.{WEIGHTS[cell.algorithm]}="{eta_w}"')
     if cell.algorithm == "pof_mkl":
@@ -136,7 +138,9 @@ def jobs_of(cells: list[Cell], point: Point, seeds: int) -> list[tuple[Any, ...]
             cell,
             getattr(data, cell.dataset),
             point.eta,
-            point.eta_w if cell.algorithm in WEIGHTS else None,
+            (point.eta if point.eta_w == "eta" else point.eta_w)
+            if cell.algorithm in WEIGHTS
+            else None,
             seed,
         )
         for cell in cells

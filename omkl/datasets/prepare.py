@@ -14,7 +14,6 @@ one_hot        {all_but}: every column but this one becomes a 0/1 column a value
 scale_inputs   {shift, divide}: (x + shift) / divide, for all inputs alike
 scale_columns  {low, high}: every input linearly from its smallest and largest value in the
                file to these; a constant one becomes their middle
-mirror_target  true: -y in place of y, which scaling to [0, 1] makes 1 - y
 """
 
 from __future__ import annotations
@@ -62,7 +61,6 @@ STEPS: dict[str, Callable[[Any], bool] | dict[str, Callable[[Any], bool]]] = {
     "one_hot": {"all_but": _is_name},
     "scale_inputs": {"shift": _is_number, "divide": lambda value: _is_number(value) and value != 0},
     "scale_columns": {"low": _is_number, "high": _is_number},
-    "mirror_target": _is_switch,
 }
 FURTHER = {"rows_each": {"values"}}  # keys that may be left out
 
@@ -151,9 +149,6 @@ def scale_values(values: np.ndarray, steps: Mapping[str, Any]) -> np.ndarray:
         inputs -= middle
         inputs *= to_half / np.where(half > 0.0, half, 1.0)
         inputs += to_middle
-    if steps.get("mirror_target"):
-        values = values.copy()
-        values[:, -1] *= -1.0
     return values
 
 

@@ -47,7 +47,7 @@ def require_keepable(settings: Settings, n_seeds: int) -> None:
             f"model=true: with stream.scaling={settings.stream.scaling} rows are in units of this "
             "file as a whole, which no later row has. Set stream.scaling=columns or none."
         )
-    scales = {"scale_inputs", "scale_columns", "mirror_target"}
+    scales = {"scale_inputs", "scale_columns"}
     if steps := sorted(scales & set(settings.dataset.get("prepare") or {})):
         raise ValueError(
             f"model=true: dataset.prepare.{steps[0]} changes the numbers of this file, and rows "

@@ -401,7 +401,9 @@ def test_recovered_regret_is_measured_above_ridge_in_hindsight(tmp_path):
     spec = table.specs[table.rows.index("vM-KOFL")][table.columns.index("Naval")]
     written, recovered = spec.variants["algorithm"], spec.variants["recovered"]
     assert written.metric is None and recovered.metric == "mean_client_ridge_regret"
-    assert "federation=in_turn" in recovered.overrides and "regret.lam=2e-6" in recovered.overrides
+    assert (
+        "federation=consecutive" in recovered.overrides and "regret.lam=2e-6" in recovered.overrides
+    )
     result = outcome_of(tmp_path, "algorithm=vm_kofl", *SYNTHETIC, "D=4").run.result
     above = {name: metric.measure(result)[0] for name, metric in tables.METRICS.items()
              if "client" in name}  # fmt: skip
@@ -426,11 +428,3 @@ def test_four_of_twelve_sites():
         with pytest.raises(DataError, match=r"rows_each\.values=.* whole number from 1 to 4"):
             each = {"column": "site", "rows": 2, "values": n}
             prepare.prepare_rows(frame, {"rows_each": each}, "own")
-
-
-def test_a_mirrored_target():
-    values = np.array([[1.0, 2.0], [3.0, -4.0]])
-    np.testing.assert_array_equal(
-        prepare.scale_values(values, {"mirror_target": True}), [[1.0, -2.0], [3.0, 4.0]]
-    )
-    np.testing.assert_array_equal(prepare.scale_values(values, {"mirror_target": False}), values)
