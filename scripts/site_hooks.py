@@ -15,7 +15,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from pages import cards, gallery, links, reference, verdicts
+from pages import cards, gallery, links, reference
 
 ROOT = Path(__file__).parents[1]
 PROJECT = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")  # pages that are not in docs/
@@ -28,10 +28,6 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         "ALGORITHMS": [
             {group: [{cards.registry.title(name): cards.place(name)} for name in names]}
             for group, names in cards.groups().items()
-        ],
-        "PAPERS": [
-            {verdicts.heading(paper): f"{verdicts.FOLDER}/{paper.key}.md"}
-            for paper in verdicts.PAPERS
         ],
     }
     config.nav = [_filled(item, found) for item in config.nav or []]
@@ -63,9 +59,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         curve = cards.curve(name)
         contents[cards.place(name)] = cards.card(name, curve)
         contents[cards.place(name).replace(".md", ".svg")] = cards.picture(curve)
-    for paper in verdicts.PAPERS:
-        contents[f"{verdicts.FOLDER}/{paper.key}.md"] = verdicts.page(paper)
-        contents[f"{verdicts.FOLDER}/{paper.key}.png"] = verdicts.picture(paper)
     for place, content in contents.items():
         files.append(File.generated(config, place, content=content))
     return files

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pages import cards, gallery, links, verdicts
+from pages import cards, gallery, links
 
 from omkl import algorithms, federated, registry
 
@@ -75,24 +75,6 @@ def test_a_card_has_the_box_the_parameters_and_the_bibtex():
     assert "u_j is the sum of w over the kernels of node j; draw a node from p_j = " in card
     assert "| `algorithm.freeze` | `300` |" in card and "@article{ghari2023graph," in card
     assert "[OMKC DA-P(1)](../omkc_da_p1.md)" in cards.card("rf/omkc_da_p1", curve)
-
-
-def test_verdicts_are_those_of_the_page_of_tables():
-    """Each table of the page says in words how many of its numbers are what."""
-    text = (DOCS / "reproduction" / "README.md").read_text(encoding="utf-8")
-    for paper in verdicts.PAPERS:
-        found = verdicts.distances(paper) if paper.tables else []
-        for table in {one.table for one in found}:
-            said = text.partition(f"### {table}")[2].partition("\n### ")[0]
-            for reading in {one.reading for one in found}:
-                line = re.search(rf"^(?:.*; )?{reading}: ([^;\n]*)", said, re.MULTILINE)
-                for word in ("reproduced", "close"):
-                    number = re.search(rf"(\d+) {word}", line[1] if line else "")
-                    own = [d for d in found if (d.table, d.reading) == (table, reading)]
-                    expected = int(number[1]) if number else 0
-                    assert sum(d.verdict == word for d in own) == expected, (table, reading, word)
-    assert len(verdicts.bounds()) == 21
-    assert all(row["mistakes"] <= row["bound"] for row in verdicts.bounds())
 
 
 def test_dead_links_and_what_comes_from_afar_are_told(tmp_path):

@@ -348,7 +348,7 @@ class CommandLine:
         for folder in self.besides:
             if not folder.is_dir():
                 raise UsageError(f"there is no folder {folder} (--config-dir)")
-        of_reports = ("table", "comparison", "benchmark")
+        of_reports = ("table", "paper", "comparison", "benchmark")
         return {k: v for k, v in conf.groups(self.besides).items() if k not in of_reports}
 
     def _fields(self, group: str, name: str) -> dict[str, Any]:

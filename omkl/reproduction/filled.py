@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from omkl.reproduction.tables import VARIANTS, WRITTEN, Spec, Table
+from omkl.reproduction.tables import CITED, VARIANTS, WRITTEN, Spec, Table
 from omkl.runs.folder import Run
 
+T = TypeVar("T")
 ABSENT = "not in omkl yet"
 STANDARD_ERRORS = 2.0
 REPRODUCED_PERCENT = 3.0
 CLOSE_PERCENT = 15.0
 NO_DATA = "no data"
-VERDICTS = ("reproduced", "close", "differs", "scatters", "missing", NO_DATA, "failed")
+PRINTED_UNIT = 0.01  # of the last digit of every published number; it may be cut or rounded
+VERDICTS = (
+    *("reproduced", "consistent", "close", "differs", "scatters", "missing", NO_DATA, "failed"),
+)
 RULES = (
-    f"reproduced: at most {REPRODUCED_PERCENT:g} % from the published number, or at most "
+    f"reproduced: at most {REPRODUCED_PERCENT:g} % from the published number, whose last digit may "
+    "be cut or rounded; consistent: more, but at most "
     f"{STANDARD_ERRORS:g} standard errors of the difference of both means, that is "
     f"{STANDARD_ERRORS:g} sqrt(2) s / sqrt(R) for R seeds of standard deviation s, theirs taken "
     f"to scatter as ours; close: at most {CLOSE_PERCENT:g} %; differs: more; "
@@ -37,8 +45,9 @@ RUN_TIME_RULE = (
 class Entry:
     """Our number for a cell, in the published unit.
 
-    ``verdict`` is "reproduced", "close", "differs", "scatters", "timed" (a run time),
-    "unpublished" (there is nothing to compare it with), "missing", "no data", "failed" or
+    ``verdict`` is "reproduced", "consistent", "close", "differs", "scatters", "timed" (a run time),
+    "unpublished" (there is nothing to compare it with), "by definition" (it can be nothing else),
+    "missing", "no data", "failed" or
     "absent" (the algorithm is not in omkl); ``reason`` says more about the last four.
     ``difference`` is in per cent of the published number, for a run time ``ratio`` is published
     over ours; ``std`` is over our seeds, ``margin`` of ``margin``.
@@ -74,6 +83,10 @@ class Cell:
     def written(self) -> Entry:
         return self.entries[WRITTEN]
 
+    def called(self, variant: str) -> str:
+        """A variant in print."""
+        return CITED if self.spec.cited and variant == WRITTEN else VARIANTS[variant]
+
 
 @dataclass(frozen=True)
 class Filled:
@@ -93,6 +106,28 @@ class Filled:
         entries = [entry for cell in self.all_cells for entry in cell.entries.values()]
         return list({id(e.run): e.run for e in entries if e.run is not None}.values())
 
+    def of(self, wanted: Callable[[str], bool]) -> Filled | None:
+        """The columns with metrics that are wanted, or None."""
+        chosen = [
+            i
+            for i in range(len(self.table.columns))
+            if any(wanted(line[i].spec.metric) for line in self.cells)
+        ]
+        if not chosen:
+            return None
+
+        def some(line: Sequence[T]) -> tuple[T, ...]:
+            return tuple(line[i] for i in chosen)
+
+        table, columns = self.table, some(self.table.columns)
+        notes = [
+            note for note in table.footnotes if not note.columns or {*note.columns} & {*columns}
+        ]
+        table = dataclasses.replace(
+            table, columns=columns, specs=tuple(map(some, table.specs)), footnotes=tuple(notes)
+        )
+        return Filled(table, tuple(map(some, self.cells)), self.swept)
+
     @property
     def judged(self) -> list[Cell]:
         """The cells that get a verdict."""
@@ -109,15 +144,13 @@ class Counts:
 
     numbers           distinct published numbers that get a verdict
     in_several        those of them that stand in more than one table
-    verdicts          {variant in print: {verdict: how many numbers}}
-    reproduced        how many are reproduced as written; as written or as released; by any
-                      variant
+    verdicts          {variant in print: {verdict: how many numbers}}; what the paper only cites
+                      is no setting that it states, and has a variant of its own
     """
 
     numbers: int
     in_several: int
     verdicts: Mapping[str, Mapping[str, int]]
-    reproduced: tuple[int, int, int]
 
 
 def distinct(filled: Iterable[Filled]) -> list[Cell]:
@@ -137,23 +170,17 @@ def counts(filled: Iterable[Filled]) -> Counts:
     for table in filled:
         for cell in table.judged:
             stands.setdefault(cell.identity, set()).add(table.table.name)
-    verdicts = {}
-    for variant, what in VARIANTS.items():
-        found = [cell.entries[variant].verdict for cell in cells if variant in cell.entries]
-        verdicts[what] = {name: found.count(name) for name in (*VERDICTS, "absent")}
-
-    def reproduced(variants: Sequence[str]) -> int:
-        return sum(
-            any(cell.entries[v].verdict == "reproduced" for v in variants if v in cell.entries)
-            for cell in cells
-        )
-
-    names = list(VARIANTS)
+    verdicts: dict[str, Counter[str]] = {what: Counter() for what in (*VARIANTS.values(), CITED)}
+    for cell in cells:
+        for variant, entry in cell.entries.items():
+            verdicts[cell.called(variant)][entry.verdict] += 1
     return Counts(
         len(cells),
         sum(len(tables) > 1 for tables in stands.values()),
-        verdicts,
-        (reproduced(names[:1]), reproduced(names[:2]), reproduced(names)),
+        {
+            what: {name: found[name] for name in (*VERDICTS, "absent")}
+            for what, found in verdicts.items()
+        },
     )
 
 
@@ -169,20 +196,23 @@ def margin(std: float | None, n_seeds: int) -> float | None:
 
 
 def verdict(published: float, ours: float, std: float | None, n_seeds: int) -> str:
-    """ "reproduced", "close", "differs" or "scatters"; limits belong to the better verdict.
+    """ "reproduced", "consistent", "close", "differs" or "scatters"; limits are of the better.
 
-    ``published``, ``ours`` and ``std``, ours over ``n_seeds`` seeds, are in the same unit.
-    "reproduced" is at most 3 %, or at most ``margin``, from the published number; "close" is at
-    most 15 %. Where the margin exceeds 15 % of the published number it can tell a difference
-    but no agreement: what lies within it "scatters".
+    ``published``, ``ours`` and ``std``, ours over ``n_seeds`` seeds, are in the published unit.
+    "reproduced" is at most 3 % from the published number, "consistent" at most ``margin``,
+    "close" at most 15 %. The last digit of the published number may be cut or rounded: what may
+    have been printed so is no distance from it. Where the margin exceeds 15 % of the published
+    number it can tell a difference but no agreement: what lies within it "scatters".
     """
     slack = 1 + 1e-9  # a limit that is met on paper is not missed by the last bit
-    distance = abs(ours - published)
+    distance = max(published - PRINTED_UNIT / 2 - ours, ours - published - PRINTED_UNIT, 0.0)
     percent = 100 * distance / abs(published)
     error = margin(std, n_seeds) or 0.0
     within = distance <= error * slack
     if within and error > CLOSE_PERCENT / 100 * abs(published) * slack:
         return "scatters"
-    if within or percent <= REPRODUCED_PERCENT * slack:
+    if percent <= REPRODUCED_PERCENT * slack:
         return "reproduced"
+    if within:
+        return "consistent"
     return "close" if percent <= CLOSE_PERCENT * slack else "differs"

@@ -86,6 +86,8 @@ def _entry(spec: Spec, variant: Variant, published: float | None, runs: Sequence
             return Entry("unpublished", ours, std, run=run)
         if not metric.judged:
             return Entry("timed", ours, std, ratio=published / ours, run=run)
+        if not spec.judged:
+            return Entry("by definition", ours, std, run=run)
         difference = 100 * (ours - published) / published
         n_seeds = len(run.result["seeds"])
         found = verdict(published, ours, std, n_seeds)

@@ -85,8 +85,8 @@ def arxiv_v1(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
 def active(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     """Figures of the tables "active_table2" and "active_table3"."""
     drawn = []
-    for variant, what in ((WRITTEN, "as written"), ("recovered", "recovered settings")):
-        name = "" if variant == WRITTEN else "_recovered"
+    for variant, what in ((WRITTEN, "as written"), ("recovered", "fitted settings")):
+        name = "" if variant == WRITTEN else "_fitted"
         compared = _of_variant(filled, "active_table2", variant)
         drawn += _drawn(
             over_time(compared, folder, f"active_figure3{name}"),
@@ -105,7 +105,7 @@ def active(filled: dict[str, Filled], folder: Path) -> list[Drawn]:
     swept = [run for table in filled.values() for run in table.swept]
     return drawn + _drawn(
         _smaller(sweep_figures.tradeoff(swept, folder, "active_figure2", PNG)),
-        "Active MKL, figure 2: what eta_c and M trade, at recovered settings. AL_eff is the share "
+        "Active MKL, figure 2: what eta_c and M trade, at fitted settings. AL_eff is the share "
         "of the labels that were bought; eta_c = 0 buys all. On the right the error against that "
         "share, beside as many labels bought at random.",
     )

@@ -33,6 +33,7 @@ SCRIPTS = ("search_graph.py", "search_active.py", "search_federated.py")
 _ELSEWHERE = ("outputs",)  # options that say where and not what
 _NOT_SEARCHED = (
     "table",
+    "paper",
     "comparison",
     "benchmark",
     "debug",

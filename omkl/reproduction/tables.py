@@ -21,8 +21,11 @@ A cell's settings come from the table, then its row, then its column:
     dataset           data set
     algorithm         ours, as the paper is written; null where there is none
     released          ours, as the authors' code was released; null where there is none
-    recovered         ours, with settings that a search found to give the published numbers;
-                      null where there is none
+    recovered         ours, with settings that were fitted to the published numbers; null where
+                      there is none
+    cited             true where the paper describes the learner by a citation alone: what is "as
+                      written" is then of the cited text, and no setting that this paper states
+    definition        metrics whose published numbers hold by definition, and are no results
     overrides         Hydra overrides of all of them, conditions of a run that fills the cell;
                       of two for one setting the later counts
     seeds             repetitions; a deterministic learner may have fewer
@@ -55,7 +58,8 @@ from omkl.experiment.metrics import mean_and_deviation
 
 # Our variants of a published number, in the order of every table: key in conf/table, in print.
 WRITTEN = "algorithm"
-VARIANTS = {WRITTEN: "as written", "released": "as released", "recovered": "recovered"}
+VARIANTS = {WRITTEN: "as written", "released": "as released", "recovered": "fitted"}
+CITED = "as cited"  # what "as written" is called where the paper only cites another for it
 
 
 @dataclass(frozen=True)
@@ -162,11 +166,14 @@ class Spec:
     overrides: tuple[str, ...]
     seeds: int
     variants: Mapping[str, Variant]
+    cited: bool = False
+    definition: tuple[str, ...] = ()
 
     @property
     def judged(self) -> bool:
-        """Whether there is a published number, and of a kind that gets a verdict."""
-        return self.published is not None and METRICS[self.metric].judged
+        """Whether there is a published result, and of a kind that gets a verdict."""
+        has_result = self.published is not None and self.metric not in self.definition
+        return has_result and METRICS[self.metric].judged
 
     @property
     def algorithm(self) -> str | None:
@@ -210,7 +217,10 @@ class Table:
         return tuple(dict.fromkeys(spec.metric for line in self.specs for spec in line))
 
 
-_CELL_KEYS = {*("published", "where", "metric", "dataset", *VARIANTS, "overrides", "seeds")}
+_CELL_KEYS = {
+    *("published", "where", "metric", "dataset", *VARIANTS, "overrides", "seeds"),
+    *("cited", "definition"),
+}
 
 
 def load_table(source: str | Mapping[str, Any]) -> Table:

@@ -36,7 +36,7 @@ def groups() -> dict[str, list[str]]:
     for name in names():
         task = registry.box(name)["Task"]
         folder = name.partition("/")[0] if "/" in name else ""
-        of_folder = {"as_released": "As released", "recovered": "Recovered"}
+        of_folder = {"as_released": "As released", "recovered": "Fitted"}
         if name in federated.names():
             group = "Federated"
         elif folder in of_folder:

@@ -565,14 +565,16 @@ def verdicts(filled, variant=tables.WRITTEN):
         (103, None, 1, "reproduced"),
         (103, 9.0, 1, "reproduced"),  # a deviation of one seed says nothing
         (97, 0.0, 20, "reproduced"),
-        (103.01, None, 1, "close"),
-        (103.01, 3.01, 8, "reproduced"),
-        (103.01, 3.00, 8, "close"),
-        (103.01, 3.01, 9, "close"),  # more seeds see smaller differences
-        (115, 15.0, 8, "reproduced"),
+        (103.01, None, 1, "reproduced"),  # 100.00 may have been cut from 100.01
+        (103.02, None, 1, "close"),
+        (96.99, None, 1, "close"),
+        (103.02, 3.01, 8, "consistent"),
+        (103.02, 3.00, 8, "close"),
+        (103.02, 3.01, 9, "close"),  # more seeds see smaller differences
+        (115, 15.0, 8, "consistent"),
         (115, None, 1, "close"),
         (85, 1.0, 8, "close"),
-        (115.01, None, 1, "differs"),
+        (115.02, None, 1, "differs"),
         (84.9, 15.0, 8, "differs"),
         (100, 15.1, 8, "scatters"),  # however near: these seeds cannot tell
         (110, 15.1, 8, "scatters"),
@@ -582,8 +584,12 @@ def verdicts(filled, variant=tables.WRITTEN):
 )
 def test_verdict(ours, std, n_seeds, expected):
     assert filling.verdict(100, ours, std, n_seeds) == expected
-    small = None if std is None else std / 1000
-    assert filling.verdict(0.1, ours / 1000, small, n_seeds) == expected
+
+
+def test_the_last_digit_of_a_published_number_may_be_cut():
+    assert filling.verdict(0.34, 0.3499, None, 1) == "reproduced"
+    assert filling.verdict(0.34, 0.37, None, 1) == "close"
+    assert filling.verdict(0.34, 0.32, None, 1) == "close"
 
 
 def test_the_margin_is_two_standard_errors_of_a_difference_of_two_means():
@@ -990,7 +996,6 @@ def test_a_number_that_stands_in_two_tables_counts_once(cell_run, here):
     assert (found.numbers, found.in_several) == (32 + 20 - 4, 4)
     assert found.verdicts["as written"]["reproduced"] == 2
     assert found.verdicts["as written"]["scatters"] == 1
-    assert found.reproduced == (2, 2, 2)
     assert filling.counts(filled[:1]).in_several == 0
 
 
@@ -1005,7 +1010,7 @@ def test_the_distinct_published_numbers():
     assert {paper: (counts.numbers, counts.in_several) for paper, counts in found.items()} == {
         "graph-aided-jmlr": (80, 12),
         "graph-aided-arxiv-v1": (20, 0),
-        "active-mkl": (96, 24),
+        "active-mkl": (84, 24),
         "federated-pof": (80, 28),
     }
     # What fills one cell of a number fills the other, so that either may stand for both.

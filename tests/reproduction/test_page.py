@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 
 from omkl import conf
-from omkl.reproduction import matching, page, pictures, regret_figures, tables
+from omkl.reproduction import matching, page, papers, pictures, regret_figures, tables
+from omkl.reproduction.filled import Cell, Entry, Filled
 from omkl.runs.folder import Run, find
 from omkl.theory.bound_of_run import bound_of_run, fitted_slope
 from tests.compositions import compose
@@ -104,62 +106,116 @@ class Page(HTMLParser):
 
 
 @pytest.mark.slow
-def test_page(specs, outputs, tmp_path):
+def test_one_screen_for_all_papers_one_for_each_and_all_cells(specs, outputs, tmp_path):
     folder = tmp_path / "docs"
-    index, readme, counts, *figures = page.build(specs, outputs, folder)
-    markup, markdown = index.read_text(encoding="utf-8"), readme.read_text(encoding="utf-8")
-    found = Page(markup)
-    assert sorted(found.pictures) == sorted(p.name for p in figures)
-    assert {p.name for p in figures} == {
+    paths = page.build(specs, outputs, folder)
+    assert paths[0] == folder / "index.html"
+    drawn = {p.name for p in paths if p.suffix == ".png"}
+    assert drawn == {
+        "jmlr.png",
         *(f"jmlr_figure{n}.png" for n in (3, 4, 5, 6)),
         *("regret_and_theory.png", "regret_and_bounds.png"),
     }
-    assert sum(p.stat().st_size for p in figures) < 3e6
-    assert all(p.stat().st_size < 150_000 for p in figures)
-    assert sorted(re.findall(r"\]\((\S+\.png)\)", markdown)) == sorted(found.pictures)
-    # Nothing is fetched, and every mark leads to its footnote.
-    assert all(link.startswith("#") and link[1:] in found.anchors for link in found.links)
-    assert "http" not in markup
-    assert str(tmp_path) not in markup + markdown
-    for text in (found.text, markdown.replace("\\", "")):
-        text = " ".join(text.split())
-        for table in specs:
-            assert f"table {table.table}: {table.title}" in text
-        assert "Of 276 distinct published numbers" in text
-        assert "64 of these numbers stand in two tables: they count once here" in text
-        assert "the first 8 of 40 lines" in text
-        assert "the first 8 of 21 lines" in text
-        assert "8 points: the similarity of two kernels" in text
-        assert "8.765" not in text  # a cell of a search
-        assert re.search(
-            r"as written (\| )?as released (\| )?recovered (\| )?reproduced by any", text
-        )
-        assert "At least one of the three reproduces" in text
-        point = r"(\| )?integral (\| )?with itself (\| )?text (\| )?diverges"
-        assert re.search(rf"8 (\| )?integral, d = 1 .* 21, as written {point}", text)
-        assert "9.2 %" in text
-        assert "10.2 %" not in text
-        assert "12.35" in text
-        assert "processor test, cores 2" in text
-        assert "20 seeds (0..19)" in text
-        assert "for 10 of 20 comparators the best kernel is Laplacian" in text
-        assert "at most 3 % from the published number, or at most 2 standard errors" in text
-        assert "total time 30 s for 12 runs" in text.replace(": ", " ")
-        assert "+20.2 %, scatters" in text  # M = 5
-        assert "All 16 runs were made at commit abc1234 with a clean tree." in text
-        assert "page written at" in text.replace(": ", " ")
-        assert text.count("By which code") == 2  # no search here has a note
-        assert "make reproduce-tables (the runs, the searches, this page)" in text
-    written = json.loads(counts.read_text(encoding="utf-8"))["JMLR and arXiv v1"]
-    assert (written["numbers"], written["in_several"]) == (100, 12)
-    assert len(written["reproduced"]) == 3
-    assert set(written["verdicts"]) == set(tables.VARIANTS.values())
+    assert all(p.stat().st_size < 150_000 for p in paths if p.suffix == ".png")
+    shown = set()
+    for markdown in (p for p in paths if p.suffix == ".md"):
+        name = "index.html" if markdown.stem == "README" else f"{markdown.stem}.html"
+        markup, text = (folder / name).read_text("utf-8"), markdown.read_text("utf-8")
+        found = Page(markup)
+        shown |= set(found.pictures)
+        assert sorted(re.findall(r"\]\((\S+\.png)\)", text)) == sorted(found.pictures)
+        # Nothing is fetched, every mark leads to its footnote and every link to a page.
+        for link in found.links:
+            assert link[1:] in found.anchors if link[0] == "#" else (folder / link).exists()
+        assert "http" not in markup and str(tmp_path) not in markup + text
+    assert shown == drawn
+
+    readme = (folder / "README.md").read_text("utf-8")
+    assert len(readme.splitlines()) <= 60
+    assert "264 distinct published numbers, run times apart, 64 of which stand in two" in readme
+    assert "20 seeds (0..19)" in readme and "processor test, cores 2" in readme
+    assert "All 16 runs were made at commit abc1234 with a clean tree." in readme
+    assert readme.count("[JMLR: ") == 2 and "(jmlr.md)" in readme and "(jmlr_cells.md)" in readme
+    jmlr = (folder / "jmlr.md").read_text("utf-8").replace("\\", "")
+    assert "omkl-report run jmlr_table1 jmlr_table2" in jmlr
+    assert "total time: 30 s for 12 runs, added up" in jmlr
+    cells = (folder / "jmlr_cells.md").read_text("utf-8").replace("\\", "")
+    for table in specs:
+        if table.paper == "graph-aided-jmlr":
+            assert f"table {table.table}: {table.title}" in cells
+    assert "+20.2 %, scatters" in cells  # M = 5
+    assert cells.index("Run times") > cells.index("Figures") > cells.index("reproduced")
+    assert "for 10 of 20 comparators the best kernel is Laplacian" in cells
+    v1 = " ".join((folder / "arxiv_v1_cells.md").read_text("utf-8").replace("\\", "").split())
+    assert "8 points: the similarity of two kernels" in v1 and "the first 8 of 21 lines" in v1
+    as_written = r"8 \| integral, d = 1 .* 21, as written \| integral .*diverges"
+    assert re.search(as_written, v1)
+    assert "9.2 %" in v1 and "10.2 %" not in v1 and "8.765" not in v1  # a cell of a search
+    assert v1.count("By which code") == 1  # no search here has a note
 
 
 def test_page_without_a_single_run(specs, tmp_path):
     paths = page.build(specs, tmp_path, tmp_path / "docs")
-    assert [p.name for p in paths] == ["index.html", "README.md", "counts.json"]
-    assert "missing" in Page(paths[0].read_text(encoding="utf-8")).text
+    assert [p.name for p in paths[:2]] == ["index.html", "README.md"]
+    assert {p.suffix for p in paths} == {".html", ".md"}
+    assert "not run" in Page(paths[0].read_text(encoding="utf-8")).text
+    cells = tmp_path / "docs" / "jmlr_cells.html"
+    assert "missing" in Page(cells.read_text(encoding="utf-8")).text
+
+
+def cell(row, column, published, written=None, released=None, more=()):
+    """A cell with our errors, as written and as released with overrides of its own."""
+    ours = {"algorithm": written, "released": released}
+    variants = {
+        key: tables.Variant("a", ("D=5", *(more if key == "released" else ())))
+        for key, value in ours.items()
+        if value is not None
+    }
+    entries = {k: Entry("close", ours[k], difference=ours[k] - published) for k in variants}
+    spec = tables.Spec("a", "data", "mse_e3", {}, ("D=5",), 1, variants)
+    return Cell(row, column, spec, published, None, entries, ())
+
+
+def table_of(*lines):
+    rows, columns = [line[0].row for line in lines], [cell.column for cell in lines[0]]
+    specs = tuple(tuple(cell.spec for cell in line) for line in lines)
+    return Filled(tables.Table("t", "", "p", "1", (*rows,), (*columns,), specs, ()), lines)
+
+
+def test_a_claim_holds_where_the_first_has_less_than_the_best_of_the_others():
+    filled = table_of(
+        (cell("new", "a", 8.0, 9.0, 12.0), cell("new", "b", 5.0, 5.0, 4.0, ["stream.lags=1"])),
+        (cell("old", "a", 10.0, 10.0), cell("old", "b", 4.0, 10.0)),
+        (cell("other", "a", 20.0, 12.0), cell("other", "b", 4.0, 20.0)),
+    )
+    claim = papers.Claim("new is lower", ("t",), "new", ("old", "other"))
+    found = papers.effects(claim, {"t": filled})
+    assert found == {
+        "published": pytest.approx([-20, 25]),
+        "as written": pytest.approx([-10, -50]),
+        "as released": pytest.approx([20]),  # on b it had other rows than the others
+    }
+    assert [papers.holds(claim, percent) for percent in found["published"]] == [True, False]
+    assert papers.holds(dataclasses.replace(claim, at_most=25), 25)
+    along = papers.Claim("less on a", ("t",), "a", ("b",), along="columns")
+    assert papers.effects(along, {"t": filled})["published"] == pytest.approx([60, 150, 400])
+    known = papers.Known("what", ("t",), rows=("new",), columns=("b",))
+    assert papers.distances(known, {"t": filled}) == {"as written": 0.0, "as released": 1.0}
+
+
+def test_what_the_papers_claim_is_in_their_tables():
+    """No misspelt row or column: every claim compares published numbers."""
+    specs = {name: tables.load_table(name) for name in conf.names("table")}
+    filled = {name: matching.fill(table, []) for name, table in specs.items()}
+    for paper in papers.load():
+        assert len(re.findall(r"\.(?= |$)", paper.verdict)) == 2 and 4 <= len(paper.claims) <= 6
+        for claim in paper.claims:
+            assert set(claim.tables) <= set(specs)
+            assert papers.effects(claim, filled)["published"], claim
+        for known in paper.known:
+            for name in known.tables:
+                assert set(known.rows) <= set(specs[name].rows), known
+                assert set(known.columns) <= set(specs[name].columns), known
 
 
 def test_regret_beside_the_theorem(outputs, tmp_path, monkeypatch):

@@ -6,21 +6,17 @@ has. A table of two metrics with many columns is cut into a panel a metric.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from omkl.reproduction import papers
 from omkl.reproduction.filled import ABSENT, RULES, RUN_TIME_RULE, VERDICTS, Cell, Entry, Filled
-from omkl.reproduction.tables import METRICS, VARIANTS, WRITTEN, Footnote, Table
+from omkl.reproduction.tables import CITED, METRICS, VARIANTS, WRITTEN, Footnote, Table
 from omkl.runs.folder import Run
 
 WIDE = 6  # columns that fit beside each other
-PAPERS = {
-    "graph-aided-jmlr": "JMLR",
-    "graph-aided-arxiv-v1": "arXiv v1",
-    "active-mkl": "Active MKL",
-    "federated-pof": "Federated",
-}
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ class Line:
     absent: bool = False
 
 
-AS_WRITTEN = (VARIANTS[WRITTEN], "")  # what lines are called that footnotes are marked in
+AS_WRITTEN = (VARIANTS[WRITTEN], CITED, "")  # what lines are called that footnotes are marked in
 
 
 def lines_of(cells: Sequence[Cell], plain: bool = False) -> list[Line]:
@@ -65,11 +61,11 @@ def lines_of(cells: Sequence[Cell], plain: bool = False) -> list[Line]:
     papers = tuple(published_text(cell) for cell in cells)
     found = [Line("published", papers, ("",) * n, ("published",) * n)] if any(papers) else []
     nothing = Entry("absent", reason="")
-    for variant, what in VARIANTS.items():
+    for variant in VARIANTS:
         if any(variant in cell.entries for cell in cells):
             entries = [cell.entries.get(variant, nothing) for cell in cells]
             unsaid = plain and variant == WRITTEN
-            found.append(_entry_line("" if unsaid else what, entries))
+            found.append(_entry_line("" if unsaid else cells[0].called(variant), entries))
     return found
 
 
@@ -124,12 +120,21 @@ def _plus_minus(value: float, std: float | None, decimals: int) -> str:
 
 def paper_name(table: Table) -> str:
     """The paper in print; a table of another paper has that paper's key."""
-    return PAPERS.get(table.paper, table.paper)
+    return _names().get(table.paper, table.paper)
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    return {paper.paper: paper.name for paper in papers.load()}
+
+
+def table_name(table: Table) -> str:
+    return f"{paper_name(table)}, table {table.table}"
 
 
 def caption(table: Table) -> str:
     unit = f" ({METRICS[table.metrics[0]].heading})" if len(table.metrics) == 1 else ""
-    of_paper = f"{paper_name(table)}, table {table.table}: " if table.paper else ""
+    of_paper = f"{table_name(table)}: " if table.paper else ""
     return f"{of_paper}{table.title}{unit}"
 
 
@@ -138,7 +143,10 @@ def count_text(filled: Filled) -> str:
         return "Mean and standard deviation over the seeds"
     if not filled.entries():
         return f"{len(filled.all_cells)} run times, without a verdict"
-    found = {what: filled.entries(variant) for variant, what in VARIANTS.items()}
+    found: dict[str, list[Entry]] = {what: [] for what in (*VARIANTS.values(), CITED)}
+    for cell in filled.judged:
+        for variant, entry in cell.entries.items():
+            found[cell.called(variant)].append(entry)
     return "; ".join(f"{what}: {counted(entries)}" for what, entries in found.items() if entries)
 
 

@@ -1,7 +1,7 @@
-"""One page of all published tables and figures beside ours, from run folders alone.
+"""Pages of the published tables beside ours, from run folders alone.
 
-``build`` writes index.html, README.md and their figures into a folder; neither page needs
-anything else. counts.json beside them has the numbers of its summary, to be quoted. What the
+``build`` writes one page of all papers, README.md and index.html, a page for each paper, one with
+all cells of each paper, and their figures into a folder; none of them needs anything else. What a
 page says is a list of blocks, written down once and rendered twice.
 """
 
@@ -9,53 +9,46 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from omkl.disk import write_atomically
-from omkl.reproduction import matching
-from omkl.reproduction.filled import Filled
+from omkl.reproduction import dumbbell, matching, papers
+from omkl.reproduction.filled import RULES, RUN_TIME_RULE, Filled
 from omkl.reproduction.formats import contents, origin
 from omkl.reproduction.page.baselines import baseline_blocks
 from omkl.reproduction.page.blocks import (
     Block,
     Facts,
+    Grid,
     Heading,
     Links,
     Text,
     html_page,
     markdown_page,
 )
-from omkl.reproduction.page.numbers import duration
+from omkl.reproduction.page.numbers import duration, signed
 from omkl.reproduction.page.search import commands, search_blocks
-from omkl.reproduction.page.summary import counts, summary_blocks, table_name
+from omkl.reproduction.page.summary import summary_blocks
 from omkl.reproduction.page.theory import active_regret_blocks, theory_blocks
 from omkl.reproduction.paper_figures import active, arxiv_v1, federated, jmlr
+from omkl.reproduction.papers import Claim, Known, Paper
 from omkl.reproduction.pictures import Drawn
-from omkl.reproduction.tables import Table
+from omkl.reproduction.tables import METRICS, VARIANTS, Table
 from omkl.runs import provenance
 from omkl.runs.folder import Run, find
 from omkl.runs.wording import counted
 
+TITLE = "Published and reproduced: online multi-kernel learning"
 TIMES = "tables/times.json"  # seconds of each run, by its key
-COUNTS = "counts.json"  # ``counts``, for whoever quotes them
 COMPARISONS = "classification"  # the folder beside the page where comparisons are
-ACTIVE = "active_table3"  # whose runs have the regret that their paper bounds
+ERRATA = "errata.md"  # beside it, too
 
-# In the order of the page: title, and what draws the figures.
 Figures = Callable[[dict[str, Filled], Path], list[Drawn]]
-PAPERS: dict[str, tuple[str, Figures]] = {
-    "graph-aided-jmlr": (
-        'P. M. Ghari and Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR',
-        jmlr,
-    ),
-    "graph-aided-arxiv-v1": ("Its first version on arXiv", arxiv_v1),
-    "active-mkl": ('S. Hong and J. Chae, "Active Learning with Multiple Kernels"', active),
-    "federated-pof": (
-        'P. M. Ghari and Y. Shen, "Personalized Online Federated Learning with Multiple '
-        'Kernels", NeurIPS 2022',
-        federated,
-    ),
+FIGURES: dict[str, Figures] = {
+    "jmlr": jmlr,
+    "arxiv_v1": arxiv_v1,
+    "active": active,
+    "federated": federated,
 }
 
 
@@ -75,77 +68,185 @@ def comparison_folder(folder: Path) -> Path:
 def build(
     specs: Sequence[Table], outputs: Path, folder: Path, runs: Iterable[Run] | None = None
 ) -> list[Path]:
-    """Write the page of these tables into ``folder``; index.html is the first path.
+    """Write the pages of these tables into ``folder``; index.html is the first path.
 
     Tables of one's own are on no page of papers.
     """
-    specs = [table for table in specs if table.paper]
     runs = list(find(outputs) if runs is None else runs)
-    filled = [matching.fill(table, runs) for table in specs]
+    filled = [matching.fill(table, runs) for table in specs if table.paper]
     folder.mkdir(parents=True, exist_ok=True)
-    blocks = _blocks(filled, outputs, folder)
-    title = "Published and reproduced: online multi-kernel learning"
-    paths = [folder / "index.html", folder / "README.md", folder / COUNTS]
-    write_atomically(paths[0], html_page(title, blocks))
-    write_atomically(paths[1], markdown_page(title, blocks))
-    numbers = {name: asdict(found) for name, found in counts(filled).items()}
-    write_atomically(paths[2], json.dumps(numbers, indent=2) + "\n")
-    return paths + [block.path for block in blocks if isinstance(block, Drawn)]
-
-
-def _blocks(filled: Sequence[Filled], outputs: Path, folder: Path) -> list[Block]:
     times = read_times(outputs)
-    by_run = {run.folder: run for table in filled for run in table.runs}
-    done = [run for run in by_run.values() if run.complete]
-    blocks: list[Block] = [*baseline_blocks(filled), *summary_blocks(filled, times)]
-    for paper, (title, draw) in PAPERS.items():
-        members = [table for table in filled if table.table.paper == paper]
-        if not members:
-            continue
-        blocks.append(Heading(title))
-        for table in members:
-            blocks += [Heading(contents.caption(table.table), 3), table]
-        figures = draw({table.table.name: table for table in members}, folder)
-        if figures:
-            blocks += [Heading("Figures", 3), *figures]
-        blocks += active_regret_blocks([table for table in members if table.table.name == ACTIVE])
-    blocks += theory_blocks([table for table in filled if table.table.name == "jmlr_table1"])
-    blocks += search_blocks(outputs / "search")
-    blocks += _comparison_blocks(folder)
-    return blocks + _made_with(filled, done, times, outputs / "search")
+    by_paper: dict[Paper, list[Filled]] = {}
+    for paper in papers.load():
+        if members := [table for table in filled if table.table.paper == paper.paper]:
+            by_paper[paper] = members
+    pages: dict[str, tuple[str, list[Block]]] = {
+        "README": (TITLE, _overview(by_paper, times, outputs, folder))
+    }
+    for paper, members in by_paper.items():
+        pages[paper.file] = (paper.title, _paper_blocks(paper, members, times, folder))
+        cells = _cell_blocks(paper, members, outputs, folder)
+        pages[f"{paper.file}_cells"] = (f"{paper.name}: all cells", cells)
+    paths: list[Path] = []
+    for name, (title, blocks) in pages.items():
+        paths += [folder / f"{'index' if name == 'README' else name}.html", folder / f"{name}.md"]
+        write_atomically(paths[-2], html_page(title, blocks))
+        write_atomically(paths[-1], markdown_page(title, blocks))
+    drawn = [
+        block.path for _, blocks in pages.values() for block in blocks if isinstance(block, Drawn)
+    ]
+    return paths + drawn
 
 
-def _comparison_blocks(folder: Path) -> list[Block]:
-    """Links to the comparisons that are there."""
-    found = sorted(comparison_folder(folder).glob("*.md"))
-    if not found:
-        return []
-    links = tuple((path.stem, f"../{COMPARISONS}/{path.name}") for path in found)
-    return [Heading("Online classifiers beside other libraries"), Links(links)]
+# --- one screen for all papers --------------------------------------------------------------------
 
 
-def _made_with(
-    filled: Sequence[Filled], runs: Sequence[Run], times: Mapping[str, float], searched: Path
+def _overview(
+    by_paper: Mapping[Paper, Sequence[Filled]],
+    times: Mapping[str, float],
+    outputs: Path,
+    folder: Path,
 ) -> list[Block]:
-    """Commands, commits, machine and settings behind the numbers of these runs."""
+    links = [(f"{paper.name}: {paper.title}", paper.file) for paper in by_paper]
+    cells = [(f"{paper.name}: all cells", f"{paper.file}_cells") for paper in by_paper]
+    beside = sorted(comparison_folder(folder).glob("*.md"))
+    more = [
+        (f"Classifiers beside other libraries: {path.stem}", f"../{COMPARISONS}/{path.name}")
+        for path in beside
+    ]
+    return [
+        *summary_blocks(by_paper),
+        Links((*links, *cells, *more, *_errata(folder))),
+        *_made_with([table for tables in by_paper.values() for table in tables], times, outputs),
+    ]
+
+
+def _errata(folder: Path) -> list[tuple[str, str]]:
+    there = (folder.parent / ERRATA).exists()
+    return [("What the papers themselves have wrong", f"../{ERRATA}")] if there else []
+
+
+def _done(filled: Iterable[Filled]) -> list[Run]:
+    """The complete runs of tables, each once."""
+    by_folder = {run.folder: run for table in filled for run in (*table.runs, *table.swept)}
+    return [run for run in by_folder.values() if run.complete]
+
+
+def _made_with(filled: Sequence[Filled], times: Mapping[str, float], outputs: Path) -> list[Block]:
+    """Commands, commits and machine behind the numbers of these runs."""
+    runs = _done(filled)
     if not runs:
         return []
     started = sorted(str(run.result["started"]) for run in runs)
     facts = [
-        ("commands", commands(searched)),
+        ("commands", commands(outputs / "search")),
         ("page", f"written at {origin.commit_text(provenance.commit())}"),
         *origin.provenance(runs),
         ("computed", f"{started[0]} to {started[-1]}"),
+        *_total_time(runs, times),
     ]
+    return [Heading("Made with"), Text(origin.origin_text(runs)), Facts(tuple(facts))]
+
+
+def _total_time(runs: Iterable[Run], times: Mapping[str, float]) -> list[tuple[str, str]]:
     known = [times[run.result["key"]] for run in runs if run.result["key"] in times]
-    if known:
-        total = f"{duration(sum(known))} for {counted(len(known), 'run')}, added up"
-        facts.append(("total time", total))
-    settings = [(table_name(t.table), origin.settings_text(t.table)) for t in filled]
+    total = f"{duration(sum(known))} for {counted(len(known), 'run')}, added up"
+    return [("total time", total)] if known else []
+
+
+# --- one screen for one paper ---------------------------------------------------------------------
+
+
+def _paper_blocks(
+    paper: Paper, filled: Sequence[Filled], times: Mapping[str, float], folder: Path
+) -> list[Block]:
+    by_name = {table.table.name: table for table in filled}
+    drawn = [by_name[name] for name in paper.drawn if name in by_name]
+    figures = (
+        dumbbell.dumbbells(drawn, drawn[0].table.metrics[0], folder, paper.file) if drawn else []
+    )
+    names = " ".join(table.table.name for table in filled)
     return [
-        Heading("Made with"),
-        Text(origin.origin_text(runs)),
-        Facts(tuple(facts)),
-        Heading("Settings", 3),
-        Facts(tuple(settings)),
+        Text(paper.verdict),
+        Heading("What it claims"),
+        _claims([(claim, papers.effects(claim, by_name)) for claim in paper.claims]),
+        Text(
+            "In brackets: by how many per cent the first learner has more or less than the best of "
+            "the others, from the least to the most over the data sets."
+        ),
+        Heading("Published and ours"),
+        *figures,
+        Heading("What one has to know and the text does not say"),
+        _needed([(known, papers.distances(known, by_name)) for known in paper.known]),
+        Text(
+            "The numbers are mean distances from the published ones, of the cells that it changes."
+        ),
+        Heading("All of it"),
+        Links(
+            (
+                ("All cells, figures and run times", f"{paper.file}_cells"),
+                *_errata(folder),
+                ("All papers", "README"),
+            )
+        ),
+        Facts((("command", f"omkl-report run {names}"), *_total_time(_done(filled), times))),
     ]
+
+
+def _claims(found: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]]) -> Grid:
+    shown = [
+        what
+        for what in (papers.PUBLISHED, *VARIANTS.values())
+        if any(what in effects for _, effects in found)
+    ]
+    body = tuple(
+        (claim.text, *(_held(claim, effects.get(what, ())) for what in shown))
+        for claim, effects in found
+    )
+    return Grid(("claim", *shown), body, wordy=tuple(range(1 + len(shown))))
+
+
+def _held(claim: Claim, percents: Sequence[float]) -> str:
+    if not percents:
+        return ""
+    n = sum(papers.holds(claim, percent) for percent in percents)
+    ends = list(dict.fromkeys(f"{one:+.0f}" for one in (min(percents), max(percents))))
+    said = f"holds on {n} of {len(percents)}" if n else "not found"
+    return signed(f"{said} ({' to '.join(ends)} %)")
+
+
+def _needed(found: Sequence[tuple[Known, Mapping[str, float]]]) -> Grid:
+    shown = [w for w in VARIANTS.values() if any(w in effect for _, effect in found)]
+    body = tuple(
+        (known.text, *(f"{effect[w]:.1f} %" if w in effect else "" for w in shown))
+        for known, effect in found
+    )
+    return Grid(("", *shown), body, wordy=(0,))
+
+
+# --- all cells of a paper -------------------------------------------------------------------------
+
+
+def _cell_blocks(
+    paper: Paper, filled: Sequence[Filled], outputs: Path, folder: Path
+) -> list[Block]:
+    """Its tables, figures and theory; run times, which get no verdict, at the end."""
+    blocks: list[Block] = [
+        Links(((f"{paper.name}: {paper.title}", paper.file),)),
+        Text(f"{RULES}."),
+    ]
+    judged = [one for table in filled if (one := table.of(lambda metric: METRICS[metric].judged))]
+    timed = [one for table in filled if (one := table.of(lambda m: not METRICS[m].judged))]
+    for table in judged:
+        blocks += [Heading(contents.caption(table.table)), table]
+    if figures := FIGURES[paper.file]({table.table.name: table for table in filled}, folder):
+        blocks += [Heading("Figures"), *figures]
+    blocks += active_regret_blocks([t for t in filled if t.table.name == "active_table3"])
+    blocks += theory_blocks([t for t in filled if t.table.name == "jmlr_table1"])
+    blocks += baseline_blocks(filled)
+    blocks += search_blocks(outputs / "search", paper.file)
+    blocks += [Heading("Run times"), Text(f"{RUN_TIME_RULE}.")] if timed else []
+    for table in timed:
+        blocks += [Heading(contents.caption(table.table), 3), table]
+    settings = [(contents.table_name(t.table), origin.settings_text(t.table)) for t in filled]
+    return [*blocks, Heading("Settings"), Facts(tuple(settings))]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from omkl.report.baselines import NAMES, computed
 from omkl.reproduction.filled import Cell, Filled
+from omkl.reproduction.formats.contents import table_name
 from omkl.reproduction.page.blocks import Block, Grid, Heading, Text
-from omkl.reproduction.page.summary import table_name
 from omkl.runs.folder import Run
 
 SHOWN = ("mean", "last", "ridge")

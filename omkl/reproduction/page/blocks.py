@@ -45,7 +45,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Links:
-    """Texts and what they lead to."""
+    """Texts and what they lead to; a place without a suffix is a page beside this one."""
 
     links: tuple[tuple[str, str], ...]
 
@@ -86,7 +86,7 @@ def _html_block(block: Block) -> list[str]:
             return [html.fact_list(block.facts)]
         case Links():
             items = "".join(
-                f'<li><a href="{escape(place, quote=True)}">{escape(text)}</a></li>'
+                f'<li><a href="{escape(_page(place, "html"), quote=True)}">{escape(text)}</a></li>'
                 for text, place in block.links
             )
             return [f"<ul>{items}</ul>"]
@@ -98,6 +98,12 @@ def _html_block(block: Block) -> list[str]:
             return html.body(block)
         case Grid():
             return [_html_grid(block)]
+
+
+def _page(place: str, suffix: str) -> str:
+    if "." in place:
+        return place
+    return f"{'index' if (place, suffix) == ('README', 'html') else place}.{suffix}"
 
 
 def _html_grid(grid: Grid) -> str:
@@ -138,7 +144,8 @@ def _markdown_block(block: Block) -> list[str]:
             facts = [tuple(map(markdown_text, fact)) for fact in block.facts]
             return [*(f"- {name}: {text}" for name, text in facts), ""]
         case Links():
-            return [*(f"- [{markdown_text(text)}]({place})" for text, place in block.links), ""]
+            links = ((markdown_text(text), _page(place, "md")) for text, place in block.links)
+            return [*(f"- [{text}]({place})" for text, place in links), ""]
         case Drawn():
             caption = markdown_text(block.caption)
             return [f"![{caption}]({block.path.name})", "", caption, ""]
