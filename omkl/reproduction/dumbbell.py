@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,9 +15,18 @@ from omkl.reproduction.filled import Cell, Filled
 from omkl.reproduction.pictures import Drawn, save
 from omkl.reproduction.tables import METRICS, VARIANTS
 
-# The marker and colour of each variant; published numbers are hollow.
-MARKS = {"algorithm": ("o", "#0072B2"), "released": ("s", "#009E73"), "recovered": ("D", "#D55E00")}
-PUBLISHED = {"marker": "o", "markerfacecolor": "white", "markeredgecolor": "black"}
+# Marker, colour and height above its line of each variant; published numbers are hollow.
+MARKS = {
+    "algorithm": ("o", "#0072B2", 0.15),
+    "released": ("s", "#009E73", -0.15),
+    "recovered": ("D", "#D55E00", -0.15),
+}
+PUBLISHED: dict[str, Any] = {
+    "marker": "o",
+    "linestyle": "",
+    "markerfacecolor": "none",
+    "markeredgecolor": "black",
+}
 
 
 def dumbbells(tables: Sequence[Filled], metric: str, folder: Path, name: str) -> list[Drawn]:
@@ -47,18 +57,19 @@ def dumbbells(tables: Sequence[Filled], metric: str, folder: Path, name: str) ->
     shown = {v for t, c in panels for line in t.cells for v in line[c].entries}
     with style.applied():
         rows, columns = drawing.panel_grid(len(panels))
+        one_row_a_label = len({_rows(table, column, metric) for table, column in panels}) == 1
         n_lines = max(len(table.cells) for table, _ in panels)
         size = (max(drawing.WIDTH, 3.2 * columns), rows * (0.24 * n_lines + 0.9) + 0.5)
         figure = Figure(figsize=size)
         for place, (table, column) in enumerate(panels):
             axes = figure.add_subplot(rows, columns, place + 1)
-            one_table = len(table.table.columns) == 1 or len(tables) > 1
-            of_table = f"table {table.table.table}, " if one_table and len(tables) > 1 else ""
-            _draw(axes, [line[column] for line in table.cells], metric)
-            axes.set_title(f"{of_table}{table.table.columns[column]}")
+            named = not (one_row_a_label and place % columns)
+            _draw(axes, [line[column] for line in table.cells], metric, named)
+            several = len(tables) > 1
+            axes.set_title(table.table.title if several else table.table.columns[column])
             if place + columns >= len(panels):
                 axes.set_xlabel(METRICS[metric].heading)
-        handles = [Line2D([], [], linestyle="", **PUBLISHED, label="published")]  # type: ignore[arg-type]
+        handles = [Line2D([], [], **PUBLISHED, label="published")]
         handles += [
             Line2D([], [], linestyle="", marker=MARKS[v][0], color=MARKS[v][1], label=what)
             for v, what in VARIANTS.items()
@@ -69,30 +80,30 @@ def dumbbells(tables: Sequence[Filled], metric: str, folder: Path, name: str) ->
     return [Drawn(path, f"{METRICS[metric].heading}: published (hollow) and ours.")]
 
 
+def _rows(table: Filled, column: int, metric: str) -> tuple[str, ...]:
+    """The rows that a panel shows."""
+    return tuple(line[column].row for line in table.cells if _drawable(line[column], metric))
+
+
 def _drawable(cell: Cell, metric: str) -> bool:
     ours = any(entry.ours is not None for entry in cell.entries.values())
     return cell.spec.metric == metric and cell.published is not None and ours
 
 
-def _draw(axes: Axes, cells: Sequence[Cell], metric: str) -> None:
+def _draw(axes: Axes, cells: Sequence[Cell], metric: str, named: bool) -> None:
     cells = [cell for cell in cells if _drawable(cell, metric)]
+    every: list[float] = []
     for place, cell in enumerate(reversed(cells)):
         assert cell.published is not None
-        numbers = [entry.ours for entry in cell.entries.values() if entry.ours is not None]
-        axes.plot(
-            [min([*numbers, cell.published]), max([*numbers, cell.published])],
-            [place, place],
-            color="0.75",
-            linewidth=1.5,
-            zorder=1,
-        )
-        for variant, entry in cell.entries.items():
-            if entry.ours is not None:
-                marker, colour = MARKS[variant]
-                axes.plot(entry.ours, place, marker, color=colour, markersize=4.5, zorder=2)
-        axes.plot(cell.published, place, linestyle="", markersize=7, zorder=3, alpha=0.9,
-                  marker="o", markerfacecolor="none", markeredgecolor="black")  # fmt: skip
-    axes.set_yticks(range(len(cells)), [cell.row for cell in reversed(cells)])
-    axes.set_xscale("log")
-    axes.margins(x=0.08)
+        ours = {v: e.ours for v, e in cell.entries.items() if e.ours is not None}
+        ends = min(cell.published, *ours.values()), max(cell.published, *ours.values())
+        every += ends
+        axes.plot(ends, [place, place], color="0.75", linewidth=1.5, zorder=1)
+        for variant, number in ours.items():
+            marker, colour, above = MARKS[variant]
+            axes.plot(number, place + above, marker, color=colour, markersize=4.5, zorder=2)
+        axes.plot(cell.published, place, markersize=8, zorder=3, **PUBLISHED)
+    axes.set_yticks(range(len(cells)), [cell.row for cell in reversed(cells)] if named else [])
+    style.log_axis(axes.xaxis, min(every) / 1.1, max(every) * 1.1)
+    axes.set_ylim(-0.6, len(cells) - 0.4)
     axes.grid(axis="y", visible=False)

@@ -30,7 +30,7 @@ import numpy as np
 
 from omkl import conf
 from omkl.reproduction.filled import Cell, Filled
-from omkl.reproduction.tables import VARIANTS, WRITTEN
+from omkl.reproduction.tables import VARIANTS
 
 PUBLISHED = "published"
 
@@ -105,9 +105,9 @@ def effects(claim: Claim, filled: Mapping[str, Filled]) -> dict[str, list[float]
     Returns
     -------
     dict
-        {"published" or the variant in print: one number a data set}. A row without the variant
-        counts as written where the variant changes no data. Where a number is missing, or is not
-        above 0, there is no effect.
+        {"published" or the variant in print, of those that the row has: one number a data set}.
+        Of the others, a row without the variant counts as written where the variant changes no
+        data. Where a number is missing, or is not above 0, there is no effect.
     """
     found: dict[str, list[float]] = {}
     groups = [
@@ -117,7 +117,7 @@ def effects(claim: Claim, filled: Mapping[str, Filled]) -> dict[str, list[float]
         percents = []
         for lower, others in groups:
             cells = [lower, *others]
-            if variant not in (PUBLISHED, WRITTEN) and not any(variant in c.entries for c in cells):
+            if variant != PUBLISHED and variant not in lower.entries:
                 continue
             numbers = [_number(cell, variant, cells) for cell in cells]
             if all(number is not None and number > 0 for number in numbers):
@@ -175,5 +175,5 @@ def distances(known: Known, filled: Mapping[str, Filled]) -> dict[str, float]:
             if inside and (not known.columns or cell.column in known.columns):
                 for variant, entry in cell.entries.items():
                     if entry.difference is not None:
-                        far.setdefault(cell.called(variant), []).append(abs(entry.difference))
+                        far.setdefault(VARIANTS[variant], []).append(abs(entry.difference))
     return {what: float(np.mean(some)) for what, some in far.items()}
