@@ -44,8 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         learner = online.load(path)
         pieces = _predicted(learner, model.columns, given.file)
         if given.output is None:
-            for text in pieces:
-                print(text, end="")
+            terminal.write_data(pieces)
         else:
             write_atomically(given.output, pieces)
     except ValueError as error:  # DataError and ModelError are some

@@ -196,6 +196,7 @@ def _page(arguments: argparse.Namespace) -> int:
     from omkl.commands.sweep import PAGE
     from omkl.report import chosen, page, sweep_table
     from omkl.runs import sweeps
+    from omkl.runs.folder import whole
 
     if arguments.choices and arguments.sweep:
         raise ValueError("a page is of one sweep or of chosen runs: --sweep or KEY=VALUE")
@@ -208,7 +209,7 @@ def _page(arguments: argparse.Namespace) -> int:
     if place is None:
         runs, to = chosen.matching(_runs(arguments), question.wanted), arguments.outputs
     else:
-        runs, to = [run for run, _ in sweeps.jobs_of(place)], place
+        runs, to = list(whole(run for run, _ in sweeps.jobs_of(place))), place
     complete = [run for run in runs if run.complete]
     if not complete:
         raise ValueError(f"there is no finished run in {to}")

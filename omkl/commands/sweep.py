@@ -202,7 +202,7 @@ class Sweep:
         facts |= {"status": outcome.status, "tracked": outcome.tracked, "text": text}
         facts["folder"] = os.path.relpath(run.folder, place.parent)
         if outcome.status == "failed":  # its run folder may not exist, or hold an older result
-            facts |= {"result": run.result, "config": run.config}
+            facts |= {"result": run.content, "config": run.config}
         write_atomically(place, json.dumps(facts, indent=2), sync=False)
 
     @classmethod
@@ -309,4 +309,4 @@ class Lines:
 
 def as_it_is(run: Run, with_curves: bool) -> Run:
     """A run of a sweep to be shown; what failed is held in memory. Raises as ``Run.held``."""
-    return run if "result" in run.__dict__ else run.held(with_curves)
+    return run if "content" in run.__dict__ else run.held(with_curves)

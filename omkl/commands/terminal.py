@@ -8,12 +8,12 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import omkl
-from omkl.runs.wording import UNEXPLAINED
+from omkl.runs.wording import UNEXPLAINED, plain
 
 if TYPE_CHECKING:
     import argparse
@@ -33,14 +33,21 @@ class Lasting:
     """A text stream that goes on when nobody reads it any more, or its disk is full.
 
     What is written then is lost; ``reason`` says why, "" for a reader that has gone (``| head``).
+    Names of others (columns, words, files, folders) are in much that is written: none of it is a
+    command to the terminal. Rich writes its own commands to ``rich_proxied_file``.
     """
 
     reason: str | None = None
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
+        self.rich_proxied_file = _Unchanged(self)
 
     def write(self, text: str) -> int:
+        self.write_unchanged(plain(text))
+        return len(text)
+
+    def write_unchanged(self, text: str) -> int:
         try:
             self._stream.write(text)
         except OSError as error:
@@ -63,6 +70,17 @@ class Lasting:
         return getattr(self._stream, name)
 
 
+class _Unchanged:
+    """The same stream for who writes commands to the terminal on purpose."""
+
+    def __init__(self, stream: Lasting) -> None:
+        self._stream = stream
+        self.write = stream.write_unchanged
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def prepare() -> None:
     """Make standard output and error last; Surroundings where no command can work."""
     for name in ("stdout", "stderr"):
@@ -74,6 +92,15 @@ def prepare() -> None:
             stream = Lasting(stream)
         setattr(sys, name, stream)
     _check_surroundings()
+
+
+def write_data(pieces: Iterable[str]) -> None:
+    """Write text to standard output; not a letter is changed on its way to a file or a program."""
+    stream: Any = sys.stdout
+    if isinstance(stream, Lasting) and not stream.isatty():
+        stream = stream.rich_proxied_file
+    for text in pieces:
+        stream.write(text)
 
 
 def _check_surroundings() -> None:

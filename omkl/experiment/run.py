@@ -276,7 +276,7 @@ def _with_stamp(
     """A finished run whose numbers are those of this code and data; else None, and why."""
     if found.result.get("numbers") == numbers:
         return found, ""
-    if not same_numbers(found.result, job.stream.provenance, modules):
+    if not same_numbers(found.content, job.stream.provenance, modules):
         return None, "computed by other code or data"
     now = {"numbers": numbers, "code": code_of(learners_of(job))}
     return change_result(found, now), "replaced by another process"

@@ -52,13 +52,18 @@ def target_text(result: Mapping[str, Any]) -> str:
 
 def _spread_text(spread: Mapping[str, Any]) -> str:
     """How often intervals held, and how wide they were."""
-    held = ", ".join(f"of {p} % held {100 * spread[f'coverage_{p}']:.1f} %" for p in (90, 50))
+    held = ", ".join(f"of {p} % held {_share(spread[f'coverage_{p}'])}" for p in (90, 50))
     return f"{held}; mean width of the first {readable(number_of(spread['width_90']))}"
+
+
+def _share(value: float | None) -> str:
+    """Null where there was no round with an interval."""
+    return "none" if value is None else f"{100 * value:.1f} %"
 
 
 def _interval_text(interval: Mapping[str, Any]) -> str:
     """How often those that adapt held, how wide they were, and what they score."""
-    held = f"of {100 * interval['level']:g} % held {100 * interval['coverage']:.1f} %"
+    held = f"of {100 * interval['level']:g} % held {_share(interval['coverage'])}"
     width, score = (readable(number_of(interval[key])) for key in ("width", "interval_score"))
     return f"{held}; mean width {width}, interval score {score}"
 
@@ -66,9 +71,9 @@ def _interval_text(interval: Mapping[str, Any]) -> str:
 def cost_text(result: Mapping[str, Any]) -> str:
     """How many labels were asked for, and what one of them bought."""
     text = f"{result['labels']:,.0f} asked for, AL_eff {result['al_efficiency']:.4g}"
-    if result["al_efficiency_std"]:
+    if result.get("al_efficiency_std"):
         text += f" ± {result['al_efficiency_std']:.2g}"
-    per_label = result["mse_per_label"]
+    per_label = result.get("mse_per_label")
     return text if per_label is None else f"{text}, MSE per label {per_label:.3g}"
 
 
@@ -125,7 +130,8 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     if classify:
         yield "errors", f"{error_text(result)}   ({over})"
     else:
-        where = "" if result["mse_over"] == "all rounds" else f", {result['mse_over']}"
+        over_all = result.get("mse_over", "all rounds") == "all rounds"
+        where = "" if over_all else f", {result['mse_over']}"
         yield "MSE", f"{mse_text(result)}   ({over}{where})"
     if "rmse" in result:  # of a federation there are none
         yield "errors", target_text(result)
@@ -157,7 +163,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "labels", cost_text(result)
     yield from _all_regret_rows(result)
     n_clients = federated["n_clients"] if federated else 1
-    rate = result["n_rounds"] * n_clients * n_seeds / result["seconds"]
+    rate = result["n_rounds"] * n_clients * n_seeds / max(result["seconds"], 1e-9)
     threads = result["threads"]
     yield (
         "time",
@@ -199,7 +205,7 @@ def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "  spread", f"{entry['spread']:.2f}, standard deviation over the clients"
     if "bound" in entry:
         theorem, largest = entry["theorem"], number_of(entry["largest_loss"])
-        text = f"{entry['bound']:.1f} for {entry['bound_of']} ({theorem})"
+        text = f"{number_of(entry['bound']):.1f} for {entry['bound_of']} ({theorem})"
         if largest > 1.0:
             text = f"none: {theorem} is for losses up to 1, a kernel's reached {largest:.3g}"
         yield "  bound", text
@@ -240,11 +246,13 @@ def _safeguards_text(done: Mapping[str, Any]) -> str:
     if done["max_change"] is not None or done["max_loss"] is not None:
         parts.append(f"{done['refused']:,.0f} of {done['messages']:,.0f} messages refused")
     if privacy := done.get("privacy"):
-        of_sample, of_client = privacy["epsilon_of_sample"], privacy["epsilon_of_client"]
+        of_sample, of_client, noise, clip, delta = (
+            number_of(privacy[name])
+            for name in ("epsilon_of_sample", "epsilon_of_client", "noise", "clip", "delta")
+        )
         parts.append(
-            f"noise {privacy['noise']:.3g} on changes clipped to {privacy['clip']:g}: "
-            f"epsilon {of_sample:.3g} of a sample, {of_client:.3g} of a client, at delta "
-            f"{privacy['delta']:g}"
+            f"noise {noise:.3g} on changes clipped to {clip:g}: "
+            f"epsilon {of_sample:.3g} of a sample, {of_client:.3g} of a client, at delta {delta:g}"
         )
     return "; ".join(parts)
 

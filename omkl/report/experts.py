@@ -13,7 +13,8 @@ def has_kernels(run: Run) -> bool:
     """
     kernels = run.config.get("kernels")
     parts = kernels.get("parts") if isinstance(kernels, dict) else None
-    own = [part.get("family") for part in parts or () if isinstance(part, dict)]
+    listed = parts if isinstance(parts, list) else []
+    own = [part.get("family") for part in listed if isinstance(part, dict)]
     return set(run.curves["kernel_family"].tolist()) <= {*FAMILIES, *map(str, own)}
 
 

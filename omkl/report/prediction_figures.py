@@ -53,11 +53,10 @@ def predictions(run: Run, folder: Path | None = None) -> list[Path]:
 def coverage(run: Run, folder: Path | None = None) -> list[Path]:
     """How many labels lay in their intervals, window by window; means over the seeds."""
     drawn = []
-    if spread := run.result.get("spread"):
-        windows = spread["windows"]
+    if windows := run.result.get("spread", {}).get("windows"):
         drawn += [(p, "", windows, windows[f"coverage_{p}"]) for p in (90, 50)]
-    if interval := run.result.get("interval"):
-        windows = interval["windows"]
+    interval = run.result.get("interval", {})
+    if windows := interval.get("windows"):
         drawn.append((100.0 * interval["level"], "adaptive ", windows, windows["coverage"]))
     if not drawn:
         return []

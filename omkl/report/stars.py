@@ -19,6 +19,7 @@ differ in what is drawn while the rows are the same: nothing is said about other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -113,7 +114,7 @@ def compare(rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         row |= {"best": False, "p_star": None, "untested": False}
     rows = [
-        row for row in rows if row["scores"] and np.isfinite(list(row["scores"].values())).all()
+        row for row in rows if row["scores"] and all(map(math.isfinite, row["scores"].values()))
     ]
     if not rows:
         return

@@ -18,6 +18,7 @@ from omkl import registry
 from omkl.disk import write_atomically
 from omkl.runs.config_file import PROSE
 from omkl.runs.folder import NEUTRAL, Run
+from omkl.runs.schema import plain_texts
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -377,4 +378,5 @@ def settings_of(run: Run) -> dict[str, Any]:
 
     walk({k: v for k, v in run.config.items() if k not in named}, "")
     apart = {f"dataset.{key}" for key in ("name", "path", *PROSE)}
-    return {name: value for name, value in flat.items() if name not in apart}
+    shown: dict[str, Any] = plain_texts({k: v for k, v in flat.items() if k not in apart})
+    return shown

@@ -67,7 +67,9 @@ def summary(
                     continue
                 index = order.index(entry)
                 key = measure(run.result).key
-                mean = max(run.result[f"{key}_mean"], 1e-300)
+                mean = max(number_of(run.result[f"{key}_mean"]), 1e-300)
+                if math.isinf(mean):  # it has overflowed
+                    continue
                 std = run.result[f"{key}_std"] or 0.0
                 left = max(mean - std, mean / 3)
                 low, high = min(low, left), max(high, mean + std)
@@ -79,7 +81,8 @@ def summary(
                     elinewidth=1,
                     **{**looks[entry], "linestyle": "none", "markersize": 6},
                 )
-            style.log_axis(axes.xaxis, low / 1.15, high * 1.15)
+            if low <= high:
+                style.log_axis(axes.xaxis, low / 1.15, high * 1.15)
             _name_lines(axes, texts if place % columns == 0 else [], len(order))
             axes.set_title(style.wrapped(titles.get(panel, panel), 30))
             if place + columns >= len(panels):

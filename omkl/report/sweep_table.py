@@ -20,6 +20,7 @@ from omkl.report.sweep_columns import (
 )
 from omkl.report.text import csv_text, latex_table, markdown_table, markdown_text
 from omkl.runs.folder import ERROR_RATE, MSE, Run, measure, number_of, scaling_of
+from omkl.runs.wording import plain
 
 
 def sweep_table(runs: Sequence[Run]) -> list[Row]:
@@ -88,8 +89,11 @@ def _scaling(run: Run) -> str | None:
 
 def _draws(run: Run) -> bool:
     """Whether another seed could give another score: by what is drawn, or by the order of rows."""
-    own_order = measure(run.result) is ERROR_RATE and run.config["stream"]["order"] == "shuffled"
-    return own_order or not run.result["deterministic"]
+    own_order = (
+        measure(run.result) is ERROR_RATE
+        and (run.config.get("stream") or {}).get("order") == "shuffled"
+    )
+    return own_order or not run.result.get("deterministic")
 
 
 def _baseline_rows(runs: Sequence[Run], swept: Sequence[Row]) -> list[Row]:
@@ -255,4 +259,4 @@ def _failures_in_markdown(failures: Sequence[Row]) -> list[str]:
 
 def _short(folder: Path) -> str:
     """The run folder below its outputs folder; runs can be moved, so never absolute."""
-    return "/".join(Path(folder).parts[-3:])
+    return plain("/".join(Path(folder).parts[-3:]))

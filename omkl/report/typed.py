@@ -47,6 +47,8 @@ def _left_open(run: Run, name: str, value: Any) -> Any:
 
 
 def _entry(group: str, name: str) -> dict[str, Any]:
+    if name not in conf.names(group):  # a stranger's may be the path of another file
+        return {}
     try:
         return conf.entry(group, name)
     except (LookupError, ValueError):  # of a folder beside, or another version's

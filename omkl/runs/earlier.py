@@ -72,7 +72,7 @@ def _upgrade(folder: Path, config: Mapping[str, Any]) -> list[str]:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
             return [f"{old.name} is left: another process computes {folder.name}"]
-        run_folder.write_result(folder, run.result | names)
+        run_folder.write_result(folder, run.content | names)
         note = f"{old.name}, the name of an earlier version, is now {folder.name}"
         if (Path(config["outputs"]) / "mlflow.db").exists():
             note += "; `omkl-report rebuild-tracking` takes the old name out of the MLflow view"

@@ -132,7 +132,7 @@ import json
 import math
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -144,6 +144,7 @@ from omkl.disk import write_atomically
 from omkl.runs import schema, seal
 from omkl.runs.config_file import read_config
 from omkl.runs.seal import Broken
+from omkl.runs.wording import plain
 
 # Settings that say how to run and where to put things, never what comes out.
 NEUTRAL = (
@@ -215,8 +216,15 @@ class Run:
         return seal.sha256_of(self.raw)
 
     @cached_property
-    def result(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
+        """What ``result.json`` holds."""
         return seal.content_of(self.raw.decode())
+
+    @cached_property
+    def result(self) -> dict[str, Any]:
+        """The same as it is shown: no text in it is a command to a terminal."""
+        found: dict[str, Any] = schema.plain_texts(self.content)
+        return found
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -229,7 +237,7 @@ class Run:
 
     def _bytes_of(self, name: str) -> bytes:
         """A file of this very result. Raises Replaced, or Broken where the file is damaged."""
-        sealed = self.result.get("seal", {}).get(name)
+        sealed = self.content.get("seal", {}).get(name)
         with disk.reading(self.folder):
             data = (self.folder / name).read_bytes()
             if sealed == seal.sha256_of(data):
@@ -242,12 +250,12 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        return self.result.get("status") == "complete"
+        return self.content.get("status") == "complete"
 
     @property
     def sealed(self) -> bool:
         """Whether there is a seal; runs of versions before there were seals have none."""
-        return "seal" in self.result
+        return "seal" in self.content
 
     @cached_property
     def problem(self) -> str | None:
@@ -266,7 +274,8 @@ class Run:
                 if _result_in(self.folder) == raw:
                     break
         if problem is None:
-            self.__dict__.update(raw=raw, result=result, config=config)
+            self.__dict__.update(raw=raw, content=result, config=config)
+            self.__dict__.pop("result", None)
         return problem
 
     def held(self, curves: bool = True) -> Run:
@@ -322,7 +331,7 @@ def _sound(folder: Path, raw: bytes | None) -> tuple[dict[str, Any], dict[str, A
         seal.require_files(folder, result["seal"], but)
     try:
         config = read_config((folder / "config.yaml").read_text(encoding="utf-8"))
-        schema.require_plain(config)
+        schema.require_config(config)
     except ValueError as error:
         raise Broken(f"config.yaml: {error}") from None
     if result["status"] == "complete":
@@ -354,21 +363,26 @@ def folders(outputs: Path) -> Iterator[Run]:
 
 def left_out(run: Run, problem: str) -> None:
     """Say that a damaged run is left out."""
-    print(
+    text = (
         f"omkl: {run.folder} is damaged and left out: {problem}. The omkl-run command that made "
-        "it computes it anew.",
-        file=sys.stderr,
+        "it computes it anew."
     )
+    print(plain(text), file=sys.stderr)
 
 
 def find(outputs: Path, leave_out: Callable[[Run, str], None] = left_out) -> Iterator[Run]:
-    """The run folders below ``outputs/runs`` that are whole; ``leave_out`` is told of the others.
+    """The run folders below ``outputs/runs`` that are whole, as ``whole`` finds them."""
+    return whole(folders(outputs), leave_out)
 
-    A run that is removed at this moment is passed over.
+
+def whole(runs: Iterable[Run], leave_out: Callable[[Run, str], None] = left_out) -> Iterator[Run]:
+    """Those of the runs that are whole; ``leave_out`` is told of the others.
+
+    A run that is removed at this moment is passed over; one that is held in memory is whole.
     """
-    for run in folders(outputs):
+    for run in runs:
         try:
-            problem = run.problem
+            problem = None if "content" in run.__dict__ else run.problem
         except FileNotFoundError:
             continue
         if problem is None:
@@ -397,6 +411,8 @@ def write_result(folder: Path, result: Mapping[str, Any]) -> None:
 def held_in_memory(folder: Path, **known: Any) -> Run:
     """A run whose result, curves or configuration are held in memory."""
     run = Run(folder)
+    if "result" in known:
+        known["content"] = known.pop("result")
     run.__dict__.update(known)
     return run
 

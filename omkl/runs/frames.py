@@ -43,13 +43,13 @@ class Results(Mapping[str, Any]):
             raise ValueError(f"{self.folder}: the run failed: {self['error']['message']}")
 
     def __getitem__(self, name: str) -> Any:
-        return self._run.result[name]
+        return self._run.content[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._run.result)
+        return iter(self._run.content)
 
     def __len__(self) -> int:
-        return len(self._run.result)
+        return len(self._run.content)
 
     def __repr__(self) -> str:
         return f"<run of {self['algorithm']} on {self['dataset']} in {self.folder.as_posix()}>"

@@ -2,18 +2,21 @@
 
 A run folder may be a stranger's: tables, figures and pages ask for names, numbers and mappings by
 their keys, and would stumble over anything else. Keys that are not named here may hold what they
-like, as long as every number fits a float and no text can reach a terminal as a command.
+like, as long as every number fits a float.
 """
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from omkl.runs.seal import Broken
+from omkl.runs.wording import plain
 
 Check = Callable[[Any, str], None]
+LARGEST = 2**63
 
 
 def require(result: Mapping[str, Any], measure: str) -> None:
@@ -26,23 +29,27 @@ def require(result: Mapping[str, Any], measure: str) -> None:
     measure
         The key of the error of its task, "mse" or "error_rate".
     """
-    _plain(result, "")
+    _finite(result, "")
     status = result.get("status")
     if status not in ("complete", "failed"):
         raise Broken(f"status is {status!r}, neither complete nor failed")
-    _mapping(ALWAYS, OPTIONAL)(result, "")
     if status == "failed":
-        _mapping({"error": _mapping({"type": text, "message": text, "traceback": text_or_null})})(
-            result, ""
-        )
+        _failure(result, "")
         return
+    _mapping(ALWAYS, OPTIONAL)(result, "")
     error = {measure: number_or_null} if measure == "mse" else {measure: number}
     own = {measure: _list(error[measure]), f"{measure}_mean": error[measure]}
     accuracy = dict.fromkeys(("rmse", "mae") if measure == "mse" else (), number_or_null)
-    of_baseline = _computed_or_skipped(accuracy, error)  # its error came in a later version
+    said = accuracy | (error if "seal" in result else {})  # an error came in a later version
+    of_baseline = _computed_or_skipped(said, error)
     baselines = _mapping({}, dict.fromkeys(BASELINES, of_baseline))
-    more = {f"{measure}_std": number_or_null, "baselines": baselines}
-    _mapping(COMPLETE | own, more)(result, "")
+    own[f"{measure}_std"] = number_or_null
+    # Before results were sealed they said less.
+    said_always, said_often = (SEALED, {}) if "seal" in result else ({}, SEALED)
+    by_task = CLASSIFICATION if measure == "error_rate" and "seal" in result else {}
+    _mapping(COMPLETE | own | said_always | by_task, said_often | {"baselines": baselines})(
+        result, ""
+    )
     if others := set(result.get("baselines", {})) - set(BASELINES):
         raise Broken(f"baselines has {sorted(others)[0]!r:.40}, which is no baseline")
     if len(result[measure]) != len(result["seeds"]):
@@ -51,9 +58,35 @@ def require(result: Mapping[str, Any], measure: str) -> None:
         )
 
 
-def require_plain(config: Mapping[str, Any]) -> None:
-    """Raise Broken where a configuration holds a text that a terminal would obey."""
-    _plain(config, "")
+def require_job(facts: Any) -> None:
+    """Raise Broken where the facts of a sweep's job are not what ``omkl.runs.sweeps`` reads."""
+    _mapping({"number": whole, "status": text}, {"tracked": flag, "folder": text})(facts, "")
+    if facts["status"] == "failed":
+        anything = _each(lambda value, where: None)
+        _mapping({"result": _failure, "config": anything})(facts, "")
+        require_config(facts["config"])
+    elif facts["status"] != "begun":
+        _mapping({"tracked": flag, "folder": text})(facts, "")
+
+
+def require_config(config: Mapping[str, Any]) -> None:
+    """Raise Broken where the parts of a configuration that reports read are not what they are."""
+    for name in ("algorithm", "dataset", "kernels", "stream", "regret"):
+        if not isinstance(config.get(name, {}), dict | None):
+            _refuse(name, config[name], "mapping")
+    _fits(config, "")
+
+
+def _fits(value: Any, where: str) -> None:
+    """Numbers that a float can be, an infinite one too."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _fits(item, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list):
+        for k, item in enumerate(value):
+            _fits(item, f"{where}.{k}")
+    elif isinstance(value, int) and not math.isfinite(_as_float(value)):
+        _refuse(where, "too large", "finite number")
 
 
 def _refuse(where: str, value: Any, what: str) -> None:
@@ -73,6 +106,8 @@ def text_or_null(value: Any, where: str) -> None:
 def number(value: Any, where: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         _refuse(where, value, "number")
+    if isinstance(value, int):
+        whole(value, where)
 
 
 def number_or_null(value: Any, where: str) -> None:
@@ -82,8 +117,26 @@ def number_or_null(value: Any, where: str) -> None:
 
 
 def whole(value: Any, where: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        _refuse(where, value, "whole number")
+    if isinstance(value, bool) or not isinstance(value, int) or not -LARGEST <= value < LARGEST:
+        _refuse(where, value, "whole number below 2^63")
+
+
+def whole_or_null(value: Any, where: str) -> None:
+    if value is not None:
+        whole(value, where)
+
+
+def flag(value: Any, where: str) -> None:
+    if not isinstance(value, bool):
+        _refuse(where, value, "truth value")
+
+
+def moment(value: Any, where: str) -> None:
+    text(value, where)
+    try:
+        datetime.datetime.fromisoformat(value)
+    except ValueError:
+        _refuse(where, value, "time")
 
 
 def _list(check: Check) -> Check:
@@ -102,7 +155,7 @@ def _mapping(wanted: Mapping[str, Check], optional: Mapping[str, Check] | None =
     def check_mapping(value: Any, where: str) -> None:
         if not isinstance(value, dict):
             _refuse(where, value, "mapping")
-        for key, check in {**wanted, **(optional or {})}.items():
+        for key, check in {**(optional or {}), **wanted}.items():
             place = f"{where}.{key}" if where else key
             if key in value:
                 check(value[key], place)
@@ -124,46 +177,89 @@ def _each(check: Check) -> Check:
     return check_each
 
 
-def _computed_or_skipped(computed: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
+def _computed_or_skipped(
+    computed: Mapping[str, Check],
+    optional: Mapping[str, Check],
+    together: Mapping[str, Check] | None = None,
+) -> Check:
+    """An entry with numbers, or why it has none; of ``together`` all are there or none."""
     skipped, done = _mapping({"skipped": text}), _mapping(computed, optional)
+    with_all = _mapping({**computed, **(together or {})}, optional)
 
     def check_entry(value: Any, where: str) -> None:
-        (skipped if isinstance(value, dict) and "skipped" in value else done)(value, where)
+        found = value if isinstance(value, dict) else {}
+        some = found.keys() & (together or {}).keys()
+        (skipped if "skipped" in found else with_all if some else done)(value, where)
 
     return check_entry
 
 
-def _plain(value: Any, where: str) -> None:
-    """Numbers that fit a float, and texts without the characters that command a terminal."""
+def _finite(value: Any, where: str) -> None:
+    """Numbers that fit a float."""
     if isinstance(value, dict):
         for key, item in value.items():
-            _plain(key, where)
-            _plain(item, f"{where}.{key}" if where else str(key))
+            _finite(item, f"{where}.{key}" if where else str(key))
     elif isinstance(value, list):
         for k, item in enumerate(value):
-            _plain(item, f"{where}.{k}")
-    elif isinstance(value, str):
-        if any(not (c.isprintable() or c in "\n\t") and ord(c) < 160 for c in value):
-            _refuse(where, value, "plain text")
-    elif isinstance(value, int | float):
-        try:
-            finite = math.isfinite(value)
-        except OverflowError:
-            finite = False
-        if not finite:
-            _refuse(where, value if isinstance(value, float) else "too large", "finite number")
+            _finite(item, f"{where}.{k}")
+    elif isinstance(value, int | float) and not math.isfinite(_as_float(value)):
+        _refuse(where, value if isinstance(value, float) else "too large", "finite number")
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def plain_texts(value: Any) -> Any:
+    """The same with texts, keys among them, that a terminal shows and does not obey."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        return {plain(str(key)): plain_texts(item) for key, item in value.items()}
+    return [plain_texts(item) for item in value] if isinstance(value, list) else value
 
 
 BASELINES = ("mean", "last", "ridge", "constant")
 
 numbers = _list(number_or_null)
-_windows = _mapping({"until": numbers}, {f"coverage{n}": numbers for n in ("", "_50", "_90")})
+
+
+def _windows(*coverages: str) -> Check:
+    """Last rounds of windows, and as many numbers of each kind; there is one window at least."""
+    check = _mapping({"until": _list(number), **dict.fromkeys(coverages, numbers)})
+
+    def check_windows(value: Any, where: str) -> None:
+        check(value, where)
+        for name in coverages:
+            if len(value[name]) != len(value["until"]) or not value["until"]:
+                _refuse(f"{where}.{name}", value[name], "list of a number a window")
+
+    return check_windows
+
+
 _scores = ("log_loss", "coverage_50", "coverage_90", "width_90", "interval_score_90")
 _sent = ("numbers_a_round", "bytes_a_round", "most_numbers_a_round", "numbers", "bytes")
-_statement = _mapping({"name": text}, {"value": number_or_null, "measured": number_or_null})
+_way = _mapping({"numbers_a_round": number, "bytes": number}, dict.fromkeys(_sent, number_or_null))
+_limits = ("clients_per_round", "max_change", "max_loss")
+_guarantee = ("noise", "clip", "delta", "epsilon_of_sample", "epsilon_of_client")
+_safeguards = _mapping(
+    {
+        **dict.fromkeys(_limits, number_or_null),
+        **dict.fromkeys(("trim", "messages", "refused"), number),
+    },
+    {"privacy": _mapping(dict.fromkeys(_guarantee, number_or_null))},
+)
+_statement = _mapping(
+    {"name": text, "value": number_or_null, "of": text},
+    dict.fromkeys(("measured", "beta"), number_or_null),
+)
 
 ALWAYS: dict[str, Check] = {
-    **dict.fromkeys(("key", "algorithm", "dataset", "kernels", "started"), text),
+    **dict.fromkeys(("key", "algorithm", "dataset", "kernels"), text),
+    "started": moment,
     "params": _each(lambda value, where: None),
     "versions": _each(text_or_null),
     "machine": _mapping({}, {"processor": text, "cores": whole, "system": text}),
@@ -180,8 +276,10 @@ OPTIONAL: dict[str, Check] = {
         ("max_kernel_squared_error", "al_efficiency_std", "updates_per_kernel", "support_size"),
         number_or_null,
     ),
-    **dict.fromkeys(("best_kernel", "n_inputs", "threads", "jobs_in_pass"), number_or_null),
-    "mistakes": numbers,
+    **dict.fromkeys(("best_kernel", "jobs_in_pass"), number_or_null),
+    **dict.fromkeys(("n_inputs", "threads", "rows_without_target"), whole),
+    "deterministic": flag,
+    "mistakes": _list(number),
     "labels_per_seed": numbers,
     "labels_of_classes": _list(lambda value, where: None),
     "modules": _each(text),
@@ -194,41 +292,53 @@ OPTIONAL: dict[str, Check] = {
             "url": text_or_null,
             "files": _list(_mapping({"name": text, "sha256": text})),
             "inputs": _list(text),
-            "target": text,
+            "target": text_or_null,
             "scaling": _mapping({}, {"kind": text_or_null}),
             "limit": number_or_null,
             "synthetic": _each(lambda value, where: None),
         },
     ),
-    "spread": _mapping({}, {**dict.fromkeys(_scores, number_or_null), "windows": _windows}),
+    "spread": _mapping(
+        dict.fromkeys(_scores, number_or_null),
+        {"windows": _windows("coverage_50", "coverage_90")},
+    ),
     "interval": _mapping(
-        {},
         {
-            **dict.fromkeys(("level", "coverage", "width", "interval_score"), number_or_null),
-            "rates": numbers,
-            "windows": _windows,
+            "level": number,
+            **dict.fromkeys(("coverage", "width", "interval_score"), number_or_null),
         },
+        {"rates": numbers, "windows": _windows("coverage")},
     ),
     "federated": _mapping(
-        {"scheme": text, "n_clients": whole},
         {
-            **dict.fromkeys(
-                ("rounds", "least_rounds", "rows", "rows_used", "max_upload", "bytes_of_all"),
-                number_or_null,
-            ),
-            "up": _mapping({}, dict.fromkeys(_sent, number_or_null)),
-            "down": _mapping({}, dict.fromkeys(_sent, number_or_null)),
+            "scheme": text,
+            **dict.fromkeys(("n_clients", "rounds", "least_rounds", "rows", "rows_used"), whole),
+            "up": _way,
+            "down": _way,
         },
+        {"safeguards": _safeguards, "max_upload": whole_or_null, "bytes_of_all": number_or_null},
     ),
     "bound": _computed_or_skipped(
-        {"theorem": text},
+        {"theorem": text, "value": number_or_null, "unproved": text_or_null},
         {
-            "value": number_or_null,
             "minimum": numbers,
-            "unproved": text_or_null,
             "further": _list(_statement),
         },
     ),
+}
+_error = _mapping({"type": text, "message": text, "traceback": text_or_null})
+_failure = _mapping({**ALWAYS, "status": text, "error": _error}, OPTIONAL)
+# What a result says since results are sealed, beside what tables ask for.
+SEALED: dict[str, Check] = {
+    "commit": text_or_null,
+    "deterministic": flag,
+    **dict.fromkeys(("n_inputs", "threads"), whole),
+    "stream": _mapping({}),
+}
+CLASSIFICATION: dict[str, Check] = {
+    "mistakes": _list(number),
+    **dict.fromkeys(("updates_per_kernel", "support_size"), number),
+    "best_kernel": number_or_null,
 }
 COMPLETE: dict[str, Check] = {
     "n_rounds": whole,
@@ -242,11 +352,14 @@ COMPLETE: dict[str, Check] = {
     "al_efficiency": number,
     "regret": _each(
         _computed_or_skipped(
-            {"label": text, "mean": number_or_null, "std": number_or_null},
+            {"label": text, "mean": number, "std": number_or_null},
             {
-                **dict.fromkeys(("spread", "bound", "theta_norm", "largest_loss"), number_or_null),
-                **dict.fromkeys(("theorem", "bound_of"), text),
+                **dict.fromkeys(("spread", "theta_norm"), number_or_null),
                 "kernels": _list(text),
+            },
+            {
+                **dict.fromkeys(("theorem", "bound_of"), text),
+                **dict.fromkeys(("bound", "largest_loss"), number_or_null),
             },
         )
     ),

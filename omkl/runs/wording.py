@@ -1,11 +1,25 @@
-"""How counts are said, of seeds and others."""
+"""How counts are said, of seeds and others, and texts that others wrote."""
 
 from __future__ import annotations
+
+import re
 
 UNEXPLAINED = (
     "Neither a setting nor the data are to blame: this is a bug of omkl, or of a module of your "
     "own that is named above. Please report it, with these lines, where you have omkl from."
 )
+
+
+# Control characters but line feed and tab, which a terminal may obey; marks that turn the direction
+# of what follows; halves of a character, which cannot be encoded.
+_COMMANDS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def plain(text: str) -> str:
+    r"""Text that a terminal shows and does not obey: an escape character is ``\x1b``."""
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def counted(number: int, noun: str) -> str:

@@ -136,7 +136,7 @@ def change_result(run: Run, changes: dict[str, Any]) -> Run | None:
     with disk.alone(run.folder):
         if not _is_there(run):
             return None
-        run_folder.write_result(run.folder, run.result | changes)
+        run_folder.write_result(run.folder, run.content | changes)
         return run.held(curves=False)
 
 
@@ -147,7 +147,7 @@ def write_failure(run: Run) -> None:
             return
         text = config_file.config_text(run.config)
         disk.write_atomically(run.folder / "config.yaml", text)
-        run_folder.write_result(run.folder, run.result)
+        run_folder.write_result(run.folder, run.content)
 
 
 def _is_there(run: Run) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 
 from omkl.report.text import readable
 from omkl.reproduction import matching, tables
 from omkl.reproduction.formats import rendering
-from omkl.runs.folder import Run
+from omkl.runs.folder import Run, held_in_memory
 
 MINE = {
     "name": "mine",
@@ -48,11 +49,11 @@ def test_it_needs_no_published_number(tmp_path, monkeypatch):
 
 def found(result: dict, dataset: str) -> list[Run]:
     """A finished run on airfoil alone, held in memory."""
-    run = Run(f"outputs/runs/{dataset}/raker-1")
     own = {"status": "complete", "seeds": [0, 1, 2], "started": "2026-01-01T00:00:00+00:00"}
     own |= {"seconds": 1.0, "machine": {"cores": 2}, "versions": {"omkl": "0.1.0"}}
-    run.__dict__["result"] = {**result, **own, "seconds_per_seed": [1.0] * 3}
-    return [run] if dataset == "airfoil" else []
+    result = {**result, **own, "seconds_per_seed": [1.0] * 3}
+    place = Path(f"outputs/runs/{dataset}/raker-1")
+    return [held_in_memory(place, result=result)] if dataset == "airfoil" else []
 
 
 @pytest.mark.parametrize(

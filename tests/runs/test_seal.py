@@ -254,7 +254,9 @@ def test_plain_python_shares_neither_key_nor_stamp_nor_cache(start, folder, monk
 
 def test_a_summary_that_has_overflowed_loses_nothing(folder):
     result = Run(folder).result
-    spoilt = {"max_norm": float("inf"), "spread": {"width_90": float("nan")}, "mse": [0.5, 1.0]}
+    scores = ("log_loss", "coverage_50", "coverage_90", "interval_score_90")
+    spread = {**dict.fromkeys(scores, 0.5), "width_90": float("nan")}
+    spoilt = {"max_norm": float("inf"), "spread": spread, "mse": [0.5, 1.0]}
     run_folder.write_result(folder, result | spoilt | {"params": {"clip": float("inf")}})
     found = Run(folder)
     assert found.problem is None
