@@ -8,6 +8,7 @@ party draws them from the seed.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -19,6 +20,7 @@ from omkl.federated.budget import check_budget
 from omkl.federated.messages import Message
 from omkl.federated.privacy import SecretNormals
 from omkl.federated.protocol import FederatedAlgorithm, compiled_for
+from omkl.runs.wording import plain
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -99,6 +101,9 @@ class Event(NamedTuple):
     t: int
     client: int
     reason: str
+
+
+LARGEST_MEASURED = 1e140  # squares of as many as there may be clients add up to a finite number
 
 
 class Refused(ValueError):
@@ -198,8 +203,22 @@ class Server:
 
     def note(self, client: int, reason: str) -> None:
         """Note what went wrong with a client in this round; the round goes on."""
+        reason = plain(reason)  # words of the client may be among them
         self.events.append(Event(self.t, client, reason))
         log.warning("round %d, client %d: %s", self.t, client, reason)
+
+    def measured(self, client: int, **numbers: float) -> tuple[float, ...]:
+        """What a client has measured; NaN, and an event, for a number that cannot be used.
+
+        NaN says that nothing was measured. What the client sent to be learned from is another
+        thing, and as good as ever.
+        """
+        for name, number in numbers.items():
+            if abs(number) > LARGEST_MEASURED or (name == "squared_error" and number < 0):
+                numbers[name] = math.nan
+                told = f"its {name.replace('_', ' ')} of {number:g} cannot be"
+                self.note(client, f"{told}, and is left out")
+        return tuple(numbers.values())
 
     def _check_sender(self, update: Update) -> None:
         if not 0 <= update.client < self.n_clients:

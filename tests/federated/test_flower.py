@@ -16,13 +16,13 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install -e '.[flower]'")
 
-from flwr.app import Array, ArrayRecord, ConfigRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 import omkl
 from omkl import federated
 from omkl.federated import parties
 from omkl.federated.flower import __main__ as command
-from omkl.federated.flower import app_folder, apps, deployment, in_process
+from omkl.federated.flower import app_folder, apps, deployment, in_process, records
 
 K, T = 4, 12
 LINE = (
@@ -187,6 +187,12 @@ def test_an_app_without_a_folder(tmp_path, monkeypatch, capsys):
     assert command.main(["app", "own", *POF.split(), "result=here.npz", "keep=there"]) == 0
     written = (tmp_path / "own" / "pyproject.toml").read_text()
     assert 'omkl-result = "here.npz"' in written and 'omkl-keep = "there"' in written
+
+
+def test_an_answer_that_cannot_be_read_is_none():
+    for text in ("[" * 100_000, "[1]", "{"):
+        with pytest.raises(ValueError, match="its answer cannot be read"):
+            records.read_said(RecordDict({"said": ConfigRecord({"text": text})}))
 
 
 def test_missing_replies_are_told(monkeypatch, capsys):

@@ -415,8 +415,47 @@ def test_errors_may_stay_with_the_client(files):
     theta = [parties.server.server.state.model.theta for parties in (silent, heard)]
     np.testing.assert_array_equal(*theta)
     assert silent.clients[0].summary() == heard.clients[0].summary()
-    with pytest.raises(ValueError, match="there is nothing to make a run of"):
+    with pytest.raises(results.NothingMeasured, match="no client has measured anything"):
         results.computed(silent.server)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"squared_error": math.inf},
+        {"squared_error": -1.0},
+        {"regret": -math.inf},
+        {"regret": 1e300},
+    ],
+    ids=str,
+)
+def test_what_a_client_cannot_have_measured_is_left_out(files, lie):
+    """What it sent to be learned from counts as ever, and the others make the run."""
+    parties, honest = (Parties(files, files / which, made()) for which in ("own", "honest"))
+    honest.to_the_end()
+    play = parties.clients[1].play
+    parties.clients[1].play = lambda k, broadcast: play(k, broadcast)._replace(**lie)
+    parties.to_the_end()
+    theta = [p.server.server.state.model.theta for p in (parties, honest)]
+    np.testing.assert_array_equal(*theta)
+    ((name, number),) = lie.items()
+    events = parties.server.server.events
+    assert {event.client for event in events} == {1} and len(events) == LENGTHS[1]
+    assert f"its {name.replace('_', ' ')} of {number:g} cannot be, and is left" in events[0].reason
+    found, true = (results.computed(p.server) for p in (parties, honest))
+    key = "client_mse" if name == "squared_error" else "client_regret"
+    others = [0, 2]
+    np.testing.assert_array_equal(found.curves[key][0, others], true.curves[key][0, others])
+    assert np.isnan(found.curves[key][0, 1])
+    json.dumps(found.result, allow_nan=False)
+
+
+def test_words_of_a_client_are_shown_and_not_obeyed(tmp_path):
+    members = Members(1)
+    assert members.bind("key", None, "\x1b[2Jann").name == r"\x1b[2Jann"
+    server = Coordinator(tmp_path, made()).server
+    server.note(0, "it has left: \x1b[2J")
+    assert server.events[0].reason == r"it has left: \x1b[2J"
 
 
 def test_a_network_keeps_no_model(files):

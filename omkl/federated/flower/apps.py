@@ -173,7 +173,9 @@ def serve(job: FederatedJob, grid: Grid, n_rounds: int = 0, timeout: float = TIM
         for played in sorted(exchange.collect(timeout), key=lambda played: played.update.client):
             client = played.update.client
             if server.receive(played.update):
-                y_hat[s, client], regret[s, client] = played.y_hat, played.regret
+                y_hat[s, client], regret[s, client] = server.measured(
+                    client, prediction=played.y_hat, regret=played.regret
+                )
         exchange.note_silent()
         server.finish()
     return Flown(y_hat, regret, server.state.model.theta.copy(), server.events, server.numbers)

@@ -26,6 +26,7 @@ from omkl.federated.flower.records import (
 from omkl.federated.holders.holder import Holder
 from omkl.federated.holders.rows import opened
 from omkl.federated.parties import Refused
+from omkl.runs.wording import plain
 
 NUMBER = "node"  # in the client's folder: what the server calls it
 
@@ -80,7 +81,7 @@ class Talk:
 
 def tell(text: str) -> None:
     """Standard output is for predictions."""
-    print(f"omkl: {text}", file=sys.stderr, flush=True)
+    print(f"omkl: {plain(text)}", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:

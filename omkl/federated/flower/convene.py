@@ -36,7 +36,7 @@ from omkl.federated.flower.link import Certificate, Link
 from omkl.federated.flower.server import Talk
 from omkl.federated.holders import results, terms
 from omkl.federated.holders.coordinator import Coordinator
-from omkl.runs.wording import counted
+from omkl.runs.wording import counted, plain
 
 OWN = (
     "inputs", "target", "bounds", "scaling", "keys", "insecure", "host", "port", "quorum",
@@ -192,7 +192,12 @@ def _serve(coordinator: Coordinator, link: Link, words: Words) -> None:
     if not coordinator.terms.measured:
         _say(f"{told}; measured=false: no run folder")
         return
-    outcome = record_and_show(results.job_of(coordinator), results.computed(coordinator), started)
+    try:
+        computed = results.computed(coordinator)
+    except results.NothingMeasured as error:
+        _say(f"{told}; {error}: no run folder")
+        return
+    outcome = record_and_show(results.job_of(coordinator), computed, started)
     mse = np.mean(outcome.run.result["mse"])
     _say(f"{told}, mean squared error {mse:.6g}; run {outcome.run.folder}")
     for note in outcome.notes:
@@ -200,4 +205,4 @@ def _serve(coordinator: Coordinator, link: Link, words: Words) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"omkl: {text}", file=sys.stderr, flush=True)
+    print(f"omkl: {plain(text)}", file=sys.stderr, flush=True)

@@ -63,7 +63,7 @@ def read_said(content: RecordDict) -> dict[str, Any]:
     """What ``said`` made; ValueError for what is none."""
     try:
         found = json.loads(str(content.config_records["said"]["text"]))
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise ValueError("its answer cannot be read")

@@ -138,7 +138,9 @@ class Coordinator:
         squared, regret = {}, {}
         for client, reply in sorted(self._replies.items()):
             if reply.update is not None and self.server.receive(reply.update):
-                squared[client], regret[client] = reply.squared_error, reply.regret
+                squared[client], regret[client] = self.server.measured(
+                    client, squared_error=reply.squared_error, regret=reply.regret
+                )
                 self.used[reply.update.rows] += 1
                 n_rows, n_numbers = len(reply.update.rows), reply.update.theta.size
                 self.sent[client] += n_numbers + reply.update.losses.size, n_rows

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from omkl.disk import write_atomically
 from omkl.federated.parties import Refused
+from omkl.runs.wording import plain
 
 SHOWN = 12  # hex digits of a key's fingerprint in print
 
@@ -66,7 +67,7 @@ class Members:
             raise Refused(f"node {key[:SHOWN]} is refused: {told}")
         if client in taken:
             self.require(key, client)
-        member = Member(client, name or str(client + 1))
+        member = Member(client, plain(name) or str(client + 1))
         self._by_key[key] = member
         if self._path is not None:
             kept = {known: found._asdict() for known, found in self._by_key.items()}

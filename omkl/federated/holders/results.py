@@ -26,6 +26,10 @@ from omkl.federated.holders.coordinator import Coordinator
 from omkl.runs.folder import MSE
 
 
+class NothingMeasured(ValueError):
+    """No number of a client is there that a run could be made of."""
+
+
 class HeldRows(NamedTuple):
     """What is known of rows that nobody but their holders has seen."""
 
@@ -64,13 +68,14 @@ def computed(coordinator: Coordinator) -> Computed:
     recorder = Recorder(1)
     recorder.add(np.zeros((1, T)))
     scored = (~np.isnan(errors)).sum(axis=0)
-    if not scored.any():
-        raise ValueError("no client has measured anything: there is nothing to make a run of")
+    heard = ~np.isnan(regrets).all(axis=0)
+    if not scored.any() or not heard.any():
+        raise NothingMeasured("no client has measured anything")
     rounds = recorder.curve()[0]
     rounds = rounds[rounds > np.flatnonzero(~np.isnan(errors).all(axis=1))[0]]
     client_mse = np.nansum(errors, axis=0) / np.maximum(scored, 1)
     mse = np.array([client_mse[scored > 0].mean()])
-    client_regret = _last_known(regrets)
+    client_regret = np.where(heard, _last_known(regrets), math.nan)
     curves = {
         "t": rounds,
         "mse": _running_mse(errors)[None, rounds - 1],
@@ -80,7 +85,7 @@ def computed(coordinator: Coordinator) -> Computed:
         "client_name": np.array(coordinator.members.names()),
         "change_rounds": np.zeros(0, dtype=np.int64),
         "client_regret": client_regret[None, -1],
-        "regret_clients": client_regret.mean(axis=1)[None, rounds - 1],
+        "regret_clients": client_regret[:, heard].mean(axis=1)[None, rounds - 1],
     }
     if plan.used:
         curves |= {
@@ -102,7 +107,7 @@ def computed(coordinator: Coordinator) -> Computed:
         "kernels_per_round": float(len(plan.used)),
         **label_cost(mse, np.array([served]), served),
         "mse_over": f"all rounds{but_the_first}",
-        "regret": {"clients": over_clients(COMPARATOR, client_regret[None, -1])},
+        "regret": {"clients": over_clients(COMPARATOR, client_regret[-1:, heard])},
         "federated": _communication(coordinator, curves["client_rounds"]),
         "events": len(coordinator.server.events),
     }
