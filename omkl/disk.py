@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import socket
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -94,6 +95,13 @@ def remove_leftovers(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder for a while, below that of the system; what killed processes left there goes."""
+    place = Path(tempfile.gettempdir())
+    remove_leftovers(place)
+    return tempfile.TemporaryDirectory(prefix=f"{STAGING}{owner()}-", dir=place)
 
 
 def _is_gone(name: str) -> bool:

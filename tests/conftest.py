@@ -56,7 +56,9 @@ def own_surroundings() -> None:
         signal.signal(number, handler)
     os.umask(0o022)
     os.environ.setdefault("XDG_CACHE_HOME", cache_folder())
-    home = os.environ.setdefault("OMKL_TEST_HOME", tempfile.mkdtemp(prefix="omkl-home-"))
+    if "OMKL_TEST_HOME" not in os.environ:
+        os.environ["OMKL_TEST_HOME"] = tempfile.mkdtemp(prefix="omkl-home-")
+    home = os.environ["OMKL_TEST_HOME"]
     nowhere = "http://127.0.0.1:9"  # the port that discards
     os.environ |= {
         "HOME": home, "TZ": "UTC", "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "COLUMNS": "80",

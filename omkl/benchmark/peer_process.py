@@ -14,7 +14,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl import disk
 from omkl.benchmark import peer_models
 from omkl.benchmark.said import Diverged, Said
 from omkl.disk import write_atomically
@@ -49,7 +49,7 @@ class TookTooLong(Failed):
 
 def pass_over(task: PeerTask, X: np.ndarray, y: np.ndarray, seconds: float) -> Said:
     """What a peer says of all rows. Raises Failed or Diverged."""
-    with tempfile.TemporaryDirectory(prefix="omkl-peer-") as place:
+    with disk.temporary_folder() as place:
         folder = Path(place)
         np.savez(folder / "rows.npz", X=X, y=y)
         (folder / "task.json").write_text(json.dumps(task._asdict()), encoding="utf-8")

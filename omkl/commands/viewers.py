@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from omkl import disk
 from omkl.datasets.label_sources import Label
 from omkl.experiment import run as runner
 from omkl.experiment.job import Computed, Described, Progress
@@ -118,7 +118,7 @@ class Viewers:
             self.show_rounds(run)
         if self.settings is None or not self.settings.figures:
             return
-        place = Path(self.held.enter_context(tempfile.TemporaryDirectory(prefix="omkl-figures-")))
+        place = Path(self.held.enter_context(disk.temporary_folder()))
         self.held.enter_context(turns_of(TURN))
 
         def draw() -> Path:

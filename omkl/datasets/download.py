@@ -15,7 +15,6 @@ import hashlib
 import logging
 import os
 import shutil
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -132,8 +131,7 @@ def fetch(entry: Mapping[str, Any]) -> FileContent:
                 f"or take {entry['member']} out of {url} by hand.",
             )
         )
-    disk.remove_leftovers(Path(tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(prefix=f"{disk.STAGING}{disk.owner()}-") as folder:
+    with disk.temporary_folder() as folder:
         archive = Path(folder) / "archive.zip"
         log.info("%s: downloading %s", name, url)
         _download(entry, url, archive)

@@ -8,10 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from omkl import disk
 from omkl.runs.folder import folders
 from omkl.tracking import view
 from omkl.tracking.view import CURE, VIEW, TrackingError
@@ -96,7 +96,7 @@ def _check_port(host: str, port: int) -> None:
 def _serve(command: list[str]) -> int:
     """Run the server until it ends, or a signal ends it and all that it has started."""
     # The outputs folder may be a stranger's, and a server may import what lies beside it.
-    with tempfile.TemporaryDirectory(prefix="omkl-ui-") as empty, _signals_as_ctrl_c():
+    with disk.temporary_folder() as empty, _signals_as_ctrl_c():
         server = subprocess.Popen(
             command, cwd=empty, stdin=subprocess.DEVNULL, start_new_session=True
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -196,6 +197,16 @@ def test_only_what_belongs_to_nobody_is_removed(tmp_path, gone):
     disk.remove_leftovers(tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {*names[1:3], *names[4:], "result.json"}
     disk.remove_leftovers(tmp_path / "nowhere")
+
+
+def test_a_temporary_folder_takes_the_place_of_those_of_killed_processes(
+    tmp_path, gone, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f".new-{gone}-abcd").mkdir()
+    with disk.temporary_folder() as place, disk.temporary_folder() as other:
+        assert {p.name for p in tmp_path.iterdir()} == {Path(place).name, Path(other).name}
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_next_start_removes_what_a_killed_one_left(start, folder, gone):

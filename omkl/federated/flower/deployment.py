@@ -13,13 +13,13 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from omkl import disk
 from omkl.federated.flower import keys
 from omkl.federated.flower.apps import TIMEOUT, Flown, job_of
 from omkl.federated.holders.coordinator import MODEL, reopened
@@ -162,7 +162,7 @@ def deployment(
     """A server and its clients on this machine; ``folder`` keeps what they write."""
     with contextlib.ExitStack() as stack:
         if folder is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="omkl-")))
+            folder = Path(stack.enter_context(disk.temporary_folder()))
         deployed = Deployment(overrides, folder.resolve(), n_rounds, timeout, insecure)
         stack.callback(deployed.stop)
         deployed.start_server()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from omkl import disk
 from omkl.federated.flower.apps import (
     TIMEOUT,
     Deliver,
@@ -118,7 +118,7 @@ def run_on_simulation(overrides: str, n_rounds: int = 0, timeout: float = TIMEOU
 
     job = job_of(overrides)
     compile_steps(job)
-    with tempfile.TemporaryDirectory(prefix="omkl-") as folder:
+    with disk.temporary_folder() as folder:
         result = Path(folder) / "result.npz"
         line: dict[str, Any] = {"omkl": overrides, "omkl-result": str(result)}
         line |= {"omkl-rounds": n_rounds, "omkl-timeout": timeout}
