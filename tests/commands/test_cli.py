@@ -352,15 +352,17 @@ def test_sweep_is_told_by_the_files_of_its_jobs(sweep_folder):
 
 @contextlib.contextmanager
 def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """omkl-run, from when it is imported: before, a Ctrl-C is Python's own affair."""
     # A test session in the background has SIGINT ignored, which a child would inherit.
     listening = (
-        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-        "os.execv(sys.argv[1], sys.argv[1:])"
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from omkl.commands.run import run; print('imported', flush=True); run()"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", listening, OMKL_RUN, *arguments], cwd=folder, env=environment(),
+        [sys.executable, "-c", listening, *arguments], cwd=folder, env=environment(),
         text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
+        assert process.stdout is not None and process.stdout.readline() == "imported\n"
         try:
             yield process
         finally:
