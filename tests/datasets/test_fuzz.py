@@ -185,7 +185,7 @@ def test_bytes(folder, data, end, given_keys, streaming):
 moments = st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1))
 ARROW = {
     pa.float64(): st.floats(),
-    pa.float16(): st.floats(width=16),
+    pa.float16(): st.floats(width=16).map(np.float16),
     pa.int64(): st.integers(-(2**63), 2**63 - 1),
     pa.uint64(): st.integers(0, 2**64 - 1),
     pa.bool_(): st.booleans(),
