@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import omkl.core.imported  # noqa: F401  reads all sources as they are now
+from omkl.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from omkl.api import (
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
         run,
     )
 
-__version__ = "0.1.0"
 __all__ = ["OnlineLearner", "Results", "learner", "load", "load_learner", "open_stream", "run"]
 
 

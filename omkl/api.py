@@ -132,8 +132,8 @@ def run(*overrides: str, **settings: Any) -> Results:
     none of, and RuntimeError, with what ``omkl-run`` would print, where the job fails.
     """
     # Hydra, and with it what draws and tracks, where somebody runs something.
-    from omkl.commands import viewers
-    from omkl.commands.command_line import CommandLine
+    from omkl import viewers
+    from omkl.config.command_line import CommandLine
     from omkl.experiment import kept_model
 
     given = [*overrides, *(f"{key}={_as_typed(value)}" for key, value in settings.items())]

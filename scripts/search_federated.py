@@ -32,8 +32,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.compositions import Compositions
-from omkl.experiment import federation, settings
+from omkl.config import settings
+from omkl.config.compositions import Compositions
+from omkl.experiment import federation
 from omkl.reproduction import searches
 from omkl.reproduction.tables import published_numbers
 from omkl.threads import default_threads, thread_pool

@@ -81,9 +81,9 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
     @functools.wraps(job)
     def timed_job(cfg: Any) -> None:
         clock.switch("imports")
-        from omkl.commands.viewers import Viewers
         from omkl.experiment import regression
         from omkl.experiment import run as runner
+        from omkl.viewers import Viewers
 
         clock.switch("the rest")
         clock.timed(runner, "prepare", "data")

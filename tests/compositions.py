@@ -9,7 +9,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from omkl.compositions import Compositions
+from omkl.config.compositions import Compositions
 
 _compositions = functools.cache(Compositions)
 

@@ -73,6 +73,16 @@ def own_surroundings() -> None:
     time.tzset()
 
 
+def read_csv(file):
+    """A table whose numbers are read as omkl reads them, to the last bit, by any pandas."""
+    import pandas as pd
+
+    from omkl.datasets.tables import csv_options
+
+    options = csv_options({})
+    return pd.read_csv(file, **{k: v for k, v in options.items() if k == "float_precision"})
+
+
 def cache_folder() -> str:
     """The user's cache folder, or another one where that cannot be written."""
     own = Path(os.path.expanduser("~")) / ".cache"

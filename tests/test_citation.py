@@ -12,7 +12,7 @@ import pytest
 import omkl
 from omkl import algorithms, citation, conf, federated, registry
 from omkl.commands import benchmark, check, cite, data, predict, report, run
-from omkl.commands.command_line import UsageError
+from omkl.config.command_line import UsageError
 
 ROOT = Path(__file__).parents[1]
 NAMES = [*algorithms.names(), *federated.names()]
@@ -87,7 +87,7 @@ def test_bibtex_from_the_command_line():
 def test_the_version_is_written_once():
     given = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert given["project"]["dynamic"] == ["version"]
-    assert given["tool"]["hatch"]["version"]["path"] == "omkl/__init__.py"
+    assert given["tool"]["hatch"]["version"]["path"] == "omkl/version.py"
     assert conf.read(ROOT / "CITATION.cff")["version"] == omkl.__version__
     assert citation.software().fields["version"] == omkl.__version__
 

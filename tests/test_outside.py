@@ -16,10 +16,10 @@ import pytest
 from omkl import algorithms, conf, outside, registry
 from omkl.checks import learners
 from omkl.commands import check, cite, report
-from omkl.commands.command_line import CommandLine, UsageError
 from omkl.commands.sweep import Sweep
+from omkl.config import settings
+from omkl.config.command_line import CommandLine, UsageError
 from omkl.core.kernels import FAMILIES
-from omkl.experiment import settings
 from omkl.experiment.job import own_modules
 from omkl.experiment.run import prepare
 from omkl.runs.folder import Run

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from omkl import algorithms, conf, federated, registry
-from omkl.commands.command_line import CommandLine, UsageError
+from omkl.config.command_line import CommandLine, UsageError
 
 TITLES = {
     "raker": "Raker",

@@ -15,15 +15,14 @@ from omkl import algorithms
 from omkl.benchmark.said import Said, require_finite
 from omkl.benchmark.suite import OURS, TRIVIAL, TRIVIALS, Entry
 from omkl.core import snapshot
-from omkl.core.learner import Learner
+from omkl.core.learner import Learner, one_against_rest
 from omkl.datasets import Stream
 from omkl.experiment import baselines
-from omkl.experiment.metrics import one_against_rest
 from omkl.experiment.regression import rows_before
-from omkl.experiment.target_units import TargetUnits
 from omkl.online import settings as online_settings
 from omkl.online.learner import probabilities_said
 from omkl.online.specification import Specification
+from omkl.online.target_units import TargetUnits
 from omkl.threads import one_thread_each
 
 SIZE = 1000  # rows at a time; their number changes no bit

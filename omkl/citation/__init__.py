@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import omkl
 from omkl import registry
+from omkl.version import __version__
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ def software() -> Reference:
     fields = {
         "author": " and ".join(map(_author, cff["authors"])),
         "title": f"{{{cff['title']}}}",
-        "version": omkl.__version__,
+        "version": __version__,
         "year": year,
         "month": str(int(month)),
         "note": f"Software, {cff['license']} licence",

@@ -1,7 +1,7 @@
 """``launcher=batch``: a sweep of many small jobs, composed cheaply, in a few processes.
 
 Hydra's basic launcher composes every job twice, at 60 to 150 ms each time. Here the YAML files are
-put together once for each set of choices (``omkl.compositions``). Jobs then go
+put together once for each set of choices (``omkl.config.compositions``). Jobs then go
 to worker processes that stay, so that imports, compiled code, data and comparators
 are there from the second job on. Each worker has one core, or ``threads`` of them. Jobs that differ
 in parameters of their algorithm alone are given to a worker as a group, and share what they can.
@@ -30,7 +30,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import InterpolationResolutionError
 
 from omkl import conf
-from omkl.compositions import Composer
+from omkl.config.compositions import Composer
 from omkl.core.kinds import or_null, whole
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def size_of_groups(n_jobs: int, n_workers: int, most: int) -> int:
 
 def grouped(tasks: Iterator[sweep.Task], size: int) -> Iterator[list[sweep.Task]]:
     """The tasks, those that can share a pass together: in groups of at most that size."""
-    from omkl.experiment.settings import key_of_pass
+    from omkl.config.settings import key_of_pass
 
     waiting: dict[str, list[sweep.Task]] = {}
     for task in tasks:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl import conf, federated, outside, registry
 from omkl.commands import terminal
-from omkl.commands.command_line import unknown_name
 from omkl.commands.terminal import EXIT_FAILED, EXIT_USAGE
+from omkl.config.command_line import unknown_name
 
 # The suites import the compiler, which --help and mistakes do without.
 if TYPE_CHECKING:

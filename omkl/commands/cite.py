@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from omkl import citation, conf, registry
-from omkl.commands.command_line import CommandLine, UsageError, parse_override, values_of
+from omkl.config.command_line import CommandLine, UsageError, parse_override, values_of
 
 FLAG = "--cite"
 

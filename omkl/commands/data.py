@@ -11,8 +11,8 @@ from typing import Any
 
 from omkl.commands import terminal
 from omkl.datasets import catalogue, download
+from omkl.datasets.chunks import DataError
 from omkl.datasets.columns import count_inputs
-from omkl.datasets.stream import DataError
 from omkl.report import columns
 
 Entries = Mapping[str, Mapping[str, Any]]

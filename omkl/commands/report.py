@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from omkl import conf
 from omkl.commands import terminal
-from omkl.commands.command_line import unknown_name
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED
+from omkl.config.command_line import unknown_name
 from omkl.runs.wording import counted
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.

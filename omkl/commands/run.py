@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from omkl import conf
 from omkl.commands import cite, rerun, terminal
-from omkl.commands.command_line import CommandLine, UsageError
 from omkl.commands.sweep import Sweep
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from omkl.config.command_line import CommandLine, UsageError
 from omkl.threads import default_to_one_thread, one_thread_each
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def job(cfg: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     config = conf.resolve(cfg, hydra_config.overrides.task)
 
-    from omkl.experiment import door, settings
+    from omkl.config import checks, settings
 
     try:
         config = _continued(config, hydra_config.overrides.task)
@@ -153,7 +153,7 @@ def job(cfg: DictConfig) -> None:
         _exit_code = EXIT_USAGE
         return
     try:
-        door.check_sections(config)
+        checks.check_sections(config)
     except ValueError as error:
         raise UsageError(str(error)) from None
     classify = False
@@ -182,7 +182,7 @@ def _shows_bar(config: Mapping[str, Any]) -> bool:
 
 def _run_alone(config: Mapping[str, Any], classify: bool) -> None:
     global _exit_code
-    from omkl.commands import viewers
+    from omkl import viewers
     from omkl.report import console
 
     label = f"{config['algorithm']['name']} on {config['dataset']['name']}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl import outside, registry
-from omkl.commands.command_line import EXTRAS, parse_override, values_of
+from omkl.config.command_line import EXTRAS, parse_override, values_of
 from omkl.disk import remove_leftovers, write_atomically
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Sweep:
     @classmethod
     def task(cls, config: dict[str, Any], sweep_folder: str, number: int) -> Task | None:
         """The job of this configuration; None, and told, if an earlier one has the same."""
-        from omkl.experiment import settings
+        from omkl.config import settings
 
         config = settings.fit_to_algorithm(config)
         label = f"{cls.label(number)}{config['algorithm']['name']} on {config['dataset']['name']}"
@@ -136,8 +136,6 @@ class Sweep:
     @staticmethod
     def load() -> None:
         """Import what every job needs."""
-        import omkl.commands.viewers
-        import omkl.report.console  # noqa: F401
         from omkl import startup
 
         startup.prepare_numba()
@@ -145,14 +143,14 @@ class Sweep:
     @staticmethod
     def work(task: Task, progress: Any = None) -> tuple[str, bool]:
         """Run a job: the text that tells how it ended, and whether it failed."""
-        from omkl.commands import viewers
+        from omkl import viewers
 
         return Sweep.ended(task, viewers.run_and_show(task.config, progress))
 
     @staticmethod
     def work_together(tasks: Sequence[Task]) -> Iterator[tuple[int, tuple[str, bool]]]:
         """The same of several jobs, by their numbers, as they end; they may share a pass."""
-        from omkl.commands import viewers
+        from omkl import viewers
 
         if len(tasks) == 1:
             yield 0, Sweep.work(tasks[0])

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import omkl
 from omkl.runs.wording import UNEXPLAINED, plain
+from omkl.version import __version__
 
 if TYPE_CHECKING:
     import argparse
@@ -125,7 +125,7 @@ def _check_surroundings() -> None:
 
 def version() -> str:
     """What every command answers to ``--version``."""
-    return f"omkl {omkl.__version__}"
+    return f"omkl {__version__}"
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
 """What a setting may hold: a test of its value, and the same in words for whoever typed another.
 
 A table of kinds by key is the door of a part of the configuration: of a run in
-``omkl.experiment.door``, of a data set and its stream in ``omkl.datasets.keys``. The
+``omkl.config.checks``, of a data set and its stream in ``omkl.datasets.keys``. The
 parameters of algorithms have theirs in the annotations of ``Params``
 (``omkl.core.hyperparameters``).
 """

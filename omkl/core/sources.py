@@ -22,14 +22,14 @@ from omkl.core.imported import PACKAGE
 
 config: Any = numba.config  # its names are made at run time
 
-# Folders that hold all that is compiled, and those in them that only carry messages.
+# Folders that hold all that is compiled.
 COMPILED = ("core/", "algorithms/", "federated/")
-NOT_COMPILED = ("federated/flower/", "federated/holders/")
 
 # Folders and files that start runs or show them; everything else can change a number of a run.
 VIEWS = (
-    *("benchmark/", "checks/", "citation/", "commands/", "report/", "reproduction/", "tracking/"),
-    *("federated/flower/", "federated/holders/", "river.py", "sklearn.py"),
+    *("benchmark/", "checks/", "citation/", "commands/", "federation/", "report/", "reproduction/"),
+    *("tracking/", "config/command_line.py", "config/help_text.py", "viewers.py"),
+    *("river.py", "sklearn.py"),
 )
 
 # Folders of algorithms: a file in them counts for the learners that are made of it.
@@ -45,12 +45,12 @@ def files(within: Iterable[str] = ("",), without: Iterable[str] = ()) -> list[Pa
 
 def compiled_files() -> list[Path]:
     """The files whose text can change a compiled number."""
-    return files(COMPILED, NOT_COMPILED)
+    return files(COMPILED)
 
 
 def shared_files() -> list[Path]:
     """Those of them that all learners are made of."""
-    return files(COMPILED, (*NOT_COMPILED, *ALGORITHMS))
+    return files(COMPILED, ALGORITHMS)
 
 
 def add_to(digest: Any, files: Iterable[Path]) -> None:

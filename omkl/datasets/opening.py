@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets import cache, download
+from omkl.datasets.chunks import DataError, Source
 from omkl.datasets.columns import choose_columns, place_of
 from omkl.datasets.content import FileContent
 from omkl.datasets.keys import check_keys, check_stream
-from omkl.datasets.stream import DataError, Source, Stream
+from omkl.datasets.stream import Stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -414,10 +415,10 @@ def _columns_of(
     besides: str | None = None,
 ) -> cache.Prepared:
     """The chosen columns. Where no inputs are named, ``cfg[besides]`` is none of them."""
-    from omkl.datasets import prepare, tables
+    from omkl.datasets import cells, prepare, tables
 
     names = [str(column) for column in frame.columns]
-    numeric = tables.numeric_columns(frame)
+    numeric = cells.numeric_columns(frame)
     words = [] if cfg.get("inputs") is not None else np.flatnonzero(~np.array(numeric)).tolist()
     if besides is not None:
         apart = place_of(cfg[besides], names, name, f"dataset.{besides}")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from omkl.datasets import encoding, file_frames, prepare, tables
+from omkl.datasets.chunks import DataError
 from omkl.datasets.columns import MOST_COLUMNS, Columns, choose_columns, place_of
 from omkl.datasets.content import FileContent
 from omkl.datasets.libsvm import LibsvmTable
-from omkl.datasets.stream import DataError
 from omkl.datasets.tables import Table, frame_values, reading
 
 if TYPE_CHECKING:

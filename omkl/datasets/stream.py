@@ -36,52 +36,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl.datasets.chunks import Chunk, DataError, Source
 from omkl.datasets.scaling import KnownLabels, Moments, known_before, standardised
 
 if TYPE_CHECKING:
     from omkl.datasets.encoding import Column
 
-SCALINGS = ("columns", "whole", "none")
-ORDERS = ("file", "shuffled")
 TINY = 1e-140  # the square of a smaller number loses digits, and of 1e-162 all of them
 HUGE = 1e150  # squares of larger numbers overflow, or their sums do
-
-
-class DataError(ValueError):
-    """The data are missing, damaged or not what the configuration says."""
-
-
-class MissingFile(DataError):
-    """The data's file is in no data folder and cannot be fetched."""
-
-
-class Chunk(NamedTuple):
-    """Consecutive rows: ``x`` (n, d), ``y`` (n,), NaN where blank, ``truth`` (n,) or None.
-
-    ``rows`` (n,) are their numbers in the file, from 1. In x only scaling "columns" takes NaN.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    rows: np.ndarray
-    truth: np.ndarray | None = None
-
-
-class Source(Protocol):
-    """Raw rows in the order of time, finite where they are not blank."""
-
-    inputs: tuple[str, ...]
-    target: str
-    n_rows: int | None  # with a target; None when only reading to the end can tell
-    has_truth: bool
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Start anew from the first row; the chunks are the caller's to overwrite."""
-        ...
 
 
 class Extent(NamedTuple):

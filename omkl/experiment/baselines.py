@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from omkl import algorithms
-from omkl.core.learner import Learner
+from omkl.core.learner import Learner, one_against_rest
 from omkl.datasets import Stream
-from omkl.experiment.metrics import Accuracy, ClientErrors, Recorder, mistaken, one_against_rest
-from omkl.experiment.target_units import TargetUnits
+from omkl.experiment.metrics import Accuracy, ClientErrors, Recorder, mistaken
+from omkl.online.target_units import TargetUnits
 
 RIDGE_LAM = 0.01  # as in conf/algorithm/ridge.yaml
 MOST_INPUTS = 1500  # of ridge, a round of which takes d^2 time and which keeps d^2 numbers

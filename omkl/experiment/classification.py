@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from omkl.config.settings import Settings
 from omkl.core.side_by_side import SideBySide
 from omkl.core.simd import LANES
 from omkl.datasets import DataError
@@ -32,7 +33,6 @@ from omkl.experiment.job import (
     reported,
 )
 from omkl.experiment.regret import load_or_compute
-from omkl.experiment.settings import Settings
 from omkl.runs.folder import ERROR_RATE
 from omkl.runs.predictions import joined
 from omkl.runs.writing import MODEL, PREDICTIONS

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.learner import Learner
+from omkl.core.learner import Learner, one_against_rest
 from omkl.core.side_by_side import SideBySide
 from omkl.datasets import Stream
-from omkl.datasets.stream import Chunk
+from omkl.datasets.chunks import Chunk
 from omkl.experiment import kept_model, metrics
 from omkl.experiment.job import LearnerJob, Progress
-from omkl.experiment.metrics import Recorder, mistaken, one_against_rest
+from omkl.experiment.metrics import Recorder, mistaken
 from omkl.experiment.weight_history import WeightHistory, weights_of
 from omkl.runs.predictions import PredictedClasses
 from omkl.runs.writing import PREDICTIONS

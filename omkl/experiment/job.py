@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from omkl import algorithms, outside, registry
+from omkl.config.settings import Settings, named_by_content, with_defaults_cut
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
@@ -29,7 +30,6 @@ from omkl.datasets.content import FileContent
 from omkl.experiment import baselines, kept_model, memory
 from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.experiment.settings import Settings, named_by_content, with_defaults_cut
 from omkl.online.specification import FEATURES, Specification, specify
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Measure

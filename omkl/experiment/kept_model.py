@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,8 +25,7 @@ from omkl.runs.wording import counted
 from omkl.runs.writing import MODEL
 
 if TYPE_CHECKING:
-    from omkl.experiment.job import LearnerJob
-    from omkl.experiment.settings import Settings
+    from omkl.config.settings import Settings
 
 # Keys of a data set that say how a text file is read.
 READING = ("na_values", "delimiter", "header", "columns", "decimal", "encoding")
@@ -55,8 +54,23 @@ def require_keepable(settings: Settings, n_seeds: int) -> None:
         )
 
 
+class Keepable(Protocol):
+    """What is asked of a job whose learner is kept."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def stream(self) -> Stream: ...
+    @property
+    def seeds(self) -> list[int]: ...
+    @property
+    def D(self) -> int: ...
+    @property
+    def resumed(self) -> Resumed | None: ...
+
+
 def content(
-    job: LearnerJob,
+    job: Keepable,
     learners: Sequence[Learner],
     labels: Sequence[Mapping[str, np.ndarray]],
     moments: Mapping[str, np.ndarray],
@@ -82,7 +96,7 @@ def content(
     return model_file.content(settings_of(job), arrays, _columns(job))
 
 
-def settings_of(job: LearnerJob) -> LearnerSettings:
+def settings_of(job: Keepable) -> LearnerSettings:
     """The learner of a job of one seed, as one that is called from Python."""
     stream, settings = job.stream, job.settings
     given = settings.algorithm.given
@@ -106,7 +120,7 @@ def settings_of(job: LearnerJob) -> LearnerSettings:
     )
 
 
-def _columns(job: LearnerJob) -> dict[str, Any] | None:
+def _columns(job: Keepable) -> dict[str, Any] | None:
     """How the columns of an own file become inputs; None where they are inputs as they are."""
     taken = [column for column in job.stream.columns if column.inputs]
     if not taken:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from omkl.config.settings import Settings
 from omkl.core.representations import Representation
 from omkl.datasets import Stream
 from omkl.experiment.metrics import LIMIT
-from omkl.experiment.settings import Settings
 from omkl.runs.wording import counted
 
 CURVES = 6  # that are kept of every seed, as many numbers a row of a block

@@ -203,8 +203,3 @@ def mistaken(y_hat: np.ndarray, y: np.ndarray) -> np.ndarray:
     if y_hat.shape[1] == 1:
         return y * y_hat[:, 0] <= 0.0
     return y_hat.argmax(axis=1) != y
-
-
-def one_against_rest(y: np.ndarray, number: int, n_classes: int) -> np.ndarray:
-    """The labels -1, +1 (n,) for the learner of class ``number``; y as for ``mistaken``."""
-    return y if n_classes == 2 else np.where(y == number, 1.0, -1.0)

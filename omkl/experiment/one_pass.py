@@ -17,13 +17,13 @@ import numpy as np
 from omkl.core.learner import Learner, Trace
 from omkl.core.side_by_side import SideBySide, stacked
 from omkl.core.simd import LANES
-from omkl.datasets.stream import Chunk
+from omkl.datasets.chunks import Chunk
 from omkl.experiment import classification, memory
 from omkl.experiment.baselines import Baselines
 from omkl.experiment.classification import Classification
 from omkl.experiment.job import Computed, Job, Timing
 from omkl.experiment.regression import Pass, Regression, computed, first_rows
-from omkl.experiment.target_units import TargetUnits
+from omkl.online.target_units import TargetUnits
 from omkl.threads import thread_pool
 
 SHARE_OF_MEMORY = 0.1  # that the jobs of one pass may take: there are other processes

@@ -19,7 +19,7 @@ from omkl.runs.folder import Run
 from omkl.threads import default_threads, worker_processes
 
 if TYPE_CHECKING:
-    from omkl.compositions import Compositions
+    from omkl.config.compositions import Compositions
 
 Job = Sequence[str]  # its overrides, as typed
 
@@ -79,7 +79,7 @@ def side_by_side(jobs: Sequence[Job]) -> Iterator[tuple[int, Ended]]:
 @functools.cache
 def _compositions() -> Compositions:
     """A process reads every YAML file once."""
-    from omkl.compositions import Compositions  # Hydra, which not every process needs
+    from omkl.config.compositions import Compositions  # Hydra, which not every process needs
 
     return Compositions()
 

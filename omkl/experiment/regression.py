@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import startup
+from omkl.config.settings import Settings, interval_around
 from omkl.core import hyperparameters
 from omkl.core.kernels import FAMILIES
 from omkl.core.learner import Learner, Trace
@@ -19,7 +20,7 @@ from omkl.core.schedule import Schedule
 from omkl.core.side_by_side import stacked
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
-from omkl.datasets.stream import Chunk
+from omkl.datasets.chunks import Chunk
 from omkl.experiment import kept_model, weight_history
 from omkl.experiment.baselines import Baselines
 from omkl.experiment.compiling import compiled_beside
@@ -35,11 +36,10 @@ from omkl.experiment.job import (
 )
 from omkl.experiment.metrics import Accuracy, Recent, Recorder, label_cost, largest_norm
 from omkl.experiment.regret import against_comparators
-from omkl.experiment.settings import Settings, interval_around
 from omkl.experiment.spread import ScoredIntervals, Spreads, intervals_of
-from omkl.experiment.target_units import TargetUnits
 from omkl.experiment.weight_history import WeightHistory
 from omkl.online import intervals
+from omkl.online.target_units import TargetUnits
 from omkl.runs.folder import MSE
 from omkl.runs.predictions import Predictions
 from omkl.runs.writing import MODEL, PREDICTIONS

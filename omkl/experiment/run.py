@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
+from omkl.config import checks, settings
+from omkl.config.settings import Settings
 from omkl.core import cache
 from omkl.datasets import DataError, keys, label_sources
-from omkl.experiment import classification, door, federation, one_pass, regression, settings
+from omkl.experiment import classification, federation, one_pass, regression
 from omkl.experiment.job import Computed, Described, Job, Progress, learners_of, own_modules
 from omkl.experiment.regression import Regression
-from omkl.experiment.settings import Settings
 from omkl.runs import earlier, provenance
 from omkl.runs import folder as run_folder
 from omkl.runs.folder import Run, held_in_memory
@@ -93,7 +94,7 @@ def run(
     viewer: Viewer | None = None,
 ) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised; what cannot even be
-    named is a ValueError (``door.check_sections``).
+    named is a ValueError (``checks.check_sections``).
 
     ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
     data; with it the job is always computed. A ``viewer`` hears of a job that is to be computed.
@@ -101,7 +102,7 @@ def run(
     A job that cannot begin leaves nothing behind. One that breaks writes its failure
     into its folder, unless a finished result is there: that is only replaced by
     another finished one. KeyboardInterrupt passes through and changes nothing. Figures and
-    tracking are their viewers' business: ``omkl.commands.viewers``.
+    tracking are their viewers' business: ``omkl.viewers``.
     """
     begun = _begin(config, progress, label)
     if isinstance(begun, Outcome):
@@ -190,7 +191,7 @@ def _begin(
     label: label_sources.Label | None = None,
 ) -> Begun | Outcome:
     """Check a job and look for its finished run; an outcome where nothing is to be computed."""
-    door.check_sections(config)
+    checks.check_sections(config)
     started = now()
     config = config if label is None else settings.asking_a_function(config)
     try:

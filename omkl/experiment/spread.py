@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from omkl.config.settings import IntervalSettings, interval_around
 from omkl.core import conformal
 from omkl.core.conformal import Conformal
 from omkl.core.learner import Trace
 from omkl.core.protocol import Algorithm
 from omkl.experiment.metrics import Recorder
-from omkl.experiment.settings import IntervalSettings, interval_around
 
 N_WINDOWS = 10
 # Half the width of a central interval of the normal distribution, in deviations.

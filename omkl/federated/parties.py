@@ -24,9 +24,17 @@ from omkl.runs.wording import plain
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
-    from omkl.experiment.settings import Settings
 
 log = logging.getLogger(__name__)
+
+
+class Agreed(Protocol):
+    """Settings that the parties keep to; ``omkl.config.settings.Settings`` are such."""
+
+    @property
+    def max_upload(self) -> int | None: ...
+    @property
+    def safeguards(self) -> safeguards.Safeguards: ...
 
 
 class Plan(Protocol):
@@ -37,7 +45,7 @@ class Plan(Protocol):
     """
 
     @property
-    def settings(self) -> Settings: ...
+    def settings(self) -> Agreed: ...
     @property
     def algorithm(self) -> FederatedAlgorithm: ...
     @property

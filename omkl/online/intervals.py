@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from omkl.config.settings import IntervalSettings
 from omkl.core import conformal
 from omkl.core.conformal import Conformal
 from omkl.core.learner import Trace
-from omkl.experiment.settings import IntervalSettings
 
 
 class SaidIntervals:

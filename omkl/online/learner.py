@@ -14,18 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.config.settings import interval_around
 from omkl.core import snapshot
-from omkl.core.learner import Before
+from omkl.core.learner import Before, one_against_rest
 from omkl.datasets.scaling import Moments, standardised
 from omkl.datasets.tables import class_codes
 from omkl.disk import write_atomically
-from omkl.experiment.metrics import one_against_rest
-from omkl.experiment.settings import interval_around
-from omkl.experiment.target_units import TargetUnits
 from omkl.online import model_file
 from omkl.online.intervals import AdaptiveIntervals, SaidIntervals
 from omkl.online.rows import Rows
 from omkl.online.settings import LearnerSettings
+from omkl.online.target_units import TargetUnits
 
 LARGEST = 1e150  # of an input that is scaled: squares stay below the largest number
 

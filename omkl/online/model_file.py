@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import omkl
 from omkl import algorithms
 from omkl.core import imported, sources
 from omkl.online.settings import LearnerSettings, input_names
+from omkl.version import __version__
 
 FORMAT = 1
 SETTINGS = "settings"
@@ -75,7 +75,7 @@ def content(
     """The file; ``columns`` say how the inputs come from those of a table, JSON-able."""
     head = {
         "format": FORMAT,
-        "omkl": omkl.__version__,
+        "omkl": __version__,
         "code": code_of(settings),
         "learner": dataclasses.asdict(settings),
         "columns": columns,
@@ -95,7 +95,7 @@ def read(path: str | Path) -> Model:
         if head["format"] != FORMAT:
             raise ModelError(
                 f"{path}: a model of format {head['format']!r}, by omkl {head['omkl']}; this is "
-                f"omkl {omkl.__version__}, which reads format {FORMAT}"
+                f"omkl {__version__}, which reads format {FORMAT}"
             )
         settings = _settings(head["learner"])
         _require_size(settings, arrays)

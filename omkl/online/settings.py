@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omkl import algorithms, conf, federated
+from omkl.config.checks import KINDS
+from omkl.config.settings import IntervalSettings, interval_of
 from omkl.core import hyperparameters
 from omkl.core.kernels import dictionary
-from omkl.experiment.door import KINDS
-from omkl.experiment.settings import IntervalSettings, interval_of
 from omkl.online.specification import Specification, specify
 
 SCALINGS = ("columns", "none")

@@ -18,12 +18,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from omkl import conf
-from omkl.benchmark import comparison, comparison_peers
-from omkl.datasets.stream import MissingFile
+from omkl.datasets.chunks import MissingFile
 from omkl.disk import write_atomically
 from omkl.experiment import queue
 from omkl.report import console
-from omkl.reproduction import matching, page, tables
+from omkl.reproduction import comparison, comparison_peers, matching, page, tables
 from omkl.reproduction.formats import rendering
 from omkl.runs import folder as run_folder
 from omkl.runs.wording import counted

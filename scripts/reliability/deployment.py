@@ -18,7 +18,7 @@ def kill_parties(folder: Path, draw: random.Random, kills: int) -> tuple[int, li
 
     Every prediction has to be that of the simulation: nobody's row is left out or learned twice.
     """
-    from omkl.federated.flower import apps, deployment  # Flower is an extra
+    from omkl.federation.flower import apps, deployment  # Flower is an extra
 
     n_rounds = ROUNDS_A_KILL * (kills + 1)
     overrides = (

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from omkl import conf
-from omkl.benchmark import comparison, comparison_peers, comparison_table
-from omkl.benchmark.comparison_table import Line
 from omkl.commands import report
 from omkl.datasets import catalogue, download
 from omkl.experiment import metrics
+from omkl.reproduction import comparison, comparison_peers, comparison_table
+from omkl.reproduction.comparison_table import Line
 from omkl.runs.folder import find
 
 SPEC = {

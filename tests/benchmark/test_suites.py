@@ -21,7 +21,7 @@ from omkl.benchmark import (
     table,
 )
 from omkl.commands import benchmark
-from omkl.commands.command_line import CommandLine
+from omkl.config.command_line import CommandLine
 
 # One that says the last label, one that explodes, one that sleeps, and one that dies.
 PEERS = """

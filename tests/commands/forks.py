@@ -21,7 +21,7 @@ from pathlib import Path
 
 MODULES = (
     *("hydra._internal.hydra", "pyarrow.parquet", "rich.progress", "rich.table", "scipy.linalg"),
-    *("omkl.commands.run", "omkl.commands.batch_launcher", "omkl.commands.viewers"),
+    *("omkl.commands.run", "omkl.commands.batch_launcher", "omkl.viewers"),
     *("omkl.experiment.regression", "omkl.report.console", "omkl.report.sweep_table"),
 )
 Ended = subprocess.CompletedProcess[str]

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import omkl
-from omkl.commands.command_line import CommandLine, UsageError
+from omkl.config.command_line import CommandLine, UsageError
 from tests.commands import forks
 
 OMKL_RUN = Path(sys.executable).with_name("omkl-run")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from omkl import conf, federated, registry
-from omkl.commands.command_line import CommandLine
+from omkl.config import settings
+from omkl.config.command_line import CommandLine
 from omkl.core import kernels
 from omkl.datasets import prepare
 from omkl.experiment import run as runner
-from omkl.experiment import settings
 from omkl.runs import folder as run_folder
 from tests.compositions import compose
 

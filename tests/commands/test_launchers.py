@@ -26,9 +26,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from omkl import conf, threads
 from omkl.commands import batch_launcher
-from omkl.commands.command_line import EXTRAS, CommandLine, UsageError
 from omkl.commands.sweep import Sweep
-from omkl.compositions import Composer
+from omkl.config.command_line import EXTRAS, CommandLine, UsageError
+from omkl.config.compositions import Composer
 from omkl.runs import config_file
 from omkl.runs.sweeps import facts_of_jobs
 from tests.commands.test_cli import (

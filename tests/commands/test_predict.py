@@ -10,14 +10,10 @@ import pytest
 
 import omkl
 from omkl.commands import predict
+from tests.conftest import read_csv
 
 SMALL = {"kernels": "gaussian17", "D": 4, "seeds": 1, "dataset": "file", "dataset.target": "y",
          "regret.ridge_features": False, "regret.kernel_ridge": False, "model": True}  # fmt: skip
-
-
-def read_csv(file):
-    """A table whose numbers are read as omkl reads them, to the last bit, by any pandas."""
-    return pd.read_csv(file, float_precision="round_trip")
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from omkl.config import settings
 from omkl.datasets import DataError, catalogue, download, open_stream, open_streams
 from omkl.datasets import libsvm as libsvm_text
-from omkl.experiment import classification_pass, metrics, settings
+from omkl.experiment import classification_pass, metrics
 from omkl.experiment import run as runner
 from tests.compositions import compose
 

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from omkl.config.settings import read
 from omkl.datasets import DataError
 from omkl.experiment import memory
 from omkl.experiment import run as runner
-from omkl.experiment.settings import read
 from omkl.runs import writing
 from omkl.runs.config_file import config_text, read_config
 from tests.compositions import compose

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omkl import conf
-from omkl.commands import batch_launcher, viewers
+from omkl import conf, viewers
+from omkl.commands import batch_launcher
 from omkl.commands.batch_launcher import Worker, Workers, grouped, size_of_groups
 from omkl.commands.sweep import Task
+from omkl.config.settings import key_of_pass
 from omkl.core.learner import Learner
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.experiment import classification_pass, one_pass
 from omkl.experiment import run as runner
-from omkl.experiment.settings import key_of_pass
 
 TINY = ("kernels=gaussian17", "D=6", "seeds=2", "block=90")
 EMBEDDED = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from omkl.config import settings
 from omkl.experiment import run as runner
-from omkl.experiment import settings
 from omkl.experiment.job import prepare_learner
 from omkl.runs import writing
 from tests.compositions import compose

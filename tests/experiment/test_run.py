@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omkl.commands import viewers
+from omkl import viewers
+from omkl.config import settings
 from omkl.core import kernels, sources
 from omkl.core.representations.random_features import draw_features
-from omkl.experiment import comparators, regression, settings
+from omkl.experiment import comparators, regression
 from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
 from omkl.report import run_figures

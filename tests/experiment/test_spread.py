@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from omkl.config.settings import read
 from omkl.core.conformal import RATES, Conformal
 from omkl.experiment import regression
 from omkl.experiment import run as runner
-from omkl.experiment.settings import read
 from omkl.experiment.spread import HALF, Spreads, scores
 from omkl.runs.provenance import identity_of
 from tests.compositions import compose

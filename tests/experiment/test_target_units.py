@@ -13,7 +13,7 @@ from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import open_stream
 from omkl.experiment import run as runner
-from omkl.experiment.target_units import TargetUnits
+from omkl.online.target_units import TargetUnits
 from omkl.runs.folder import Run
 from tests.compositions import compose
 
@@ -182,7 +182,7 @@ def test_algorithms_say_whether_they_ask_always():
 
 def test_keys_of_runs_that_are_there_stay():
     """Lags of 0 and what is kept are in no key; a scaling that is not said is the one it was."""
-    from omkl.experiment import settings
+    from omkl.config import settings
     from omkl.runs.provenance import identity_of
 
     def key(*overrides):

@@ -21,8 +21,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 import omkl
 from omkl import federated
 from omkl.federated import parties
-from omkl.federated.flower import __main__ as command
-from omkl.federated.flower import app_folder, apps, deployment, in_process, records
+from omkl.federation.flower import __main__ as command
+from omkl.federation.flower import app_folder, apps, deployment, in_process, records
 
 K, T = 4, 12
 LINE = (
@@ -269,7 +269,7 @@ def test_a_client_that_breaks(monkeypatch):
         (["client", *JOIN], "--keys FOLDER has this client's key"),
         (
             ["client", *JOIN, "--keys", "KEYS"],
-            "Make a key: python -m omkl.federated.flower key KEYS",
+            "Make a key: python -m omkl.federation.flower key KEYS",
         ),
     ],
 )

@@ -14,14 +14,14 @@ import omkl
 from omkl import federated
 from omkl.datasets import DataError
 from omkl.experiment import run as runner
-from omkl.federated.holders import results, terms
-from omkl.federated.holders.coordinator import Coordinator
-from omkl.federated.holders.holder import COLUMNS, Holder
-from omkl.federated.holders.members import Members
-from omkl.federated.holders.rows import OwnRows, opened
-from omkl.federated.holders.units import Units
 from omkl.federated.parties import Refused
 from omkl.federated.simulation import Federation
+from omkl.federation.holders import results, terms
+from omkl.federation.holders.coordinator import Coordinator
+from omkl.federation.holders.holder import COLUMNS, Holder
+from omkl.federation.holders.members import Members
+from omkl.federation.holders.rows import OwnRows, opened
+from omkl.federation.holders.units import Units
 from omkl.report import sweep_table
 
 LENGTHS = (12, 5, 9)

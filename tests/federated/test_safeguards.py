@@ -14,12 +14,12 @@ from omkl import federated
 from omkl.checks import federations
 from omkl.checks.federations import streams
 from omkl.conf import compose
+from omkl.config.settings import read
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
 from omkl.core.schedule import Schedule
 from omkl.core.seeding import asking_generator, noise_generators
 from omkl.experiment import run as runner
-from omkl.experiment.settings import read
 from omkl.federated.exchange import no_protection
 from omkl.federated.parties import Client, Server, play
 from omkl.federated.privacy import Privacy, SecretNormals, account

@@ -11,6 +11,7 @@ import pytest
 import omkl
 from omkl import algorithms
 from omkl.datasets import DataError
+from tests.conftest import read_csv
 
 QUICK = {"dataset": "file", "kernels": "gaussian17", "D": 4}
 
@@ -28,7 +29,7 @@ def file(tmp_path):
 def test_a_file_is_a_stream_of_blocks(file):
     stream = omkl.open_stream(file, "y", scaling="none")
     X, y = next(stream.blocks(1000))
-    frame = pd.read_csv(file, float_precision="round_trip")  # as omkl reads
+    frame = read_csv(file)
     np.testing.assert_array_equal(X, frame[["a", "b"]])
     np.testing.assert_array_equal(y, frame["y"])
     assert stream.inputs == ("a", "b") and omkl.open_stream(file, "y").scaling == "columns"

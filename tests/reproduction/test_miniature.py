@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 from omkl import conf
-from omkl.benchmark import comparison
 from omkl.commands import report
 from omkl.datasets import catalogue, download
-from omkl.reproduction import matching, page, tables
+from omkl.reproduction import comparison, matching, page, tables
 from omkl.runs.folder import find
 
 pytestmark = pytest.mark.slow

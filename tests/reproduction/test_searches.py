@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from omkl.benchmark import comparison, comparison_peers
-from omkl.reproduction import page, reproduce, searches
+from omkl.reproduction import comparison, comparison_peers, page, reproduce, searches
 from omkl.reproduction.page import search
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from omkl.commands import viewers
+from omkl import viewers
 from omkl.runs.folder import Run
 from omkl.tracking import records, ui, view
 from omkl.tracking.view import TrackingError

@@ -1,6 +1,6 @@
-"""The door of a job: what every key of its configuration may hold, and the check of it.
+"""What every key of a job's configuration may hold, and the check of it.
 
-``omkl.experiment.settings`` makes of it what was checked; ``omkl.datasets.keys`` has the keys of a
+``omkl.config.settings`` makes of it what was checked; ``omkl.datasets.keys`` has the keys of a
 data set, ``omkl.core.hyperparameters`` those of an algorithm.
 """
 

@@ -1,4 +1,4 @@
-"""The server of a federation: ``python -m omkl.federated.flower server FOLDER words``.
+"""The server of a federation: ``python -m omkl.federation.flower server FOLDER words``.
 
 It has no data. Words of its own:
 
@@ -30,12 +30,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.experiment.run import now
-from omkl.federated.flower import keys
-from omkl.federated.flower.apps import TIMEOUT
-from omkl.federated.flower.link import Certificate, Link
-from omkl.federated.flower.server import Talk
-from omkl.federated.holders import results, terms
-from omkl.federated.holders.coordinator import Coordinator
+from omkl.federation.flower import keys
+from omkl.federation.flower.apps import TIMEOUT
+from omkl.federation.flower.link import Certificate, Link
+from omkl.federation.flower.server import Talk
+from omkl.federation.holders import results, terms
+from omkl.federation.holders.coordinator import Coordinator
 from omkl.runs.wording import counted, plain
 
 OWN = (
@@ -63,7 +63,7 @@ class Words(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    from omkl.commands.command_line import CommandLine
+    from omkl.config.command_line import CommandLine
 
     if {"-h", "--help"} & set(arguments):
         print(__doc__)
@@ -103,7 +103,7 @@ def read(own: dict[str, str]) -> Words:
     if _switch(own, "insecure", False) == ("keys" in own):
         raise ValueError(
             "keys=FOLDER has the server's certificate and the clients' keys (python -m "
-            "omkl.federated.flower keys FOLDER makes them for a trial); insecure=true goes "
+            "omkl.federation.flower keys FOLDER makes them for a trial); insecure=true goes "
             "without: then anybody can listen and take part"
         )
     return Words(
@@ -170,7 +170,7 @@ def _link(words: Words) -> Link:
 
 
 def _serve(coordinator: Coordinator, link: Link, words: Words) -> None:
-    from omkl.commands.viewers import record_and_show
+    from omkl.viewers import record_and_show
 
     started = now()
     address = f"{words.host}:{link.port}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl import conf, outside, registry
-from omkl.commands import help_text
+from omkl.config import help_text
 
 MODULE = "algorithm.module"
 

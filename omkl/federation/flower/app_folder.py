@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from omkl.disk import write_atomically
-from omkl.federated.flower.apps import TIMEOUT
+from omkl.federation.flower.apps import TIMEOUT
 
 PYPROJECT = """\
 [build-system]
@@ -42,7 +42,7 @@ omkl-keep = {keep}
 
 APPS = '''"""The two apps; everything else is in omkl."""
 
-from omkl.federated.flower.apps import client_app, server_app
+from omkl.federation.flower.apps import client_app, server_app
 
 server = server_app()
 client = client_app()

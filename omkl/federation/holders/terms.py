@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import conf, federated
+from omkl.config import settings as experiment_settings
+from omkl.config.settings import Settings, with_defaults_cut
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
-from omkl.experiment import settings as experiment_settings
-from omkl.experiment.settings import Settings, with_defaults_cut
 from omkl.federated import budget
 from omkl.federated.parties import Client, Server
 from omkl.federated.protocol import FederatedAlgorithm

@@ -25,15 +25,6 @@ from omkl.conf import compose
 from omkl.disk import write_atomically
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.run import prepare
-from omkl.federated.flower.records import (
-    arrays_of,
-    broadcast_record,
-    last_line,
-    read_broadcast,
-    read_round,
-    round_record,
-)
-from omkl.federated.holders.members import Members
 from omkl.federated.parties import (
     Broadcast,
     Client,
@@ -43,6 +34,15 @@ from omkl.federated.parties import (
     Server,
     play,
 )
+from omkl.federation.flower.records import (
+    arrays_of,
+    broadcast_record,
+    last_line,
+    read_broadcast,
+    read_round,
+    round_record,
+)
+from omkl.federation.holders.members import Members
 from omkl.runs.writing import npz_bytes
 
 log = logging.getLogger(__name__)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from omkl import disk
+from omkl.config.settings import Settings
 from omkl.datasets.label_sources import Label
 from omkl.experiment import run as runner
 from omkl.experiment.job import Computed, Described, Progress
 from omkl.experiment.run import Outcome
-from omkl.experiment.settings import Settings
 from omkl.runs.folder import Run
 from omkl.runs.writing import add_figures, staging_folder
 from omkl.threads import turns_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from omkl.core.representations.random_features import whole_packs
-from omkl.federated.holders.terms import Agreed, Terms
-from omkl.federated.holders.units import Units
 from omkl.federated.parties import Client, Server
+from omkl.federation.holders.terms import Agreed, Terms
+from omkl.federation.holders.units import Units
 from omkl.online import model_file, settings
 from omkl.online.learner import OnlineLearner
 

@@ -42,7 +42,7 @@ from flwr.superlink.routers.fleet.router import router as fleet_router
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 
-from omkl.federated.flower.grid import OwnGrid
+from omkl.federation.flower.grid import OwnGrid
 
 START_SECONDS = 60.0
 
@@ -113,7 +113,7 @@ def _files_of(certificate: Certificate) -> dict[str, Any]:
         if not path.is_file():
             raise ValueError(
                 f"{path} is missing: make keys and certificates for a trial with "
-                "python -m omkl.federated.flower keys FOLDER, or serve with insecure=true"
+                "python -m omkl.federation.flower keys FOLDER, or serve with insecure=true"
             )
     return {"ssl_certfile": str(certificate.certificate), "ssl_keyfile": str(certificate.key)}
 

@@ -12,7 +12,8 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from omkl import disk
-from omkl.federated.flower.apps import (
+from omkl.federated.parties import Event
+from omkl.federation.flower.apps import (
     TIMEOUT,
     Deliver,
     Flown,
@@ -23,8 +24,7 @@ from omkl.federated.flower.apps import (
     serve,
     server_app,
 )
-from omkl.federated.flower.grid import OwnGrid
-from omkl.federated.parties import Event
+from omkl.federation.flower.grid import OwnGrid
 
 
 class InProcessGrid(OwnGrid):

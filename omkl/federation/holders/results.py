@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.config.settings import Settings
 from omkl.core.kernels import Kernel
 from omkl.core.weights import normalised
-from omkl.experiment.federated_regret import COMPARATOR, over_clients
+from omkl.experiment.federation import COMPARATOR, over_clients
 from omkl.experiment.job import Computed, Timing, kernel_curves, reported
 from omkl.experiment.metrics import Recorder, label_cost
-from omkl.experiment.settings import Settings
 from omkl.federated import budget
-from omkl.federated.holders.coordinator import Coordinator
+from omkl.federation.holders.coordinator import Coordinator
 from omkl.runs.folder import MSE
 
 

@@ -56,7 +56,7 @@ def read_client_key(path: Path) -> ec.EllipticCurvePrivateKey:
         return bytes_to_private_key(path.read_bytes())
     except OSError as error:
         raise ValueError(
-            f"{path}: {error.strerror}. Make a key: python -m omkl.federated.flower key "
+            f"{path}: {error.strerror}. Make a key: python -m omkl.federation.flower key "
             f"{path.parent.parent} {path.stem}, and give {path.stem}.pub to whoever runs the server"
         ) from None
     except ValueError:

@@ -17,12 +17,12 @@ from typing import NamedTuple
 from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode
 
-from omkl.federated.flower import keys
-from omkl.federated.flower.link import Link
-from omkl.federated.flower.records import asked_record, last_line, read_reply, read_said, said
-from omkl.federated.holders.coordinator import Coordinator
-from omkl.federated.holders.members import SHOWN, Member, fingerprint
 from omkl.federated.parties import Broadcast, Refused
+from omkl.federation.flower import keys
+from omkl.federation.flower.link import Link
+from omkl.federation.flower.records import asked_record, last_line, read_reply, read_said, said
+from omkl.federation.holders.coordinator import Coordinator
+from omkl.federation.holders.members import SHOWN, Member, fingerprint
 
 log = logging.getLogger(__name__)
 

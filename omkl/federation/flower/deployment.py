@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from omkl import disk
-from omkl.federated.flower import keys
-from omkl.federated.flower.apps import TIMEOUT, Flown, job_of
-from omkl.federated.holders.coordinator import MODEL, reopened
-from omkl.federated.holders.holder import PREDICTIONS
+from omkl.federation.flower import keys
+from omkl.federation.flower.apps import TIMEOUT, Flown, job_of
+from omkl.federation.holders.coordinator import MODEL, reopened
+from omkl.federation.holders.holder import PREDICTIONS
 
 HOST = "127.0.0.1"
 # Words that say how the simulated federation gets its rows: here clients have theirs.
@@ -142,7 +142,7 @@ class Deployment:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with open(self.folder / f"{log}.log", "ab") as log_file:
             return subprocess.Popen(
-                [sys.executable, "-m", "omkl.federated.flower", *arguments],
+                [sys.executable, "-m", "omkl.federation.flower", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=subprocess.STDOUT,

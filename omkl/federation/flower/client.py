@@ -1,4 +1,4 @@
-"""A client of a federation: ``python -m omkl.federated.flower client``.
+"""A client of a federation: ``python -m omkl.federation.flower client``.
 
 It opens its own file, or standard input, and nothing else; what it needs to know besides the
 server tells it. Ctrl-C leaves the federation; the same command goes on where it was.
@@ -15,17 +15,17 @@ from typing import Any
 
 from flwr.app import Error, Message
 
-from omkl.federated.flower import keys
-from omkl.federated.flower.node import Node
-from omkl.federated.flower.records import (
+from omkl.federated.parties import Refused
+from omkl.federation.flower import keys
+from omkl.federation.flower.node import Node
+from omkl.federation.flower.records import (
     read_asked,
     read_said,
     reply_record,
     said,
 )
-from omkl.federated.holders.holder import Holder
-from omkl.federated.holders.rows import opened
-from omkl.federated.parties import Refused
+from omkl.federation.holders.holder import Holder
+from omkl.federation.holders.rows import opened
 from omkl.runs.wording import plain
 
 NUMBER = "node"  # in the client's folder: what the server calls it
@@ -129,7 +129,7 @@ def _made(given: argparse.Namespace) -> tuple[Node, Talk]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m omkl.federated.flower client",
+        prog="python -m omkl.federation.flower client",
         description="Take part in a federation with one's own rows, which stay here.",
         epilog="What a reply gives away of a row is said in docs/federated.md.",
     )

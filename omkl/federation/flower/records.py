@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from omkl.federated.holders.holder import Reply
 from omkl.federated.parties import Broadcast, ClientRound, Update
+from omkl.federation.holders.holder import Reply
 
 
 def arrays_of(**named: np.ndarray) -> ArrayRecord:

@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.disk import write_atomically
-from omkl.federated.holders import model
-from omkl.federated.holders import terms as agreement
-from omkl.federated.holders.rows import OwnRows, Row
-from omkl.federated.holders.terms import Terms
-from omkl.federated.holders.units import Units
 from omkl.federated.parties import Broadcast, Client, Refused, Update
+from omkl.federation.holders import model
+from omkl.federation.holders import terms as agreement
+from omkl.federation.holders.rows import OwnRows, Row
+from omkl.federation.holders.terms import Terms
+from omkl.federation.holders.units import Units
 from omkl.runs.wording import counted
 from omkl.runs.writing import npz_bytes
 

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.disk import write_atomically
-from omkl.federated.holders import model
-from omkl.federated.holders import terms as agreement
-from omkl.federated.holders.holder import MODEL, STATE, TERMS, Reply
-from omkl.federated.holders.members import Member, Members
-from omkl.federated.holders.terms import Terms
 from omkl.federated.parties import Broadcast, Event, Refused, Server
+from omkl.federation.holders import model
+from omkl.federation.holders import terms as agreement
+from omkl.federation.holders.holder import MODEL, STATE, TERMS, Reply
+from omkl.federation.holders.members import Member, Members
+from omkl.federation.holders.terms import Terms
 from omkl.online.rows import listed
 from omkl.runs.writing import npz_bytes
 

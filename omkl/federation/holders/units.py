@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from omkl.datasets.scaling import KnownLabels, Moments
-from omkl.federated.holders.terms import Terms
+from omkl.federation.holders.terms import Terms
 
 FIXED = 2.0**60  # rows behind moments that no further row moves
 

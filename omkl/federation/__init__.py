@@ -1,0 +1,1 @@
+"""Federations of parties apart: each with rows of its own, or deployed with Flower."""
