@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl import conf, datasets, startup
+from omkl import conf, datasets
 from omkl.datasets.keys import default_order, default_scaling
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
@@ -74,7 +74,6 @@ def learner(
     params
         Those of the algorithm, as after ``algorithm.NAME=``, in place of its YAML's.
     """
-    startup.load_numba()
     made = settings.read(
         algorithm, inputs=inputs, kernels=kernels, task=task, classes=classes, params=params, D=D,
         precision=precision, seed=seed, scaling=scaling, lags=lags, horizon=horizon,

@@ -86,8 +86,6 @@ def _run(arguments: Sequence[str]) -> int:
     import hydra
     from hydra.errors import HydraException
 
-    from omkl import startup
-
     try:
         if cite.FLAG in arguments:
             print(cite.cite(arguments))
@@ -101,10 +99,8 @@ def _run(arguments: Sequence[str]) -> int:
         OmegaConf.register_new_resolver("omkl.help", line.help, replace=True)
         place = conf.main_file()
         main = hydra.main(version_base="1.3", config_path=str(place.parent), config_name=place.stem)
-        once = startup.composing_once() if line.plain else contextlib.nullcontext()
         try:
-            with once:
-                main(job)()
+            main(job)()
         except (Exception, SystemExit) as error:
             if isinstance(error, OSError) and error.filename is None and Sweep.folder is not None:
                 error.filename = str(Sweep.folder)  # a file of Hydra's

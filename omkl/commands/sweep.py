@@ -136,9 +136,7 @@ class Sweep:
     @staticmethod
     def load() -> None:
         """Import what every job needs."""
-        from omkl import startup
-
-        startup.prepare_numba()
+        import omkl.experiment.run  # noqa: F401  and with it the compiler
 
     @staticmethod
     def work(task: Task, progress: Any = None) -> tuple[str, bool]:

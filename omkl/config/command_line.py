@@ -97,12 +97,6 @@ class CommandLine:
         if "resume" in keys and "dataset" not in keys:
             self.overrides.append((len(self.arguments), "dataset=file"))
 
-    @property
-    def plain(self) -> bool:
-        """Whether nothing but the YAML files of ``conf`` and these arguments sets anything."""
-        mode = any("hydra.mode" in argument for argument in self.arguments)
-        return not mode and not self.flags.intersection(self._ANOTHER_MATTER) and not self.besides
-
     def checked(self) -> list[str]:
         """The command line for Hydra. Raises UsageError that lists what exists, and the nearest.
 

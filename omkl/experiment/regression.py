@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import startup
 from omkl.config.settings import Settings, interval_around
 from omkl.core import hyperparameters
 from omkl.core.kernels import FAMILIES
@@ -23,7 +22,6 @@ from omkl.datasets import DataError, Stream, label_sources
 from omkl.datasets.chunks import Chunk
 from omkl.experiment import kept_model, weight_history
 from omkl.experiment.baselines import Baselines
-from omkl.experiment.compiling import compiled_beside
 from omkl.experiment.job import (
     Computed,
     LearnerJob,
@@ -64,12 +62,10 @@ class Regression(LearnerJob):
         return self._replace(label=kept)
 
     def warm_up(self) -> None:
-        startup.load_numba()
         d = self.stream.n_inputs
-        with compiled_beside():
-            (learner,) = _learners(self, [0])
-            unit = TargetUnits(learner, self.stream, self.algorithm)
-            unit.partial_fit(np.zeros((2, d)), np.zeros(2))
+        (learner,) = _learners(self, [0])
+        unit = TargetUnits(learner, self.stream, self.algorithm)
+        unit.partial_fit(np.zeros((2, d)), np.zeros(2))
         known = np.ones(2, dtype=bool)
         Baselines(self.stream).add(np.zeros((2, d)), np.zeros(2), known, known)
 

@@ -469,26 +469,6 @@ def test_engine_gives_the_same_table(by_one_after_another, tmp_path, launcher):
 
 
 @pytest.mark.slow
-def test_shortcuts_leave_libraries_as_they_are():
-    code = """if True:
-    import sys
-    import numpy as np
-    from omkl import startup
-    from omkl.core import jit
-    startup.load_numba()
-    startup.load_numba()
-    assert "numba.np.arraymath" in sys.modules and "scipy.linalg" not in sys.modules
-    import numba
-    import scipy.linalg.cython_blas
-    assert scipy.linalg.solve(np.eye(2), np.ones(2)).tolist() == [1.0, 1.0]
-    assert scipy.linalg.cython_blas.__pyx_capi__
-    product = numba.njit(lambda a, b: np.dot(a, b))
-    assert product(np.eye(2), np.ones(2)).tolist() == [1.0, 1.0]
-    """
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=environment())
-
-
-@pytest.mark.slow
 def test_a_mode_that_is_set_is_found(tmp_path):
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "many.yaml").write_text(
@@ -498,7 +478,6 @@ def test_a_mode_that_is_set_is_found(tmp_path):
     assert "[2/2] sfg_r on synthetic (seed=2): MSE" in done.stdout + done.stderr
     done = omkl_run(tmp_path, "hydra.mode=MULTIRUN", "seed=1,2", *TINY, "dataset.rows=60")
     assert "[2/2] sfg_r on synthetic (seed=2): " in done.stdout + done.stderr
-    assert not CommandLine(["hydra.mode=MULTIRUN"]).plain and CommandLine(["seed=1"]).plain
 
 
 @pytest.mark.slow
