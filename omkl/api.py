@@ -154,6 +154,8 @@ def _as_typed(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_as_typed, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{_as_typed(k)}:{_as_typed(v)}' for k, v in value.items())}}}"
     text = str(value)
     if isinstance(value, str | Path) and not re.fullmatch(r"[\w./+-]+", text):
         quoted = text.replace("\\", "\\\\").replace('"', '\\"')

@@ -103,7 +103,7 @@ def test_what_cannot_be_kept_or_gone_on_with_is_said(frame, tmp_path):
         "are of one learner, not of a federation": {
             "algorithm": "pof_mkl", "federation": "iid", "clients": 2},
         "dataset.prepare.scale_columns changes": {
-            "+dataset.prepare.scale_columns.low": 0, "+dataset.prepare.scale_columns.high": 1},
+            "+dataset.prepare.scale_columns": {"low": 0, "high": 1}},
     }  # fmt: skip
     for words, given in cases.items():
         with pytest.raises(RuntimeError, match=words):
