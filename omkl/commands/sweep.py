@@ -136,7 +136,8 @@ class Sweep:
     @staticmethod
     def load() -> None:
         """Import what every job needs."""
-        import omkl.experiment.run  # noqa: F401  and with it the compiler
+        import omkl.report.console
+        import omkl.viewers  # noqa: F401  and with it the compiler
 
     @staticmethod
     def work(task: Task, progress: Any = None) -> tuple[str, bool]:

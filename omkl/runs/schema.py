@@ -29,7 +29,7 @@ def require(result: Mapping[str, Any], measure: str) -> None:
     measure
         The key of the error of its task, "mse" or "error_rate".
     """
-    _finite(result, "")
+    _require_floats(result, "")
     status = result.get("status")
     if status not in ("complete", "failed"):
         raise Broken(f"status is {status!r}, neither complete nor failed")
@@ -74,19 +74,7 @@ def require_config(config: Mapping[str, Any]) -> None:
     for name in ("algorithm", "dataset", "kernels", "stream", "regret"):
         if not isinstance(config.get(name, {}), dict | None):
             _refuse(name, config[name], "mapping")
-    _fits(config, "")
-
-
-def _fits(value: Any, where: str) -> None:
-    """Numbers that a float can be, an infinite one too."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            _fits(item, f"{where}.{key}" if where else str(key))
-    elif isinstance(value, list):
-        for k, item in enumerate(value):
-            _fits(item, f"{where}.{k}")
-    elif isinstance(value, int) and not math.isfinite(_as_float(value)):
-        _refuse(where, "too large", "finite number")
+    _require_floats(config, "", or_infinite=True)
 
 
 def _refuse(where: str, value: Any, what: str) -> None:
@@ -194,19 +182,21 @@ def _computed_or_skipped(
     return check_entry
 
 
-def _finite(value: Any, where: str) -> None:
-    """Numbers that fit a float."""
+def _require_floats(value: Any, where: str, or_infinite: bool = False) -> None:
+    """Numbers that fit a float; ``or_infinite``: one that is infinite or NaN, too."""
     if isinstance(value, dict):
         for key, item in value.items():
-            _finite(item, f"{where}.{key}" if where else str(key))
+            _require_floats(item, f"{where}.{key}" if where else str(key), or_infinite)
     elif isinstance(value, list):
         for k, item in enumerate(value):
-            _finite(item, f"{where}.{k}")
-    elif isinstance(value, int | float) and not math.isfinite(_as_float(value)):
-        _refuse(where, value if isinstance(value, float) else "too large", "finite number")
+            _require_floats(item, f"{where}.{k}", or_infinite)
+    elif isinstance(value, float) and not math.isfinite(value) and not or_infinite:
+        _refuse(where, value, "finite number")
+    elif isinstance(value, int) and not math.isfinite(_as_float(value)):
+        _refuse(where, "too large", "finite number")
 
 
-def _as_float(value: float) -> float:
+def _as_float(value: int) -> float:
     try:
         return float(value)
     except OverflowError:
