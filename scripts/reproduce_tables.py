@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from omkl.commands import report
-from omkl.reproduction import searches
-from omkl.reproduction.reproduce import compare
+from omkl.papers import searches
+from omkl.papers.reproduce import compare
 
 
 def search(outputs: Path, page: Path) -> int:

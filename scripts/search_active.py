@@ -51,8 +51,8 @@ from omkl.core.kernels import FAMILIES, Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import RandomFeatures, draw_features
 from omkl.datasets import catalogue, open_stream
-from omkl.reproduction import searches
-from omkl.reproduction.tables import published_numbers
+from omkl.papers import searches
+from omkl.papers.tables import published_numbers
 from omkl.threads import default_threads, thread_pool, worker_processes
 
 D = 50

@@ -35,8 +35,8 @@ import numpy as np
 from omkl.config import settings
 from omkl.config.compositions import Compositions
 from omkl.experiment import federation
-from omkl.reproduction import searches
-from omkl.reproduction.tables import published_numbers
+from omkl.papers import searches
+from omkl.papers.tables import published_numbers
 from omkl.threads import default_threads, thread_pool
 
 ETAS = ("1/sqrt(T)", "0.0775", "2/sqrt(T)")

@@ -37,7 +37,7 @@ from omkl.core.learner import Learner
 from omkl.core.node_sampler import edges_of
 from omkl.core.overlaps import overlaps
 from omkl.datasets import catalogue, open_stream
-from omkl.reproduction import searches
+from omkl.papers import searches
 from omkl.threads import default_threads, thread_pool
 
 D = 50
@@ -66,7 +66,7 @@ class Point(NamedTuple):
 
 def published() -> list[Cell]:
     """MSE x 10^3 of the algorithms in the paper's tables."""
-    path = sources.PACKAGE / "reproduction" / "published.csv"
+    path = sources.PACKAGE / "papers" / "published.csv"
     with path.open() as file:
         rows = [r for r in csv.DictReader(file) if r["paper"] == PAPER and r["metric"] == "mse_e3"]
     cells = {

@@ -414,7 +414,7 @@ def published(metric):
 
 
 def published_rows(paper):
-    with open(ROOT / "omkl/reproduction/published.csv", encoding="utf-8", newline="") as file:
+    with open(ROOT / "omkl/papers/published.csv", encoding="utf-8", newline="") as file:
         return [r for r in csv.DictReader(file) if r["paper"] == paper]
 
 

@@ -92,7 +92,7 @@ def test_what_reads_and_draws_runs_knows_no_learner(room):
 def test_a_run_knows_none_of_its_viewers():
     members = {name for name in MODULES if name.startswith("omkl.experiment")}
     assert len(members) > 3
-    viewers = ("omkl.report", "omkl.tracking", "omkl.commands", "omkl.reproduction")
+    viewers = ("omkl.report", "omkl.tracking", "omkl.commands", "omkl.papers")
     assert [name for name in reached(members, lazy=True) if name.startswith(viewers)] == []
 
 

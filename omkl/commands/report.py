@@ -16,7 +16,7 @@ from omkl.runs.wording import counted
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
 if TYPE_CHECKING:
-    from omkl.reproduction.reproduce import BeforePage
+    from omkl.papers.reproduce import BeforePage
     from omkl.runs.folder import Run
 
 CHOICES = (
@@ -37,7 +37,7 @@ def report() -> None:
 def main(argv: Sequence[str] | None = None, before_page: Sequence[BeforePage] = ()) -> int:
     """Run ``omkl-report`` with ``argv`` (without the program's name); returns the exit status.
 
-    ``before_page`` is for ``run``: see ``omkl.reproduction.reproduce.command``.
+    ``before_page`` is for ``run``: see ``omkl.papers.reproduce.command``.
     """
     arguments = _parser(before_page).parse_args(argv)
     try:
@@ -168,7 +168,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for name in arguments.tables:
         if name not in known:
             arguments.error(f"there is no table {name}; there are: {', '.join(known)}")
-    from omkl.reproduction import reproduce
+    from omkl.papers import reproduce
 
     try:
         return reproduce.command(
@@ -180,8 +180,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _table(arguments: argparse.Namespace) -> int:
-    from omkl.reproduction import matching, tables
-    from omkl.reproduction.formats import rendering
+    from omkl.papers import matching, tables
+    from omkl.papers.formats import rendering
 
     runs, known = _runs(arguments), conf.names("table")
     if arguments.name not in known:
@@ -219,7 +219,7 @@ def _page(arguments: argparse.Namespace) -> int:
 
 
 def _papers(arguments: argparse.Namespace) -> int:
-    from omkl.reproduction import page, tables
+    from omkl.papers import page, tables
 
     runs, outputs = _runs(arguments), arguments.outputs
     every = [tables.load_table(name) for name in sorted(conf.names("table"), key=tables.order_of)]
@@ -246,8 +246,8 @@ def _figures(arguments: argparse.Namespace) -> int:
 
 def _draw(found: Run) -> str | None:
     """Draw a run's plots into its folder; returns what is wrong where that cannot be."""
+    from omkl.papers import regret_figures
     from omkl.report import run_figures
-    from omkl.reproduction import regret_figures
     from omkl.runs.seal import Broken
     from omkl.runs.writing import add_figures, staging_folder
 

@@ -23,7 +23,7 @@ from omkl.core.representations import evaluate_row
 from omkl.core.representations.random_features import blank
 from omkl.core.weights import normalised, shares
 from omkl.datasets import catalogue, download, open_stream
-from omkl.reproduction import tables
+from omkl.papers import tables
 
 EXACT = 1e-9
 

@@ -12,8 +12,8 @@ from omkl import conf
 from omkl.commands import report
 from omkl.datasets import catalogue, download
 from omkl.experiment import metrics
-from omkl.reproduction import comparison, comparison_peers, comparison_table
-from omkl.reproduction.comparison_table import Line
+from omkl.papers import comparison, comparison_peers, comparison_table
+from omkl.papers.comparison_table import Line
 from omkl.runs.folder import find
 
 SPEC = {

@@ -13,9 +13,9 @@ from omkl.datasets import DataError, catalogue, download, opening, prepare
 from omkl.experiment import run as runner
 from omkl.federated import hindsight
 from omkl.federated.split import by_column, by_site, consecutive, deal
+from omkl.papers import tables
 from omkl.report import run_figures, sweep_table
 from omkl.report.windows import windowed
-from omkl.reproduction import tables
 from tests.compositions import compose
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from omkl.papers.filled import Cell, Entry, Filled
+from omkl.papers.page.baselines import baseline_blocks
+from omkl.papers.tables import WRITTEN, Spec, Table
 from omkl.report import baselines, console, run_figures, style, sweep_figures, sweep_table
 from omkl.report.text import readable
-from omkl.reproduction.filled import Cell, Entry, Filled
-from omkl.reproduction.page.baselines import baseline_blocks
-from omkl.reproduction.tables import WRITTEN, Spec, Table
 from omkl.runs.folder import Run
 from omkl.tracking.records import read_record
 

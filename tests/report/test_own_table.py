@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from omkl.papers import matching, tables
+from omkl.papers.formats import rendering
 from omkl.report.text import readable
-from omkl.reproduction import matching, tables
-from omkl.reproduction.formats import rendering
 from omkl.runs.folder import Run, held_in_memory
 
 MINE = {

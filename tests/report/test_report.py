@@ -27,6 +27,9 @@ from rich.console import Console
 from omkl import conf
 from omkl.checks.learners import default_settings
 from omkl.commands import report
+from omkl.papers import filled as filling
+from omkl.papers import matching, regret_figures, tables
+from omkl.papers.formats import origin, rendering
 from omkl.report import (
     chosen,
     drawing,
@@ -43,9 +46,6 @@ from omkl.report import (
 from omkl.report.experts import expert_names
 from omkl.report.text import readable
 from omkl.report.windows import windowed
-from omkl.reproduction import filled as filling
-from omkl.reproduction import matching, regret_figures, tables
-from omkl.reproduction.formats import origin, rendering
 from omkl.runs.folder import Run
 
 SETTINGS = {name: default_settings(name) for name in ("raker", "omkr", "gf", "sfg", "sfg_r")}
@@ -367,7 +367,7 @@ def test_no_window_system_and_tables_without_matplotlib(run_folder_maker, tmp_pa
     code = """if True:
         import sys
         import omkl.report.sweep_table
-        import omkl.reproduction.matching
+        import omkl.papers.matching
         assert "matplotlib" not in sys.modules
         import matplotlib
         from omkl.report import run_figures

@@ -203,8 +203,8 @@ def test_figures_of_a_run_that_is_replaced_are_not_put_beside_the_new_one(
     outputs, numbered, monkeypatch, capsys
 ):
     """``omkl-report figures``, for the moment between drawing and putting in place."""
+    from omkl.papers import regret_figures
     from omkl.report import run_figures  # Matplotlib
-    from omkl.reproduction import regret_figures
 
     def draw(run: Run, to: Path) -> None:
         assert numbers_in(run) == {1}

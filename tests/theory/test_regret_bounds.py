@@ -208,7 +208,7 @@ def test_bound_of_a_run(invented):
 def test_an_unproved_bound_says_so_where_it_is_evaluated_and_drawn(invented):
     from matplotlib.figure import Figure
 
-    from omkl.reproduction import regret_figures
+    from omkl.papers import regret_figures
 
     for name, settings, gap in (
         ("gf", {}, True), ("gf", {"M": 1}, False), ("sfg", {}, False), ("sfg_r", {}, False),

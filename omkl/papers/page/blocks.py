@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
+from omkl.papers.filled import Filled
+from omkl.papers.formats import html, markdown
+from omkl.papers.pictures import Drawn
 from omkl.report.text import markdown_table, markdown_text
-from omkl.reproduction.filled import Filled
-from omkl.reproduction.formats import html, markdown
-from omkl.reproduction.pictures import Drawn
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import pytest
 from omkl import conf
 from omkl.commands import report
 from omkl.datasets import catalogue, download
-from omkl.reproduction import comparison, matching, page, tables
+from omkl.papers import comparison, matching, page, tables
 from omkl.runs.folder import find
 
 pytestmark = pytest.mark.slow

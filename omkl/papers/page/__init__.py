@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from omkl.disk import write_atomically
-from omkl.reproduction import dumbbell, matching, papers
-from omkl.reproduction.filled import RULES, RUN_TIME_RULE, Filled
-from omkl.reproduction.formats import contents, origin
-from omkl.reproduction.page.baselines import baseline_blocks
-from omkl.reproduction.page.blocks import (
+from omkl.papers import dumbbell, matching, papers
+from omkl.papers.filled import RULES, RUN_TIME_RULE, Filled
+from omkl.papers.formats import contents, origin
+from omkl.papers.page.baselines import baseline_blocks
+from omkl.papers.page.blocks import (
     Block,
     Facts,
     Grid,
@@ -26,14 +26,14 @@ from omkl.reproduction.page.blocks import (
     html_page,
     markdown_page,
 )
-from omkl.reproduction.page.numbers import duration, signed
-from omkl.reproduction.page.search import commands, search_blocks
-from omkl.reproduction.page.summary import summary_blocks
-from omkl.reproduction.page.theory import active_regret_blocks, theory_blocks
-from omkl.reproduction.paper_figures import active, arxiv_v1, federated, jmlr
-from omkl.reproduction.papers import Claim, Known, Paper
-from omkl.reproduction.pictures import Drawn
-from omkl.reproduction.tables import METRICS, VARIANTS, Table
+from omkl.papers.page.numbers import duration, signed
+from omkl.papers.page.search import commands, search_blocks
+from omkl.papers.page.summary import summary_blocks
+from omkl.papers.page.theory import active_regret_blocks, theory_blocks
+from omkl.papers.paper_figures import active, arxiv_v1, federated, jmlr
+from omkl.papers.papers import Claim, Known, Paper
+from omkl.papers.pictures import Drawn
+from omkl.papers.tables import METRICS, VARIANTS, Table
 from omkl.runs import provenance
 from omkl.runs.folder import Run, find
 from omkl.runs.wording import counted

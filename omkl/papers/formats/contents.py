@@ -11,9 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from omkl.reproduction import papers
-from omkl.reproduction.filled import ABSENT, RULES, RUN_TIME_RULE, VERDICTS, Cell, Entry, Filled
-from omkl.reproduction.tables import CITED, METRICS, VARIANTS, WRITTEN, Footnote, Table
+from omkl.papers import papers
+from omkl.papers.filled import ABSENT, RULES, RUN_TIME_RULE, VERDICTS, Cell, Entry, Filled
+from omkl.papers.tables import CITED, METRICS, VARIANTS, WRITTEN, Footnote, Table
 from omkl.runs.folder import Run
 
 WIDE = 6  # columns that fit beside each other

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Sequence
 
 from omkl.experiment.metrics import mean_and_deviation
+from omkl.papers.filled import Filled
+from omkl.papers.page.blocks import Block, Grid, Heading, Items, Text
+from omkl.papers.page.numbers import scientific, signed
+from omkl.papers.tables import VARIANTS
 from omkl.report import style
-from omkl.reproduction.filled import Filled
-from omkl.reproduction.page.blocks import Block, Grid, Heading, Items, Text
-from omkl.reproduction.page.numbers import scientific, signed
-from omkl.reproduction.tables import VARIANTS
 from omkl.runs.folder import Run
 from omkl.theory import feature_errors
 from omkl.theory.bound_of_run import (

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from omkl.reproduction import comparison, comparison_peers, page, reproduce, searches
-from omkl.reproduction.page import search
+from omkl.papers import comparison, comparison_peers, page, reproduce, searches
+from omkl.papers.page import search
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from omkl.reproduction import filled as filling
-from omkl.reproduction.filled import Counts, Filled
-from omkl.reproduction.page.blocks import Block, Grid, Text
-from omkl.reproduction.papers import Paper
-from omkl.reproduction.tables import CITED, VARIANTS, WRITTEN
+from omkl.papers import filled as filling
+from omkl.papers.filled import Counts, Filled
+from omkl.papers.page.blocks import Block, Grid, Text
+from omkl.papers.papers import Paper
+from omkl.papers.tables import CITED, VARIANTS, WRITTEN
 
 MOST, FEW = 0.9, 0.1  # shares of the numbers from which a paper does, and up to which it does not
 

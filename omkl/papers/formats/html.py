@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from omkl.reproduction.filled import ABSENT, Cell, Filled
-from omkl.reproduction.formats import contents
-from omkl.reproduction.formats.origin import facts_of
+from omkl.papers.filled import ABSENT, Cell, Filled
+from omkl.papers.formats import contents
+from omkl.papers.formats.origin import facts_of
 
 CSS = """
 :root { color-scheme: light dark; --line: #d9d9d9; --soft: #5c5c5c; --back: #ffffff;

@@ -21,9 +21,9 @@ from omkl import conf
 from omkl.datasets.chunks import MissingFile
 from omkl.disk import write_atomically
 from omkl.experiment import queue
+from omkl.papers import comparison, comparison_peers, matching, page, tables
+from omkl.papers.formats import rendering
 from omkl.report import console
-from omkl.reproduction import comparison, comparison_peers, matching, page, tables
-from omkl.reproduction.formats import rendering
 from omkl.runs import folder as run_folder
 from omkl.runs.wording import counted
 

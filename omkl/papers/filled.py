@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from omkl.reproduction.tables import CITED, VARIANTS, WRITTEN, Spec, Table
+from omkl.papers.tables import CITED, VARIANTS, WRITTEN, Spec, Table
 from omkl.runs.folder import Run
 
 T = TypeVar("T")

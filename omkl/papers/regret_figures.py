@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from omkl.papers import pictures
 from omkl.report import drawing, style
-from omkl.reproduction import pictures
 from omkl.runs.folder import Run
 from omkl.theory.bound_of_run import bound_of_run, fitted_slope, promised, theorem_meant, unproved
 

@@ -9,7 +9,7 @@ A file of conf/comparison
     algorithms       list of {algorithm, overrides}
     best_kernel_of   whose classifiers are single kernel Perceptrons: the best of them in
                      hindsight, a permutation at a time, is a row of its own
-    peers            names of ``omkl.reproduction.comparison_peers.PEERS``
+    peers            names of ``omkl.papers.comparison_peers.PEERS``
     datasets         list of {dataset, label, overrides}
 
 Ours are runs like any other, in OUTPUTS/runs. What peers said is kept in OUTPUTS/peers, by
@@ -35,10 +35,10 @@ from omkl.datasets import DataError, open_stream, open_streams
 from omkl.disk import write_atomically
 from omkl.experiment import queue
 from omkl.experiment.metrics import mistaken
+from omkl.papers import comparison_peers, comparison_table
+from omkl.papers.comparison_table import BEST, CONSTANT, Line
 from omkl.report import console, style
 from omkl.report.text import csv_text
-from omkl.reproduction import comparison_peers, comparison_table
-from omkl.reproduction.comparison_table import BEST, CONSTANT, Line
 from omkl.runs import folder as run_folder
 from omkl.runs import seal
 from omkl.runs.folder import Run

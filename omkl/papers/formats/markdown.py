@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from omkl.papers.filled import Filled
+from omkl.papers.formats import contents
+from omkl.papers.formats.origin import facts_of
 from omkl.report.text import markdown_table, markdown_text
-from omkl.reproduction.filled import Filled
-from omkl.reproduction.formats import contents
-from omkl.reproduction.formats.origin import facts_of
 
 
 def document(filled: Filled) -> str:

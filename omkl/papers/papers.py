@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from omkl import conf
-from omkl.reproduction.filled import Cell, Filled
-from omkl.reproduction.tables import VARIANTS
+from omkl.papers.filled import Cell, Filled
+from omkl.papers.tables import VARIANTS
 
 PUBLISHED = "published"
 

@@ -49,7 +49,7 @@ def code_stamp() -> str:
     """
     digest = hashlib.sha256(provenance.numbers_stamp({}, {}).encode())
     files = conf.files(without=_NOT_SEARCHED)
-    files.append(sources.PACKAGE / "reproduction" / "published.csv")
+    files.append(sources.PACKAGE / "papers" / "published.csv")
     files += (sources.PACKAGE.parent / "scripts").glob("search_*.py")
     for path in sorted(files):
         digest.update(path.name.encode() + path.read_bytes())

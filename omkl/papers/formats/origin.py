@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from omkl.reproduction.filled import Filled
-from omkl.reproduction.tables import Table
+from omkl.papers.filled import Filled
+from omkl.papers.tables import Table
 from omkl.runs.folder import Run
 from omkl.runs.wording import counted
 

@@ -13,9 +13,9 @@ from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
+from omkl.papers import matching, paper_figures, tables
+from omkl.papers.formats import markdown, rendering
 from omkl.report import drawing, run_figures, sweep_figures
-from omkl.reproduction import matching, paper_figures, tables
-from omkl.reproduction.formats import markdown, rendering
 from omkl.runs.folder import Run
 
 PLANT = "+dataset.prepare.scale_inputs.shift=0"

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from omkl.papers.filled import Cell, Filled
+from omkl.papers.formats.contents import table_name
+from omkl.papers.page.blocks import Block, Grid, Heading, Text
 from omkl.report.baselines import NAMES, computed
-from omkl.reproduction.filled import Cell, Filled
-from omkl.reproduction.formats.contents import table_name
-from omkl.reproduction.page.blocks import Block, Grid, Heading, Text
 from omkl.runs.folder import Run
 
 SHOWN = ("mean", "last", "ridge")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from omkl.papers.filled import ABSENT, Filled
+from omkl.papers.formats import contents
+from omkl.papers.formats.origin import facts_of
 from omkl.report.text import latex_text
-from omkl.reproduction.filled import ABSENT, Filled
-from omkl.reproduction.formats import contents
-from omkl.reproduction.formats.origin import facts_of
 
 
 def document(filled: Filled) -> str:

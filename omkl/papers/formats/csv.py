@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from omkl.papers.filled import Filled
+from omkl.papers.formats import contents
+from omkl.papers.tables import VARIANTS
 from omkl.report.text import csv_text
-from omkl.reproduction.filled import Filled
-from omkl.reproduction.formats import contents
-from omkl.reproduction.tables import VARIANTS
 
 
 def document(filled: Filled) -> str:

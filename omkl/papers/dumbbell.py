@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from omkl.papers.filled import Cell, Filled
+from omkl.papers.pictures import Drawn, save
+from omkl.papers.tables import METRICS, VARIANTS
 from omkl.report import drawing, style
-from omkl.reproduction.filled import Cell, Filled
-from omkl.reproduction.pictures import Drawn, save
-from omkl.reproduction.tables import METRICS, VARIANTS
 
 # Marker, colour and height above its line of each variant; published numbers are hollow.
 MARKS = {

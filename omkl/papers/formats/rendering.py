@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from omkl.disk import write_atomically
-from omkl.reproduction.filled import Filled
-from omkl.reproduction.formats import csv, html, latex, markdown
+from omkl.papers.filled import Filled
+from omkl.papers.formats import csv, html, latex, markdown
 
 WRITERS = {
     "md": markdown.document,

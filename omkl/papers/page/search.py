@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from omkl.reproduction import searches
-from omkl.reproduction.formats import origin
-from omkl.reproduction.page.blocks import Block, Grid, Heading, Text
-from omkl.reproduction.page.numbers import short_number
+from omkl.papers import searches
+from omkl.papers.formats import origin
+from omkl.papers.page.blocks import Block, Grid, Heading, Text
+from omkl.papers.page.numbers import short_number
 
 SEARCH_LINES = 8
 

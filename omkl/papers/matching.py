@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from omkl import conf
-from omkl.reproduction.filled import ABSENT, NO_DATA, Cell, Entry, Filled, margin, verdict
-from omkl.reproduction.tables import (
+from omkl.papers.filled import ABSENT, NO_DATA, Cell, Entry, Filled, margin, verdict
+from omkl.papers.tables import (
     METRICS,
     Spec,
     Sweep,
