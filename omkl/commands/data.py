@@ -11,7 +11,7 @@ from typing import Any
 
 from omkl.commands import terminal
 from omkl.datasets import catalogue, download
-from omkl.datasets.chunks import DataError
+from omkl.datasets.base import DataError
 from omkl.datasets.columns import count_inputs
 from omkl.report import columns
 

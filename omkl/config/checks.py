@@ -25,8 +25,8 @@ from omkl.core.kinds import (
 )
 from omkl.core.learner import PRECISIONS
 from omkl.datasets import keys
+from omkl.datasets.base import checked_name
 from omkl.datasets.keys import TASKS, check_keys
-from omkl.datasets.naming import checked_name
 from omkl.federated.privacy import UNITS
 from omkl.federated.split import HOLDERS, SCHEMES
 

@@ -19,9 +19,9 @@ from omkl.config.checks import EXCHANGE, INTERVAL, KINDS, REGRET, check
 from omkl.core import hyperparameters
 from omkl.core.kinds import Kind
 from omkl.datasets import Stream, keys
-from omkl.datasets.content import FileContent
+from omkl.datasets.base import name_of_file
+from omkl.datasets.files import FileContent
 from omkl.datasets.keys import default_order, default_scaling
-from omkl.datasets.naming import name_of_file
 from omkl.federated import safeguards
 from omkl.federated.privacy import Privacy
 from omkl.federated.safeguards import Safeguards

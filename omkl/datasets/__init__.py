@@ -5,7 +5,7 @@
 >>> for x, y in stream.blocks(1000): ...
 """
 
-from omkl.datasets.chunks import DataError
+from omkl.datasets.base import DataError
 from omkl.datasets.opening import open_stream, open_streams
 from omkl.datasets.stream import Stream
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from omkl.datasets.chunks import DataError
+from omkl.datasets.base import DataError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from omkl.datasets.chunks import DataError
+from omkl.datasets.base import DataError
 
 MOST_COLUMNS = 100_000
 OUTSIDE = "label"  # what the target is called where labels come from outside

@@ -22,9 +22,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from omkl import disk
-from omkl.datasets.chunks import DataError, MissingFile
-from omkl.datasets.content import FileContent
-from omkl.datasets.naming import is_relative_file
+from omkl.datasets.base import DataError, MissingFile, is_relative_file
+from omkl.datasets.files import FileContent
 
 UCI = "https://archive.ics.uci.edu"
 TIMEOUT_SECONDS = 60

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl.datasets.base import DataError
 from omkl.datasets.cells import column_values, mostly_numbers, numbers_of
-from omkl.datasets.chunks import DataError
 
 if TYPE_CHECKING:
     import pandas as pd

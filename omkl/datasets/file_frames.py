@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl.datasets import prepare, tables
-from omkl.datasets.chunks import DataError
+from omkl.datasets.base import DataError
 from omkl.datasets.columns import place_of, require_few
-from omkl.datasets.content import FileContent
+from omkl.datasets.files import FileContent
 from omkl.datasets.tables import chunk_rows, csv_options, reading, strict_about_lengths
 from omkl.datasets.whole_files import as_words, column_names, header_of, read_excel
 

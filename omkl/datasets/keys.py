@@ -20,9 +20,8 @@ from omkl.core.kinds import (
     whole,
     word_of,
 )
-from omkl.datasets.chunks import ORDERS, SCALINGS, DataError
+from omkl.datasets.base import ORDERS, SCALINGS, DataError, checked_name, is_relative_file
 from omkl.datasets.columns import MOST_COLUMNS
-from omkl.datasets.naming import checked_name, is_relative_file
 
 MOST_WORDS = 10_000  # of a list that is no list of columns
 MOST_LAGS = 1_000  # each is a column of all rows that are read at a time

@@ -24,8 +24,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from omkl.core.learner import Trace, empty_trace
-from omkl.datasets.chunks import DataError
-from omkl.datasets.content import FileContent
+from omkl.datasets.base import DataError
+from omkl.datasets.files import FileContent
 
 COLUMNS = ("row", "label")
 

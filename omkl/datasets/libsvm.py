@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets.chunks import DataError
+from omkl.datasets.base import DataError
 from omkl.datasets.columns import MOST_COLUMNS
-from omkl.datasets.content import FileContent
+from omkl.datasets.files import FileContent
 from omkl.datasets.tables import class_codes, reading
 
 if TYPE_CHECKING:

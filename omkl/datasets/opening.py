@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.datasets import cache, download
-from omkl.datasets.chunks import DataError, Source
+from omkl.datasets.base import DataError, Source
 from omkl.datasets.columns import choose_columns, place_of
-from omkl.datasets.content import FileContent
+from omkl.datasets.files import FileContent
 from omkl.datasets.keys import check_keys, check_stream
 from omkl.datasets.stream import Stream
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from omkl.datasets import encoding, file_frames, prepare, tables
-from omkl.datasets.chunks import DataError
+from omkl.datasets.base import DataError
 from omkl.datasets.columns import MOST_COLUMNS, Columns, choose_columns, place_of
-from omkl.datasets.content import FileContent
+from omkl.datasets.files import FileContent
 from omkl.datasets.libsvm import LibsvmTable
 from omkl.datasets.tables import Table, frame_values, reading
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl.datasets.chunks import DataError
+from omkl.datasets.base import DataError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets.chunks import Chunk, DataError, Source
+from omkl.datasets.base import Chunk, DataError, Source
 from omkl.datasets.scaling import KnownLabels, Moments, known_before, standardised
 
 if TYPE_CHECKING:

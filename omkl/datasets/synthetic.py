@@ -24,7 +24,7 @@ import numpy as np
 
 from omkl.core import kinds
 from omkl.core.kernels import LEAST_BANDWIDTH, MOST_BANDWIDTH, Kernel, with_spectrum
-from omkl.datasets.chunks import Chunk, DataError
+from omkl.datasets.base import Chunk, DataError
 
 CHUNK_ROWS = 4_096
 CALIBRATION_ROWS = 16_384

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from omkl.core.imported import PACKAGE
+from omkl.datasets.base import Chunk, DataError
 from omkl.datasets.cells import OF_INPUT, OF_TARGET, column_values
-from omkl.datasets.chunks import Chunk, DataError
 from omkl.datasets.columns import Columns
 from omkl.datasets.keys import MISSING
 

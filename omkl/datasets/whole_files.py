@@ -13,9 +13,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl.datasets.chunks import DataError
+from omkl.datasets.base import DataError
 from omkl.datasets.columns import require_distinct, require_few
-from omkl.datasets.content import FileContent
+from omkl.datasets.files import FileContent
 from omkl.datasets.tables import csv_options, reading, strict_about_lengths
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 from omkl.core.learner import Learner, one_against_rest
 from omkl.core.side_by_side import SideBySide
 from omkl.datasets import Stream
-from omkl.datasets.chunks import Chunk
+from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model, metrics
 from omkl.experiment.job import LearnerJob, Progress
 from omkl.experiment.metrics import Recorder, mistaken

@@ -26,7 +26,7 @@ from omkl.datasets import (
     open_stream,
     open_streams,
 )
-from omkl.datasets.content import FileContent
+from omkl.datasets.files import FileContent
 from omkl.experiment import baselines, kept_model, memory
 from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation

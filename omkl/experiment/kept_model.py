@@ -13,8 +13,8 @@ from omkl.core import snapshot
 from omkl.core.kinds import shown
 from omkl.core.learner import Learner
 from omkl.datasets import DataError, Stream
-from omkl.datasets.content import FileContent
-from omkl.datasets.naming import name_of_file
+from omkl.datasets.base import name_of_file
+from omkl.datasets.files import FileContent
 from omkl.online import learner as online
 from omkl.online import model_file
 from omkl.online.model_file import Model

@@ -17,7 +17,7 @@ import numpy as np
 from omkl.core.learner import Learner, Trace
 from omkl.core.side_by_side import SideBySide, stacked
 from omkl.core.simd import LANES
-from omkl.datasets.chunks import Chunk
+from omkl.datasets.base import Chunk
 from omkl.experiment import classification, memory
 from omkl.experiment.baselines import Baselines
 from omkl.experiment.classification import Classification

@@ -19,7 +19,7 @@ from omkl.core.schedule import Schedule
 from omkl.core.side_by_side import stacked
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
-from omkl.datasets.chunks import Chunk
+from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model, weight_history
 from omkl.experiment.baselines import Baselines
 from omkl.experiment.job import (

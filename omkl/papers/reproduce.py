@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from omkl import conf
-from omkl.datasets.chunks import MissingFile
+from omkl.datasets.base import MissingFile
 from omkl.disk import write_atomically
 from omkl.experiment import queue
 from omkl.papers import comparison, comparison_peers, matching, page, tables

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.datasets import DataError, catalogue, content, open_stream, tables
+from omkl.datasets import DataError, catalogue, files, open_stream, tables
 from omkl.experiment import run as runner
 from tests.compositions import compose
 
@@ -47,7 +47,7 @@ def described(path: Path) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(content, "BLOCK", 256)
+    monkeypatch.setattr(files, "BLOCK", 256)
     monkeypatch.setattr(tables, "CHUNK_ROWS", 50)
     monkeypatch.setattr("omkl.datasets.libsvm.CHUNK_ROWS", 50)
 

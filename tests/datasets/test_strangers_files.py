@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from omkl.datasets import DataError, catalogue, content, download, naming, open_stream, whole_files
+from omkl.datasets import DataError, base, catalogue, download, files, open_stream, whole_files
 from omkl.datasets.label_sources import File, Journal, read
 from tests.datasets.test_own_files import write_excel
 
@@ -226,7 +226,7 @@ def test_inputs_that_nobody_has(tmp_path):
 
 
 def test_what_would_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(content, "MOST_LINE_BYTES", 2**18)
+    monkeypatch.setattr(files, "MOST_LINE_BYTES", 2**18)
     for name, pack in (("t.csv", bytes), ("t.csv.gz", gzip.compress), ("t.svm", bytes)):
         (tmp_path / name).write_bytes(pack(b"a,y\n1,2\n" + b"0" * 2**20))
         with pytest.raises(DataError, match=r"a line is longer than 262,144 bytes"):
@@ -274,7 +274,7 @@ def test_names_are_names(tmp_path, name):
     ],
 )
 def test_names_of_files_become_names(file, name):
-    assert naming.name_of_file(file) == name and naming.is_name(f"{name}-0123")
+    assert base.name_of_file(file) == name and base.is_name(f"{name}-0123")
 
 
 # --- Words in place of tracebacks -------------------------------------------------------------

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from omkl.datasets.chunks import DataError
+from omkl.datasets.base import DataError
 
 BLOCK = 2**17
 DIGEST_BYTES = 16
