@@ -194,7 +194,7 @@ def _table(arguments: argparse.Namespace) -> int:
 
 def _page(arguments: argparse.Namespace) -> int:
     from omkl.commands.sweep import PAGE
-    from omkl.report import chosen, page, sweep_table
+    from omkl.report import chosen, sweep_page, sweep_table
     from omkl.runs import sweeps
     from omkl.runs.folder import whole
 
@@ -214,7 +214,7 @@ def _page(arguments: argparse.Namespace) -> int:
     if not complete:
         raise ValueError(f"there is no finished run in {to}")
     failures = sweep_table.failure_table(runs)
-    print(page.write([run.held() for run in complete], arguments.to or to / PAGE, failures))
+    print(sweep_page.write([run.held() for run in complete], arguments.to or to / PAGE, failures))
     return 0
 
 

@@ -240,11 +240,11 @@ class Sweep:
         print(f"\ntable    {folder}/")
         print("         table.md, table.csv")
         if draws and len(finished) > 1:
-            from omkl.report import page, sweep_figures
+            from omkl.report import sweep_figures, sweep_page
 
             drawn = sweep_figures.all_figures(finished, folder)
             print(console.plots_text([path.name for path in drawn if path.suffix == ".png"]))
-            print(f"page     {page.write(finished, folder / PAGE, failures=failures)}")
+            print(f"page     {sweep_page.write(finished, folder / PAGE, failures=failures)}")
         if any(tracked for _, tracked in jobs):
             if not interrupted:
                 _track(folder, cls.outputs)

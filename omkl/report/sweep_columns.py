@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from omkl.report import columns, style
 from omkl.report.columns import KEPT, Column, Fitted
+from omkl.report.tables import Cell, Table
 from omkl.report.text import readable
 from omkl.runs.folder import MSE
 from omkl.runs.wording import counted
@@ -49,6 +50,20 @@ def columns_of(rows: Sequence[Row]) -> list[Column]:
         cells = ["" if is_baseline(row) else form.format(row[key]) for row in rows]
         found.append(Column(name, cells, worth))
     return found
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """The rows as they are written: bold is the star, a group is a data set."""
+    columns = columns_of(rows)
+    n_names = sum(not column.right for column in columns)
+    body = [list(cells) for cells in zip(*(column.cells for column in columns), strict=True)]
+    for row, cells in zip(rows, body, strict=True):
+        cells[n_names] = Cell(cells[n_names], bold=row["best"])
+    return Table.of_rows(
+        [column.heading for column in columns], body, left=n_names,
+        groups={i for i, row in enumerate(rows[1:]) if row["dataset"] != rows[i]["dataset"]},
+        kinds={i: "baseline" for i, row in enumerate(rows) if is_baseline(row)},
+    )  # fmt: skip
 
 
 def _names(heading: str, cells: Sequence[str], worth: int = KEPT) -> Column:

@@ -29,18 +29,9 @@ def markdown_text(text: str) -> str:
     return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", " ".join(text.split()))
 
 
-def markdown_table(
-    headings: Sequence[str], body: Sequence[Sequence[str]], left: int, escaped: bool = False
-) -> str:
-    """A Markdown table, its first ``left`` columns flush left, padded for reading."""
-
-    def clean(text: str) -> str:
-        if escaped or re.fullmatch(r"\*\*[^*]+\*\*", text):
-            return text
-        return markdown_text(text)
-
-    lines = [[clean(text) for text in line] for line in (headings, *body)]
-    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(headings))]
+def padded_markdown(lines: Sequence[Sequence[str]], left: int) -> str:
+    """A table of Markdown: headings, then the body, the first ``left`` columns flush left."""
+    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
 
     def joined(line: Sequence[str]) -> str:
         padded = [
@@ -51,6 +42,19 @@ def markdown_table(
 
     rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
     return "\n".join([joined(lines[0]), joined(rule), *(joined(line) for line in lines[1:])])
+
+
+def markdown_table(
+    headings: Sequence[str], body: Sequence[Sequence[str]], left: int, escaped: bool = False
+) -> str:
+    """A Markdown table, its first ``left`` columns flush left, padded for reading."""
+
+    def clean(text: str) -> str:
+        if escaped or re.fullmatch(r"\*\*[^*]+\*\*", text):
+            return text
+        return markdown_text(text)
+
+    return padded_markdown([[clean(text) for text in line] for line in (headings, *body)], left)
 
 
 _TEX = {
@@ -71,8 +75,8 @@ _TEX = {
 
 
 def latex_text(text: str) -> str:
-    """Text for LaTeX: nothing in it is a command."""
-    text = text.replace("× 10⁻³", "\0")  # one formula, not four
+    """Text for LaTeX: one line, and nothing in it is a command."""
+    text = " ".join(text.split()).replace("× 10⁻³", "\0")  # one formula, not four
     return "".join(_TEX.get(c, c) for c in text).replace("\0", r"$\times 10^{-3}$")
 
 

@@ -12,7 +12,7 @@ import pytest
 from omkl import conf
 from omkl.commands import report
 from omkl.online.specification import FEATURES
-from omkl.report import page, typed
+from omkl.report import sweep_page, typed
 from omkl.runs.config_file import config_text
 from omkl.runs.folder import Run
 
@@ -33,7 +33,7 @@ def curves_in(text: str) -> dict:
 
 
 def test_a_page_needs_nothing_else(runs):
-    text = page.html(runs)
+    text = sweep_page.html(runs)
     addresses = set(re.findall(r"https?://[^\s\"'`]+", text))
     assert addresses == {"http://www.w3.org/2000/svg"}, "a name, and nothing that is loaded"
     assert not re.search(r"<(link|img|iframe)\b|\bsrc=|@import|url\((?!#)", text)
@@ -41,11 +41,11 @@ def test_a_page_needs_nothing_else(runs):
 
 
 def test_the_curves_are_those_of_the_runs(runs):
-    running, windows, regret = curves_in(page.html(runs))["airfoil"]["views"]
+    running, windows, regret = curves_in(sweep_page.html(runs))["airfoil"]["views"]
     assert [line["name"] for line in running["lines"]] == ["Raker", "OMKL-GF, M=5", "OMKL-GF, M=10"]
     line = running["lines"][0]
     t, mse = np.array(line["t"]), runs[0].curves["mse"]
-    assert len(t) <= page.N_POINTS and t[-1] == 3000
+    assert len(t) <= sweep_page.N_POINTS and t[-1] == 3000
     np.testing.assert_allclose(line["y"], mse.mean(axis=0)[t - 1], rtol=1e-3)
     np.testing.assert_allclose(line["s"], mse.std(axis=0, ddof=1)[t - 1], rtol=1e-3)
     last = regret["lines"][1]["y"][-1]
@@ -58,7 +58,7 @@ def test_names_are_no_markup(run_folder_maker, tmp_path):
     name = "</script><b>'x\""
     run = Run(run_folder_maker(tmp_path))
     run.result["dataset"] = name
-    text = page.html([run])
+    text = sweep_page.html([run])
     assert "<b>" not in text and list(curves_in(text)) == [name]
 
 

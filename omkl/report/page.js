@@ -1,45 +1,6 @@
-"""The style and the script of the page of a sweep: curves in SVG with a reading under the mouse."""
-
-from __future__ import annotations
-
-CSS = """
-:root { color-scheme: light dark; --line: #d9d9d9; --soft: #5c5c5c; --back: #fff; --text: #1b1b1b;
-  --card: #f6f7f8; --black: #000; }
-@media (prefers-color-scheme: dark) { :root { --line: #3a4046; --soft: #a5abb1; --back: #16191c;
-  --text: #e6e6e6; --card: #1f2428; --black: #fff; } }
-* { box-sizing: border-box; }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back);
-  max-width: 66rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word; }
-h1 { font-size: 1.5rem; line-height: 1.25; } h2 { font-size: 1.15rem; margin-top: 2.4rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .7rem; text-align: right; white-space: nowrap; }
-th.name, td.name { text-align: left; } thead th { border-bottom: 2px solid var(--text); }
-tr.best td { font-weight: 600; } tr.baseline td { color: var(--soft); }
-tr.last td { border-bottom: 1px solid var(--line); }
-p, dl { font-size: .92rem; } p.note { font-size: .85rem; color: var(--soft); }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; margin: .4rem 0; }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
-pre { background: var(--card); padding: .5rem .7rem; border-radius: 6px; overflow-x: auto;
-  font-size: .82rem; margin: .3rem 0; }
-details { margin: .4rem 0; } summary { cursor: pointer; }
-.chart { position: relative; }
-.chart svg { display: block; width: 100%; height: auto; }
-.chart text { fill: var(--soft); font-size: 12px; }
-.buttons button { font: inherit; font-size: .85rem; padding: .1rem .7rem; border-radius: 6px;
-  border: 1px solid var(--line); background: var(--card); color: var(--text); cursor: pointer; }
-.buttons button[aria-pressed=true] { border-color: var(--text); }
-.legend { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; font-size: .85rem; }
-.legend label { cursor: pointer; } .legend svg { width: 34px; height: 10px; display: inline; }
-.reading { position: absolute; top: 6px; pointer-events: none; background: var(--back);
-  border: 1px solid var(--line); border-radius: 6px; padding: .3rem .5rem; font-size: .8rem;
-  font-variant-numeric: tabular-nums; white-space: nowrap; opacity: .94; }
-"""
-
-# {dataset: {"unit", "changes", "views": [{"name", "ylabel", "log", "lines": [{"name", "colour",
-# "dash", "t", "y", "s"}]}]}}; s are deviations or null.
-SCRIPT = """
 "use strict";
+// {stream: {"changes", "views": [{"name", "ylabel", "log", "skip", "lines": [{"name", "colour",
+// "dash", "width", "t", "y", "s"}]}]}}; s are deviations or null.
 const data = JSON.parse(document.getElementById("curves").textContent);
 const NS = "http://www.w3.org/2000/svg", W = 940, H = 380, L = 74, R = 26, T = 12, B = 42;
 function node(tag, attributes, parent) {
@@ -146,8 +107,8 @@ function draw(chart, of, view, hidden) {
     element("div", `round ${found[0].t.toLocaleString("en")}`, reading);
     for (const one of found) {
       const row = element("div", null, reading);
-      element("span", "\\u25a0 ", row).style.color = one.line.colour;
-      const spread = one.s === null ? "" : ` \\u00b1 ${short(one.s)}`;
+      element("span", "\u25a0 ", row).style.color = one.line.colour;
+      const spread = one.s === null ? "" : ` \u00b1 ${short(one.s)}`;
       element("span", `${short(one.y)}${spread}  ${one.line.name}`, row);
     }
     reading.hidden = false;
@@ -193,4 +154,3 @@ for (const [name, of] of Object.entries(data)) {
   }
   again();
 }
-"""
