@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omkl import conf, datasets
+from omkl.config.compose import compose
 from omkl.datasets.keys import default_order, default_scaling
 from omkl.online import settings
 from omkl.online.learner import OnlineLearner
@@ -139,7 +140,7 @@ def run(*overrides: str, **settings: Any) -> Results:
     typed = {text.partition("=")[0] for text in given}
     quiet = {"figures": "false", "tracking": "none"}
     given += [f"{key}={value}" for key, value in quiet.items() if key not in typed]
-    config = conf.compose(CommandLine(given).checked())
+    config = compose(CommandLine(given).checked())
     if config["resume"] is not None:
         config = kept_model.continued(config, [text.partition("=")[0] for text in given])
     outcome = viewers.run_and_show(config)

@@ -1,4 +1,4 @@
-"""The YAML files of ``conf``: where they are, what each says, and what they compose.
+"""The YAML files of ``conf``: where they are and what each says.
 
 A file stands in a group, ``conf/algorithm/rf/omkc_da_o.yaml`` in ``algorithm``, and is called
 by the rest of its path, ``rf/omkc_da_o``. Every function looks into ``folder()`` and then into
@@ -8,20 +8,14 @@ the package (``omkl.outside``) in between; of two files of one name the first co
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import functools
 import re
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omkl import outside
-
-# OmegaConf and Hydra take 0.1 s to import and are imported where a file is read.
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
 
 
 class MissingEntry(LookupError):
@@ -144,108 +138,44 @@ def read(path: Path) -> dict[str, Any]:
 
     try:
         with open(path, encoding="utf-8") as file:
-            content = yaml.load(file, Loader=_loader())
+            content = yaml.load(file, Loader=yaml_loader())
     except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
         raise UnreadableFile(f"cannot read {path}: {error}") from None
     return {str(k): v for k, v in content.items()} if isinstance(content, dict) else {}
 
 
 @functools.cache
-def _loader() -> Any:
-    """OmegaConf's loader of YAML, by libyaml where it is there: ten times as fast."""
+def yaml_loader() -> Any:
+    """The rules by which OmegaConf reads YAML, by libyaml where it is there: ten times as fast.
+
+    1e-3 is a number, 2024-01-01 is text, and a key may not stand twice in a mapping.
+    """
     import yaml
-    from omegaconf._utils import get_yaml_loader
 
-    rules: Any = get_yaml_loader()
-    if not hasattr(yaml, "CSafeLoader"):
-        return rules
-    from yaml.cyaml import CParser
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-    class Loader(CParser, rules):
-        def __init__(self, stream: Any) -> None:
-            CParser.__init__(self, stream)
-            yaml.constructor.SafeConstructor.__init__(self)
-            yaml.resolver.Resolver.__init__(self)
+    class Loader(base):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [key.value for key, _ in node.value if key.tag == "tag:yaml.org,2002:str"]
+            for n, key in enumerate(keys):
+                if key in keys[:n]:
+                    mark = node.start_mark
+                    raise yaml.constructor.ConstructorError(None, None, f"{key} is twice", mark)
+            return super().construct_mapping(node, deep)
 
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, rule) for tag, rule in rules if not tag.endswith(":timestamp")]
+        for first, rules in Loader.yaml_implicit_resolvers.items()
+    }
     return Loader
 
 
-def compose(overrides: Sequence[str]) -> dict[str, Any]:
-    """The configuration of one job, as ``omkl-run`` makes it of these overrides."""
-    import hydra
-
-    with hydra_of_our_own():
-        return resolve(hydra.compose(main_file().stem, list(overrides)), overrides)
-
-
-_one_at_a_time = threading.RLock()
-
-
-@contextlib.contextmanager
-def hydra_of_our_own() -> Iterator[None]:
-    """Hydra on the folder conf, for one thread, whatever application it is called in.
-
-    Hydra is one in a process: threads take turns, and an application that runs on it has its own
-    back afterwards.
-    """
-    import hydra
-    from hydra.core.global_hydra import GlobalHydra
-
-    with _one_at_a_time:
-        theirs = GlobalHydra.instance().hydra
-        GlobalHydra.instance().clear()
-        try:
-            with hydra.initialize_config_dir(str(folder()), version_base="1.3"):
-                yield
-        finally:
-            GlobalHydra.instance().hydra = theirs
-
-
-def resolve(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:
-    """What Hydra composed of ``overrides``, with all references to other keys resolved.
-
-    Raises omegaconf.errors.InterpolationResolutionError for one that names a secret of the
-    environment: what is resolved is kept in run folders and shown in the MLflow view.
-    """
-    from omegaconf import OmegaConf
-
-    with _without_secrets():
-        container = OmegaConf.to_container(composed, resolve=True)
-    assert isinstance(container, dict)
-    config = {str(key): value for key, value in container.items()}
-    keys = [text.lstrip("+").partition("=")[0] for text in overrides]
-    if any(key.startswith("kernels.") for key in keys) and "kernels.name" not in keys:
-        config["kernels"]["name"] = "own"  # no longer the dictionary of that name
-    return config
-
-
-# Names such as AWS_SECRET_ACCESS_KEY, HF_TOKEN, PGPASSWORD, and values such as
-# postgres://user:word@host.
-_SECRET = re.compile(
-    r"SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|APIKEY|_PWD$"
-    r"|(?:^|_)(?:KEYS?|TOKENS?|AUTH|PASS|PAT|PW|DSN)(?:_|$)",
-    re.IGNORECASE,
+_FLOAT = re.compile(
+    r"""^(?:[-+]?[0-9]+(?:_[0-9]+)*\.[0-9_]*(?:[eE][-+]?[0-9]+)?
+    |[-+]?[0-9]+(?:_[0-9]+)*[eE][-+]?[0-9]+
+    |\.[0-9]+(?:_[0-9]+)*(?:[eE][-+][0-9]+)?
+    |[-+]?[0-9]+(?:_[0-9]+)*(?::[0-5]?[0-9])+\.[0-9_]*
+    |[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$""",
+    re.VERBOSE,
 )
-_PASSWORD_IN_ADDRESS = re.compile(r"\w://[^/\s:@]*:[^/\s@]+@")
-
-
-@contextlib.contextmanager
-def _without_secrets() -> Iterator[None]:
-    """``${oc.env:NAME}`` refuses what looks like a secret, by its name or its value."""
-    from omegaconf import OmegaConf
-    from omegaconf.resolvers import oc
-
-    def environment(name: str, *default: Any) -> Any:
-        value = oc.env(name, *default)
-        if _SECRET.search(name) or _PASSWORD_IN_ADDRESS.search(str(value)):
-            raise ValueError(
-                f"${{oc.env:{name}}} looks like a secret, and a run folder keeps all settings as "
-                "they are resolved. Pass what is no secret under another name."
-            )
-        return value
-
-    OmegaConf.register_new_resolver("oc.env", environment, replace=True)
-    try:
-        yield
-    finally:
-        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from omkl.conf import compose
+from omkl.config.compose import compose
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.run import prepare
 from omkl.federated.parties import Client, Server, Update

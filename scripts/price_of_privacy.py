@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from omkl.conf import compose
+from omkl.config.compose import compose
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.run import prepare
 from omkl.federated.privacy import Privacy, account

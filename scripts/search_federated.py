@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl.config import settings
-from omkl.config.compositions import Compositions
+from omkl.config.compose import Composer
 from omkl.experiment import federation
 from omkl.papers import searches
 from omkl.papers.tables import published_numbers
@@ -105,7 +105,7 @@ class Data(NamedTuple):
         return cls((dealt,), (dealt, coordinate), ("federation=by_site", chosen))
 
 
-compositions = Compositions()
+compositions = Composer()
 
 
 @functools.lru_cache(maxsize=4)

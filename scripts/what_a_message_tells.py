@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.conf import compose
+from omkl.config.compose import compose
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.run import prepare
 from omkl.federated.leakage import Guess, Seen, guess

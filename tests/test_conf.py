@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hydra
 import pytest
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
 from omkl import conf
+from omkl.config.compose import Composer, compose, resolve, without_hydra
 
 FILES = {
     "newest": "defaults: [gf, _self_]\neta: 1.0\n",
@@ -36,8 +39,70 @@ def besides(tmp_path: Path) -> list[Path]:
 @pytest.mark.parametrize("name", FILES)
 def test_an_entry_is_what_hydra_composes(name: str, besides: list[Path]):
     search = f"hydra.searchpath=[file://{besides[0]}]"
-    composed = conf.compose([search, f"algorithm={name}"])["algorithm"]
+    composed = compose([search, f"algorithm={name}"])["algorithm"]
     assert conf.entry("algorithm", name, besides) == composed
+
+
+EXPERIMENT = """# @package _global_
+D: 7
+algorithm: {eta: "${regret.lam}"}
+mine: {of: [1, "${seeds}"]}
+"""
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["algorithm=gf", "algorithm.eta=0.5", "seeds=3"],
+        ["algorithm.eta=0.5", "algorithm=gf"],
+        ["algorithm=raker", "++algorithm.M=3", "dataset=naval", "kernels=rbf41"],
+        ["+experiment=mine", "regret.lam=0.25", "mine.of=[2,${D}]"],
+        ["dataset.kernel={family: laplacian}", "+dataset.new.key=[1,{a: b}]"],
+        ["~stream.limit", 'algorithm.eta="0.1/sqrt(t)"', "D=${seeds}", "outputs='a, b'"],
+        ["+algorithm.eta=3"],
+        ["algorithm=nothing"],
+        ["stream.limt=3"],
+        ["~stream.limit=4"],
+        ["algorithm@other=gf"],
+        ["seeds=1,2"],
+    ],
+    ids=" ".join,
+)
+def test_values_set_in_a_copy_are_as_hydra_composes_them(overrides, tmp_path: Path):
+    """Its errors too; and nothing stays of another job of the same choices."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(EXPERIMENT)
+    composer = Composer([tmp_path])
+
+    def outcome(compose):
+        try:
+            return compose(overrides)
+        except HydraException as error:
+            return type(error), str(error), str(error.__cause__)
+
+    def by_hydra_alone(overrides):
+        return resolve(without_hydra(composer.with_hydra(overrides)), overrides)
+
+    composer.compose(["algorithm=gf", "algorithm.eta=77", "++stream.limit=1"])
+    assert outcome(composer.compose) == outcome(by_hydra_alone) == outcome(composer.compose)
+
+
+def test_yaml_files_are_put_together_once_for_each_set_of_choices(monkeypatch):
+    calls = []
+    whole = hydra.compose
+
+    def counted(*given, **options):
+        calls.append(given)
+        return whole(*given, **options)
+
+    monkeypatch.setattr(hydra, "compose", counted)
+    composer = Composer()
+    for algorithm in ("gf", "raker"):
+        for D in (1, 2, 3):
+            config = composer.compose([f"algorithm={algorithm}", f"D={D}"])
+            assert (config["algorithm"]["name"], config["D"]) == (algorithm, D)
+    assert len(calls) == 2
 
 
 def test_files_are_read_as_omegaconf_reads_them(tmp_path: Path):
@@ -46,7 +111,7 @@ def test_files_are_read_as_omegaconf_reads_them(tmp_path: Path):
         assert conf.read(path) == (expected if isinstance(expected, dict) else {}), path
     twice = tmp_path / "twice.yaml"
     twice.write_text("eta: 1\nlam: 2\neta: 3\n")
-    with pytest.raises(conf.UnreadableFile, match=r"twice\.yaml: [^$]*found duplicate key eta"):
+    with pytest.raises(conf.UnreadableFile, match=r"twice\.yaml: [^$]*eta is twice"):
         conf.read(twice)
 
 
@@ -61,14 +126,14 @@ def test_further_folders_add_names(besides: list[Path]):
 def test_an_own_file_chooses_its_learner_unless_another_is_typed(besides: list[Path]):
     assert conf.choices_of("dataset", "file") == {"algorithm": "auto"}
     assert conf.choices_of("dataset", "naval") == {}
-    assert conf.compose(["dataset=file"])["algorithm"]["name"] == "auto"
-    assert conf.compose(["dataset=file", "algorithm=gf"])["algorithm"]["name"] == "gf"
+    assert compose(["dataset=file"])["algorithm"]["name"] == "auto"
+    assert compose(["dataset=file", "algorithm=gf"])["algorithm"]["name"] == "gf"
     (besides[0] / "dataset").mkdir(exist_ok=True)
     mine = besides[0] / "dataset" / "mine.yaml"
     mine.write_text("defaults: [file, _self_]\nname: mine\n", encoding="utf-8")
     assert conf.choices_of("dataset", "mine", besides) == {"algorithm": "auto"}
     search = f"hydra.searchpath=[file://{besides[0]}]"
-    assert conf.compose([search, "dataset=mine"])["algorithm"]["name"] == "auto"
+    assert compose([search, "dataset=mine"])["algorithm"]["name"] == "auto"
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path):
@@ -85,9 +150,9 @@ def test_what_cannot_be_read_is_told(tmp_path: Path):
 
 def test_a_dictionary_of_which_a_key_is_set_is_no_longer_the_named_one():
     part = "kernels.parts=[{family: gaussian, bandwidth: [0.1, 1]}]"
-    assert conf.compose([part])["kernels"]["name"] == "own"
-    assert conf.compose([part, "kernels.name=mine"])["kernels"]["name"] == "mine"
-    assert conf.compose(["kernels=rbf41"])["kernels"]["name"] == "rbf41"
+    assert compose([part])["kernels"]["name"] == "own"
+    assert compose([part, "kernels.name=mine"])["kernels"]["name"] == "mine"
+    assert compose(["kernels=rbf41"])["kernels"]["name"] == "rbf41"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +170,7 @@ def test_secrets_of_the_environment_are_refused(monkeypatch, name: str, value: s
     monkeypatch.setenv(name, value)
     for text in (f"${{oc.env:{name}}}", f"s3://${{oc.env:{name},none}}/x"):
         with pytest.raises(InterpolationResolutionError, match="looks like a secret") as told:
-            conf.compose([f"dataset.title='{text}'"])
+            compose([f"dataset.title='{text}'"])
         assert name in str(told.value) and "word" not in str(told.value)
         assert "dataset.title" in str(told.value)
 
@@ -114,5 +179,5 @@ def test_what_is_no_secret_is_resolved(monkeypatch):
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     for name in ("HOME", "PWD", "TOKENIZERS_PARALLELISM"):
         monkeypatch.setenv(name, "/somewhere")
-        title = conf.compose([f"dataset.title='${{oc.env:{name}}}'"])["dataset"]["title"]
+        title = compose([f"dataset.title='${{oc.env:{name}}}'"])["dataset"]["title"]
         assert title == "/somewhere"

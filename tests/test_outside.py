@@ -19,6 +19,7 @@ from omkl.commands import check, cite, report
 from omkl.commands.sweep import Sweep
 from omkl.config import settings
 from omkl.config.command_line import CommandLine, UsageError
+from omkl.config.compose import compose
 from omkl.core.kernels import FAMILIES
 from omkl.experiment.job import own_modules
 from omkl.experiment.run import prepare
@@ -86,7 +87,7 @@ def test_an_installed_package_is_found_without_being_imported(package):
     assert (found.name, found.module) == ("fixed_share", "mypkg.fixed_share")
     line = CommandLine(["-m", "algorithm=raker,fixed_share", "algorithm.share=0.1,0.2"])
     assert line.checked()[-1] == "++algorithm.share=0.1,0.2"
-    config = conf.compose(["algorithm=raker", "++algorithm.share=0.1"])
+    config = compose(["algorithm=raker", "++algorithm.share=0.1"])
     assert set(settings.fit_to_algorithm(config)["algorithm"]) == {"name", "eta", "lam"}
 
 
@@ -101,9 +102,9 @@ def test_jobs_in_other_processes_learn_of_the_modules_of_their_sweep(package, mo
         given = [*typed, f"hydra.sweep.dir={place}"]
         Sweep().on_multirun_start(hydra.compose("config", given, return_hydra_config=True))
     forget()
-    assert "share" in settings.fit_to_algorithm(conf.compose(typed))["algorithm"], "nobody's"
+    assert "share" in settings.fit_to_algorithm(compose(typed))["algorithm"], "nobody's"
     Sweep.recall(place)
-    assert "share" not in settings.fit_to_algorithm(conf.compose(typed))["algorithm"]
+    assert "share" not in settings.fit_to_algorithm(compose(typed))["algorithm"]
 
 
 def test_a_module_is_named_on_the_command_line(package):
@@ -113,7 +114,7 @@ def test_a_module_is_named_on_the_command_line(package):
         "++algorithm.module=mypkg.fixed_share",
         "algorithm.share=0.1",
     ]
-    config = conf.compose(line.checked())
+    config = compose(line.checked())
     assert config["algorithm"]["share"] == 0.1 and config["algorithm"]["eta"] == "0.1/sqrt(t)"
 
 
@@ -194,7 +195,7 @@ def stamped(overrides):
     """A job's configuration, its modules and the stamp of its numbers, as in a new process."""
     forget()
     line = CommandLine(overrides)
-    job = prepare(conf.compose(line.checked()))
+    job = prepare(compose(line.checked()))
     modules = own_modules(job)
     config = job.settings.config
     return config, modules, numbers_stamp(job.stream.provenance, modules)
@@ -255,7 +256,7 @@ def test_a_data_set_of_ones_own_is_one_yaml(package, tmp_path, place):
     if place == "beside the module":
         install(package)
     line = CommandLine([*besides, "dataset=prices", "algorithm=raker", "dataset.inputs=[size]"])
-    job = prepare(conf.compose(line.checked()))
+    job = prepare(compose(line.checked()))
     assert job.settings.config["dataset"]["name"] == "prices" and job.stream.n_inputs == 1
     with pytest.raises(UsageError, match=r"no dataset.targe with prices. Did you mean dataset.tar"):
         CommandLine([*besides, "dataset=prices", "dataset.targe=age"]).checked()

@@ -192,7 +192,8 @@ import sys
 from omkl import conf
 from omkl.core import sources
 from omkl.experiment import job, run
-prepared = run.prepare(conf.compose(["algorithm=amkl_aks", "dataset.rows=30", "D=2"]))
+from omkl.config.compose import compose
+prepared = run.prepare(compose(["algorithm=amkl_aks", "dataset.rows=30", "D=2"]))
 prepared.warm_up()
 loaded = sources.files_of(name for name in sys.modules if ".algorithms." in name)
 counted = sources.files_of(job.learners_of(prepared))

@@ -18,6 +18,7 @@ RUN = """
 import os, sys
 from pathlib import Path
 import omkl
+from omkl.config.compose import compose
 
 RAKER = Path(omkl.__file__).parent / "algorithms" / "raker.py"
 
@@ -32,7 +33,7 @@ def start(*more, progress=None, algorithm="raker"):
     from omkl.experiment import run
     typed = [f"algorithm={algorithm}", "dataset.rows=60", "D=2", "seeds=1", *more]
     quick = ["regret.ridge_features=false", "regret.kernel_ridge=false", "outputs=outputs"]
-    outcome = run.run(conf.compose([*typed, *quick]), progress)
+    outcome = run.run(compose([*typed, *quick]), progress)
     result = outcome.run.result
     if outcome.status == "failed":
         print(result["error"])

@@ -1,7 +1,7 @@
 """``launcher=batch``: a sweep of many small jobs, composed cheaply, in a few processes.
 
 Hydra's basic launcher composes every job twice, at 60 to 150 ms each time. Here the YAML files are
-put together once for each set of choices (``omkl.config.compositions``). Jobs then go
+put together once for each set of choices (``omkl.config.compose``). Jobs then go
 to worker processes that stay, so that imports, compiled code, data and comparators
 are there from the second job on. Each worker has one core, or ``threads`` of them. Jobs that differ
 in parameters of their algorithm alone are given to a worker as a group, and share what they can.
@@ -20,17 +20,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
-from omegaconf.errors import InterpolationResolutionError
+from omegaconf import DictConfig
 
-from omkl import conf
-from omkl.config.compositions import Composer
+from omkl.config.compose import Composer
 from omkl.core.kinds import or_null, whole
 
 if TYPE_CHECKING:
@@ -60,9 +56,8 @@ class Batch:
     ) -> None:
         from omkl.threads import default_threads
 
-        # The sweeper composes every job, to find mistakes early: it shall be quick about it too.
-        assert isinstance(context.config_loader, ConfigLoaderImpl)
-        context.config_loader = self.composer = Composer(context.config_loader)
+        folders = [s.path for s in config.hydra.runtime.config_sources if s.schema == "file"]
+        self.composer = Composer([Path(path) for path in folders])
         self.config = config
         threads = config.threads if isinstance(config.threads, int) else 1
         most = max(1, default_threads() // max(1, threads))
@@ -101,8 +96,7 @@ class Batch:
 
         folder = os.path.abspath(str(self.config.hydra.sweep.dir))
         for number, overrides in enumerate(jobs, start=first):
-            config = self.composer.load_sweep_config(self.config, overrides)
-            task = sweep.Sweep.task(_plain(config, overrides, number, folder), folder, number)
+            task = sweep.Sweep.task(self.composer.compose(overrides), folder, number)
             if task is not None:
                 yield task
 
@@ -138,27 +132,6 @@ def grouped(tasks: Iterator[sweep.Task], size: int) -> Iterator[list[sweep.Task]
         elif sum(map(len, waiting.values())) > WAITING:
             yield waiting.pop(next(iter(waiting)))
     yield from waiting.values()
-
-
-def _plain(
-    config: DictConfig, overrides: Sequence[str], number: int, folder: str
-) -> dict[str, Any]:
-    """The job's own part of a configuration, resolved."""
-    with open_dict(config):
-        hydra = config.pop("hydra")
-    try:
-        return conf.resolve(config, overrides)
-    except InterpolationResolutionError:  # something may name ${hydra:...}: as dear as in Hydra
-        hydra.job.num, hydra.job.id = number, str(number)
-        with read_write(hydra), open_dict(hydra):
-            hydra.runtime.output_dir = folder
-        state = HydraConfig.instance()
-        before = state.cfg
-        state.set_config(OmegaConf.create({"hydra": hydra}))
-        try:
-            return conf.resolve(config, overrides)
-        finally:
-            state.cfg = before
 
 
 READY = None  # what a worker says first

@@ -15,6 +15,7 @@ from omkl import conf
 from omkl.commands import cite, rerun, terminal
 from omkl.commands.sweep import Sweep
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from omkl.config import compose
 from omkl.config.command_line import CommandLine, UsageError
 from omkl.threads import default_to_one_thread, one_thread_each
 
@@ -138,7 +139,7 @@ def job(cfg: DictConfig) -> None:
     from hydra.types import RunMode
 
     hydra_config = HydraConfig.get()
-    config = conf.resolve(cfg, hydra_config.overrides.task)
+    config = compose.resolve(cfg, hydra_config.overrides.task)
 
     from omkl.config import checks, settings
 

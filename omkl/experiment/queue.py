@@ -19,7 +19,7 @@ from omkl.runs.folder import Run
 from omkl.threads import default_threads, worker_processes
 
 if TYPE_CHECKING:
-    from omkl.config.compositions import Compositions
+    from omkl.config.compose import Composer
 
 Job = Sequence[str]  # its overrides, as typed
 
@@ -77,11 +77,11 @@ def side_by_side(jobs: Sequence[Job]) -> Iterator[tuple[int, Ended]]:
 
 
 @functools.cache
-def _compositions() -> Compositions:
+def _compositions() -> Composer:
     """A process reads every YAML file once."""
-    from omkl.config.compositions import Compositions  # Hydra, which not every process needs
+    from omkl.config.compose import Composer  # Hydra, which not every process needs
 
-    return Compositions()
+    return Composer()
 
 
 def turn_of(job: Job) -> tuple[bool, bool]:

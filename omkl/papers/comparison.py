@@ -167,9 +167,9 @@ def _latest(overrides: Sequence[str], outputs: Path) -> list[str]:
 def _configurations(outputs: Path) -> Configured:
     """What makes a job's configuration of its overrides."""
     # Here: the processes of the peers import this module, and compose nothing.
-    from omkl.config.compositions import Compositions
+    from omkl.config.compose import Composer
 
-    compositions = Compositions()
+    compositions = Composer()
     return lambda overrides: compositions.compose(_latest(overrides, outputs))
 
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from omkl.conf import yaml_loader
+
 # Keys of a data set that describe it and cannot change a number.
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
 
@@ -31,14 +33,14 @@ def read_config(text: str) -> dict[str, Any]:
         raise ValueError(f"it has more than {_LONGEST_CONFIG:,} characters")
     try:
         depth = 0
-        for event in yaml.parse(text, Loader=_loader()):
+        for event in yaml.parse(text, Loader=yaml_loader()):
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"it refers to another part of itself, *{event.anchor}")
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST_CONFIG:
                 raise ValueError(f"it is nested more than {_DEEPEST_CONFIG} deep")
-        content = yaml.load(text, Loader=_loader())
+        content = yaml.load(text, Loader=yaml_loader())
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from None
     if not isinstance(content, dict):
@@ -47,17 +49,6 @@ def read_config(text: str) -> dict[str, Any]:
 
 
 _LONGEST_CONFIG, _DEEPEST_CONFIG = 2**20, 50
-
-
-@functools.cache
-def _loader() -> Any:
-    import yaml
-    from omegaconf._utils import get_yaml_loader
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    # What is a number and what is text, where OmegaConf differs from YAML.
-    rules = get_yaml_loader().yaml_implicit_resolvers
-    return type("Loader", (base,), {"yaml_implicit_resolvers": rules})
 
 
 @functools.cache

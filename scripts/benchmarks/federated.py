@@ -19,7 +19,7 @@ from benchmarks.setting import SEED, Rows
 from benchmarks.timing import Spread, deciles, interleaved, ratios, spread
 from omkl import federated
 from omkl.checks import learners
-from omkl.conf import compose
+from omkl.config.compose import compose
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
 from omkl.core.seeding import party_generators

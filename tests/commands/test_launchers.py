@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import csv
 import importlib.util
 import json
@@ -18,17 +17,12 @@ from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException
-from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import OmegaConf
 
 from omkl import conf, threads
 from omkl.commands import batch_launcher
 from omkl.commands.sweep import Sweep
 from omkl.config.command_line import EXTRAS, CommandLine, UsageError
-from omkl.config.compositions import Composer
 from omkl.runs import config_file
 from omkl.runs.sweeps import facts_of_jobs
 from tests.commands.test_cli import (
@@ -40,91 +34,6 @@ from tests.commands.test_cli import (
     started,
     write_table,
 )
-
-# --- composing ----------------------------------------------------------------------------------
-
-OWN = "# @package _global_\nD: 7\nalgorithm:\n  eta: ${regret.lam}\nmine: {of: [1, '${seeds}']}\n"
-
-
-@pytest.fixture
-def loader(tmp_path: Path) -> Iterator[ConfigLoaderImpl]:
-    from hydra import initialize_config_dir
-
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "own.yaml").write_text(OWN)
-    with initialize_config_dir(str(conf.folder()), version_base="1.3"):
-        found = GlobalHydra.instance().config_loader()
-        assert isinstance(found, ConfigLoaderImpl)
-        yield found
-
-
-def master_of(loader: ConfigLoaderImpl, folder: Path) -> DictConfig:
-    given = [f"hydra.searchpath=[file://{folder}]", "hydra.job.name=other", "algorithm=gf,sfg"]
-    return loader.load_configuration("config", given, RunMode.MULTIRUN)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        [],
-        ["algorithm=gf", "algorithm.eta=0.5", "seeds=3"],
-        ["algorithm.eta=0.5", "algorithm=gf"],
-        ["algorithm=raker", "++algorithm.M=3", "dataset=naval", "kernels=rbf41"],
-        ["+experiment=own", "regret.lam=0.25", "algorithm.eta=1"],
-        ["+experiment=own", "regret.lam=0.25", "mine.of=[2,${D}]"],
-        ["dataset=synthetic", "dataset.kernel={family: laplacian}", "+dataset.new.key=[1,{a: b}]"],
-        ["~algorithm", "~stream.limit"],
-        ['algorithm.eta="0.1/sqrt(t)"', "stream.limit=null", "D=${seeds}", "outputs='a, b'"],
-        ["+algorithm.eta=3"],
-        ["algorithm=nothing"],
-        ["stream.limt=3"],
-        ["+stream.limit.x=3"],
-        ["~stream.limit=4"],
-        ["++algorithm=gf"],
-        ["+algorithm@other=gf"],
-        ["other@algorithm=gf"],
-        ["seeds=1,2"],
-    ],
-    ids=" ".join,
-)
-def test_configurations_are_those_of_hydra(loader, tmp_path, overrides):
-    master = master_of(loader, tmp_path)
-    composer = Composer(loader)
-    # Another job of the same choices before: nothing of it may stay.
-    composer.load_sweep_config(master, ["algorithm=gf", "algorithm.eta=77", "+stream.extra=1"])
-
-    def told(config_of) -> tuple:
-        try:
-            config = config_of(copy.deepcopy(master), list(overrides))
-        except HydraException as error:
-            return type(error), str(error), str(error.__cause__)
-        whole = OmegaConf.to_container(config, resolve=False)
-        struct = OmegaConf.is_struct(config)
-        with open_dict(config):
-            del config["hydra"]
-        return whole, OmegaConf.to_container(config, resolve=True), struct
-
-    assert told(composer.load_sweep_config) == told(loader.load_sweep_config)
-    assert told(composer.load_sweep_config) == told(loader.load_sweep_config), "the second time too"
-
-
-def test_yaml_files_are_put_together_once_for_each_set_of_choices(loader, tmp_path, monkeypatch):
-    master = master_of(loader, tmp_path)
-    calls = []
-    whole = ConfigLoaderImpl.load_configuration
-
-    def counted(self, config_name, overrides, *args, **kwargs):
-        calls.append(overrides)
-        return whole(self, config_name, overrides, *args, **kwargs)
-
-    monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", counted)
-    composer = Composer(loader)
-    for algorithm in ("gf", "raker"):
-        for lam in (1, 2, 3):
-            config = composer.load_sweep_config(master, [f"algorithm={algorithm}", f"D={lam}"])
-            assert (config.algorithm.name, config.D) == (algorithm, lam)
-    assert len(calls) == 2
 
 
 @pytest.mark.parametrize(

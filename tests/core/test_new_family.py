@@ -10,6 +10,7 @@ import pytest
 
 from omkl import algorithms, conf
 from omkl.checks import learners
+from omkl.config.compose import compose
 from omkl.core import hyperparameters, kernels
 from omkl.core.graphs import dissimilarity_graph, similarity_graph
 from omkl.core.kernels import FAMILIES, Family, Kernel, dictionary, with_spectrum
@@ -169,7 +170,7 @@ def test_exact_kernels_refuse_it():
     """Their machine code is made from the families of the package alone."""
     with pytest.raises(ValueError, match="exact-kernel learners have no matern kernels; they have"):
         empty_expansion([Kernel("matern", 1.0)], 2)
-    config = conf.compose(["algorithm=omkr", "kernels=matern26", "debug=quick"])
+    config = compose(["algorithm=omkr", "kernels=matern26", "debug=quick"])
     with pytest.raises(ValueError, match="learners have no matern32 kernels; they have: gauss"):
         prepare(config)
     assert prepare({**config, "algorithm": conf.entry("algorithm", "rbf")}), "its kernel is its own"

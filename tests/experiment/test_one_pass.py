@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omkl import conf, viewers
+from omkl import viewers
 from omkl.commands import batch_launcher
 from omkl.commands.batch_launcher import Worker, Workers, grouped, size_of_groups
 from omkl.commands.sweep import Task
+from omkl.config.compose import compose
 from omkl.config.settings import key_of_pass
 from omkl.core.learner import Learner
 from omkl.core.representations.local_features import LOCAL_FEATURES
@@ -33,7 +34,7 @@ OF_THE_CLOCK = {"seconds", "seconds_per_seed", "started", "seal", "jobs_in_pass"
 def configurations(folder: Path, *overrides: str, **swept: list[Any]) -> list[dict[str, Any]]:
     ((key, values),) = swept.items()
     stream = () if "dataset=file" in overrides else EMBEDDED
-    config = conf.compose([*TINY, *stream, *QUIET, f"outputs={folder}", *overrides])
+    config = compose([*TINY, *stream, *QUIET, f"outputs={folder}", *overrides])
     return [{**config, "algorithm": {**config["algorithm"], key: value}} for value in values]
 
 
@@ -206,7 +207,7 @@ def test_what_breaks_the_stream_breaks_every_job(tmp_path, monkeypatch):
 
 
 def test_jobs_that_share_nothing_have_no_key():
-    raker = conf.compose(["algorithm=raker"])
+    raker = compose(["algorithm=raker"])
 
     def key(config: dict[str, Any] = raker, **changes: Any) -> str | None:
         for section in ("algorithm", "dataset", "federation", "stream"):
@@ -236,7 +237,7 @@ def test_groups_are_as_many_for_every_worker():
 
 
 def test_tasks_of_one_key_are_grouped_as_they_come(monkeypatch):
-    config = conf.compose(["algorithm=gf"])
+    config = compose(["algorithm=gf"])
 
     def task(name: str, D: int, M: int = 3) -> Task:
         own = {**config["algorithm"], "name": name, "M": M}

@@ -12,6 +12,7 @@ import pytest
 
 import omkl
 from omkl import federated
+from omkl.config.compose import compose
 from omkl.datasets import DataError
 from omkl.experiment import run as runner
 from omkl.federated.parties import Refused
@@ -335,9 +336,7 @@ def test_terms_that_cannot_be(words, inputs, message):
 
 def test_omkl_run_has_no_such_federation():
     with pytest.raises(ValueError, match="its clients bring their own files"):
-        runner.prepare(
-            omkl.conf.compose(["dataset=synthetic", "federation=holders", "algorithm=ofskl"])
-        )
+        runner.prepare(compose(["dataset=synthetic", "federation=holders", "algorithm=ofskl"]))
 
 
 # --- what is left in the end ---------------------------------------------------------------------

@@ -13,7 +13,7 @@ from scipy import stats
 from omkl import federated
 from omkl.checks import federations
 from omkl.checks.federations import streams
-from omkl.conf import compose
+from omkl.config.compose import compose
 from omkl.config.settings import read
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features

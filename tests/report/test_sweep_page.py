@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import conf
 from omkl.commands import report
+from omkl.config.compose import compose
 from omkl.online.specification import FEATURES
 from omkl.report import sweep_page, typed
 from omkl.runs.config_file import config_text
@@ -96,7 +96,7 @@ def test_the_command_writes_the_page_of_the_last_sweep_or_of_chosen_runs(runs, t
     ],
 )
 def test_the_command_of_a_run_says_what_was_typed(run_folder_maker, tmp_path, typing):
-    config = conf.compose(typing)
+    config = compose(typing)
     if config["D"] is None:
         config["D"] = FEATURES  # as a run does
     config["stream"]["scaling"] = "whole"

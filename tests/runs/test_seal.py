@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from omkl import conf
 from omkl.commands import report
+from omkl.config.compose import compose
 from omkl.core import jit
 from omkl.experiment import run as runner
 from omkl.runs import config_file, provenance, seal
@@ -268,7 +268,7 @@ def test_a_summary_that_has_overflowed_loses_nothing(folder):
 def test_a_run_of_extreme_inputs_is_kept_and_shown(start, outputs, tmp_path, capsys, scale):
     path = tmp_path / "extreme.csv"
     path.write_text("x,y\n" + "".join(f"{t % 3}{scale[1:]},{t % 5}\n" for t in range(40)))
-    own = conf.compose([
+    own = compose([
         "algorithm=raker", "D=2", "seeds=1", "tracking=none", "figures=false", *TINY[-2:],
         "dataset=file", f"dataset.path={path}", "dataset.target=y", "stream.scaling=none",
         f"outputs={outputs}",

@@ -21,7 +21,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from omkl.conf import compose
+from omkl.config.compose import compose
 from omkl.disk import write_atomically
 from omkl.experiment.federation import FederatedJob
 from omkl.experiment.run import prepare

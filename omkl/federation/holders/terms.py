@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import conf, federated
+from omkl import federated
 from omkl.config import settings as experiment_settings
+from omkl.config.compose import compose
 from omkl.config.settings import Settings, with_defaults_cut
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
@@ -94,7 +95,7 @@ def made(
 
     ``scaling`` None: "bounds" where they are given, else "columns".
     """
-    config = conf.compose([*overrides, *(word for word in WORDS if word not in overrides)])
+    config = compose([*overrides, *(word for word in WORDS if word not in overrides)])
     names = input_names(inputs)
     if config["clients"] is None:
         raise ValueError("how many clients? Set clients=K")
