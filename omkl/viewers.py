@@ -20,7 +20,7 @@ from omkl.datasets.label_sources import Label
 from omkl.experiment import run as runner
 from omkl.experiment.job import Computed, Described, Progress
 from omkl.experiment.run import Outcome
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 from omkl.runs.writing import add_figures, staging_folder
 from omkl.threads import turns_of
 from omkl.tracking import view

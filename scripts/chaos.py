@@ -40,7 +40,7 @@ from reliability import deployment, page
 from reliability.place import PATIENCE, Place, ended_within, lost_in
 
 from omkl.report.text import markdown_table
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 SMALL = (
     "dataset.rows=1500", "seeds=2", "kernels=gaussian17", "D=8", "regret.kernel_ridge=false",

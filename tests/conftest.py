@@ -234,7 +234,7 @@ def make_run_folder(
     failed: bool = False,
     params: dict | None = None,
 ) -> Path:
-    """A run folder in the format of ``omkl.runs.folder`` with invented numbers."""
+    """A run folder in the format of ``omkl.runs.run_folder`` with invented numbers."""
     rng = np.random.default_rng(crc32(f"{algorithm} {dataset}".encode()))
     folder = outputs / "runs" / dataset / f"{algorithm}-{key}"
     folder.mkdir(parents=True)

@@ -23,8 +23,8 @@ from omkl.config.compose import compose
 from omkl.core.kernels import FAMILIES
 from omkl.experiment.job import own_modules
 from omkl.experiment.run import prepare
-from omkl.runs.folder import Run
 from omkl.runs.provenance import identity_of, numbers_stamp
+from omkl.runs.run_folder import Run
 from omkl.theory import bound_of_run
 
 ROOT = Path(__file__).parents[1]

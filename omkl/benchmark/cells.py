@@ -38,7 +38,7 @@ from omkl.benchmark import learners, packaged, peer_models
 from omkl.benchmark.suite import PEER, Entry, Suite
 from omkl.core import sources
 from omkl.disk import write_atomically
-from omkl.runs import seal
+from omkl.runs import checksum
 from omkl.runs.provenance import sources_digest
 
 COMPLETE, DIVERGED, TOO_LONG, FAILED, MISSING = (
@@ -121,7 +121,7 @@ def in_path(name: str) -> str:
 def read(cell: Path) -> dict[str, Any] | None:
     """A cell's result, None where there is none. Raises Damaged."""
     try:
-        return seal.read_sealed((cell / "result.json").read_text(encoding="utf-8"))
+        return checksum.read_checksummed((cell / "result.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError as error:
@@ -144,7 +144,7 @@ def write(cell: Path, result: Mapping[str, Any], curves: Mapping[str, np.ndarray
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **curves)  # type: ignore[arg-type]
         write_atomically(cell / "curves.npz", buffer.getvalue(), sync=False)
-    write_atomically(cell / "result.json", seal.sealed_text(result), sync=False)
+    write_atomically(cell / "result.json", checksum.checksummed_text(result), sync=False)
 
 
 def with_seed(result: Mapping[str, Any], seed: int, scores: Mapping[str, float]) -> dict[str, Any]:
@@ -167,14 +167,14 @@ def with_curves(
 
 def write_index(folder: Path, index: Mapping[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "suite.json", seal.sealed_text(index))
+    write_atomically(folder / "suite.json", checksum.checksummed_text(index))
 
 
 def read_index(folder: Path) -> dict[str, Any]:
     """What suite.json says. Raises Damaged where there is none, or it is not as written."""
     path = folder / "suite.json"
     try:
-        return seal.read_sealed(path.read_text(encoding="utf-8"))
+        return checksum.read_checksummed(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise Damaged(f"{folder} has no suite.json: it is no folder of omkl-benchmark") from None
     except ValueError as error:

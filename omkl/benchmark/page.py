@@ -16,7 +16,7 @@ from omkl.benchmark.table import Results
 from omkl.disk import write_atomically
 from omkl.report import stars
 from omkl.report.text import readable
-from omkl.runs.wording import counted
+from omkl.runs.wording import pluralize
 
 NAMES = {
     "mse": "MSE", "mae": "MAE", "error_rate": "errors, %", "log_loss": "log loss",
@@ -77,7 +77,7 @@ def _protocol(results: Results) -> str:
     typed = f"**Not the suite as it is: {changed}.** " if changed else ""
     return (
         f"{typed}Suite `{suite.name}` of `{suite.version}`, one pass over at most "
-        f"{suite.rows:,} rows of each stream, {counted(suite.seeds, 'seed')} "
+        f"{suite.rows:,} rows of each stream, {pluralize(suite.seeds, 'seed')} "
         f"(peers {suite.peer_seeds}); {first}. Inputs are {_scaling(suite)}. "
         f"Means over the seeds; bold: the lowest, and what does not differ from it (paired t over "
         f"seeds, Holm, {stars.LEVEL:.0%}, with three seeds or more; peers with one seed are not "

@@ -21,7 +21,7 @@ from omkl.benchmark.statistics import Groups
 from omkl.report import style
 from omkl.report.drawing import WIDTH
 from omkl.report.stars import LEVEL
-from omkl.runs.wording import counted
+from omkl.runs.wording import pluralize
 
 METHODS = {"nemenyi": statistics.critical_difference, "wilcoxon": statistics.wilcoxon_groups}
 
@@ -87,7 +87,7 @@ def draw_critical_differences(
 def _words(groups: Groups) -> str:
     """What the diagram says, in sentences."""
     n = len(groups.blocks.errors)
-    parts = [f"{counted(n, 'stream')}; average ranks, 1 is best."]
+    parts = [f"{pluralize(n, 'stream')}; average ranks, 1 is best."]
     if n > 1:
         found = statistics.friedman(groups.blocks.errors)
         p = "< 0.001" if found.f_p < 0.001 else f"= {found.f_p:.2g}"

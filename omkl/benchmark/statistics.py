@@ -25,7 +25,7 @@ import pandas as pd
 from scipy import stats
 
 from omkl.report.stars import LEVEL, holm
-from omkl.runs.wording import counted
+from omkl.runs.wording import pluralize
 
 # A learner without a value on more of the streams than this is left out, rather than the streams.
 MOST_MISSING = 0.2
@@ -92,7 +92,7 @@ def checked(errors: pd.DataFrame) -> pd.DataFrame:
             twice = ", ".join(map(str, labels[labels.duplicated()].unique()))
             raise ValueError(f"each {kind} should be there once; more than once: {twice}")
     if errors.shape[1] < 2 or errors.shape[0] < 1:
-        learners, streams = counted(errors.shape[1], "learner"), counted(len(errors), "stream")
+        learners, streams = pluralize(errors.shape[1], "learner"), pluralize(len(errors), "stream")
         raise ValueError(
             f"{learners} on {streams}: give two learners and one stream at least to compare"
         )
@@ -250,7 +250,7 @@ def wilcoxon_groups(errors: pd.DataFrame, level: float = LEVEL) -> Groups:
 
 
 def _too_few(n: int, k: int, why: str, needed: int) -> str:
-    streams = f"{counted(n, 'stream')} {'is' if n == 1 else 'are'} too few"
+    streams = f"{pluralize(n, 'stream')} {'is' if n == 1 else 'are'} too few"
     return f"{streams} to tell {k} learners apart: {why} ({needed} streams are needed)"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
-from omkl.runs.wording import counted
+from omkl.runs.wording import pluralize
 
 # Each command imports what it needs: the compiler and matplotlib take a second each.
 
@@ -100,10 +100,10 @@ def _list(given: argparse.Namespace) -> int:
     if given.suite is None:
         for name in suite.names():
             one = suite.read(name)
-            print(f"{name:18} {one.version}  {counted(len(one.streams), 'stream')}  {one.title}")
+            print(f"{name:18} {one.version}  {pluralize(len(one.streams), 'stream')}  {one.title}")
         return 0
     one = suite.read(given.suite)
-    rows, seeds = counted(one.rows, "row"), counted(one.seeds, "seed")
+    rows, seeds = pluralize(one.rows, "row"), pluralize(one.seeds, "seed")
     print(f"{one.title} ({one.version}): at most {rows}, {seeds}")
     for stream in one.streams:
         try:

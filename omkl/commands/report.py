@@ -12,12 +12,12 @@ from omkl import conf
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED
 from omkl.config.command_line import unknown_name
-from omkl.runs.wording import counted
+from omkl.runs.wording import pluralize
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
 if TYPE_CHECKING:
     from omkl.papers.reproduce import BeforePage
-    from omkl.runs.folder import Run
+    from omkl.runs.run_folder import Run
 
 CHOICES = (
     "which runs and how: dataset=naval algorithm=raker,gf M=5, any setting; sort=mse or sort=-mse; "
@@ -102,7 +102,7 @@ def _port(text: str) -> int:
 
 def _runs(arguments: argparse.Namespace) -> list[Run]:
     """The runs that are whole; the others are named on stderr."""
-    from omkl.runs.folder import find, folders
+    from omkl.runs.run_folder import find, folders
 
     outputs = arguments.outputs
     if next(folders(outputs), None) is None:
@@ -110,9 +110,9 @@ def _runs(arguments: argparse.Namespace) -> list[Run]:
     runs = list(find(outputs))
     if not runs:
         raise ValueError(f"every run in {outputs / 'runs'} is damaged")
-    if n_unsealed := sum(not run.sealed for run in runs):
+    if n_unchecked := sum(not run.has_checksums for run in runs):
         print(
-            f"omkl-report: {n_unsealed} of {len(runs)} runs were made before results were sealed, "
+            f"omkl-report: {n_unchecked} of {len(runs)} runs were made before results were sealed, "
             "and are taken as they are",
             file=sys.stderr,
         )
@@ -120,7 +120,7 @@ def _runs(arguments: argparse.Namespace) -> list[Run]:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from omkl.runs.folder import find
+    from omkl.runs.run_folder import find
 
     n = {"whole": 0, "damaged": 0, "without a seal": 0}
 
@@ -129,11 +129,11 @@ def _verify(arguments: argparse.Namespace) -> int:
         n["damaged"] += 1
 
     for run in find(arguments.outputs, tell):
-        n["whole" if run.sealed else "without a seal"] += 1
+        n["whole" if run.has_checksums else "without a seal"] += 1
     if not any(n.values()):
         raise ValueError(NO_RUNS.format(arguments.outputs / "runs"))
     counts = ", ".join(f"{number} {name}" for name, number in n.items())
-    print(f"{counted(sum(n.values()), 'run')} in {arguments.outputs / 'runs'}: {counts}")
+    print(f"{pluralize(sum(n.values()), 'run')} in {arguments.outputs / 'runs'}: {counts}")
     return EXIT_FAILED if n["damaged"] else 0
 
 
@@ -196,7 +196,7 @@ def _page(arguments: argparse.Namespace) -> int:
     from omkl.commands.sweep import PAGE
     from omkl.report import chosen, sweep_page, sweep_table
     from omkl.runs import sweeps
-    from omkl.runs.folder import whole
+    from omkl.runs.run_folder import whole
 
     if arguments.choices and arguments.sweep:
         raise ValueError("a page is of one sweep or of chosen runs: --sweep or KEY=VALUE")
@@ -248,12 +248,12 @@ def _draw(found: Run) -> str | None:
     """Draw a run's plots into its folder; returns what is wrong where that cannot be."""
     from omkl.papers import regret_figures
     from omkl.report import run_figures
-    from omkl.runs.seal import Broken
+    from omkl.runs.checksum import CorruptFileError
     from omkl.runs.writing import add_figures, staging_folder
 
     try:
         run = found.held()
-    except (Broken, FileNotFoundError) as error:
+    except (CorruptFileError, FileNotFoundError) as error:
         return f"is no longer whole ({error})"
     try:
         with staging_folder(run.folder) as staging:
@@ -270,7 +270,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
     from omkl.tracking import view
 
     n = view.rebuild(arguments.outputs)
-    print(f"{view.database_file(arguments.outputs)} has {counted(n, 'run')} again.")
+    print(f"{view.database_file(arguments.outputs)} has {pluralize(n, 'run')} again.")
     return 0
 
 

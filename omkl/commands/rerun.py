@@ -41,15 +41,15 @@ def expanded(arguments: Sequence[str]) -> list[str]:
 
 
 def _config_of(folder: Path) -> Mapping[str, Any]:
-    from omkl.runs.folder import Run  # NumPy, which a prompt does not wait for
-    from omkl.runs.seal import Broken
+    from omkl.runs.checksum import CorruptFileError
+    from omkl.runs.run_folder import Run  # NumPy, which a prompt does not wait for
 
     run = Run(folder)
     try:
         problem = run.problem
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{OPTION} {folder}: there is no run folder") from None
-    except Broken as error:
+    except CorruptFileError as error:
         problem = str(error)
     if problem is not None:
         raise ValueError(f"{OPTION} {folder}: the run is damaged ({problem})")
@@ -58,7 +58,7 @@ def _config_of(folder: Path) -> Mapping[str, Any]:
 
 def _overrides(config: Mapping[str, Any], typed: set[str]) -> list[str]:
     """A choice per group and an override per setting, but for those that are typed."""
-    from omkl.runs.folder import NEUTRAL
+    from omkl.runs.run_folder import NEUTRAL
 
     config = {k: v for k, v in config.items() if k not in NEUTRAL or k in KEPT}
     own = "path" in config["dataset"]

@@ -22,7 +22,7 @@ from omkl.threads import default_to_one_thread, one_thread_each
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from omkl.runs.folder import Run
+    from omkl.runs.run_folder import Run
 
 
 def run() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from omkl.experiment.run import Outcome
-    from omkl.runs.folder import Run
+    from omkl.runs.run_folder import Run
 
 PAGE = "page.html"  # of a sweep, in its folder
 
@@ -214,16 +214,15 @@ class Sweep:
         from rich.console import Console
 
         from omkl.report import console, sweep_table
-        from omkl.runs import folder as run_folder
-        from omkl.runs import sweeps
-        from omkl.runs.seal import Broken
+        from omkl.runs import run_folder, sweeps
+        from omkl.runs.checksum import CorruptFileError
 
         draws = cls.figures and not interrupted
         jobs = []
         for run, tracked in sweeps.jobs_of(folder):
             try:
                 jobs.append((as_it_is(run, draws), tracked))
-            except (Broken, FileNotFoundError) as error:
+            except (CorruptFileError, FileNotFoundError) as error:
                 cls.failed = True
                 gone = isinstance(error, FileNotFoundError)
                 run_folder.left_out(run, "it is no longer there" if gone else str(error))

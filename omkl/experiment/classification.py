@@ -33,8 +33,8 @@ from omkl.experiment.job import (
     reported,
 )
 from omkl.experiment.regret import load_or_compute
-from omkl.runs.folder import ERROR_RATE
 from omkl.runs.predictions import joined
+from omkl.runs.run_folder import ERROR_RATE
 from omkl.runs.writing import MODEL, PREDICTIONS
 from omkl.theory import mistake_bounds
 from omkl.threads import one_thread_each, thread_pool

@@ -1,6 +1,6 @@
 """A federated run: from a resolved configuration to the numbers of its run folder.
 
-What a federated run has besides what ``omkl.runs.folder`` lists (R seeds, K clients):
+What a federated run has besides what ``omkl.runs.run_folder`` lists (R seeds, K clients):
 
 ``result.json``
     federated      scheme, n_clients, rounds (of the longest stream), least_rounds (of the
@@ -87,8 +87,8 @@ from omkl.federated.protocol import FederatedAlgorithm
 from omkl.federated.rounds import FederatedTrace
 from omkl.federated.simulation import Federation
 from omkl.federated.split import Split, split
-from omkl.runs import folder as run_folder
-from omkl.runs.folder import MSE
+from omkl.runs import run_folder
+from omkl.runs.run_folder import MSE
 from omkl.theory.federated import theorem_1, theorem_2
 from omkl.threads import one_thread_each, thread_pool
 

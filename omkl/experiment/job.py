@@ -31,8 +31,8 @@ from omkl.experiment import baselines, kept_model, memory
 from omkl.experiment.kept_model import Resumed, require_keepable
 from omkl.experiment.metrics import mean_and_deviation
 from omkl.online.specification import FEATURES, Specification, specify
-from omkl.runs import folder as run_folder
-from omkl.runs.folder import Measure
+from omkl.runs import run_folder
+from omkl.runs.run_folder import Measure
 
 Progress = Callable[[str, int, int | None, float | None], None]
 """progress(stage, done, total, running MSE): called between blocks."""

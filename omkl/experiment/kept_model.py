@@ -20,8 +20,8 @@ from omkl.online import model_file
 from omkl.online.model_file import Model
 from omkl.online.rows import listed
 from omkl.online.settings import SCALINGS, LearnerSettings
-from omkl.runs import folder as run_folder
-from omkl.runs.wording import counted
+from omkl.runs import run_folder
+from omkl.runs.wording import pluralize
 from omkl.runs.writing import MODEL
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Resumed(NamedTuple):
         more = "; updates and support count these as well" if self.model.settings.classes else ""
         if not self.model.is_of_these_sources:
             more += "; other sources wrote it, and its numbers may differ from theirs"
-        return f"goes on from a model of {counted(n, 'round')}{more}"
+        return f"goes on from a model of {pluralize(n, 'round')}{more}"
 
 
 def path_of(given: Any) -> Path:

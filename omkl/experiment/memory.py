@@ -13,7 +13,7 @@ from omkl.config.settings import Settings
 from omkl.core.representations import Representation
 from omkl.datasets import Stream
 from omkl.experiment.metrics import LIMIT
-from omkl.runs.wording import counted
+from omkl.runs.wording import pluralize
 
 CURVES = 6  # that are kept of every seed, as many numbers a row of a block
 STEP = 8  # a measured D is a multiple of it, as arrays are padded to
@@ -34,7 +34,7 @@ def require_memory(
     taken, there = n_models * model_bytes + curves + rows, usable_bytes()
     if taken > there:
         raise ValueError(
-            f"D={D} with {counted(n_kernels, 'kernel')}, {counted(d, 'input')}, seeds={R} and "
+            f"D={D} with {pluralize(n_kernels, 'kernel')}, {pluralize(d, 'input')}, seeds={R} and "
             f"block={block} takes "
             f"at least {min(taken, 1e24) / 1e9:,.1f} GB, and this machine has {there / 1e9:,.1f}: "
             "choose fewer of these, or smaller sizes among the parameters of the algorithm"

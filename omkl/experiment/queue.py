@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, NamedTuple
 
 from omkl.experiment import run as runner
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 from omkl.threads import default_threads, worker_processes
 
 if TYPE_CHECKING:

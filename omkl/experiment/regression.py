@@ -38,8 +38,8 @@ from omkl.experiment.spread import ScoredIntervals, Spreads, intervals_of
 from omkl.experiment.weight_history import WeightHistory
 from omkl.online import intervals
 from omkl.online.target_units import TargetUnits
-from omkl.runs.folder import MSE
 from omkl.runs.predictions import Predictions
+from omkl.runs.run_folder import MSE
 from omkl.runs.writing import MODEL, PREDICTIONS
 from omkl.threads import thread_pool
 

@@ -14,7 +14,7 @@ from omkl.core.representations.random_features import draw_features
 from omkl.experiment import comparators
 from omkl.experiment.job import Job, Progress, modules_of_families
 from omkl.experiment.metrics import Recorder, mean_and_deviation
-from omkl.runs import folder as run_folder
+from omkl.runs import run_folder
 from omkl.runs.provenance import sources_digest, without_prose
 from omkl.threads import one_thread_each, thread_pool
 

@@ -16,9 +16,8 @@ from omkl.datasets import DataError, keys, label_sources
 from omkl.experiment import classification, federation, one_pass, regression
 from omkl.experiment.job import Computed, Described, Job, Progress, learners_of, own_modules
 from omkl.experiment.regression import Regression
-from omkl.runs import earlier, provenance
-from omkl.runs import folder as run_folder
-from omkl.runs.folder import Run, held_in_memory
+from omkl.runs import provenance, run_folder
+from omkl.runs.checksum import RESULT, content_of
 from omkl.runs.provenance import (
     code_of,
     commit,
@@ -28,12 +27,13 @@ from omkl.runs.provenance import (
     same_numbers,
     versions,
 )
-from omkl.runs.seal import RESULT, content_of
+from omkl.runs.run_folder import Run, held_in_memory
 from omkl.runs.writing import (
     MODEL,
     PREDICTIONS,
     change_result,
     files_of_run,
+    find_finished,
     folder_of,
     replace_files,
     staging_folder,
@@ -209,7 +209,7 @@ def _begin(
     folder = folder_of(config)
     try:
         numbers, edited = _numbers_of(job, modules), provenance.edited(modules)
-        found, told = earlier.find(config)
+        found, told = find_finished(config)
         notes = job.notes() + told
         if (
             found is not None

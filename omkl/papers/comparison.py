@@ -39,9 +39,8 @@ from omkl.papers import comparison_peers, comparison_table
 from omkl.papers.comparison_table import BEST, CONSTANT, Line
 from omkl.report import console, style
 from omkl.report.text import csv_text
-from omkl.runs import folder as run_folder
-from omkl.runs import seal
-from omkl.runs.folder import Run
+from omkl.runs import checksum, run_folder
+from omkl.runs.run_folder import Run
 from omkl.threads import one_thread_each, worker_processes
 
 
@@ -265,14 +264,14 @@ def _told_by_peer(
         "kept_for": kept_for,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, seal.sealed_text(found))
+    write_atomically(path, checksum.checksummed_text(found))
     return found
 
 
 def _kept(path: Path, kept_for: str) -> dict[str, Any] | None:
     """What a file says that is whole and kept for this very peer, seed and stream."""
     try:
-        found = seal.read_sealed(path.read_text(encoding="utf-8"))
+        found = checksum.read_checksummed(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from omkl.papers.tables import CITED, VARIANTS, WRITTEN, Spec, Table
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 T = TypeVar("T")
 ABSENT = "not in omkl yet"

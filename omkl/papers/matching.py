@@ -18,7 +18,7 @@ from omkl.papers.tables import (
     parse_override,
     published_number,
 )
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 
 def jobs(table: Table) -> list[list[str]]:

@@ -24,8 +24,8 @@ from omkl.experiment import queue
 from omkl.papers import comparison, comparison_peers, matching, page, tables
 from omkl.papers.formats import rendering
 from omkl.report import console
-from omkl.runs import folder as run_folder
-from omkl.runs.wording import counted
+from omkl.runs import run_folder
+from omkl.runs.wording import pluralize
 
 
 class Cells:
@@ -49,7 +49,7 @@ class Cells:
             jobs = [tuple(job) for job in matching.jobs(table)]
             shared = sum(job in asked for job in jobs)
             above = f", {shared} of them named above" if shared else ""
-            print(f"{table.name}: {counted(len(jobs), 'run')}{above}")
+            print(f"{table.name}: {pluralize(len(jobs), 'run')}{above}")
             asked |= dict.fromkeys(jobs)
         # A picture and a tracked run a cell would take longer than the cells themselves.
         quiet = ["tracking=none", "figures=false", f"outputs={self.outputs}"]

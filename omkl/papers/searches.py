@@ -6,7 +6,7 @@ writes <grid>.json beside it:
     script     its name, search_graph.py
     options    {option: value} of the command line, where they are not the script's own
     code       twelve hex digits naming the code, see ``code_stamp``
-    commit     as in ``omkl.runs.folder``
+    commit     as in ``omkl.runs.run_folder``
     sha256     of the CSV file, so that a note is never taken for another file's
     written    ISO time, UTC
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from omkl.report import style
 from omkl.report.text import readable
-from omkl.runs.folder import ERROR_RATE, Run, measure, number_of
+from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of
 
 NAMES = {
     "mean": "running mean",

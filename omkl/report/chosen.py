@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from omkl.report import style
 from omkl.report.sweep_columns import Row, is_baseline, setting_names
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 FORMATS = ("table", "md", "csv", "latex")
 SHOWN_AS = ("sort", "format", "rows", "columns")  # keys that do not choose runs

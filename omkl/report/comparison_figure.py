@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 
 from omkl.report import baselines, drawing, style
 from omkl.report.baselines import NAMES
-from omkl.runs.folder import Run, measure
+from omkl.runs.run_folder import Run, measure
 from omkl.runs.wording import over_seeds
 
 BOTH = ("png", "pdf")

@@ -13,15 +13,15 @@ from omkl.report import baselines
 from omkl.report.experts import has_kernels
 from omkl.report.style import name_of
 from omkl.report.text import readable
-from omkl.runs.folder import ERROR_RATE, measure, number_of, scaling_of
-from omkl.runs.wording import UNEXPLAINED, counted, over_seeds
+from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
+from omkl.runs.wording import UNEXPLAINED, over_seeds, pluralize
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
     from omkl.experiment.run import Outcome
-    from omkl.runs.folder import Run
+    from omkl.runs.run_folder import Run
 
 
 def loss_text(result: Mapping[str, Any]) -> str:
@@ -145,9 +145,9 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         if baselines.compared_by(result) == ("mse", "mse_mean"):
             accuracy = f"MSE {mse_text({'mse_mean': entry['mse']})}"
         yield "  baseline", f"{accuracy}   {baselines.NAMES[name]}"
-    yield "stream", f"{result['n_rounds']:,} rounds, {counted(result['n_inputs'], 'input')}"
+    yield "stream", f"{result['n_rounds']:,} rounds, {pluralize(result['n_inputs'], 'input')}"
     if blank := result.get("rows_without_target"):
-        yield "", f"{counted(blank, 'row without a target')}: predicted and not scored"
+        yield "", f"{pluralize(blank, 'row without a target')}: predicted and not scored"
     if federated:
         yield from _federated_rows(federated)
     if classify:
@@ -167,7 +167,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     threads = result["threads"]
     yield (
         "time",
-        f"{result['seconds']:.2f} s on {counted(threads, 'thread')}, "
+        f"{result['seconds']:.2f} s on {pluralize(threads, 'thread')}, "
         f"{rate:,.0f} {'client-' if federated else ''}rounds/s over all seeds",
     )
 
@@ -240,7 +240,7 @@ def _federated_rows(federated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _safeguards_text(done: Mapping[str, Any]) -> str:
     parts = []
     if (wanted := done["clients_per_round"]) is not None:
-        parts.append(f"{counted(wanted, 'client')} a round asked")
+        parts.append(f"{pluralize(wanted, 'client')} a round asked")
     if done["trim"]:
         parts.append(f"{done['trim']:g} of the values left out at either end")
     if done["max_change"] is not None or done["max_loss"] is not None:

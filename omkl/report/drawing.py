@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from omkl.report import baselines, style
-from omkl.runs.folder import MSE, Measure, Run
+from omkl.runs.run_folder import MSE, Measure, Run
 
 Array = np.ndarray
 

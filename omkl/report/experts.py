@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omkl.core.kernels import FAMILIES
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 
 def has_kernels(run: Run) -> bool:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.report import drawing, style
-from omkl.runs.folder import Run, number_of
+from omkl.runs.run_folder import Run, number_of
 
 BOUND = "theorem 1"
 

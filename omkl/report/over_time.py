@@ -20,8 +20,8 @@ from omkl.report import drawing, style
 from omkl.report.experts import expert_names, has_kernels
 from omkl.report.prediction_figures import title
 from omkl.report.windows import Windowed, windowed
-from omkl.runs.folder import Run, measure
-from omkl.runs.wording import counted
+from omkl.runs.run_folder import Run, measure
+from omkl.runs.wording import pluralize
 
 COLOURS = "viridis"
 MOST_NAMES = 40  # of experts, one a row
@@ -50,7 +50,7 @@ def over_time(run: Run, folder: Path | None = None) -> list[Path]:
         grid[-1, 0].set_xlim(0, float(curves["t"][-1]))
         if any(line.get_label() == drawing.CHANGES for line in grid[0, 0].get_lines()):
             grid[0, 0].legend(loc="best")
-        rounds = counted(round(float(np.median(np.diff(found.edges)))), "round")
+        rounds = pluralize(round(float(np.median(np.diff(found.edges)))), "round")
         what = f"{kind.long} in windows of {rounds} each" + (", and weights" if with_map else "")
         figure.suptitle(title(run, what), fontsize=10)
         return style.save(figure, folder or run.folder, "over_time")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from omkl.report import drawing, style
 from omkl.report.experts import expert_names, has_kernels
-from omkl.runs.folder import Run, scaling_of
+from omkl.runs.run_folder import Run, scaling_of
 
 
 def title(run: Run, what: str) -> str:

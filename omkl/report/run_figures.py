@@ -20,8 +20,8 @@ from omkl.report.experts import has_kernels
 from omkl.report.over_time import over_time
 from omkl.report.prediction_figures import coverage, experts, predictions, title
 from omkl.report.text import theorem_text
-from omkl.runs.folder import ERROR_RATE, Run, measure
-from omkl.runs.wording import counted, over_seeds
+from omkl.runs.run_folder import ERROR_RATE, Run, measure
+from omkl.runs.wording import over_seeds, pluralize
 
 
 def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
@@ -197,7 +197,7 @@ def usage(run: Run, folder: Path | None = None) -> list[Path]:
         panels[0][0].set_ylabel("share of rounds evaluated")
         drawing.figure_legend(figure, [axes for axes, _, _ in panels])
         per_round = run.result["kernels_per_round"]
-        what = f"{per_round:.4g} of {counted(len(mean), 'kernel')} evaluated per round"
+        what = f"{per_round:.4g} of {pluralize(len(mean), 'kernel')} evaluated per round"
         figure.suptitle(title(run, what), fontsize=10)
         return style.save(figure, folder or run.folder, "usage")
 
@@ -272,7 +272,7 @@ def _dictionary(run: Run) -> tuple[Figure, list[tuple[Axes, np.ndarray, np.ndarr
         members = members[np.argsort(bandwidth[members], kind="stable")]
         values = bandwidth[members]
         n = len(members)
-        axes.set_title(f"{name.capitalize()}, {counted(n, 'kernel')}")
+        axes.set_title(f"{name.capitalize()}, {pluralize(n, 'kernel')}")
         axes.set_xlabel(FAMILIES.get(name, Family).label)  # see has_kernels
         margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
         style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)

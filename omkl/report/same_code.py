@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Sequence
 
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 NEWEST = "newest code"
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from omkl import registry
 from omkl.disk import write_atomically
 from omkl.runs.config_file import PROSE
-from omkl.runs.folder import NEUTRAL, Run
+from omkl.runs.run_folder import NEUTRAL, Run
 from omkl.runs.schema import plain_texts
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from omkl.report import columns, style
 from omkl.report.columns import KEPT, Column, Fitted
 from omkl.report.tables import Cell, Table
 from omkl.report.text import readable
-from omkl.runs.folder import MSE
-from omkl.runs.wording import counted
+from omkl.runs.run_folder import MSE
+from omkl.runs.wording import pluralize
 
 Row = dict[str, Any]  # of omkl.report.sweep_table
 
@@ -91,7 +91,7 @@ def fitted(rows: Sequence[Row], width: int) -> FittedSweep:
     if len(seeds) == 1:
         (n_seeds,) = seeds
         numbers = [column for column in numbers if column.heading != "seeds"]
-        remarks.append(counted(n_seeds, "seed"))
+        remarks.append(pluralize(n_seeds, "seed"))
     numbers[0] = numbers[0]._replace(
         heading=numbers[0].heading.replace(" or ", "\nor "),
         cells=[

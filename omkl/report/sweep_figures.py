@@ -22,8 +22,8 @@ from omkl.report.comparison_figure import (
     spread_of,
 )
 from omkl.report.text import theorem_text
-from omkl.runs.folder import Run, measure, number_of
-from omkl.runs.wording import counted
+from omkl.runs.run_folder import Run, measure, number_of
+from omkl.runs.wording import pluralize
 
 
 def all_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
@@ -138,7 +138,7 @@ def bounds(
         drawing.figure_legend(figure, figure.axes)
         n_seeds = max(len(run.result["seeds"]) for run in runs)
         figure.suptitle(
-            f"Mistakes beside what theorems allow, {counted(n_seeds, 'seed')}", fontsize=10
+            f"Mistakes beside what theorems allow, {pluralize(n_seeds, 'seed')}", fontsize=10
         )
         return style.save(figure, folder, name, suffixes)
 

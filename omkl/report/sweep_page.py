@@ -18,7 +18,7 @@ from omkl.report.page import Code, Curves, Facts, Fold, Heading, Part, Text, htm
 from omkl.report.sweep_columns import Row
 from omkl.report.sweep_table import sweep_table
 from omkl.report.windows import windowed
-from omkl.runs.folder import MSE, Run, measure
+from omkl.runs.run_folder import MSE, Run, measure
 
 N_POINTS = 240  # of a curve
 DIGITS = 4

@@ -19,7 +19,7 @@ from omkl.report.sweep_columns import (
     short_names,
 )
 from omkl.report.text import csv_text, latex_table, markdown_table, markdown_text
-from omkl.runs.folder import ERROR_RATE, MSE, Run, measure, number_of, scaling_of
+from omkl.runs.run_folder import ERROR_RATE, MSE, Run, measure, number_of, scaling_of
 from omkl.runs.wording import plain
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from omkl import conf
 from omkl.runs.config_file import flattened, override_text
-from omkl.runs.folder import ERROR_RATE, NEUTRAL, Run, measure
+from omkl.runs.run_folder import ERROR_RATE, NEUTRAL, Run, measure
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")
 FEATURES = 50  # D where it is null, as its comment in config.yaml says

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.runs.folder import Run, measure
+from omkl.runs.run_folder import Run, measure
 
 N_WINDOWS = 60
 LEAST_ROUNDS = 20  # of a window

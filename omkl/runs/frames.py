@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 from omkl.runs.writing import MODEL, PREDICTIONS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SEEDS = "results.parquet"
-# Curves of shape (R, P), see ``omkl.runs.folder``.
+# Curves of shape (R, P), see ``omkl.runs.run_folder``.
 OF_EACH_SEED = ("mse", "error_rate", "labels", "regret_", "coverage_")
 
 

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from omkl import outside
 from omkl.core import imported, jit, sources
-from omkl.runs import folder as run_folder
-from omkl.runs import seal
+from omkl.runs import checksum, run_folder
 from omkl.runs.config_file import PROSE
 from omkl.threads import usable_cores
 from omkl.version import __version__
@@ -240,8 +239,8 @@ def surroundings() -> dict[str, Any]:
     program = Path(sys.argv[0]).name if sys.argv else ""
     typed = shlex.join([program, *sys.argv[1:]]) if program.startswith("omkl-") else None
     return {
-        "lock": seal.sha256_of(lock.read_bytes()) if lock.is_file() else None,
-        "changes": seal.sha256_of(changes()) if changes() else None,
+        "lock": checksum.sha256_of(lock.read_bytes()) if lock.is_file() else None,
+        "changes": checksum.sha256_of(changes()) if changes() else None,
         "machine_code": sources.fingerprint(),
         "typed": typed and "".join(c if c.isprintable() else "?" for c in typed),
     }

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from omkl.runs.seal import Broken
+from omkl.runs.checksum import CorruptFileError
 from omkl.runs.wording import plain
 
 Check = Callable[[Any, str], None]
@@ -20,7 +20,7 @@ LARGEST = 2**63
 
 
 def require(result: Mapping[str, Any], measure: str) -> None:
-    """Raise Broken where a result is not what the schema says, naming the entry.
+    """Raise CorruptFileError where a result is not what the schema says, naming the entry.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def require(result: Mapping[str, Any], measure: str) -> None:
     _require_floats(result, "")
     status = result.get("status")
     if status not in ("complete", "failed"):
-        raise Broken(f"status is {status!r}, neither complete nor failed")
+        raise CorruptFileError(f"status is {status!r}, neither complete nor failed")
     if status == "failed":
         _failure(result, "")
         return
@@ -45,21 +45,21 @@ def require(result: Mapping[str, Any], measure: str) -> None:
     baselines = _mapping({}, dict.fromkeys(BASELINES, of_baseline))
     own[f"{measure}_std"] = number_or_null
     # Before results were sealed they said less.
-    said_always, said_often = (SEALED, {}) if "seal" in result else ({}, SEALED)
+    said_always, said_often = (WITH_CHECKSUMS, {}) if "seal" in result else ({}, WITH_CHECKSUMS)
     by_task = CLASSIFICATION if measure == "error_rate" and "seal" in result else {}
     _mapping(COMPLETE | own | said_always | by_task, said_often | {"baselines": baselines})(
         result, ""
     )
     if others := set(result.get("baselines", {})) - set(BASELINES):
-        raise Broken(f"baselines has {sorted(others)[0]!r:.40}, which is no baseline")
+        raise CorruptFileError(f"baselines has {sorted(others)[0]!r:.40}, which is no baseline")
     if len(result[measure]) != len(result["seeds"]):
-        raise Broken(
+        raise CorruptFileError(
             f"{measure} has {len(result[measure])} entries of {len(result['seeds'])} seeds"
         )
 
 
 def require_job(facts: Any) -> None:
-    """Raise Broken where the facts of a sweep's job are not what ``omkl.runs.sweeps`` reads."""
+    """Raise CorruptFileError where the facts of a sweep's job cannot be read."""
     _mapping({"number": whole, "status": text}, {"tracked": flag, "folder": text})(facts, "")
     if facts["status"] == "failed":
         anything = _each(lambda value, where: None)
@@ -70,7 +70,7 @@ def require_job(facts: Any) -> None:
 
 
 def require_config(config: Mapping[str, Any]) -> None:
-    """Raise Broken where the parts of a configuration that reports read are not what they are."""
+    """Raise CorruptFileError where a section that reports read is no mapping."""
     for name in ("algorithm", "dataset", "kernels", "stream", "regret"):
         if not isinstance(config.get(name, {}), dict | None):
             _refuse(name, config[name], "mapping")
@@ -78,7 +78,7 @@ def require_config(config: Mapping[str, Any]) -> None:
 
 
 def _refuse(where: str, value: Any, what: str) -> None:
-    raise Broken(f"{where or 'it'} is {value!r:.40}, which is no {what}")
+    raise CorruptFileError(f"{where or 'it'} is {value!r:.40}, which is no {what}")
 
 
 def text(value: Any, where: str) -> None:
@@ -148,7 +148,7 @@ def _mapping(wanted: Mapping[str, Check], optional: Mapping[str, Check] | None =
             if key in value:
                 check(value[key], place)
             elif key in wanted:
-                raise Broken(f"{place} is missing")
+                raise CorruptFileError(f"{place} is missing")
 
     return check_mapping
 
@@ -319,7 +319,7 @@ OPTIONAL: dict[str, Check] = {
 _error = _mapping({"type": text, "message": text, "traceback": text_or_null})
 _failure = _mapping({**ALWAYS, "status": text, "error": _error}, OPTIONAL)
 # What a result says since results are sealed, beside what tables ask for.
-SEALED: dict[str, Check] = {
+WITH_CHECKSUMS: dict[str, Check] = {
     "commit": text_or_null,
     "deterministic": flag,
     **dict.fromkeys(("n_inputs", "threads"), whole),

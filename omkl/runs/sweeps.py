@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from omkl.runs import schema
-from omkl.runs.folder import Run, held_in_memory
+from omkl.runs.run_folder import Run, held_in_memory
 from omkl.runs.wording import plain
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from omkl import registry
 from omkl.core.kernels import FAMILIES
-from omkl.runs.folder import Run, number_of
+from omkl.runs.run_folder import Run, number_of
 from omkl.theory.feature_errors import LARGEST_EPSILON, PROBABILITY, smallest_epsilon
 from omkl.theory.regret_bounds import (
     coefficient_bound,

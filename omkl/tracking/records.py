@@ -21,10 +21,10 @@ import numpy as np
 from omkl.report import typed
 from omkl.report.baselines import NAMES, accuracy_text, computed, worse_than
 from omkl.report.windows import windowed
-from omkl.runs import seal
+from omkl.runs import checksum
 from omkl.runs.config_file import flattened
-from omkl.runs.folder import ERROR_RATE, MSE, NEUTRAL, Run, measure, number_of, scaling_of
-from omkl.runs.wording import counted
+from omkl.runs.run_folder import ERROR_RATE, MSE, NEUTRAL, Run, measure, number_of, scaling_of
+from omkl.runs.wording import pluralize
 
 CURVE_POINTS = 500
 REGRET_POINTS = 100
@@ -121,7 +121,7 @@ def _data(result: Mapping[str, Any]) -> Data | None:
     files = stream.get("files", ())
     made = json.dumps(stream.get("synthetic", stream.get("title", "")), sort_keys=True)
     digests = [str(file["sha256"]) for file in files]
-    digest = digests[0] if len(digests) == 1 else seal.sha256_of("".join(digests or [made]))
+    digest = digests[0] if len(digests) == 1 else checksum.sha256_of("".join(digests or [made]))
     source = {"files": list(files), "url": stream.get("url")} if files else {"made of": made}
     sizes = {"rows": result.get("n_rounds"), "inputs": result.get("n_inputs")}
     name = str(stream.get("name", result["dataset"]))
@@ -256,7 +256,7 @@ def _note(result: Mapping[str, Any]) -> str:
     spread = f" ± {std:.2g}" if std is not None else ""
     lines = [
         f"{kind.short} **{result[f'{kind.key}_mean']:.4g}**{spread} after {result['n_rounds']} "
-        f"rounds, {counted(len(result['seeds']), 'seed')}, kernels {result['kernels']}"
+        f"rounds, {pluralize(len(result['seeds']), 'seed')}, kernels {result['kernels']}"
     ]
     for name, entry in computed(result).items():
         lines.append(f"- {NAMES[name]}: {accuracy_text(entry)}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from omkl import disk
-from omkl.runs.folder import folders
+from omkl.runs.run_folder import folders
 from omkl.tracking import view
 from omkl.tracking.view import CURE, VIEW, TrackingError
 

@@ -1,10 +1,10 @@
 """The MLflow view of the run folders: ``mlflow.db`` and ``mlartifacts/`` in the outputs folder.
 
-The run folders are the truth (``omkl.runs.folder``). The view can be deleted and made again from
-them at any time (``rebuild``), so it needs no repair: whatever is wrong with it, the error says how
-to make it anew. One MLflow experiment per data set, so that its chart page compares learners on the
-same data; one MLflow run per run folder, and one above the runs of a sweep. Files are second names
-(hard links) of those in the run folders, so that nothing is stored twice.
+The run folders are the truth (``omkl.runs.run_folder``). The view can be deleted and made again
+from them at any time (``rebuild``), so it needs no repair: whatever is wrong with it, the error
+says how to make it anew. One MLflow experiment per data set, so that its chart page compares
+learners on the same data; one MLflow run per run folder, and one above the runs of a sweep. Files
+are second names (hard links) of those in the run folders, so that nothing is stored twice.
 
 MLflow takes 1.5 s to import and its tables another 1.7 s to create; ``prepare`` does both ahead of
 time, in a thread beside the rounds. All writing happens under one lock.
@@ -31,8 +31,8 @@ from filelock import FileLock, Timeout
 from omkl import disk
 from omkl.report import style
 from omkl.runs import sweeps
-from omkl.runs.folder import Replaced, Run, folders
-from omkl.runs.seal import LABELS, RESULT
+from omkl.runs.checksum import LABELS, RESULT
+from omkl.runs.run_folder import Replaced, Run, folders
 from omkl.tracking.records import FINAL, Data, Record, about_one_run, read_record, reason_of
 
 if TYPE_CHECKING:

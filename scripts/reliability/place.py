@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from omkl.runs.folder import Run, find
+from omkl.runs.run_folder import Run, find
 from omkl.tracking import view
 
 ROOT = Path(__file__).resolve().parents[2]

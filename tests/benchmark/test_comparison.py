@@ -14,7 +14,7 @@ from omkl.datasets import catalogue, download
 from omkl.experiment import metrics
 from omkl.papers import comparison, comparison_peers, comparison_table
 from omkl.papers.comparison_table import Line
-from omkl.runs.folder import find
+from omkl.runs.run_folder import find
 
 SPEC = {
     "name": "small",

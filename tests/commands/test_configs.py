@@ -15,7 +15,7 @@ from omkl.config.command_line import CommandLine
 from omkl.core import kernels
 from omkl.datasets import prepare
 from omkl.experiment import run as runner
-from omkl.runs import folder as run_folder
+from omkl.runs import run_folder
 from tests.compositions import compose
 
 GROUPS = ("algorithm", "dataset", "kernels", "federation")

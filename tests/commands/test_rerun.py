@@ -11,8 +11,8 @@ import pytest
 from omkl.commands import rerun
 from omkl.experiment import run as runner
 from omkl.report import typed
-from omkl.runs.folder import Run
 from omkl.runs.provenance import identity_of
+from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
 OWN = ("dataset=file", "dataset.path=own.csv", "dataset.target=y")

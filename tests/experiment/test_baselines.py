@@ -15,7 +15,7 @@ from omkl.experiment import baselines
 from omkl.experiment import run as runner
 from omkl.experiment.baselines import Baselines
 from omkl.experiment.metrics import Accuracy
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
 SMALL = ("kernels=gaussian17", "D=4", "seeds=2", "tracking=none", "figures=false")

@@ -24,9 +24,8 @@ from omkl.experiment import comparators, regression
 from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
 from omkl.report import run_figures
-from omkl.runs import folder as run_folder
-from omkl.runs import provenance
-from omkl.runs.folder import Run
+from omkl.runs import provenance, run_folder
+from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
 ROWS = 80

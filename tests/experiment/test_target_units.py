@@ -14,7 +14,7 @@ from omkl.core.learner import Learner
 from omkl.datasets import open_stream
 from omkl.experiment import run as runner
 from omkl.online.target_units import TargetUnits
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
 TINY = (

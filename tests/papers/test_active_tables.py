@@ -16,7 +16,7 @@ from omkl.datasets import catalogue, download, open_stream
 from omkl.papers import matching, paper_figures, tables
 from omkl.papers.formats import markdown, rendering
 from omkl.report import drawing, run_figures, sweep_figures
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 PLANT = "+dataset.prepare.scale_inputs.shift=0"
 

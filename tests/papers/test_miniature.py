@@ -20,7 +20,7 @@ from omkl import conf
 from omkl.commands import report
 from omkl.datasets import catalogue, download
 from omkl.papers import comparison, matching, page, tables
-from omkl.runs.folder import find
+from omkl.runs.run_folder import find
 
 pytestmark = pytest.mark.slow
 ROWS = 30

@@ -15,7 +15,7 @@ from omkl.papers.page.baselines import baseline_blocks
 from omkl.papers.tables import WRITTEN, Spec, Table
 from omkl.report import baselines, console, run_figures, style, sweep_figures, sweep_table
 from omkl.report.text import readable
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 from omkl.tracking.records import read_record
 
 ENTRIES = {

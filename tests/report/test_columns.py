@@ -13,7 +13,7 @@ from rich.console import Console
 from omkl.commands import data, report
 from omkl.report import chosen, columns, pivot, sweep_columns, sweep_table
 from omkl.report.columns import Column
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 NAMES = Column("name", ["a_very_long_name_of_a_learner", "short"], right=False, shortest=6)
 ERROR = Column("MSE", ["1.00 ± 0.25", "12.00"])

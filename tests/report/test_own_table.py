@@ -11,7 +11,7 @@ import pytest
 from omkl.papers import matching, tables
 from omkl.papers.formats import rendering
 from omkl.report.text import readable
-from omkl.runs.folder import Run, held_in_memory
+from omkl.runs.run_folder import Run, held_in_memory
 
 MINE = {
     "name": "mine",

@@ -46,7 +46,7 @@ from omkl.report import (
 from omkl.report.experts import expert_names
 from omkl.report.text import readable
 from omkl.report.windows import windowed
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 SETTINGS = {name: default_settings(name) for name in ("raker", "omkr", "gf", "sfg", "sfg_r")}
 

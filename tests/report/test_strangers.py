@@ -16,11 +16,10 @@ from rich.console import Console
 from omkl.commands import report, terminal
 from omkl.experiment import run as runner
 from omkl.report import console, run_figures
-from omkl.runs import folder as run_folder
-from omkl.runs import schema, sweeps
-from omkl.runs.folder import Run
+from omkl.runs import run_folder, schema, sweeps
+from omkl.runs.checksum import CorruptFileError
 from omkl.runs.frames import Results
-from omkl.runs.seal import Broken
+from omkl.runs.run_folder import Run
 from omkl.runs.wording import plain
 from tests.compositions import compose
 from tests.conftest import make_run_folder
@@ -224,5 +223,5 @@ def test_a_page_leaves_out_what_a_strangers_sweep_does_not_say(tmp_path, run_fol
 
 def test_a_configuration_may_be_infinite_and_not_too_large():
     schema.require_config({"algorithm": {"R": float("inf")}})
-    with pytest.raises(Broken, match="too large"):
+    with pytest.raises(CorruptFileError, match="too large"):
         schema.require_config({"algorithm": {"R": 10**400}})

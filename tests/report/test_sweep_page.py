@@ -14,7 +14,7 @@ from omkl.config.compose import compose
 from omkl.online.specification import FEATURES
 from omkl.report import sweep_page, typed
 from omkl.runs.config_file import config_text
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from rich.console import Console
 from omkl.commands import report
 from omkl.experiment import run as runner
 from omkl.report import baselines, comparison_figure, pivot, style, sweep_page, sweep_table
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
 SWEEPS = {  # as typed; what tables call the two, and the values by which they are asked for

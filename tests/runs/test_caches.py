@@ -16,9 +16,8 @@ import pytest
 from omkl import cached_arrays, disk
 from omkl.datasets import cache
 from omkl.experiment import regret as regrets
-from omkl.runs import folder as run_folder
-from omkl.runs import seal
-from omkl.runs.folder import Run
+from omkl.runs import checksum, run_folder
+from omkl.runs.run_folder import Run
 from omkl.runs.writing import replace_files, staging_folder, write_together
 
 ARRAYS = {"values": np.arange(600.0).reshape(100, 6), "rows": np.arange(100)}
@@ -241,7 +240,9 @@ def test_two_that_finish_one_run_do_not_mix_their_files(folder):
 
     def finish(number: int) -> None:
         own = files | {"results.parquet": f"of {number}".encode()}
-        digests = {name: seal.sha256_of(data) for name, data in own.items() if name in seal.SEALED}
+        digests = {
+            name: checksum.sha256_of(data) for name, data in own.items() if name in checksum.CHECKED
+        }
         own["result.json"] = run_folder.result_text(result, digests).encode()
         with staging_folder(folder) as staging:
             write_together(staging, own)

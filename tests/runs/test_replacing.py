@@ -18,9 +18,8 @@ import pytest
 
 from omkl import disk
 from omkl.commands import report, sweep
-from omkl.runs import config_file, earlier, seal, writing
-from omkl.runs import folder as run_folder
-from omkl.runs.folder import Replaced, Run, find
+from omkl.runs import checksum, config_file, run_folder, writing
+from omkl.runs.run_folder import Replaced, Run, find
 from omkl.tracking import view
 from omkl.tracking.records import read_record
 
@@ -30,10 +29,10 @@ def write_number(folder: Path, number: int) -> None:
     curves = {name: np.array(values) for name, values in Run(folder).curves.items()}
     curves["mse"][:] = number
     config = Run(folder).config | {"seed": number}
-    files = {name: (folder / name).read_bytes() for name in seal.files_in(folder)}
+    files = {name: (folder / name).read_bytes() for name in checksum.files_in(folder)}
     files["config.yaml"] = config_file.config_text(config).encode()
     files["curves.npz"] = writing.npz_bytes(curves)
-    digests = {name: seal.sha256_of(data) for name, data in files.items()}
+    digests = {name: checksum.sha256_of(data) for name, data in files.items()}
     result = Run(folder).result | {"seconds": number}
     files["result.json"] = run_folder.result_text(result, digests).encode()
     with writing.staging_folder(folder) as staging:
@@ -195,7 +194,7 @@ def test_of_two_that_rename_an_old_folder_one_does(outputs, folder, monkeypatch)
         return locked(place)
 
     monkeypatch.setattr(disk, "alone", late)
-    found = earlier.find(config)
+    found = writing.find_finished(config)
     assert found.notes == [] and found.run is not None and found.run.complete
 
 

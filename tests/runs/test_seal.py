@@ -17,9 +17,8 @@ from omkl.commands import report
 from omkl.config.compose import compose
 from omkl.core import jit
 from omkl.experiment import run as runner
-from omkl.runs import config_file, provenance, seal
-from omkl.runs import folder as run_folder
-from omkl.runs.folder import Run, find
+from omkl.runs import checksum, config_file, provenance, run_folder
+from omkl.runs.run_folder import Run, find
 from omkl.runs.writing import arrow_column, files_of_run
 from omkl.tracking import view
 from omkl.tracking.view import TrackingError
@@ -167,11 +166,11 @@ def test_labels_are_sealed_once_a_run_is_complete(folder):
 
 
 def test_a_sealed_text_is_whole_or_broken():
-    text = seal.sealed_text({"a": 1.5})
-    assert seal.read_sealed(text) == {"a": 1.5}
+    text = checksum.checksummed_text({"a": 1.5})
+    assert checksum.read_checksummed(text) == {"a": 1.5}
     for k in range(len(text)):
-        with pytest.raises(seal.Broken):
-            seal.read_sealed(text[:k] + chr(ord(text[k]) ^ 1) + text[k + 1 :])
+        with pytest.raises(checksum.CorruptFileError):
+            checksum.read_checksummed(text[:k] + chr(ord(text[k]) ^ 1) + text[k + 1 :])
 
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -207,7 +206,7 @@ def made_before(folder: Path) -> Path:
 def test_a_folder_with_a_short_key_is_renamed(start, folder):
     before = Run(folder).result
     old = made_before(folder)
-    assert Run(old).problem is None and not Run(old).sealed
+    assert Run(old).problem is None and not Run(old).has_checksums
     outcome = start()
     assert outcome.status == "reused"
     assert outcome.notes == [f"{old.name}, the name of an earlier version, is now {folder.name}"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from omkl.runs.wording import counted
+from omkl.runs.wording import pluralize
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from omkl.runs.wording import counted
     ],
 )
 def test_one_has_no_plural(number, noun, said):
-    assert counted(number, noun) == said
+    assert pluralize(number, noun) == said

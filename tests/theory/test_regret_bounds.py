@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from omkl.core.kernels import FAMILIES, Kernel
 from omkl.core.representations.random_features import features_of
 from omkl.experiment import comparators
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 from omkl.theory import bound_of_run as of_run
 from omkl.theory import feature_errors as features
 from omkl.theory import regret_bounds as bounds

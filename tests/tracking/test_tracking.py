@@ -24,7 +24,7 @@ import pytest
 from filelock import FileLock
 
 from omkl import viewers
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 from omkl.tracking import records, ui, view
 from omkl.tracking.view import TrackingError
 

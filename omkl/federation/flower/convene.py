@@ -36,7 +36,7 @@ from omkl.federation.flower.link import Certificate, Link
 from omkl.federation.flower.server import Talk
 from omkl.federation.holders import results, terms
 from omkl.federation.holders.coordinator import Coordinator
-from omkl.runs.wording import counted, plain
+from omkl.runs.wording import plain, pluralize
 
 OWN = (
     "inputs", "target", "bounds", "scaling", "keys", "insecure", "host", "port", "quorum",
@@ -186,8 +186,8 @@ def _serve(coordinator: Coordinator, link: Link, words: Words) -> None:
 
     Talk(link, coordinator, words.keys, words.quorum, words.timeout, progress).run()
     path = coordinator.write_model()
-    told = f"{counted(coordinator.t, 'round')} in {coordinator.measured().seconds:.1f} s, "
-    told += counted(len(coordinator.server.events), "event")
+    told = f"{pluralize(coordinator.t, 'round')} in {coordinator.measured().seconds:.1f} s, "
+    told += pluralize(len(coordinator.server.events), "event")
     told += f", model in {path}" if path else ""
     if not coordinator.terms.measured:
         _say(f"{told}; measured=false: no run folder")

@@ -26,7 +26,7 @@ from omkl.federation.holders import terms as agreement
 from omkl.federation.holders.rows import OwnRows, Row
 from omkl.federation.holders.terms import Terms
 from omkl.federation.holders.units import Units
-from omkl.runs.wording import counted
+from omkl.runs.wording import pluralize
 from omkl.runs.writing import npz_bytes
 
 TERMS, STATE, MODEL, PREDICTIONS = "terms.json", "state.npz", "model.npz", "predictions.csv"
@@ -138,15 +138,15 @@ class Holder:
     def summary(self) -> str:
         """What became of its rows, in a sentence or two."""
         n = self.rows.n_read
-        told = counted(n, "row")
+        told = pluralize(n, "row")
         if self.n_scored:
             told += f", mean squared error {self.squared_error / self.n_scored:.6g}"
         if self._last is not None:
             told += f", regret {self.regret:.4g}"
         if missing := self.rows.n_without_label:
-            told += f"; left out: {counted(missing, 'row without a label')}"
+            told += f"; left out: {pluralize(missing, 'row without a label')}"
         if self.terms is not None and self._units.n_outside:
-            told += f"; beyond the bounds: {counted(self._units.n_outside, 'number')}"
+            told += f"; beyond the bounds: {pluralize(self._units.n_outside, 'number')}"
         return told
 
     def _party_of(self, number: int) -> Client:

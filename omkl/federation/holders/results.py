@@ -23,7 +23,7 @@ from omkl.experiment.job import Computed, Timing, kernel_curves, reported
 from omkl.experiment.metrics import Recorder, label_cost
 from omkl.federated import budget
 from omkl.federation.holders.coordinator import Coordinator
-from omkl.runs.folder import MSE
+from omkl.runs.run_folder import MSE
 
 
 class NothingMeasured(ValueError):

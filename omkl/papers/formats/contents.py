@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from omkl.papers import papers
 from omkl.papers.filled import ABSENT, RULES, RUN_TIME_RULE, VERDICTS, Cell, Entry, Filled
 from omkl.papers.tables import CITED, METRICS, VARIANTS, WRITTEN, Footnote, Table
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 WIDE = 6  # columns that fit beside each other
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from omkl.papers.filled import Filled
 from omkl.papers.tables import Table
-from omkl.runs.folder import Run
-from omkl.runs.wording import counted
+from omkl.runs.run_folder import Run
+from omkl.runs.wording import pluralize
 
 MOST_STAMPS = 4  # shown: each algorithm on each data set has one
 
@@ -44,7 +44,7 @@ def provenance(runs: Iterable[Run]) -> list[tuple[str, str]]:
     stamps = {str(result["numbers"]) for result in results}
     first = sorted(stamps)[:MOST_STAMPS]
     shown = "; ".join(first) if len(stamps) <= MOST_STAMPS else f"{'; '.join(first)}; ..."
-    told = f"{counted(len(stamps), 'stamp')} of code and data, numbers in result.json: {shown}"
+    told = f"{pluralize(len(stamps), 'stamp')} of code and data, numbers in result.json: {shown}"
     facts.append(("sources", told))
     return facts
 
@@ -77,7 +77,7 @@ def origin_text(runs: Sequence[Run]) -> str:
 
 
 def _each(made: Mapping[str, int]) -> str:
-    return "; ".join(f"{text}: {counted(n, 'run')}" for text, n in made.items())
+    return "; ".join(f"{text}: {pluralize(n, 'run')}" for text, n in made.items())
 
 
 def _seeds_text(seeds: Sequence[int]) -> str:

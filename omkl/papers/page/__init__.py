@@ -35,8 +35,8 @@ from omkl.papers.papers import Claim, Known, Paper
 from omkl.papers.pictures import Drawn
 from omkl.papers.tables import METRICS, VARIANTS, Table
 from omkl.runs import provenance
-from omkl.runs.folder import Run, find
-from omkl.runs.wording import counted
+from omkl.runs.run_folder import Run, find
+from omkl.runs.wording import pluralize
 
 TITLE = "Published and reproduced: online multi-kernel learning"
 TIMES = "tables/times.json"  # seconds of each run, by its key
@@ -150,7 +150,7 @@ def _made_with(filled: Sequence[Filled], times: Mapping[str, float], outputs: Pa
 
 def _total_time(runs: Iterable[Run], times: Mapping[str, float]) -> list[tuple[str, str]]:
     known = [times[run.result["key"]] for run in runs if run.result["key"] in times]
-    total = f"{duration(sum(known))} for {counted(len(known), 'run')}, added up"
+    total = f"{duration(sum(known))} for {pluralize(len(known), 'run')}, added up"
     return [("total time", total)] if known else []
 
 

@@ -10,7 +10,7 @@ from omkl.papers.filled import Cell, Filled
 from omkl.papers.formats.contents import table_name
 from omkl.papers.page.blocks import Block, Grid, Heading, Text
 from omkl.report.baselines import NAMES, computed
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 
 SHOWN = ("mean", "last", "ridge")
 

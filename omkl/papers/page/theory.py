@@ -11,7 +11,7 @@ from omkl.papers.page.blocks import Block, Grid, Heading, Items, Text
 from omkl.papers.page.numbers import scientific, signed
 from omkl.papers.tables import VARIANTS
 from omkl.report import style
-from omkl.runs.folder import Run
+from omkl.runs.run_folder import Run
 from omkl.theory import feature_errors
 from omkl.theory.bound_of_run import (
     Assumption,

@@ -97,7 +97,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
     error             {"type", "message", "traceback"} when failed; the traceback is null
                       where the message says all
     seal              {file: sha256} of every file that the run wrote as numbers or configuration,
-                      this one with 64 zeros in place of its own (``omkl.runs.seal``); of
+                      this one with 64 zeros in place of its own (``omkl.runs.checksum``); of
                       labels.csv once the run is complete. ``Run.problem`` compares
     A summary that has overflowed (max_norm, say) is null.
 
@@ -141,9 +141,9 @@ import numpy as np
 
 from omkl import disk
 from omkl.disk import write_atomically
-from omkl.runs import schema, seal
+from omkl.runs import checksum, schema
+from omkl.runs.checksum import CorruptFileError
 from omkl.runs.config_file import read_config
-from omkl.runs.seal import Broken
 from omkl.runs.wording import plain
 
 # Settings that say how to run and where to put things, never what comes out.
@@ -186,7 +186,7 @@ def number_of(value: float | None) -> float:
     return math.inf if value is None else value
 
 
-class Replaced(Broken):
+class Replaced(CorruptFileError):
     """Another process has put a new result in place of the one that was read."""
 
 
@@ -208,17 +208,17 @@ class Run:
     def raw(self) -> bytes:
         """The bytes of ``result.json``."""
         with disk.reading(self.folder):
-            return (self.folder / seal.RESULT).read_bytes()
+            return (self.folder / checksum.RESULT).read_bytes()
 
     @cached_property
     def digest(self) -> str:
         """The sha256 of ``result.json``, which tells one result in this folder from another."""
-        return seal.sha256_of(self.raw)
+        return checksum.sha256_of(self.raw)
 
     @cached_property
     def content(self) -> dict[str, Any]:
         """What ``result.json`` holds."""
-        return seal.content_of(self.raw.decode())
+        return checksum.content_of(self.raw.decode())
 
     @cached_property
     def result(self) -> dict[str, Any]:
@@ -236,16 +236,16 @@ class Run:
             return {name: archive[name] for name in archive.files}
 
     def _bytes_of(self, name: str) -> bytes:
-        """A file of this very result. Raises Replaced, or Broken where the file is damaged."""
+        """A file of this very result. Raises Replaced, or CorruptFileError if it is damaged."""
         sealed = self.content.get("seal", {}).get(name)
         with disk.reading(self.folder):
             data = (self.folder / name).read_bytes()
-            if sealed == seal.sha256_of(data):
+            if sealed == checksum.sha256_of(data):
                 return data
             if _result_in(self.folder) != self.raw:
                 raise Replaced(f"{self.folder} was replaced while it was read: start again")
         if sealed is not None:
-            raise Broken(f"{name} is not as it was written: its sha256 is another")
+            raise CorruptFileError(f"{name} is not as it was written: its sha256 is another")
         return data
 
     @property
@@ -253,8 +253,8 @@ class Run:
         return self.content.get("status") == "complete"
 
     @property
-    def sealed(self) -> bool:
-        """Whether there is a seal; runs of versions before there were seals have none."""
+    def has_checksums(self) -> bool:
+        """Whether files can be checked; runs of early versions have no checksums."""
         return "seal" in self.content
 
     @cached_property
@@ -268,7 +268,7 @@ class Run:
                 raw, problem = _result_in(self.folder), None
                 try:
                     result, config = _sound(self.folder, raw)
-                except (Broken, OSError) as error:
+                except (CorruptFileError, OSError) as error:
                     problem = str(error)
                 # Without locks, a run that was replaced meanwhile is looked at again.
                 if _result_in(self.folder) == raw:
@@ -281,12 +281,12 @@ class Run:
     def held(self, curves: bool = True) -> Run:
         """The run as it is now, with result, configuration and, if asked for, curves in memory.
 
-        Raises Broken where it is damaged, FileNotFoundError where there is none.
+        Raises CorruptFileError where it is damaged, FileNotFoundError where there is none.
         """
         while True:
             run = Run(self.folder)
             if run.problem is not None:
-                raise Broken(run.problem)
+                raise CorruptFileError(run.problem)
             with contextlib.suppress(Replaced):
                 if curves and run.complete:
                     _ = run.curves
@@ -296,7 +296,7 @@ class Run:
 def _result_in(folder: Path) -> bytes | None:
     """The bytes of ``result.json``; None where the system cannot read them."""
     try:
-        return (folder / seal.RESULT).read_bytes()
+        return (folder / checksum.RESULT).read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(*error.args) from None
     except OSError:
@@ -309,50 +309,52 @@ _MOST_BYTES = 2**32  # that curves.npz may unpack to
 def _sound(folder: Path, raw: bytes | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Result and configuration of a run folder with the ``result.json`` raw.
 
-    Raises Broken or OSError where it is not whole.
+    Raises CorruptFileError or OSError where it is not whole.
     """
     if raw is None:
-        raise Broken(f"{seal.RESULT} cannot be read")
+        raise CorruptFileError(f"{checksum.RESULT} cannot be read")
     for path in folder.iterdir():
         if path.is_symlink() and not path.name.startswith("."):
-            raise Broken(f"{path.name} is a symbolic link, which no run writes")
+            raise CorruptFileError(f"{path.name} is a symbolic link, which no run writes")
     try:
         text = raw.decode()
-        result = seal.content_of(text)
+        result = checksum.content_of(text)
         if "seal" in result:
-            seal.require_whole(text, result["seal"])
+            checksum.require_whole(text, result["seal"])
         elif "settings_sha256" in result:
-            raise Broken("it has lost its seal")
+            raise CorruptFileError("it has lost its checksums (seal)")
         schema.require(result, measure(result).key)
-    except (Broken, UnicodeDecodeError) as error:
-        raise Broken(f"{seal.RESULT}: {error}") from None
+    except (CorruptFileError, UnicodeDecodeError) as error:
+        raise CorruptFileError(f"{checksum.RESULT}: {error}") from None
     if "seal" in result:
-        but = () if result["status"] == "complete" else (seal.LABELS,)
-        seal.require_files(folder, result["seal"], but)
+        but = () if result["status"] == "complete" else (checksum.LABELS,)
+        checksum.require_files(folder, result["seal"], but)
     try:
         config = read_config((folder / "config.yaml").read_text(encoding="utf-8"))
         schema.require_config(config)
     except ValueError as error:
-        raise Broken(f"config.yaml: {error}") from None
+        raise CorruptFileError(f"config.yaml: {error}") from None
     if result["status"] == "complete":
         _require_archive(folder / "curves.npz")
     return result, config
 
 
 def _require_archive(path: Path) -> None:
-    """Raises Broken where curves.npz is no whole archive; the seal of a stranger may be right."""
+    """Raise CorruptFileError for a damaged curves.npz, even if its checksum is right."""
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
-                raise Broken(f"{path.name} unpacks to more than {_MOST_BYTES / 2**30:g} GiB")
+                raise CorruptFileError(
+                    f"{path.name} unpacks to more than {_MOST_BYTES / 2**30:g} GiB"
+                )
             if damaged := archive.testzip():
-                raise Broken(f"{path.name}: {damaged} is damaged")
-    except Broken:
+                raise CorruptFileError(f"{path.name}: {damaged} is damaged")
+    except CorruptFileError:
         raise
     except FileNotFoundError:
-        raise Broken(f"{path.name} is missing") from None
+        raise CorruptFileError(f"{path.name} is missing") from None
     except Exception as error:  # zipfile has no one kind of error for damaged files
-        raise Broken(f"{path.name} is no whole archive: {error}") from None
+        raise CorruptFileError(f"{path.name} is no whole archive: {error}") from None
 
 
 def folders(outputs: Path) -> Iterator[Run]:
@@ -395,7 +397,7 @@ def settings_sha256(config: Mapping[str, Any]) -> str:
     """64 hex digits naming the settings that can change a number."""
     relevant = {name: value for name, value in config.items() if name not in NEUTRAL}
     text = json.dumps(relevant, sort_keys=True, separators=(",", ":"), default=str)
-    return seal.sha256_of(text)
+    return checksum.sha256_of(text)
 
 
 KEY_DIGITS = 16  # of these, in names of files: no two settings of a billion share them
@@ -403,9 +405,9 @@ KEY_DIGITS = 16  # of these, in names of files: no two settings of a billion sha
 
 def write_result(folder: Path, result: Mapping[str, Any]) -> None:
     """Write ``result.json``, sealed with the files that lie there; "complete" ends a run."""
-    but = () if result.get("status") == "complete" else (seal.LABELS,)
-    text = result_text(result, seal.files_in(folder, but))
-    write_atomically(folder / seal.RESULT, text)
+    but = () if result.get("status") == "complete" else (checksum.LABELS,)
+    text = result_text(result, checksum.files_in(folder, but))
+    write_atomically(folder / checksum.RESULT, text)
 
 
 def held_in_memory(folder: Path, **known: Any) -> Run:
@@ -419,7 +421,7 @@ def held_in_memory(folder: Path, **known: Any) -> Run:
 
 def result_text(result: Mapping[str, Any], files: Mapping[str, str]) -> str:
     """The text of ``result.json`` beside ``files``, their sha256 by name."""
-    return seal.sealed_text({k: _finite(v, k) for k, v in result.items()}, files)
+    return checksum.checksummed_text({k: _finite(v, k) for k, v in result.items()}, files)
 
 
 # What was given, as it was typed or found; all else was counted.

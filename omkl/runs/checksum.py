@@ -1,7 +1,7 @@
-"""Seals: a file of results says the sha256 of itself, and ``result.json`` that of its run's files.
+"""Checksums: ``result.json`` holds the SHA-256 of every file of its run and of its own text.
 
-A seal finds what a disk, a copy or a hand has changed. It is no signature: who can write a run
-folder can seal it as well.
+They find what a disk, a copy or an edit has changed. They are no signature: whoever can write a run
+folder can write its checksums as well. In the JSON they are called ``seal``.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 RESULT = "result.json"
 LABELS = "labels.csv"
-# What a run writes as numbers and configuration; figures are drawn from these.
-SEALED = (
+# The files that hold numbers and configuration; figures are drawn from these.
+CHECKED = (
     "config.yaml", "curves.npz", "results.parquet", "predictions.parquet", "model.npz", LABELS,
 )  # fmt: skip
 
 _BLANK = "0" * 64
 
 
-class Broken(ValueError):
-    """A file is not what was sealed; the text says in what."""
+class CorruptFileError(ValueError):
+    """A file is damaged: it does not match its checksum or its schema; the text says where."""
 
 
 def sha256_of(data: bytes | str | Path) -> str:
@@ -35,12 +35,12 @@ def sha256_of(data: bytes | str | Path) -> str:
 
 
 def files_in(folder: Path, but: tuple[str, ...] = ()) -> dict[str, str]:
-    """The sha256 of every file of a run folder that is sealed, by its name."""
-    names = [name for name in SEALED if name not in but and (folder / name).exists()]
+    """The SHA-256 of every checked file of a run folder, by its name."""
+    names = [name for name in CHECKED if name not in but and (folder / name).exists()]
     return {name: sha256_of(folder / name) for name in names}
 
 
-def sealed_text(
+def checksummed_text(
     content: Mapping[str, Any],
     files: Mapping[str, str] | None = None,
 ) -> str:
@@ -56,42 +56,42 @@ def sealed_text(
     return head + sha256_of(text) + tail
 
 
-def read_sealed(text: str) -> dict[str, Any]:
-    """The content of ``sealed_text``, its seal left out. Raises Broken."""
+def read_checksummed(text: str) -> dict[str, Any]:
+    """The content of a ``checksummed_text``, without its checksums. Raises CorruptFileError."""
     content = content_of(text)
     if "seal" not in content:
-        raise Broken("it has lost its seal")
+        raise CorruptFileError("it has lost its checksums (seal)")
     require_whole(text, content["seal"])
     return {key: value for key, value in content.items() if key != "seal"}
 
 
 def content_of(text: str) -> dict[str, Any]:
-    """The mapping in a JSON text. Raises Broken."""
+    """The mapping in a JSON text. Raises CorruptFileError."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Broken(f"it is no JSON: {error}") from None
+        raise CorruptFileError(f"it is no JSON: {error}") from None
     if not isinstance(content, dict):
-        raise Broken(f"it holds a {type(content).__name__}, not a mapping")
+        raise CorruptFileError(f"it holds a {type(content).__name__}, not a mapping")
     return content
 
 
 def require_whole(text: str, seal: Any) -> None:
-    """Raises Broken where the sha256 in ``seal`` is not that of the text."""
+    """Raises CorruptFileError where the sha256 in ``seal`` is not that of the text."""
     own = seal.get(RESULT) if isinstance(seal, dict) else None
     head, found, tail = text.rpartition(str(own))
     if not found or sha256_of(head + _BLANK + tail) != own:
-        raise Broken("it is not as it was written: its sha256 is another")
+        raise CorruptFileError("it is not as it was written: its sha256 is another")
 
 
 def require_files(folder: Path, seal: Mapping[str, Any], but: tuple[str, ...] = ()) -> None:
-    """Raises Broken, naming the file, where the files of a run folder are not those of ``seal``."""
+    """Raise CorruptFileError for the first file of a run folder that differs from ``seal``."""
     found = files_in(folder, but)
-    for name in SEALED:
+    for name in CHECKED:
         if name in but or seal.get(name) == found.get(name):
             continue
         if name not in found:
-            raise Broken(f"{name} is missing")
+            raise CorruptFileError(f"{name} is missing")
         if name not in seal:
-            raise Broken(f"{name} was not written by this run")
-        raise Broken(f"{name} is not as it was written: its sha256 is another")
+            raise CorruptFileError(f"{name} was not written by this run")
+        raise CorruptFileError(f"{name} is not as it was written: its sha256 is another")
