@@ -30,12 +30,11 @@ from omkl import algorithms, conf
 from omkl.algorithms import sfg, sfg_r
 from omkl.checks import learners
 from omkl.core import hyperparameters, kernels, sources
-from omkl.core.divergence import Matrix, matrix_of, ranks
-from omkl.core.graphs import similarity_graph
+from omkl.core.feedback_graph import similarity_graph
+from omkl.core.graph_sampling import edges_of
+from omkl.core.kernel_distance import Matrix, matrix_of, overlaps, ranks
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.core.node_sampler import edges_of
-from omkl.core.overlaps import overlaps
 from omkl.datasets import catalogue, open_stream
 from omkl.papers import searches
 from omkl.threads import default_threads, thread_pool

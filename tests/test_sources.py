@@ -140,7 +140,7 @@ def test_what_a_job_imports_is_in_the_digest():
     digest = modules_of(sources.files(without=sources.VIEWS))
     learners = {name for name in MODULES if ".algorithms" in name}
     used = reached({"omkl.experiment.run", *learners}, lazy=True)
-    assert "omkl.core.graphs" in used & digest and "omkl.core.protocol" in digest
+    assert "omkl.core.feedback_graph" in used & digest and "omkl.core.protocol" in digest
     assert used - digest <= {"omkl"}
     assert set(sources.compiled_files()) <= set(sources.files(without=sources.VIEWS))
 
@@ -155,7 +155,7 @@ def test_an_algorithm_is_made_of_what_it_imports_and_of_no_other():
     assert made_of("omkl.algorithms.samocp") == {"samocp", "raker"}
     assert made_of("omkl.algorithms.rf.omkc_da_p1") == {"omkc_da_p1", "variants"}
     assert made_of("omkl.federated.algorithms.vm_kofl") == {"vm_kofl"}
-    assert made_of("omkl.core.graphs") == made_of("elsewhere.raker") == set()
+    assert made_of("omkl.core.feedback_graph") == made_of("elsewhere.raker") == set()
     prints = {sources.fingerprint(f"omkl.algorithms.{name}") for name in ("raker", "gf", "sfg")}
     assert len(prints) == 3 and sources.fingerprint() not in prints
 

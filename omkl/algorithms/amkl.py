@@ -43,14 +43,12 @@ import numpy as np
 
 from omkl.algorithms.omkl_aks import reweigh
 from omkl.algorithms.raker import local_step, step_size
-from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
+from omkl.core.hyperparameters import COUNT, COUNTS, NON_NEGATIVE, Schedule
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import followed_step
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
-from omkl.core.schedule import Schedule
 from omkl.core.simd import LANES, at_least, largest, load, pack
-from omkl.core.states import COUNTS
 from omkl.core.weights import mean_of_all, variance_of_all
 
 if TYPE_CHECKING:

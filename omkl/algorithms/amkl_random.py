@@ -28,11 +28,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from omkl.algorithms.amkl import update
-from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Range
+from omkl.core.hyperparameters import COUNT, COUNTS, NON_NEGATIVE, Range, Schedule
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
-from omkl.core.schedule import Schedule
-from omkl.core.states import COUNTS
 from omkl.core.weights import mean_of_all
 
 if TYPE_CHECKING:

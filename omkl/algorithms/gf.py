@@ -41,13 +41,22 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import COUNT, NODES, NON_NEGATIVE, RATE, UP_TO_N, Range
+from omkl.core.graph_sampling import clear
+from omkl.core.hyperparameters import (
+    COUNT,
+    EVALUATED_WITH,
+    KERNELS,
+    NODES,
+    NON_NEGATIVE,
+    RATE,
+    UP_TO_N,
+    Range,
+    Schedule,
+    rate,
+)
 from omkl.core.jit import inlined
-from omkl.core.node_sampler import clear
 from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
-from omkl.core.schedule import Schedule, rate
-from omkl.core.states import EVALUATED_WITH, KERNELS
 from omkl.core.weights import (
     draw,
     draw_by_sums,

@@ -50,12 +50,23 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from omkl.algorithms import gf
-from omkl.core.hyperparameters import FRACTION, NODES, NON_NEGATIVE, POSITIVE, RATE, UP_TO_N, Range
+from omkl.core.conformal import WINDOW, keep, level_of, missed, pinball, quantile
+from omkl.core.hyperparameters import (
+    EVALUATED_WITH,
+    FRACTION,
+    KERNELS,
+    NODES,
+    NON_NEGATIVE,
+    POSITIVE,
+    RATE,
+    ROUNDS,
+    UP_TO_N,
+    Range,
+    Schedule,
+    rate,
+)
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
-from omkl.core.schedule import Schedule, rate
-from omkl.core.score_window import WINDOW, keep, level_of, missed, pinball, quantile
-from omkl.core.states import EVALUATED_WITH, KERNELS, ROUNDS
 from omkl.core.weights import draw, running_sums, softmax
 
 if TYPE_CHECKING:
@@ -87,7 +98,7 @@ class State(NamedTuple):
     p: np.ndarray  # (J,)
     q: EVALUATED_WITH  # (N,)
     share: np.ndarray  # (N,) chances of the kernels of S_t, in their order; behind them zeros
-    scores: np.ndarray  # (N, W) the last of each kernel, see ``omkl.core.score_window``
+    scores: np.ndarray  # (N, W) the last of each kernel, see ``omkl.core.conformal``
     ordered: np.ndarray  # (N, W)
     n_scores: ROUNDS  # (N,) so far
     levels: np.ndarray  # (N,) a_i

@@ -24,12 +24,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import FRACTION
+from omkl.core.hyperparameters import FRACTION, ROUNDS
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add_mistaken, perceptron_step, vote
 from omkl.core.representations.perceptrons import PERCEPTRONS
-from omkl.core.states import ROUNDS
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.omkc_da_p1 import predict, select
+from omkl.core.hyperparameters import ROUNDS
 from omkl.core.protocol import register
 from omkl.core.representations.classifiers import add
 from omkl.core.representations.perceptrons import PERCEPTRONS
-from omkl.core.states import ROUNDS
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

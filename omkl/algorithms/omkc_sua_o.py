@@ -32,12 +32,21 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.omkc_sua_p import smooth_and_sum
-from omkl.core.hyperparameters import FRACTION, POSITIVE, STEP_OF_THEOREM, UP_TO_ONE, Range
+from omkl.core.hyperparameters import (
+    FRACTION,
+    LEARNS_WITH,
+    MAY_LEARN,
+    POSITIVE,
+    ROUNDS,
+    STEP_OF_THEOREM,
+    SWITCH,
+    UP_TO_ONE,
+    Range,
+)
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.perceptrons import PERCEPTRONS
-from omkl.core.states import LEARNS_WITH, MAY_LEARN, ROUNDS, SWITCH
 from omkl.core.weights import (
     draw_by_sums,
     exponentials_below,

@@ -24,12 +24,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.omkc_da_p1 import predict
-from omkl.core.hyperparameters import FRACTION, UP_TO_ONE, Range
+from omkl.core.hyperparameters import (
+    FRACTION,
+    LEARNS_WITH,
+    MAY_LEARN,
+    ROUNDS,
+    SWITCH,
+    UP_TO_ONE,
+    Range,
+)
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.classifiers import add
 from omkl.core.representations.perceptrons import PERCEPTRONS
-from omkl.core.states import LEARNS_WITH, MAY_LEARN, ROUNDS, SWITCH
 from omkl.core.weights import draw_by_sums, running_sums, shares_of_all
 
 if TYPE_CHECKING:

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import FRACTION
+from omkl.core.hyperparameters import FRACTION, Schedule, rate
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.expansion import GROWING, Expansion, append
-from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_of_all
 
 if TYPE_CHECKING:

@@ -20,11 +20,10 @@ from typing import Annotated, NamedTuple
 
 from omkl.algorithms import rbf
 from omkl.algorithms.rbf import State, init, predict, select, update
-from omkl.core.hyperparameters import Range
+from omkl.core.hyperparameters import Range, Schedule
 from omkl.core.kernels import MOST_DEGREE, Kernel
 from omkl.core.protocol import register
 from omkl.core.representations.expansion import GROWING
-from omkl.core.schedule import Schedule
 
 
 class Params(NamedTuple):

@@ -26,12 +26,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import NON_NEGATIVE
+from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_of_all, pay
 
 if TYPE_CHECKING:

@@ -20,11 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import POSITIVE
+from omkl.core.hyperparameters import POSITIVE, Schedule, rate
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.expansion import GROWING, Expansion, append
-from omkl.core.schedule import Schedule, rate
 
 
 class Params(NamedTuple):

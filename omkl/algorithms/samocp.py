@@ -59,14 +59,20 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from omkl.algorithms.raker import local_step, step_size
-from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE, POSITIVE, Range
+from omkl.core.conformal import WINDOW, keep, level_of, missed, pinball, quantile
+from omkl.core.hyperparameters import (
+    COUNTS,
+    FRACTION,
+    NON_NEGATIVE,
+    POSITIVE,
+    ROUNDS,
+    Range,
+    Schedule,
+)
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule
-from omkl.core.score_window import WINDOW, keep, level_of, missed, pinball, quantile
-from omkl.core.states import COUNTS, ROUNDS
 from omkl.core.weights import draw, exp_nonpositive, mean_of_all_by_shares, shares_of_all
 
 if TYPE_CHECKING:
@@ -91,7 +97,7 @@ class State(NamedTuple):
 
     model: RandomFeatures
     log_w: np.ndarray  # (N,) logarithms of P
-    scores: np.ndarray  # (N, W) the last of each kernel, see ``omkl.core.score_window``
+    scores: np.ndarray  # (N, W) the last of each kernel, see ``omkl.core.conformal``
     ordered: np.ndarray  # (N, W)
     n_scores: ROUNDS  # (1,) so far
     made_for: COUNTS  # (K,) the round k of the expert here; 0: none

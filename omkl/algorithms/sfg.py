@@ -53,13 +53,9 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core import divergence as divergences
-from omkl.core.divergence import Matrix, matrix_of
-from omkl.core.graphs import dominating_set, graphs_by
-from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N, Choice, Range
-from omkl.core.jit import inlined
-from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import (
+from omkl.core import kernel_distance as divergences
+from omkl.core.feedback_graph import dominating_set, graphs_by
+from omkl.core.graph_sampling import (
     OUT,
     best_node,
     clear,
@@ -73,11 +69,26 @@ from omkl.core.node_sampler import (
     toggle_member,
     trees_of,
 )
-from omkl.core.overlaps import LARGEST_MATRIX, OverlapPieces, overlaps
+from omkl.core.hyperparameters import (
+    COUNT_OR_ZERO,
+    EDGES,
+    EVALUATED_WITH,
+    KERNELS,
+    NODE_WEIGHTS,
+    NON_NEGATIVE,
+    RATE,
+    TREES,
+    UP_TO_N,
+    Choice,
+    Range,
+    Schedule,
+    rate,
+)
+from omkl.core.jit import inlined
+from omkl.core.kernel_distance import LARGEST_MATRIX, Matrix, OverlapPieces, matrix_of, overlaps
+from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
-from omkl.core.schedule import Schedule, rate
-from omkl.core.states import EDGES, EVALUATED_WITH, KERNELS, NODE_WEIGHTS, TREES
 from omkl.core.weights import mean_by_shares, shares
 
 READINGS = Choice("farthest", "one_pass", "nearest")
@@ -99,7 +110,7 @@ class State(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: NODE_WEIGHTS  # (N,)
-    edges: EDGES  # (3, N, M) the graph; these four as in omkl.core.node_sampler
+    edges: EDGES  # (3, N, M) the graph; these four as in omkl.core.graph_sampling
     trees: TREES  # (3, 2 P) sums over u and over DS
     cover: Annotated[np.ndarray, Range(0, "N")]  # (2, N) DS
     in_mass: np.ndarray  # (2 N M,) sums over in-neighbours

@@ -38,14 +38,13 @@ from typing import NamedTuple
 import numpy as np
 
 from omkl.algorithms.sfg import State, on_graph, predict, select, update
-from omkl.core.graphs import similarity_graph
-from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.feedback_graph import similarity_graph
+from omkl.core.graph_sampling import edges_of
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N, Schedule
+from omkl.core.kernel_distance import overlaps
 from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import edges_of
-from omkl.core.overlaps import overlaps
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
-from omkl.core.schedule import Schedule
 
 
 class Params(NamedTuple):

@@ -34,14 +34,13 @@ from typing import NamedTuple
 from omkl.algorithms.sfg import choose_node
 from omkl.algorithms.sfg_mkl import similar
 from omkl.algorithms.sfg_r import State, choose_neighbours, on_graph, predict, update
-from omkl.core.divergence import ranked
-from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.feedback_graph import refine
+from omkl.core.graph_sampling import refresh
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N, Schedule, rate
+from omkl.core.kernel_distance import ranked
 from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import refresh
 from omkl.core.protocol import register
-from omkl.core.refinement import refine
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
-from omkl.core.schedule import Schedule, rate
 
 
 class Params(NamedTuple):

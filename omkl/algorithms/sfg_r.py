@@ -46,11 +46,8 @@ from omkl.algorithms.sfg import (
     rows_before,
     update,
 )
-from omkl.core.divergence import Matrix
-from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N, Range
-from omkl.core.jit import inlined
-from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import (
+from omkl.core.feedback_graph import CANDIDATES, N_REFINED, PARTNER, REFINED, refine
+from omkl.core.graph_sampling import (
     OUT,
     clear,
     cover_of,
@@ -60,11 +57,25 @@ from omkl.core.node_sampler import (
     refresh,
     trees_of,
 )
+from omkl.core.hyperparameters import (
+    COUNT_OR_ZERO,
+    EDGES,
+    EVALUATED_WITH,
+    KERNELS,
+    NODE_WEIGHTS,
+    NON_NEGATIVE,
+    RATE,
+    TREES,
+    UP_TO_N,
+    Range,
+    Schedule,
+    rate,
+)
+from omkl.core.jit import inlined
+from omkl.core.kernel_distance import Matrix
+from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose, register
-from omkl.core.refinement import CANDIDATES, N_REFINED, PARTNER, REFINED, refine
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
-from omkl.core.schedule import Schedule, rate
-from omkl.core.states import EDGES, EVALUATED_WITH, KERNELS, NODE_WEIGHTS, TREES
 from omkl.core.weights import shares
 
 
@@ -85,11 +96,11 @@ class State(NamedTuple):
     log_w: np.ndarray  # (N,) kernels
     log_u: NODE_WEIGHTS  # (N,)
     divergence: Any  # Delta by its order: Matrix or what it is computed from
-    edges: EDGES  # (3, N, M) the unrefined graph; these four as in omkl.core.node_sampler
+    edges: EDGES  # (3, N, M) the unrefined graph; these four as in omkl.core.graph_sampling
     trees: TREES  # (3, 2 P) sums over u and over DS'_t
     cover: Annotated[np.ndarray, Range(0, "N")]  # (2, N) DS'_t
     in_mass: np.ndarray  # (2 N M,) sums over in-neighbours
-    links: Annotated[np.ndarray, Range(-1, "N")]  # (8, N) see omkl.core.refinement
+    links: Annotated[np.ndarray, Range(-1, "N")]  # (8, N) see omkl.core.feedback_graph
     near: KERNELS  # (N, K) candidates for d_i, the best first
     distance: np.ndarray  # (N, K) their divergence from i, times sign
     scratch: np.ndarray  # (2, N) for the divergences of one node

@@ -22,14 +22,8 @@ import numpy as np
 from omkl import algorithms
 from omkl.checks import shared
 from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, default_settings
-from omkl.core import hyperparameters, node_sampler, protocol, schedule, snapshot
-from omkl.core.jit import once_typed
-from omkl.core.kernels import Kernel
-from omkl.core.learner import Learner, empty_trace
-from omkl.core.protocol import Algorithm
-from omkl.core.representations import Representation
-from omkl.core.representations.random_features import features_of
-from omkl.core.states import (
+from omkl.core import graph_sampling, hyperparameters, protocol, snapshot
+from omkl.core.hyperparameters import (
     EVALUATED_WITH,
     LEARNS_WITH,
     MAY_LEARN,
@@ -37,6 +31,12 @@ from omkl.core.states import (
     TREES,
     fields_with,
 )
+from omkl.core.jit import once_typed
+from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner, empty_trace
+from omkl.core.protocol import Algorithm
+from omkl.core.representations import Representation
+from omkl.core.representations.random_features import features_of
 
 WIDE = tuple(
     Kernel(family, 10.0**b)
@@ -90,7 +90,7 @@ class Case:
         return self.algorithm.representation
 
     def fields(self, annotation: Any) -> list[str]:
-        """Names of the fields of State with an annotation of ``omkl.core.states``."""
+        """Names of the fields of State with an annotation of ``omkl.core.hyperparameters``."""
         return fields_with(self.module.State, annotation)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
@@ -397,7 +397,7 @@ def check_importance_weights(case: Case) -> None:
     for field in ("log_w", *case.fields(NODE_WEIGHTS)):  # uneven, or no wrong share would show
         getattr(state, field)[:] = -0.3 * np.arange(N)
     for field in case.fields(TREES):
-        node_sampler.stale(getattr(state, field))
+        graph_sampling.stale(getattr(state, field))
     opened = opener(learner, state)
     weight = np.zeros((n, N))
     for k in range(n):
@@ -501,7 +501,7 @@ def check_one_kernel(case: Case) -> None:
     expected = np.empty(len(y))
     for s in range(len(y)):
         eta = learner.params.eta
-        eta = eta if isinstance(eta, float) else schedule.rate(eta, s + 1)
+        eta = eta if isinstance(eta, float) else hyperparameters.rate(eta, s + 1)
         expected[s] = z[s] @ theta
         gradient = 2.0 * (expected[s] - y[s]) * z[s] + 2.0 * learner.params.lam * theta
         theta -= eta * gradient

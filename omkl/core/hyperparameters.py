@@ -1,8 +1,11 @@
 """Hyper-parameters: from the keys of a YAML file to an algorithm's ``Params``.
 
-The YAML's keys are the fields of ``Params``; a field's annotation says what it
-may hold. So a misspelt key, a wrong type and a value out of range are refused
-before anything runs, and no schema is written twice.
+The YAML's keys are the fields of ``Params``; a field's annotation says what it may hold. So a
+misspelt key, a wrong type and a value out of range are refused before anything runs, and no schema
+is written twice. The annotations of a ``State`` say what its arrays hold, where others than its
+algorithm have to know:
+
+    q: EVALUATED_WITH  # (N,)
 """
 
 from __future__ import annotations
@@ -11,10 +14,34 @@ import difflib
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
+import numpy as np
+
+from omkl.core.jit import inlined
 from omkl.core.kinds import is_number, is_whole, shown
-from omkl.core.schedule import Schedule
+
+# --- Schedules ------------------------------------------------------------------------------------
+
+
+class Schedule(NamedTuple):
+    """A step size or exploration rate: scale * t**power at round t."""
+
+    scale: float
+    power: float
+
+
+@inlined
+def rate(schedule, t):
+    """The value of a schedule at round t (1-based)."""
+    if schedule.power == 0.0:
+        return schedule.scale
+    if schedule.power == -0.5:
+        return schedule.scale / math.sqrt(t)
+    return schedule.scale * t**schedule.power
+
+
+# --- Fields of Params -----------------------------------------------------------------------------
 
 
 class Range(NamedTuple):
@@ -223,3 +250,41 @@ def _bound(stated: float | str, value: float) -> str:
     if isinstance(stated, str):
         return f"{stated}={value}"
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+# --- Fields of a State ----------------------------------------------------------------------------
+
+
+# (N,) probability that ``select`` has the kernel evaluated; NaN where it was not, in this round.
+EVALUATED_WITH = Annotated[np.ndarray, "probability of being evaluated"]
+# (N,) probability that ``select`` lets the kernel learn.
+LEARNS_WITH = Annotated[np.ndarray, "probability of learning"]
+# int64: (N,) whether it may learn, or (1,) the only one that may.
+MAY_LEARN = Annotated[np.ndarray, "who may learn"]
+# (N,) logarithms of the weights of a graph's nodes.
+NODE_WEIGHTS = Annotated[np.ndarray, "logarithms of the nodes' weights"]
+# (3, 2 P) sums over the nodes' weights, see ``omkl.core.graph_sampling``.
+TREES = Annotated[np.ndarray, "sums over the nodes' weights"]
+
+# What whole numbers that change may be: ``omkl.core.snapshot`` refuses others, since compiled code
+# believes them. Arrays of whole numbers without a range are as a fresh learner has them.
+ROUNDS = Annotated[np.ndarray, Range(0, "t")]  # so many rounds, or the number of one
+KERNELS = Annotated[np.ndarray, Range(0, "N", open_high=True)]  # places of kernels
+COUNTS = Annotated[np.ndarray, Range(0)]
+# See ``omkl.core.graph_sampling``.
+EDGES = Annotated[np.ndarray, Range(0, "in_mass.0", open_high=True)]
+SWITCH = Annotated[np.ndarray, Range(0, 1)]
+
+
+def fields_with(State: type, annotation: Any) -> list[str]:
+    """Names of the fields that have this annotation, and perhaps more."""
+    hints = get_type_hints(State, include_extras=True)
+    wanted = set(get_args(annotation)[1:])
+    return [name for name, hint in hints.items() if wanted <= set(get_args(hint)[1:])]
+
+
+def bounds_of(State: type) -> dict[str, Range]:
+    """Of the fields whose annotation has a ``Range``: what its numbers may be."""
+    hints = get_type_hints(State, include_extras=True)
+    said = ((name, x) for name, hint in hints.items() for x in get_args(hint)[1:])
+    return {name: x for name, x in said if isinstance(x, Range)}

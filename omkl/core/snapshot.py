@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from omkl.core.hyperparameters import Range
+from omkl.core.hyperparameters import Range, bounds_of
 from omkl.core.learner import Learner
 from omkl.core.simd import aligned
-from omkl.core.states import bounds_of
 
 OF_THE_LEARNER = ("used", "worst")
 

@@ -380,6 +380,19 @@ def draw_by_sums(sums, u):
 
 
 @inlined
+def n_less(ascending, n, number):
+    """How many of the first n of ``ascending`` (at least n,) are less than the number."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
 def argmax(values):
     """Smallest index of the largest of values (N,)."""
     best = 0

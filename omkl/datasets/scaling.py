@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.moments import take_row
+from omkl.core.linalg import take_row
 
 CLIP = 4.0  # deviations: what is further out counts as this far
 

@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from omkl.core.kernels import FAMILIES, Kernel
-from omkl.core.normal_equations import (
+from omkl.core.linalg import (
     add_rounds,
     empty_moments,
     empty_tile,
-    frequencies,
     least_objectives,
+    padded_frequencies,
 )
 from omkl.core.representations.random_features import features_of
 from omkl.threads import one_thread_each
@@ -70,7 +70,7 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
         squares, T = squares + float(y @ y), T + len(y)
     ridge = max(lam * T, 1e-10 * T)
     slack = _slack(T, D, squares, ridge)
-    padded, tile = frequencies(omega), empty_tile(D)
+    padded, tile = padded_frequencies(omega), empty_tile(D)
     moments, work = empty_moments(N, D), empty_moments(1, D)[0]
     fitted: dict[int, tuple[float, np.ndarray]] = {}  # objective and theta by kernel
     left, bounds = np.arange(N), np.zeros(N)
@@ -85,7 +85,7 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
         least_objectives(moments, left, D, ridge, work, bounds)
         leader = int(left[np.argmin(bounds)])
         if leader not in fitted:
-            alone, one = empty_moments(1, D), frequencies(omega[[leader]])
+            alone, one = empty_moments(1, D), padded_frequencies(omega[[leader]])
             for X_all, y_all in blocks():
                 add_rounds(one, D, np.zeros(1, int), X_all, y_all, tile, alone)
             fitted[leader] = _solved(alone[0], D, squares, ridge)

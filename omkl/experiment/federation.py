@@ -55,9 +55,9 @@ import numpy as np
 from omkl import federated
 from omkl.config.settings import Settings, named_by_content, with_defaults_cut
 from omkl.core import hyperparameters, kernels
+from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
-from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised
 from omkl.datasets import Stream
 from omkl.experiment import memory, weight_history

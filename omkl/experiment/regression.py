@@ -12,10 +12,10 @@ import numpy as np
 
 from omkl.config.settings import Settings, interval_around
 from omkl.core import hyperparameters
+from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import FAMILIES
 from omkl.core.learner import Learner, Trace
 from omkl.core.protocol import Algorithm
-from omkl.core.schedule import Schedule
 from omkl.core.side_by_side import stacked
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.normal_equations import empty_moments, frequencies, least_objectives
+from omkl.core.linalg import empty_moments, least_objectives, padded_frequencies
 from omkl.core.representations.random_features import features_at, features_of
 from omkl.federated.client_tiles import arguments_by_others, few_others, sums_over_inputs
 
@@ -39,7 +39,7 @@ class Equations:
     """The normal equations of ridge regression on a kernel's features, client by client.
 
     Those of n rows are written as one matrix (W, W), which can be added up over clients, as
-    ``normal_equations`` has them: Z'Z of the features Z (n, 2 D), with Z'y and y'y in column 2 D.
+    ``linalg.add_rounds`` has them: Z'Z of the features Z (n, 2 D), with Z'y and y'y in column 2 D.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Equations:
         self.inputs = [np.ascontiguousarray(X[: lengths[k], k]) for k in range(K)]
         self.few = [few_others(inputs) for inputs in self.inputs]
         if any(few is not None for few in self.few):
-            self.padded = frequencies(omega)
+            self.padded = padded_frequencies(omega)
             self.sums = sums_over_inputs(self.padded)
         self.targets = [np.ascontiguousarray(y[: lengths[k], k]) for k in range(K)]
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from omkl.core.schedule import rate
+from omkl.core.hyperparameters import rate
 
 ANGLES = (0.25 * math.pi, 0.5 * math.pi, math.pi, 2.0 * math.pi, 4.0 * math.pi)
 EXACT = 1e-6  # a residual of angles below which they are those of an input

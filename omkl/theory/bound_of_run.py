@@ -371,9 +371,9 @@ def _dominating_set_size(run: Run) -> int | None:
     # Here, since they import the compiler, which most reports do without.
     from omkl import algorithms
     from omkl.core import hyperparameters
+    from omkl.core.graph_sampling import MEMBER
     from omkl.core.kernels import Kernel
     from omkl.core.learner import Learner
-    from omkl.core.node_sampler import MEMBER
 
     curves, result = run.curves, run.result
     pairs = zip(curves["kernel_family"], curves["kernel_bandwidth"], strict=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.core.schedule import Schedule, rate
+from omkl.core.hyperparameters import Schedule, rate
 from omkl.theory.regret_bounds import gradient_bound
 
 

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from omkl.algorithms import gf, raker, sfg, sfg_r
-from omkl.core import graphs
-from omkl.core.divergence import ranks
+from omkl.core import feedback_graph
+from omkl.core.hyperparameters import Schedule
+from omkl.core.kernel_distance import Overlaps, log_overlaps, ranks
 from omkl.core.kernels import Kernel
-from omkl.core.overlaps import Overlaps, log_overlaps
-from omkl.core.schedule import Schedule
 
 
 def rate(schedule: Schedule, t: int) -> float:
@@ -86,12 +85,12 @@ class FixedGraph(Everything):
         overlap = log_overlaps(kernels, d)
         source = Overlaps(overlap, np.diagonal(overlap))
         self.divergence = ranks(source)
-        self.out = graphs.dissimilarity_graph(source, params.M)
+        self.out = feedback_graph.dissimilarity_graph(source, params.M)
         N = len(kernels)
         self.edge = np.zeros((N, N), dtype=bool)
         self.edge[np.arange(N)[:, None], self.out] = True
         self.log_u = np.zeros(N)
-        cover = graphs.dominating_set(self.out)
+        cover = feedback_graph.dominating_set(self.out)
         self.dominating = np.zeros(N)
         self.dominating[cover] = 1 / len(cover)
 

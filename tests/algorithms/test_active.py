@@ -17,10 +17,10 @@ from omkl.algorithms.omkl_aks import measure
 from omkl.checks import learners
 from omkl.checks.learners import DICTIONARY, Case, default_settings
 from omkl.core import protocol
+from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import draw_features
-from omkl.core.schedule import Schedule
 from omkl.experiment import run as runner
 from tests.compositions import compose
 

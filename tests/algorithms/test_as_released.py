@@ -16,9 +16,9 @@ from omkl import algorithms
 from omkl.algorithms.as_released import draws, released_graph, shifted
 from omkl.checks import learners
 from omkl.core import hyperparameters, jit, protocol, snapshot
+from omkl.core.graph_sampling import OUT
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.core.node_sampler import OUT
 from omkl.core.representations import evaluate_row
 from omkl.core.representations.random_features import blank
 from omkl.core.weights import normalised, shares

@@ -12,10 +12,10 @@ import pytest
 
 from omkl import algorithms
 from omkl.core import protocol
+from omkl.core.graph_sampling import MEMBER, OUT, probabilities
+from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.core.node_sampler import MEMBER, OUT, probabilities
-from omkl.core.schedule import Schedule
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
 # Nearest by (7) in one dimension: 0 - 1, 1 - 0, 2 - 1, 3 - 2; so (i, j) is an edge where

@@ -8,11 +8,11 @@ import numba
 import numpy as np
 import pytest
 
-from omkl.core import jit, protocol, schedule
+from omkl.core import hyperparameters, jit, protocol
 from omkl.core import learner as core_learner
-from omkl.core.graphs import dissimilarity_graph
+from omkl.core.feedback_graph import dissimilarity_graph
+from omkl.core.hyperparameters import Schedule
 from omkl.core.representations import random_features
-from omkl.core.schedule import Schedule
 from omkl.core.weights import normalised, weighted_mean
 
 # --- The release, replayed -----------------------------------------------------------------------
@@ -59,7 +59,7 @@ def update(params, state, t, y, selection):
         i = selection.evaluate[m]
         if state.updated[t - 1, i]:
             error = selection.f[i] - y
-            step = schedule.rate(params.eta, t) / state.q[t - 1, i]
+            step = hyperparameters.rate(params.eta, t) / state.q[t - 1, i]
             random_features.gradient_step(
                 state.model,
                 i,

@@ -17,10 +17,10 @@ from scipy.stats import chisquare
 
 from omkl import algorithms
 from omkl.core import protocol
+from omkl.core.graph_sampling import COUNT, MEMBER, cover_of, edges_of, empty_in_mass, probabilities
+from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.core.node_sampler import COUNT, MEMBER, cover_of, edges_of, empty_in_mass, probabilities
-from omkl.core.schedule import Schedule
 
 FOUR = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 100.0))
 LAM = 0.3

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from omkl import algorithms
 from omkl.checks import learners
-from omkl.core.hyperparameters import build, parse_schedule
-from omkl.core.schedule import Schedule, rate
+from omkl.core.hyperparameters import Schedule, build, parse_schedule, rate
 
 SIZES = {"N": 76, "D": 50}
 

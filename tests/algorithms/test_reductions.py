@@ -10,8 +10,8 @@ import pytest
 
 from omkl.checks import learners
 from omkl.checks.learners import DICTIONARY, Case, stream
-from omkl.core import protocol, schedule
-from omkl.core.node_sampler import MEMBER, probability
+from omkl.core import hyperparameters, protocol
+from omkl.core.graph_sampling import MEMBER, probability
 
 N = len(DICTIONARY)
 
@@ -34,7 +34,7 @@ def test_sfg_with_one_out_neighbour_sees_the_drawn_node_alone(data):
         node = ours.state.node[0]
         assert selection.n_evaluated[0] == selection.n_combined[0] == 1
         assert selection.evaluate[0] == selection.combine[0] == node
-        xi = schedule.rate(ours.params.xi, ours.t)
+        xi = hyperparameters.rate(ours.params.xi, ours.t)
         assert ours.state.q[node] == probability(ours.state.trees, node, xi)
         return lambda: None
 

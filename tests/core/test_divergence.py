@@ -12,17 +12,19 @@ import pytest
 from scipy.integrate import quad
 
 from omkl import conf
-from omkl.core.divergence import (
+from omkl.core.feedback_graph import dissimilarity_graph, one_pass_graphs, similarity_graph
+from omkl.core.kernel_distance import (
     distance_rows,
     divergence_rows,
+    log_overlaps,
     matrix_of,
     normalised,
+    overlap_pieces,
+    overlaps,
     ranks,
     sampled,
 )
-from omkl.core.graphs import dissimilarity_graph, one_pass_graphs, similarity_graph
 from omkl.core.kernels import Kernel, dictionary, with_spectrum
-from omkl.core.overlaps import computed, log_overlaps, overlaps
 
 ONE_OF_EACH = [Kernel("gaussian", 0.7), Kernel("laplacian", 1.3), Kernel("cauchy", 0.6)]
 PUBLISHED = dictionary(conf.entry("kernels", "rbf51_lap25"))
@@ -134,7 +136,7 @@ def test_copies_of_a_kernel_have_no_divergence():
 def test_computed_overlaps_are_those_of_the_matrix(d):
     """All families, lengths that are 1e8 apart, and copies of a kernel: numbers and their order."""
     some = [Kernel(f, b) for f in with_spectrum() for b in (1e-4, 0.01, 0.011, 0.5, 0.5, 7.0, 1e4)]
-    pieces, matrix = computed(some, d), overlaps(tuple(some), d)
+    pieces, matrix = overlap_pieces(some, d), overlaps(tuple(some), d)
     rows = np.arange(len(some))
     ours, exact = divergence_rows(pieces, rows), divergence_rows(matrix, rows)
     np.testing.assert_array_equal(ours, ours.T)
@@ -201,7 +203,7 @@ def test_graph_of_algorithm_4_to_110_digits(overlap_to_110_digits, d):
     for M in (5, 10, 20):
         ours = dissimilarity_graph(overlaps(PUBLISHED, d), M)
         np.testing.assert_array_equal(ours, exact[:, :M])
-    np.testing.assert_array_equal(dissimilarity_graph(computed(PUBLISHED, d), 20), exact)
+    np.testing.assert_array_equal(dissimilarity_graph(overlap_pieces(PUBLISHED, d), 20), exact)
     if d == 8:
         assert exact[0, :10].tolist() == [0, 75, 51, 52, 53, 54, 55, 56, 57, 74]
 
@@ -215,7 +217,7 @@ def test_order_of_divergences_to_110_digits(overlap_to_110_digits, d):
         order = [sorted(range(76), key=lambda j: product[j, j] - 2 * row[j]) for row in product]
     near = similarity_graph(overlaps(PUBLISHED, d), 76)
     np.testing.assert_array_equal(near, order)
-    np.testing.assert_array_equal(similarity_graph(computed(PUBLISHED, d), 76), order)
+    np.testing.assert_array_equal(similarity_graph(overlap_pieces(PUBLISHED, d), 76), order)
     np.testing.assert_array_equal(np.argsort(ranks(overlaps(PUBLISHED, d)), axis=1), order)
 
 
@@ -224,7 +226,7 @@ def test_order_of_divergences_to_110_digits(overlap_to_110_digits, d):
 
 @pytest.mark.parametrize("d", [2, 8, 21, 520])
 @pytest.mark.parametrize("build", [dissimilarity_graph, similarity_graph])
-@pytest.mark.parametrize("form", [overlaps, computed])
+@pytest.mark.parametrize("form", [overlaps, overlap_pieces])
 def test_permuting_the_dictionary_permutes_the_graph(build, form, d):
     order = np.random.default_rng(d).permutation(76)
     place = np.argsort(order)

@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import solve
 
 from omkl.core import jit
-from omkl.core.factor import empty_factor, matrix, project, take_in
+from omkl.core.linalg import empty_factor, matrix_of_factor, project_row, take_in
 from omkl.core.simd import LANES, aligned
 
 
@@ -21,7 +21,7 @@ def recurse(
         row = s % Z.shape[0]
         for j in range(Z.shape[1]):
             z[i, j] = Z[row, j]
-        variance = project(factor, diagonal, i, B, z, f, alpha)
+        variance = project_row(factor, diagonal, i, B, z, f, alpha)
         take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, step)
         error = y[row]
         for j in range(Z.shape[1]):
@@ -55,7 +55,7 @@ class Learner:
 
     @property
     def P(self):
-        return matrix(self.factor[self.i], self.diagonal[self.i], self.F)
+        return matrix_of_factor(self.factor[self.i], self.diagonal[self.i], self.F)
 
     def require_definite(self):
         """P = U diag(D) U' is, if U is unit upper triangular and D > 0: read, not computed."""
@@ -158,7 +158,7 @@ def test_a_matrix_leaves_those_beside_it_alone():
         np.testing.assert_array_equal(beside.P, alone.P)
         np.testing.assert_array_equal(beside.theta[i], alone.theta[0])
         for other in {0, 1, 2} - {i}:
-            P = matrix(beside.factor[other], beside.diagonal[other], 20)
+            P = matrix_of_factor(beside.factor[other], beside.diagonal[other], 20)
             np.testing.assert_array_equal(P, 3.0 * np.eye(20))
 
 

@@ -10,11 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omkl import conf
-from omkl.core import graphs
-from omkl.core.divergence import divergence_rows
-from omkl.core.graphs import dissimilarity_graph, dominating_set, in_neighbours, similarity_graph
+from omkl.core import feedback_graph
+from omkl.core.feedback_graph import (
+    dissimilarity_graph,
+    dominating_set,
+    similarity_graph,
+)
+from omkl.core.graph_sampling import in_neighbours
+from omkl.core.kernel_distance import Overlaps, divergence_rows, log_overlaps, overlaps
 from omkl.core.kernels import Kernel, dictionary
-from omkl.core.overlaps import Overlaps, log_overlaps, overlaps
 
 DELTA = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
 
@@ -107,9 +111,9 @@ DICTIONARIES = {name: dictionary(conf.entry("kernels", name)) for name in conf.n
 def test_graphs_of_the_dictionaries_are_those_of_whole_matrices(name, monkeypatch):
     """To the last digit, from one input to 520; in blocks of a few rows."""
     some = DICTIONARIES[name]
-    monkeypatch.setattr(graphs, "BLOCK", 7 * len(some))
+    monkeypatch.setattr(feedback_graph, "BLOCK", 7 * len(some))
     for d in (1, 5, 6, 15, 78, 520):
-        delta = graphs._whole_numbers(overlaps(some, d), logs=True)
+        delta = feedback_graph._whole_numbers(overlaps(some, d), logs=True)
         most = min(10, len(some))
         exact = dense_graph(delta, most)
         for M in (1, 5, most):

@@ -12,17 +12,17 @@ from omkl import algorithms, conf
 from omkl.checks import learners
 from omkl.config.compose import compose
 from omkl.core import hyperparameters, kernels
-from omkl.core.graphs import dissimilarity_graph, similarity_graph
-from omkl.core.kernels import FAMILIES, Family, Kernel, dictionary, with_spectrum
-from omkl.core.learner import Learner
-from omkl.core.node_sampler import edges_of
-from omkl.core.overlaps import (
-    computed,
+from omkl.core.feedback_graph import dissimilarity_graph, similarity_graph
+from omkl.core.graph_sampling import edges_of
+from omkl.core.kernel_distance import (
     integrated,
     log_overlaps,
     log_overlaps_in_one_input,
+    overlap_pieces,
     overlaps,
 )
+from omkl.core.kernels import FAMILIES, Family, Kernel, dictionary, with_spectrum
+from omkl.core.learner import Learner
 from omkl.core.representations.expansion import empty_expansion
 from omkl.core.representations.random_features import features_of
 from omkl.experiment.run import prepare
@@ -132,7 +132,7 @@ def test_matern_kernels_overlap_with_those_of_which_no_closed_form_is_stated(mat
     one_input = np.sum(some[0].value(r) * some[1].value(r)) * (r[1, 0] - r[0, 0])
     assert found[0, 1] == found[1, 0] == pytest.approx(3.0 * math.log(one_input), abs=1e-7)
     graph = dissimilarity_graph(overlaps(some, 3), 1)
-    np.testing.assert_array_equal(graph, dissimilarity_graph(computed(some, 3), 1))
+    np.testing.assert_array_equal(graph, dissimilarity_graph(overlap_pieces(some, 3), 1))
 
 
 @pytest.mark.parametrize("name", ["triangle", "flat"])
@@ -145,7 +145,7 @@ def test_what_integration_does_not_find_is_said(name):
 @pytest.mark.parametrize("build", [dissimilarity_graph, similarity_graph])
 def test_graphs_of_matrix_and_pieces_agree_in_any_order(build, d):
     expected = build(overlaps(SOME, d), 4)
-    np.testing.assert_array_equal(build(computed(SOME, d), 4), expected)
+    np.testing.assert_array_equal(build(overlap_pieces(SOME, d), 4), expected)
     assert expected[4, 1] == 5 or build is dissimilarity_graph  # the copy is the nearest
     order = np.random.default_rng(d).permutation(3)  # the copies keep theirs
     order = np.concatenate([order, np.arange(3, len(SOME))])

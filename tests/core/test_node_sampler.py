@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omkl.checks.learners import Case, default_settings, opener
-from omkl.core import node_sampler
-from omkl.core.graphs import dominating_set
-from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import (
+from omkl.core import graph_sampling
+from omkl.core.feedback_graph import dominating_set
+from omkl.core.graph_sampling import (
     COVERS,
     MEMBER,
     OUT,
@@ -21,7 +20,8 @@ from omkl.core.node_sampler import (
     toggle_member,
     trees_of,
 )
-from omkl.core.overlaps import computed, overlaps
+from omkl.core.kernel_distance import overlap_pieces, overlaps
+from omkl.core.kernels import Kernel
 from omkl.core.weights import normalised
 
 
@@ -53,15 +53,15 @@ def test_trees_follow_the_weights(N, seed, largest):
     np.testing.assert_array_equal(cover[COVERS], cover[MEMBER] @ adjacency)
     node, xi, q = 0, 0.01, np.zeros(N)
     for _ in range(60):
-        node_sampler.refresh(edges, trees, in_mass, log_u, node)
+        graph_sampling.refresh(edges, trees, in_mass, log_u, node)
         p = (1 - xi) * normalised(log_u) + xi * share
-        np.testing.assert_allclose(node_sampler.probabilities(trees, xi, N), p, rtol=1e-13)
-        assert node_sampler.probability(trees, node, xi) == pytest.approx(p[node], rel=1e-13)
-        node_sampler.in_probabilities(edges, trees, in_mass, cover, np.arange(N), N, xi, q)
+        np.testing.assert_allclose(graph_sampling.probabilities(trees, xi, N), p, rtol=1e-13)
+        assert graph_sampling.probability(trees, node, xi) == pytest.approx(p[node], rel=1e-13)
+        graph_sampling.in_probabilities(edges, trees, in_mass, cover, np.arange(N), N, xi, q)
         np.testing.assert_allclose(q, p @ adjacency, rtol=1e-13)
-        assert node_sampler.best_node(trees) == log_u.argmax()
+        assert graph_sampling.best_node(trees) == log_u.argmax()
         v = rng.random()
-        node = node_sampler.draw_node(trees, xi, v)
+        node = graph_sampling.draw_node(trees, xi, v)
         assert node == min(np.searchsorted(np.cumsum(p), v, side="right"), N - 1)
         node = rng.choice([node, int(log_u.argmax())])
         log_u[node] -= rng.uniform(0.0, largest)
@@ -72,9 +72,9 @@ def test_a_node_without_probability_is_never_drawn():
     edges = edges_of(np.arange(3)[:, None])
     trees, cover, in_mass = trees_of(edges), cover_of(edges), empty_in_mass(edges)
     toggle_member(edges, trees, cover, 0)
-    node_sampler.refresh(edges, trees, in_mass, np.array([0.0, -1e5, -1e5]), 0)
-    assert [node_sampler.draw_node(trees, 0.3, v) for v in (0.0, 0.5, 1.0 - 2**-53)] == [0, 0, 0]
-    np.testing.assert_array_equal(node_sampler.probabilities(trees, 0.3, 3), [1.0, 0.0, 0.0])
+    graph_sampling.refresh(edges, trees, in_mass, np.array([0.0, -1e5, -1e5]), 0)
+    assert [graph_sampling.draw_node(trees, 0.3, v) for v in (0.0, 0.5, 1.0 - 2**-53)] == [0, 0, 0]
+    np.testing.assert_array_equal(graph_sampling.probabilities(trees, 0.3, 3), [1.0, 0.0, 0.0])
 
 
 def refined(state, delta, rank, sign, only_undominated):
@@ -101,7 +101,7 @@ def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, on
 
     Divergences are looked up, or computed and K of them kept.
     """
-    from omkl.core.refinement import N_REFINED, REFINED
+    from omkl.core.feedback_graph import N_REFINED, REFINED
 
     some = tuple(Kernel("gaussian", 10.0**b) for b in np.linspace(-2, 2, 30))
     some += tuple(Kernel("laplacian", 10.0**b) for b in np.linspace(-2, 2, 10))
@@ -110,7 +110,7 @@ def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, on
     state, rng, delta = ours.state, np.random.default_rng(rank), ours.state.divergence.values
     if K is not None:
         near = np.zeros((len(some), K), dtype=np.int64)
-        pieces = computed(some, ours.d)
+        pieces = overlap_pieces(some, ours.d)
         state = state._replace(divergence=pieces, near=near, distance=np.zeros(near.shape))
     added, opened = 0, opener(ours, state)
     for t in range(1, 200):
@@ -123,7 +123,7 @@ def test_refinement_kept_up_to_date_is_the_one_made_anew(name, sign, K, rank, on
         added += counts.sum()
         if t == 100:  # every weight may change when it is said
             state.log_u[:] = -rng.integers(0, 5, size=len(some))
-            node_sampler.stale(state.trees)
+            graph_sampling.stale(state.trees)
         else:
             state.log_u[state.node[0]] -= rng.integers(0, 3)
     assert added > 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl.core.normal_equations import (
+from omkl.core.linalg import (
     add_rounds,
     empty_moments,
     empty_tile,
-    frequencies,
     least_objectives,
+    padded_frequencies,
 )
 from omkl.core.representations.random_features import features_of
 
@@ -23,7 +23,7 @@ def test_sums_are_products_of_features_and_labels(D, n):
     moments = empty_moments(3, D)
     for rows in (slice(0, n // 3), slice(n // 3, n)):
         kernels = np.array([2, 0])
-        add_rounds(frequencies(omega), D, kernels, X[rows], y[rows], empty_tile(D), moments)
+        add_rounds(padded_frequencies(omega), D, kernels, X[rows], y[rows], empty_tile(D), moments)
     assert not moments[1].any()
     upper = np.triu_indices(2 * D + 1)
     for i in (0, 2):
@@ -40,7 +40,7 @@ def test_least_objectives_are_those_of_ridge_regressions(D):
     omega, X = rng.normal(size=(N, d, D)), rng.normal(size=(n, d))
     y = np.sin(X[:, 0]) + rng.normal(size=n)
     moments = empty_moments(N, D)
-    add_rounds(frequencies(omega), D, np.arange(N), X, y, empty_tile(D), moments)
+    add_rounds(padded_frequencies(omega), D, np.arange(N), X, y, empty_tile(D), moments)
     kept, found = moments.copy(), np.full(2, np.nan)
     least_objectives(moments, np.array([2, 0]), D, ridge, np.empty_like(moments[0]), found)
     for i, objective in zip([2, 0], found, strict=True):

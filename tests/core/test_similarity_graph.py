@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl.core.divergence import ranks
-from omkl.core.graphs import dominating_set, similarity_graph
+from omkl.core.feedback_graph import dominating_set, similarity_graph
+from omkl.core.kernel_distance import overlaps, ranks
 from omkl.core.kernels import Kernel
-from omkl.core.overlaps import overlaps
 
 LINE = np.abs(np.subtract.outer([0.0, 1.0, 3.0, 7.0], [0.0, 1.0, 3.0, 7.0]))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from omkl.checks.learners import DICTIONARY, stream
 from omkl.core.kernels import Kernel
-from omkl.core.normal_equations import add_rounds
+from omkl.core.linalg import add_rounds
 from omkl.core.representations.random_features import features_of, random_features
 from omkl.experiment import comparators, metrics
 from omkl.experiment.comparators import kernel_ridge, ridge_features

@@ -11,9 +11,9 @@ import pytest
 
 from omkl import federated
 from omkl.checks.federations import streams
+from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
-from omkl.core.schedule import Schedule
 from omkl.core.seeding import party_generators
 from omkl.federated.simulation import Federation
 

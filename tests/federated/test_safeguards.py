@@ -15,9 +15,9 @@ from omkl.checks import federations
 from omkl.checks.federations import streams
 from omkl.config.compose import compose
 from omkl.config.settings import read
+from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
-from omkl.core.schedule import Schedule
 from omkl.core.seeding import asking_generator, noise_generators
 from omkl.experiment import run as runner
 from omkl.federated.exchange import no_protection

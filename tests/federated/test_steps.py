@@ -19,10 +19,10 @@ import pytest
 from omkl import algorithms, federated
 from omkl.checks import federations, learners
 from omkl.checks.federations import streams
+from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import draw_features, features_of
-from omkl.core.schedule import Schedule
 from omkl.core.seeding import party_generators
 from omkl.core.weights import normalised
 from omkl.federated import protocol

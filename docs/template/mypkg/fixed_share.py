@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE, POSITIVE
+from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE, POSITIVE, Schedule, rate
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.random_features import (
     RANDOM_FEATURES,
     RandomFeatures,
     gradient_step,
 )
-from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import softmax, weighted_mean
 
 if TYPE_CHECKING:

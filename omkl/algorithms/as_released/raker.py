@@ -23,9 +23,8 @@ from typing import NamedTuple
 
 from omkl.algorithms.as_released.draws import REPLAY, REPLAYED_LOCAL_FEATURES
 from omkl.algorithms.raker import State, init, local_step, predict, select, step_size
-from omkl.core.hyperparameters import NON_NEGATIVE
+from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
 from omkl.core.protocol import register
-from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import pay
 
 

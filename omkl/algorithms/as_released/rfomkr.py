@@ -26,9 +26,8 @@ from typing import NamedTuple
 
 from omkl.algorithms.as_released.draws import REPLAY, REPLAYED_LOCAL_FEATURES
 from omkl.algorithms.rfomkr import State, init, local_step, reweigh, select, step_size
-from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE
+from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE, Schedule
 from omkl.core.protocol import register
-from omkl.core.schedule import Schedule
 from omkl.core.weights import sum_of_all
 
 

@@ -45,11 +45,10 @@ from omkl.algorithms.as_released.draws import (
     uniforms_of_sfg,
 )
 from omkl.algorithms.sfg import State, choose_neighbours, on_graph, predict
-from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.graph_sampling import draw_node, probability, refresh
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N, Schedule, rate
 from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import draw_node, probability, refresh
 from omkl.core.protocol import register
-from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares
 
 

@@ -41,13 +41,12 @@ from omkl.algorithms.as_released.draws import (
 )
 from omkl.algorithms.as_released.sfg import update
 from omkl.algorithms.sfg_r import State, choose_neighbours, on_graph, predict
-from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.feedback_graph import CHANGED, FOUND, rank_largest, rewire
+from omkl.core.graph_sampling import MASS, MEMBER, draw_node, refresh
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N, Schedule, rate
 from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import MASS, MEMBER, draw_node, refresh
 from omkl.core.protocol import register
-from omkl.core.refinement import CHANGED, FOUND, rank_largest, rewire
-from omkl.core.schedule import Schedule, rate
 
 
 class Params(NamedTuple):

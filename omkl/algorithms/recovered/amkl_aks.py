@@ -19,10 +19,9 @@ from typing import NamedTuple
 from omkl.algorithms.amkl import must_ask
 from omkl.algorithms.amkl_aks import State, disagreement, init, select, update
 from omkl.algorithms.omkl_aks import BELOW_ONE, mean_of_subset
-from omkl.core.hyperparameters import COUNT, NON_NEGATIVE
+from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, Schedule
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES
-from omkl.core.schedule import Schedule
 
 
 class Params(NamedTuple):

@@ -21,12 +21,11 @@ from typing import NamedTuple
 
 from omkl.algorithms.sfg import State, choose_neighbours, on_graph, predict, update
 from omkl.algorithms.sfg_mkl import similar
-from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N
+from omkl.core.graph_sampling import draw_node, refresh
+from omkl.core.hyperparameters import COUNT_OR_ZERO, NON_NEGATIVE, RATE, UP_TO_N, Schedule, rate
 from omkl.core.kernels import Kernel
-from omkl.core.node_sampler import draw_node, refresh
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
-from omkl.core.schedule import Schedule, rate
 
 
 class Params(NamedTuple):

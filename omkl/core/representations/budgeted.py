@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import Range
+from omkl.core.hyperparameters import ROUNDS, Range
 from omkl.core.jit import dispatch, inlined
 from omkl.core.kernel_sums import own_sum, write_own_rows
 from omkl.core.representations import Representation, evaluate_row
@@ -16,7 +16,6 @@ from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import check_kernels, empty_expansion
 from omkl.core.representations.perceptrons import SMALLEST_SCALE, inverse_norm, own_value
 from omkl.core.simd import LANES, aligned, load, store, totals
-from omkl.core.states import ROUNDS
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from omkl.core.hyperparameters import ROUNDS
 from omkl.core.jit import inlined
 from omkl.core.simd import LANES, aligned, fma, largest, load, pack, store
-from omkl.core.states import ROUNDS
 
 KEPT = 1000  # rows, of which 500 do nearly as well; a multiple of LANES
 NEAREST = 10  # 5 to 20 give errors within 1 %

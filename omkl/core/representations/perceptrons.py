@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import Range
+from omkl.core.hyperparameters import ROUNDS, SWITCH, Range
 from omkl.core.jit import compiled, dispatch, dot, inlined, power_of_two
 from omkl.core.kernel_sums import (
     CODES,
@@ -42,8 +42,7 @@ from omkl.core.kernel_sums import (
 from omkl.core.representations import Lookahead, Representation, evaluate_row
 from omkl.core.representations.classifiers import add, project
 from omkl.core.representations.expansion import TILE, check_kernels, empty_expansion, in_parts
-from omkl.core.search import n_less
-from omkl.core.states import ROUNDS, SWITCH
+from omkl.core.weights import n_less
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

@@ -7,7 +7,7 @@ and a walk of e, the smallest eigenvalue is e at least before a round and e / (1
 far above what rounding moves. P <- P - v v' with v = P z / sqrt(1 + z'P z) takes the same
 product off P_jk and P_kj, so half of P is kept.
 
-Layout: as of ``core.factor``, the rows of the upper triangle by blocks of eight.
+Layout: as of ``core.linalg``, the rows of the upper triangle by blocks of eight.
 ``covariance[i, b, j]`` is the pack P[8 b .. 8 b + 7, j] of kernel i for j >= 8 b; what is below
 stays 0. F^2 multiply-adds give P z, two for each number above the diagonal, and F^2 / 2 the
 update.

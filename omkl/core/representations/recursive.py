@@ -3,7 +3,7 @@
 Of each kernel i, beside theta_i, a matrix P_i (F, F): the inverse of what was seen,
 (lam I + sum_s z_s z_s')^-1, which is also the covariance of theta_i in units of the noise. The
 engine evaluates a row once: theta_i'z_i, the product U'z and the variance z_i'P_i z_i; a step needs
-nothing more (``core.factor``). Features z_i are random ones, and for the family ``linear``
+nothing more (``core.linalg``). Features z_i are random ones, and for the family ``linear``
 the inputs and 1.
 """
 
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.factor import empty_factor, project, take_in
 from omkl.core.jit import dispatch, inlined
 from omkl.core.kernels import LINEAR
+from omkl.core.linalg import empty_factor, project_row, take_in
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.blocks import (
     Block,
@@ -39,7 +39,7 @@ class Recursive(NamedTuple):
 
     padded    (N, d, W) frequencies as of ``RandomFeatures``; zeros for ``linear``
     theta     (N, 8 B) coefficients: sines, cosines; or inputs and 1; zeros behind
-    factor    (N, B, 8 B, 8) and diagonal (N, 8 B): P_i as of ``core.factor``
+    factor    (N, B, 8 B, 8) and diagonal (N, 8 B): P_i as of ``core.linalg``
     ceiling   (N,) the largest that an entry of the diagonal becomes by forgetting
     blocks    (N,) int64, B_i
     n_waves   (N,) int64, frequencies of a learner: D, or 0
@@ -175,7 +175,7 @@ def output(model, i, scratch):
     for b in range(model.blocks[i]):
         j = i * F + b * LANES
         a = fma(load(model.theta, j), load(scratch.z, j), a)
-    q = project(
+    q = project_row(
         model.factor, model.diagonal, i, model.blocks[i], scratch.z, scratch.projected,
         scratch.alpha,
     )  # fmt: skip

@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE
+from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Schedule
 from omkl.core.kernels import Kernel
-from omkl.core.schedule import Schedule
 from omkl.federated.algorithms import ofmkl_avg
 from omkl.federated.kernel_lanes import lane_scratch
 from omkl.federated.protocol import register

@@ -37,10 +37,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.core.hyperparameters import NON_NEGATIVE, UP_TO_N, Range
+from omkl.core.hyperparameters import NON_NEGATIVE, UP_TO_N, Range, Schedule, rate
 from omkl.core.jit import inlined
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.schedule import Schedule, rate
 from omkl.core.weights import mean_by_shares, softmax, weighted_mean
 from omkl.federated.messages import average, step_into
 from omkl.federated.protocol import choose_all, evaluate, register

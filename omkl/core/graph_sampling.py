@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from omkl.core.graphs import in_neighbours
 from omkl.core.jit import inlined
 from omkl.core.weights import exp_nonpositive
 
@@ -23,6 +22,20 @@ MOST_FALL = 64.0
 OUT, FIRST, LEAF = 0, 1, 2  # rows of the edges
 MASS, TOP, COUNT = 0, 1, 2  # rows of the trees
 MEMBER, COVERS = 0, 1  # rows of the cover
+
+
+def in_neighbours(out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The graph (N, M) by its in-edges: start (N + 1,) and source (N M,).
+
+    The in-neighbours of node i are source[start[i] : start[i + 1]].
+    """
+    N, M = out.shape
+    target = out.ravel()
+    source = np.repeat(np.arange(N), M)
+    order = np.argsort(target, kind="stable")
+    start = np.zeros(N + 1, dtype=np.int64)
+    np.cumsum(np.bincount(target, minlength=N), out=start[1:])
+    return start, source[order].astype(np.int64)
 
 
 def edges_of(out: np.ndarray) -> np.ndarray:

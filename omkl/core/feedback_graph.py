@@ -1,0 +1,703 @@
+"""Feedback graphs over a dictionary: construction, dominating set, and refinement in every round.
+
+A graph of N nodes with M out-neighbours each takes O(N M) memory to keep and to build: the
+divergences between all kernels are worked through a block of rows at a time.
+
+The refinement fills its lists without asking: a number is written, and overwritten where it does
+not belong. Branches on who is a member would be guessed wrong by the processor, and each wrong
+guess takes as long as a pack.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.core.graph_sampling import COUNT, COVERS, MEMBER, OUT, is_fresh, toggle_member
+from omkl.core.jit import compiled, dispatch, inlined
+from omkl.core.kernel_distance import (
+    LARGEST_MATRIX,
+    LOG_2,
+    Matrix,
+    OverlapPieces,
+    Overlaps,
+    distance_rows,
+    distances_from,
+    distances_to,
+    divergence_rows,
+    matrix_of,
+    overlap_rows,
+    ranks,
+)
+from omkl.core.simd import LANES, at_least, below, largest, load, pack
+from omkl.core.weights import add_logs, log_one_minus_exp
+
+# --- Construction ---------------------------------------------------------------------------------
+
+
+BLOCK = 2**18  # divergences held at a time
+
+# A matrix, overlaps, or what registers ``distances_from`` and has own (N,).
+Distances = Any
+
+
+def graphs_by(
+    reading: str, divergence: Distances, Ms: Iterable[int], logs: bool = True
+) -> dict[int, np.ndarray]:
+    """The graph (N, M) of algorithm 4 in one of its readings (``sfg``), for each M."""
+    if reading == "one_pass":
+        return one_pass_graphs(divergence, Ms, logs)
+    if reading == "nearest":
+        return {M: similarity_graph(divergence, M) for M in Ms}
+    return {M: dissimilarity_graph(divergence, M, logs) for M in Ms}
+
+
+def dissimilarity_graph(divergence: Distances, M: int, logs: bool = True) -> np.ndarray:
+    """Out-neighbours (N, M) of a graph whose every node sees M mutually dissimilar kernels.
+
+    Ghari and Shen, JMLR, algorithm 4: node i starts with itself, and j joins
+    while its mean divergence from the out-neighbours so far is at least
+    gamma_i, the largest threshold that leaves M of them. Read as: the kernel
+    with the largest mean divergence from those already there joins next (ties:
+    the smallest index); gamma_i is then the mean divergence of the last to join.
+
+    divergence is what ``kernel_distance.overlaps`` gives, or a matrix (N, N): the log of Delta;
+    with ``logs=False`` Delta itself, which may then be negative. Of overlaps, candidates j are
+    compared by k own_j - 2 sum of overlap(m, j) over the k kernels m already there: the sum of
+    Delta(m, j) without what does not depend on j. The first column is the node itself. O(N^2 M)
+    time. Raises ValueError for M outside [1, N].
+    """
+    N = _n_kernels(divergence, M)
+    join = _join_by_overlap if isinstance(divergence, Overlaps | OverlapPieces) else _join_by_value
+    out = np.empty((N, M), dtype=np.int64)
+    for nodes in _blocks(N):
+        some = out[nodes]
+        some[:, 0] = nodes
+        join(divergence, some, logs)
+        out[nodes] = some
+    return out
+
+
+def _join_by_value(delta: Distances, some: np.ndarray, logs: bool) -> None:
+    """Fill the rows of out-neighbours from the sums of Delta."""
+
+    def rows_of(nodes: np.ndarray) -> np.ndarray:
+        if isinstance(delta, np.ndarray):
+            return delta[nodes]
+        joined, which = np.unique(nodes, return_inverse=True)
+        return distance_rows(delta, joined, len(delta.own))[which]
+
+    total = rows_of(some[:, 0])
+    for m in range(1, some.shape[1]):
+        np.put_along_axis(total, some[:, :m], -np.inf, axis=1)
+        best = total.argmax(axis=1)
+        for r in np.flatnonzero((some[:, :m] == best[:, None]).any(axis=1)):
+            # Copies of one kernel have nothing above -inf left: take the next free index.
+            best[r] = _smallest_missing(some[r, :m])
+        some[:, m] = best
+        if m < some.shape[1] - 1:
+            total = np.logaddexp(total, rows_of(best)) if logs else total + rows_of(best)
+
+
+def _join_by_overlap(source: Overlaps | OverlapPieces, some: np.ndarray, logs: bool) -> None:
+    """Fill the rows of out-neighbours from the sums of overlaps."""
+    n, M = some.shape
+    N = len(source.own)
+    total = overlap_rows(source, some[:, 0])  # log of the sum of overlaps, +inf for those there
+    total = total.copy() if isinstance(source, Overlaps) else total
+    own_there = source.own[some[:, 0]]  # log of the sum of own over those there
+    by_own = np.argsort(-source.own, kind="stable")
+    size, sign, scratch = np.empty(n), np.empty(n), np.empty(N)
+    for m in range(1, M):
+        np.put_along_axis(total, some[:, :m], np.inf, axis=1)
+        _farthest(total, source.own, by_own, float(m), some[:, m], size, sign)
+        # The sum of Delta of the farthest is below half of that of own: they cancel in it.
+        for r in np.flatnonzero((sign < 0.0) & (size + math.log(m) > own_there - LOG_2)):
+            delta = np.logaddexp.reduce(divergence_rows(source, some[r, :m]), axis=0)
+            delta[some[r, :m]] = -np.inf
+            best = int(delta.argmax())
+            some[r, m] = best if best not in some[r, :m] else _smallest_missing(some[r, :m])
+        if m < M - 1:
+            own_there = np.logaddexp(own_there, source.own[some[:, m]])
+            joined, which = np.unique(some[:, m], return_inverse=True)
+            _add_rows(total, overlap_rows(source, joined), which, scratch)
+
+
+@compiled
+def _farthest(total, own, by_own, k, best, size, sign):
+    """best[r] = the smallest j with the largest k own_j - 2 sum of overlaps, in row r.
+
+    All are logarithms; size[r] is that of the absolute value, divided by k, and sign[r] its sign.
+    by_own (N,) lists the kernels by falling own.
+    """
+    share = math.log(2.0 / k)
+    N = own.shape[0]
+    for r in range(total.shape[0]):
+        found = -1
+        top = -np.inf
+        for m in range(N):
+            j = by_own[m]
+            if own[j] < top:
+                break  # the overlaps only take from it
+            x = share + total[r, j] - own[j]
+            if x < 0.0:
+                value = own[j] + log_one_minus_exp(x)
+                if value > top or (value == top and j < found):
+                    top, found = value, j
+        sign[r] = 1.0
+        if found < 0:  # all are negative or 0: the smallest in size
+            sign[r] = -1.0
+            top = np.inf
+            for m in range(N - 1, -1, -1):
+                j = by_own[m]
+                twice = share + total[r, j]
+                x = twice - own[j]
+                if x > LOG_2 and twice - LOG_2 > top:
+                    continue  # more than half of twice the overlaps is left
+                value = twice + log_one_minus_exp(-x)
+                if value < top or (value == top and j < found):
+                    top, found = value, j
+        best[r] = found
+        size[r] = top
+
+
+@compiled
+def _add_rows(total, rows, which, scratch):
+    """total[r] <- log(exp(total[r]) + exp(rows[which[r]]))."""
+    for r in range(total.shape[0]):
+        add_logs(total[r], rows[which[r]], scratch)
+
+
+def one_pass_graphs(
+    divergence: np.ndarray | Overlaps, Ms: Iterable[int], logs: bool = True
+) -> dict[int, np.ndarray]:
+    """Out-neighbours (N, M) by one literal pass of algorithm 4, for each M.
+
+    Node i starts with itself. j = 1, .., N in this order joins if its mean divergence from those
+    there so far is at least gamma_i, the largest threshold with which exactly M have joined when
+    the pass is over. For some nodes there is no such threshold, as a lower one can let several in
+    at once: the largest that leaves more than M is taken then, and the first M of them. Thresholds
+    and means are compared as whole numbers of any length.
+
+    divergence is what ``dissimilarity_graph`` takes, of at most 1,024 kernels.
+    """
+    wanted = sorted(set(Ms))
+    N = max(_n_kernels(divergence, M) for M in wanted)
+    if isinstance(divergence, OverlapPieces):
+        raise ValueError(f"one pass keeps a matrix: at most {LARGEST_MATRIX} kernels, not {N}")
+    delta = _whole_numbers(divergence, logs)
+    found = {M: np.empty((N, M), dtype=np.int64) for M in wanted}
+    for i in range(N):
+        exact: dict[int, list[int]] = {}
+        more: dict[int, list[int]] = {}
+        refused: list[_Candidate] = []
+        begin = _Candidate(0, [i], delta[i], (1, 0))
+        while len(exact) < len(wanted):
+            there = _pass(delta, i, begin, wanted[-1], refused)
+            for M in wanted:
+                if len(there) == M:
+                    exact.setdefault(M, there)
+                elif len(there) > M:
+                    more.setdefault(M, there[:M])
+            if not refused:
+                break
+            begin = refused.pop()
+        for M in wanted:
+            found[M][i] = exact.get(M) or more[M]
+    return found
+
+
+class _Candidate(NamedTuple):
+    """Kernel j at its turn in a pass of one node.
+
+    there  who has joined by then
+    sums   (N - j,) of Delta over these, of kernel j and those behind it
+    mean   of Delta over these, as numerator and denominator; 1 / 0 stands for +infinity
+    """
+
+    j: int
+    there: list[int]
+    sums: np.ndarray
+    mean: tuple[int, int]
+
+
+def _pass(
+    delta: np.ndarray, i: int, begin: _Candidate, most: int, refused: list[_Candidate]
+) -> list[int]:
+    """Who joins node i at the threshold ``begin.mean``: a pass from that candidate on.
+
+    ``refused`` are the candidates with a mean below the threshold and above those of all refused
+    before them: the last has the next lower threshold, at which everything before it remains as it
+    is. On entry it holds those before ``begin``. The pass ends early when more than ``most`` have
+    joined. Until a lower threshold lets in one of those refused by then, that remains so.
+    """
+    j, there, sums = begin.j, list(begin.there), begin.sums
+    while len(sums) and len(there) <= most:
+        k, n = len(there), len(sums)
+        if begin.mean[1]:
+            joins = np.flatnonzero(sums >= -(-begin.mean[0] * k // begin.mean[1]))
+            joins = joins[joins + j != i]
+            n = int(joins[0]) if len(joins) else n
+        top = refused[-1].mean[0] * k // refused[-1].mean[1] if refused else 0
+        for m, value in enumerate(sums[:n].tolist()):
+            if m + j != i and (value > top or not refused):
+                refused.append(_Candidate(j + m, list(there), sums[m:], (value, k)))
+                top = value
+        if n < len(sums):
+            there.append(j + n)
+            sums = sums[n + 1 :] + delta[j + n, j + n + 1 :]
+        else:
+            sums = sums[n:]
+        j += n + 1
+    return there
+
+
+def _whole_numbers(divergence: np.ndarray | Overlaps, logs: bool) -> np.ndarray:
+    """Delta (N, N) times one power of two, as Python's whole numbers: no digit is lost."""
+    if isinstance(divergence, Overlaps):
+        overlap = _scaled(divergence.values)
+        own = np.diagonal(overlap)
+        return own[:, None] + own[None, :] - 2 * overlap
+    if logs:
+        return _scaled(divergence)
+    fraction, exponent = np.frexp(divergence)
+    return _shifted(fraction, exponent)
+
+
+def _scaled(log: np.ndarray) -> np.ndarray:
+    """exp(log) times one power of two, as whole numbers."""
+    exponent = np.where(np.isfinite(log), np.floor(log / math.log(2.0)), 0.0)
+    return _shifted(np.exp(log - exponent * math.log(2.0)), exponent.astype(np.int64))
+
+
+def _shifted(fraction: np.ndarray, exponent: np.ndarray) -> np.ndarray:
+    lowest = int(exponent[fraction != 0.0].min(initial=0))
+    result = np.zeros(fraction.shape, dtype=object)
+    for place in np.ndindex(fraction.shape):
+        shift = int(exponent[place]) - lowest
+        result[place] = int(fraction[place] * 2.0**53) << shift if fraction[place] else 0
+    return result
+
+
+def similarity_graph(divergence: Distances, M: int) -> np.ndarray:
+    """Out-neighbours (N, M) of a graph whose every node sees the M kernels most like its own.
+
+    Ghari and Shen, first version (arXiv), algorithm 1: an edge from i to j where
+    Delta(i, j) <= gamma_i, the largest threshold that leaves M of them, node i
+    among them (Delta(i, i) = 0). Every gamma from the M-th smallest divergence up
+    to the next one gives this graph; equal divergences go to the smallest index.
+
+    divergence is what ``kernel_distance.overlaps`` gives, or a matrix (N, N): Delta or its log.
+    The first column is the node itself. O(N^2 log N) time.
+    """
+    N = _n_kernels(divergence, M)
+    given = matrix_of(ranks(divergence)) if isinstance(divergence, Overlaps) else divergence
+    given = matrix_of(given) if isinstance(given, np.ndarray) else given
+    out = np.empty((N, M), dtype=np.int64)
+    for nodes in _blocks(N):
+        order = np.argsort(distance_rows(given, nodes, N), axis=1, kind="stable")
+        near = order[:, :M]
+        left_out = near == nodes[:, None]
+        left_out[~left_out.any(axis=1), -1] = True  # copies of a kernel may precede it
+        out[nodes, 0] = nodes
+        out[nodes, 1:] = near[~left_out].reshape(len(nodes), M - 1)
+    return out
+
+
+def _n_kernels(divergence: Distances, M: int) -> int:
+    N = len(divergence if isinstance(divergence, np.ndarray) else divergence.own)
+    if not 1 <= M <= N:
+        raise ValueError(f"M={M} out-neighbours lie outside [1, N={N}]")
+    return N
+
+
+def _blocks(N: int) -> Iterator[np.ndarray]:
+    size = max(1, BLOCK // N)
+    for start in range(0, N, size):
+        yield np.arange(start, min(N, start + size))
+
+
+def _smallest_missing(present: np.ndarray) -> int:
+    free = np.ones(len(present) + 1, dtype=bool)
+    free[present[present <= len(present)]] = False
+    return int(free.argmax())
+
+
+def dominating_set(out: np.ndarray) -> np.ndarray:
+    """Nodes (sorted) whose out-neighbourhoods cover all N nodes, by greedy set cover.
+
+    Chvatal (1979): take the node that covers most uncovered nodes (ties: the
+    smallest index) until none is left. out (N, M) with every node its own
+    out-neighbour. What a node covers anew only shrinks, so an entry of the queue that is
+    still true when it comes up is the best of all.
+    """
+    N, M = out.shape
+    covered = np.zeros(N, dtype=bool)
+    n_left = N
+    queue = [(-M, i) for i in range(N)]
+    chosen: list[int] = []
+    while n_left:
+        promised, i = heapq.heappop(queue)
+        gain = M - int(np.count_nonzero(covered[out[i]]))
+        if gain == -promised:
+            chosen.append(i)
+            covered[out[i]] = True
+            n_left -= gain
+        elif gain:
+            heapq.heappush(queue, (-gain, i))
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+# --- Refinement in every round: which nodes change, and their new edges ---------------------------
+
+
+# Rows of the links: the nodes of DS'_t in rising order, as many as there are; the d_i of node i
+# outside DS'_t, -1 inside; the node d_i whose edge to i was added, -1 where none was; edges added
+# at a node; nodes that enter or leave DS'_t, and nodes that need a d_i, for as long as that takes;
+# how many candidates for d_i are known; 1 if they are all there are in DS'_t.
+MEMBERS, PARTNER, REFINED, N_REFINED, CHANGED, OTHERS, N_NEAR, WHOLE = range(8)
+
+FOUND, SPARE = range(2)
+
+CANDIDATES = 32  # for each d_i: so often its node may leave DS'_t before all are compared anew
+
+
+@inlined
+def rank_largest(values, best):
+    """The k-th largest of values (N,); best (k,) is filled with the k largest, in falling order."""
+    best[:] = -np.inf
+    k = best.shape[0]
+    for i in range(values.shape[0]):
+        v = values[i]
+        if v > best[k - 1]:
+            j = k - 1
+            while j > 0 and best[j - 1] < v:
+                best[j] = best[j - 1]
+                j -= 1
+            best[j] = v
+    return best[k - 1]
+
+
+@inlined
+def refine(params, state, sign):
+    """DS'_t, and the edges (d_i, i) that make it a dominating set.
+
+    d_i is the node of DS'_t with the largest divergence from i for sign = 1, the
+    smallest for sign = -1. Only the node of the last round has another u now: while it
+    stays above the bar, or was below it before, DS'_t and its edges are what they were.
+    """
+    n = nodes_that_changed(
+        state.node[0],
+        state.log_u,
+        state.cover[MEMBER],
+        state.trees[COUNT, 1],
+        is_fresh(state.trees),
+        state.best,
+        state.links[CHANGED],
+    )
+    if n > 0:
+        rewire(state, n, sign, params.only_undominated, False)
+
+
+@inlined
+def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
+    """Nodes that enter or leave DS'_t: how many, listed in ``changed`` (N,).
+
+    log_u and member (N,), size of DS'_t, best (rank,).
+    """
+    N, last = log_u.shape[0], best.shape[0] - 1
+    n = 0
+    if not fresh:
+        bar = rank_largest(log_u, best)
+        for i in range(N):
+            if (log_u[i] >= bar) != (member[i] == 1):
+                changed[n] = i
+                n += 1
+        return n
+    if member[node] == 0 or log_u[node] >= best[last]:
+        return n
+    if size > best.shape[0]:  # nodes tie for the last rank: enough of them are left
+        changed[0] = node
+        return 1
+    # The best of those outside, or the node itself, takes its rank: all others are above it.
+    bar = largest_below(log_u, best[last])
+    best[last] = bar
+    n = list_equal(log_u, bar, node, changed)
+    if bar > log_u[node]:
+        changed[n] = node
+        n += 1
+    return n
+
+
+@inlined
+def largest_below(values, bound):
+    """The largest of values (N,) that is less than the bound, or -inf."""
+    N = values.shape[0]
+    found = pack(-np.inf)
+    j = 0
+    while j + LANES <= N:
+        found = at_least(below(load(values, j), bound), found)
+        j += LANES
+    top = largest(found)
+    for i in range(j, N):
+        top = values[i] if top < values[i] < bound else top
+    return top
+
+
+@inlined
+def list_equal(values, number, left_out, found):
+    """Indices of values (N,) that are equal to the number, but for one: how many, listed."""
+    n = 0
+    for i in range(values.shape[0]):
+        if values[i] == number and i != left_out:
+            found[n] = i
+            n += 1
+    return n
+
+
+@inlined
+def rewire(state, n, sign, only_undominated, everyone):
+    """The first ``n`` of the changed enter or leave DS'_t: every d_i and the edges that follow.
+
+    everyone: the nodes of DS'_t have a d_i too. Arrays of the state as in ``sfg_r.State``.
+    """
+    edges, trees, cover, links = state.edges, state.trees, state.cover, state.links
+    begun = trees[COUNT, 1] > 0.0
+    for k in range(n):
+        toggle_member(edges, trees, cover, links[CHANGED, k])
+    connect(state, list_unconnected(cover, links, n, begun, everyone), sign, only_undominated)
+    # Those that entered may be a better d_i, and need none.
+    for k in range(n):
+        i = links[CHANGED, k]
+        if cover[MEMBER, i] == 1:
+            if not everyone:
+                links[PARTNER, i] = -1
+                links[N_NEAR, i] = 0  # it hears of no more candidates
+                set_edge(edges, cover, links, i, only_undominated)
+            offer(state.divergence, state, i, sign, only_undominated, everyone)
+    if only_undominated:  # whom they reach has changed
+        for k in range(n):
+            for m in range(edges.shape[2]):
+                set_edge(edges, cover, links, edges[OUT, links[CHANGED, k], m], True)
+
+
+@inlined
+def list_members(cover, links):
+    """DS'_t in rising order: from cover (2, N) to links (8, N)."""
+    size = 0
+    for i in range(cover.shape[1]):
+        links[MEMBERS, size] = i  # to stay, or to be overwritten
+        size += cover[MEMBER, i]
+
+
+@inlined
+def list_unconnected(cover, links, n, begun, everyone):
+    """Those that lost their d_i, or left DS'_t and have none yet: how many, listed in OTHERS.
+
+    cover (2, N), links (8, N); begun: the others have a d_i.
+    """
+    n_left, left = 0, -1
+    for k in range(n):
+        i = links[CHANGED, k]
+        if cover[MEMBER, i] == 0:
+            n_left += 1
+            left = i
+    n_others = 0
+    if begun and n_left == 0:
+        return 0
+    if begun and n_left == 1:
+        itself = -1 if everyone else left
+        for i in range(cover.shape[1]):
+            links[OTHERS, n_others] = i
+            n_others += (links[PARTNER, i] == left) | (i == itself)
+        return n_others
+    for i in range(cover.shape[1]):
+        if everyone or cover[MEMBER, i] == 0:
+            partner = links[PARTNER, i]
+            if partner < 0 or cover[MEMBER, partner] == 0:
+                links[OTHERS, n_others] = i
+                n_others += 1
+    return n_others
+
+
+@inlined
+def list_outside(cover, links, everyone):
+    """Those that have a d_i: how many, listed in OTHERS; cover (2, N), links (8, N)."""
+    n_others = 0
+    for i in range(cover.shape[1]):
+        links[OTHERS, n_others] = i
+        n_others += 1 if everyone or cover[MEMBER, i] == 0 else 0
+    return n_others
+
+
+@inlined
+def connect(state, n, sign, only_undominated):
+    """d_i of the first ``n`` of the others, (45), whose d_i has left DS'_t: from near (N, K)."""
+    edges, cover, links, scratch = state.edges, state.cover, state.links, state.scratch
+    near, distance = state.near, state.distance
+    size = int(state.trees[COUNT, 1])
+    left = 0
+    for k in range(n):
+        i = links[OTHERS, k]
+        j = next_candidate(cover, links, near[i], distance[i], i)
+        links[PARTNER, i] = j
+        if j < 0:
+            links[OTHERS, left] = i
+            links[WHOLE, i] = 0 if size < n else 1
+            left += 1
+        else:
+            set_edge(edges, cover, links, i, only_undominated)
+    if left > 0:
+        list_members(cover, links)
+    if size < n:  # few candidates, many nodes: the best for each is enough
+        for m in range(size):
+            j = links[MEMBERS, m]
+            distances_to(state.divergence, j, links[OTHERS], left, scratch[FOUND], scratch[SPARE])
+            keep_best(links[OTHERS], left, scratch[FOUND], sign, j, m == 0, near, distance)
+        for k in range(left):
+            i = links[OTHERS, k]
+            links[N_NEAR, i] = 1
+            links[PARTNER, i] = near[i, 0]
+            set_edge(edges, cover, links, i, only_undominated)
+        return
+    for k in range(left):
+        i = links[OTHERS, k]
+        distances_from(state.divergence, i, links[MEMBERS], size, scratch[FOUND], scratch[SPARE])
+        for m in range(size):
+            v = sign * scratch[FOUND, m]
+            if m < near.shape[1] or v > distance[i, near.shape[1] - 1]:
+                insert(links, near[i], distance[i], i, links[MEMBERS, m], v)
+            else:
+                links[WHOLE, i] = 0
+        links[PARTNER, i] = near[i, 0]
+        set_edge(edges, cover, links, i, only_undominated)
+
+
+@inlined
+def keep_best(others, n, found, sign, j, first, near, distance):
+    """Node j becomes the best so far of those among ``others`` (N,) that it suits best.
+
+    found (N,) divergences of the first ``n``; near and distance (N, K).
+    """
+    for k in range(n):
+        i = others[k]
+        v = sign * found[k]
+        if first or v > distance[i, 0]:
+            near[i, 0] = j
+            distance[i, 0] = v
+
+
+@inlined
+def next_candidate(cover, links, near, distance, i):
+    """The best of the candidates of node i that is in DS'_t, now the first; -1 for none.
+
+    cover (2, N), links (8, N); near and distance (K,) of node i.
+    """
+    n = links[N_NEAR, i]
+    gone = 0
+    while gone < n and cover[MEMBER, near[gone]] == 0:
+        gone += 1
+    if gone > 0:
+        for k in range(gone, n):
+            near[k - gone] = near[k]
+            distance[k - gone] = distance[k]
+        links[N_NEAR, i] = n - gone
+    return near[0] if n > gone else -1
+
+
+@inlined
+def insert(links, near, distance, i, j, v):
+    """Node j becomes a candidate of node i, in the order of distance (ties: of index).
+
+    links (8, N); near and distance (K,) of node i. Of more than K the worst is dropped. From
+    then on nobody worse than the last may be let in, for one of those dropped could be better.
+    """
+    n, K = links[N_NEAR, i], near.shape[0]
+    for k in range(n):
+        if near[k] == j:  # it was in DS'_t before
+            return
+    k = n
+    while k > 0 and (v > distance[k - 1] or (v == distance[k - 1] and j < near[k - 1])):
+        k -= 1
+    if k == K or (k == n and links[WHOLE, i] == 0):
+        links[WHOLE, i] = 0
+        return
+    if n == K:
+        links[WHOLE, i] = 0
+        n -= 1
+    for m in range(n, k, -1):
+        near[m] = near[m - 1]
+        distance[m] = distance[m - 1]
+    near[k] = j
+    distance[k] = v
+    links[N_NEAR, i] = n + 1
+
+
+@functools.singledispatch
+def offer(divergence, state, j, sign, only_undominated, everyone):
+    """Node j becomes a candidate of the others, near (N, K), or their d_i."""
+    raise TypeError(f"{type(divergence)} holds no distances")
+
+
+def offer_computed(divergence, state, j, sign, only_undominated, everyone):
+    """``offer`` where distances are computed, and those of many candidates kept."""
+    edges, cover, links, scratch = state.edges, state.cover, state.links, state.scratch
+    near, distance = state.near, state.distance
+    n = list_outside(cover, links, everyone)
+    distances_to(divergence, j, links[OTHERS], n, scratch[FOUND], scratch[SPARE])
+    for k in range(n):
+        i = links[OTHERS, k]
+        v = sign * scratch[FOUND, k]
+        if links[WHOLE, i] == 0 and v < distance[i, links[N_NEAR, i] - 1]:
+            continue
+        insert(links, near[i], distance[i], i, j, v)
+        first = next_candidate(cover, links, near[i], distance[i], i)
+        if first != links[PARTNER, i]:
+            links[PARTNER, i] = first
+            set_edge(edges, cover, links, i, only_undominated)
+
+
+def _offer_in_matrix(divergence, state, j, sign, only_undominated, everyone):
+    """``offer`` where a distance is a look into a matrix: the one candidate (N, 1) is the d_i."""
+    edges, cover, links = state.edges, state.cover, state.links
+    near, distance, to = state.near, state.distance, divergence.turned[j]
+    n = 0
+    for i in range(to.shape[0]):
+        v = sign * to[i]
+        closer = (v > distance[i, 0]) | ((v == distance[i, 0]) & (j < near[i, 0]))
+        links[OTHERS, n] = i
+        n += closer & (everyone | (cover[MEMBER, i] == 0))
+    for k in range(n):
+        i = links[OTHERS, k]
+        near[i, 0] = j
+        distance[i, 0] = sign * to[i]
+        links[PARTNER, i] = j
+        set_edge(edges, cover, links, i, only_undominated)
+
+
+dispatch(offer, Matrix, _offer_in_matrix)
+dispatch(offer, OverlapPieces, offer_computed)
+
+
+@inlined
+def set_edge(edges, cover, links, i, only_undominated):
+    """The edge (d_i, i) of links (8, N), unless it is one of edges (3, N, M), or not needed."""
+    j = links[PARTNER, i]
+    if only_undominated and cover[COVERS, i] > 0:
+        j = -1
+    if j >= 0:
+        n_equal = 0
+        for m in range(edges.shape[2]):
+            n_equal += 1 if edges[OUT, j, m] == i else 0
+        j = -1 if n_equal > 0 else j
+    before = links[REFINED, i]
+    if before >= 0:
+        links[N_REFINED, before] -= 1
+    if j >= 0:
+        links[N_REFINED, j] += 1
+    links[REFINED, i] = j

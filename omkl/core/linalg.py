@@ -1,0 +1,494 @@
+"""Matrices and sums that take in rows: a factored inverse, normal equations, moments of columns."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from omkl.core.jit import compiled, inlined, rounded
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
+from omkl.core.trigonometry import sincos_of_pack
+
+# --- A symmetric positive definite matrix that takes rows in and cannot lose definiteness ---------
+#
+# P = U diag(D) U' with U unit upper triangular and D > 0 (Bierman 1977). Taking in a row z with
+# noise r, P <- P - P z z'P / (z'P z + r), multiplies each D_j by a number in (0, 1]: rounding may
+# make P inexact, never indefinite. The same product U'z serves the variance z'P z, the direction
+# P z and the step. F^2 / 2 multiply-adds give the variance, F^2 more take the row in; a form that
+# keeps all of P needs F^2 and F^2 (or F^2 / 2 by symmetry), and loses definiteness on long streams.
+#
+# Layout: rows of U by blocks of eight. ``factor[i, b, j]`` is the pack U[8 b .. 8 b + 7, j] of
+# matrix number i: with the unit diagonal and zeros below it, so that a block needs no case of its
+# own.
+
+
+def empty_factor(N: int, F: int) -> tuple[np.ndarray, np.ndarray]:
+    """Unit factors (N, B, 8 B, 8) and diagonals (N, 8 B) of ones, F rounded up to B blocks."""
+    B = -(-F // LANES)
+    factor = aligned((N, B, B * LANES, LANES))
+    for j in range(B * LANES):
+        factor[:, j // LANES, j, j % LANES] = 1.0
+    return factor, np.ones((N, B * LANES))
+
+
+def matrix_of_factor(factor: np.ndarray, diagonal: np.ndarray, F: int) -> np.ndarray:
+    """P (F, F) of one factor (B, 8 B, 8) and diagonal (8 B,)."""
+    B = len(factor)
+    U = factor.transpose(0, 2, 1).reshape(B * LANES, B * LANES)[:F, :F]
+    return U * diagonal[:F] @ U.T
+
+
+@inlined
+def project_row(factor, diagonal, i, B, z, f, alpha):
+    """Write f[i] = U'z[i] for matrix number i; return z[i]'P z[i]. z and f are (N, 8 blocks).
+
+    B of the blocks of the matrix are used: the others hold the identity, and z is 0 there.
+    alpha[i, 7 + j] becomes 1 + the sum of D_k f_k^2 over k < j, (N, 8 blocks + 8), for ``take_in``:
+    one sum after the other, while the numbers of later blocks are multiplied.
+    """
+    at = i * z.shape[1]
+    W = factor.shape[2] * LANES
+    q = pack(0.0)
+    reached = 1.0
+    alpha[i, LANES - 1] = reached
+    for c in range(B):
+        w = i * factor.shape[1] * W + c * LANES * LANES
+        v = load(z, at)
+        f0 = load(factor, w) * v
+        f1 = load(factor, w + LANES) * v
+        f2 = load(factor, w + 2 * LANES) * v
+        f3 = load(factor, w + 3 * LANES) * v
+        f4 = load(factor, w + 4 * LANES) * v
+        f5 = load(factor, w + 5 * LANES) * v
+        f6 = load(factor, w + 6 * LANES) * v
+        f7 = load(factor, w + 7 * LANES) * v
+        for b in range(1, c + 1):
+            w += W
+            v = load(z, at + b * LANES)
+            f0 = fma(load(factor, w), v, f0)
+            f1 = fma(load(factor, w + LANES), v, f1)
+            f2 = fma(load(factor, w + 2 * LANES), v, f2)
+            f3 = fma(load(factor, w + 3 * LANES), v, f3)
+            f4 = fma(load(factor, w + 4 * LANES), v, f4)
+            f5 = fma(load(factor, w + 5 * LANES), v, f5)
+            f6 = fma(load(factor, w + 6 * LANES), v, f6)
+            f7 = fma(load(factor, w + 7 * LANES), v, f7)
+        v = totals(f0, f1, f2, f3, f4, f5, f6, f7)
+        j = c * LANES
+        gains = v * load(diagonal, at + j)
+        store(f, at + j, v)
+        store(alpha, i * alpha.shape[1] + LANES + j, gains)
+        q = fma(v * v, load(diagonal, at + j), q)
+        reached = _add_up(f, alpha, i, j, reached)
+    return total(q)
+
+
+@inlined
+def _add_up(f, alpha, i, j, reached):
+    """Make sums of the gains that alpha has for the features j .. j + 7; the last is returned."""
+    for k in range(j, j + LANES):
+        reached += alpha[i, LANES + k] * f[i, k]
+        alpha[i, LANES + k] = reached
+    return reached
+
+
+@inlined
+def _add_up_from(diagonal, i, F, f, r, alpha):
+    """The sums of ``project`` for a noise r that is not 1."""
+    reached = r
+    alpha[i, LANES - 1] = reached
+    for j in range(F):
+        reached += diagonal[i, j] * f[i, j] * f[i, j]
+        alpha[i, LANES + j] = reached
+
+
+@inlined
+def _shrink(diagonal, i, F, f, alpha, decay, ceiling, gain, slope):
+    """The diagonal after a row, and what its triangle needs."""
+    more = 1.0 / decay
+    for j in range(F):
+        before = alpha[i, LANES - 1 + j]
+        gain[j] = diagonal[i, j] * f[i, j]
+        slope[j] = -f[i, j] / before
+        diagonal[i, j] = min(ceiling, diagonal[i, j] * (more * (before / alpha[i, LANES + j])))
+
+
+@inlined
+def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, step):
+    """P <- (P - P z z'P / (z'P z + r)) / decay, from f[i] = U'z and alpha[i] of ``project``.
+
+    No entry of D grows above ``ceiling`` by decay in (0, 1]: what is not seen any more would be
+    forgotten without end. Write step (8 B,) = P z / (z'P z + r); gain and slope (8 B,) are
+    scratch.
+    """
+    if r != 1.0:
+        _add_up_from(diagonal, i, B * LANES, f, r, alpha)
+    _shrink(diagonal, i, B * LANES, f, alpha, decay, ceiling, gain, slope)
+    inverse = 1.0 / alpha[i, LANES - 1 + B * LANES]
+    b = 0
+    while b + 4 <= B:
+        _move_four(factor, i, B, b, gain, slope, step, inverse)
+        b += 4
+    W = factor.shape[2] * LANES
+    while b < B:
+        w = (i * factor.shape[1] + b) * W + b * LANES * LANES
+        k = pack(0.0)
+        for j in range(b * LANES, B * LANES):
+            k = _move(factor, w, slope[j], gain[j], k)
+            w += LANES
+        store(step, b * LANES, k * inverse)
+        b += 1
+
+
+@inlined
+def _move(factor, w, slope, gain, k):
+    """Eight numbers of a column of U, which begin at w, take the row in; k adds up U gain."""
+    u = load(factor, w)
+    store(factor, w, fma(k, slope, u))
+    return fma(u, gain, k)
+
+
+@inlined
+def _move_four(factor, i, B, b, gain, slope, step, inverse):
+    """Rows of U in the blocks b .. b + 3, side by side from where each has its diagonal."""
+    W = factor.shape[2] * LANES
+    w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES
+    w1 = w0 + W + LANES * LANES
+    w2 = w1 + W + LANES * LANES
+    w3 = w2 + W + LANES * LANES
+    k0 = pack(0.0)
+    k1 = pack(0.0)
+    k2 = pack(0.0)
+    k3 = pack(0.0)
+    first = b * LANES
+    for j in range(first, first + LANES):
+        k0 = _move(factor, w0, slope[j], gain[j], k0)
+        w0 += LANES
+    for j in range(first + LANES, first + 2 * LANES):
+        k0 = _move(factor, w0, slope[j], gain[j], k0)
+        k1 = _move(factor, w1, slope[j], gain[j], k1)
+        w0 += LANES
+        w1 += LANES
+    for j in range(first + 2 * LANES, first + 3 * LANES):
+        k0 = _move(factor, w0, slope[j], gain[j], k0)
+        k1 = _move(factor, w1, slope[j], gain[j], k1)
+        k2 = _move(factor, w2, slope[j], gain[j], k2)
+        w0 += LANES
+        w1 += LANES
+        w2 += LANES
+    for j in range(first + 3 * LANES, B * LANES):
+        k0 = _move(factor, w0, slope[j], gain[j], k0)
+        k1 = _move(factor, w1, slope[j], gain[j], k1)
+        k2 = _move(factor, w2, slope[j], gain[j], k2)
+        k3 = _move(factor, w3, slope[j], gain[j], k3)
+        w0 += LANES
+        w1 += LANES
+        w2 += LANES
+        w3 += LANES
+    store(step, b * LANES, k0 * inverse)
+    store(step, b * LANES + LANES, k1 * inverse)
+    store(step, b * LANES + 2 * LANES, k2 * inverse)
+    store(step, b * LANES + 3 * LANES, k3 * inverse)
+
+
+# --- Normal equations of ridge regressions on random features: one kernel after the other ---------
+#
+# What is summed over the rounds is b b' with b = [z(x), y, 0 ..]: Z'Z, bordered by Z'y and y'y. The
+# features of a tile of rounds stay in level 1 until they are added, and no call goes back to the
+# interpreter before a block is done: threads need not wait for each other.
+
+
+TILE_ROWS = 32  # of a tile: 27 KB for D = 50
+HEIGHT = 4  # rows of a sum that are held in registers at once
+
+
+def empty_moments(N: int, D: int) -> np.ndarray:
+    """Zeros (N, W, W) for ``add_rounds``; W is 2 D + 1 in whole packs."""
+    W = -(-(2 * D + 1) // LANES) * LANES
+    return aligned((N, W, W))
+
+
+def empty_tile(D: int) -> np.ndarray:
+    """What a call of ``add_rounds`` writes to: one for each thread."""
+    return aligned((TILE_ROWS, -(-(2 * D + 1) // LANES) * LANES))
+
+
+def padded_frequencies(omega: np.ndarray) -> np.ndarray:
+    """omega (N, d, D) with rows of whole packs, (N, d, V)."""
+    N, d, D = omega.shape
+    padded = aligned((N, d, -(-D // LANES) * LANES))
+    padded[:, :, :D] = omega
+    return padded
+
+
+@compiled
+def add_rounds(padded, D, kernels, X, y, tile, moments):
+    """Add rounds X (n, d), y (n,) to the sums of some kernels; only the upper triangle is valid.
+
+    padded (N, d, V) from ``frequencies``, kernels (m,) int64, tile from ``empty_tile``, moments
+    (N, W, W) from ``empty_moments``. Row and column 2 D are those of y.
+    """
+    W = tile.shape[1]
+    for m in range(kernels.shape[0]):
+        i = kernels[m]
+        for first in range(0, X.shape[0], TILE_ROWS):
+            rows = min(TILE_ROWS, X.shape[0] - first)
+            _arguments(padded, D, i, X, first, rows, tile)
+            _features(D, y, first, rows, tile)
+            j = 0
+            while j + 3 * LANES <= W:
+                for k in range(0, j + 3 * LANES, HEIGHT):
+                    _add_three_packs(tile, rows, moments, i, k, j)
+                j += 3 * LANES
+            while j < W:
+                for k in range(0, j + LANES, LANES):
+                    _add_pack(tile, rows, moments, i, k, j)
+                j += LANES
+
+
+@inlined
+def _arguments(padded, D, i, X, first, rows, tile):
+    """omega_i'x for the rows of a tile, where their sines will be; four at once."""
+    d = padded.shape[1]
+    V = padded.shape[2]
+    W = tile.shape[1]
+    for row in range(0, rows, 4):
+        # A row that is not there is one that is, again.
+        r1 = min(row + 1, rows - 1)
+        r2 = min(row + 2, rows - 1)
+        r3 = min(row + 3, rows - 1)
+        for j in range(0, D, LANES):
+            w = i * d * V + j
+            a = pack(0.0)
+            b = pack(0.0)
+            c = pack(0.0)
+            e = pack(0.0)
+            for k in range(d):
+                v = load(padded, w)
+                a = fma(v, X[first + row, k], a)
+                b = fma(v, X[first + r1, k], b)
+                c = fma(v, X[first + r2, k], c)
+                e = fma(v, X[first + r3, k], e)
+                w += V
+            n = min(LANES, D - j)
+            store(tile, row * W + j, a, n)
+            store(tile, r1 * W + j, b, n)
+            store(tile, r2 * W + j, c, n)
+            store(tile, r3 * W + j, e, n)
+
+
+@inlined
+def _features(D, y, first, rows, tile):
+    """Make z(x) and y of the arguments in a tile."""
+    W = tile.shape[1]
+    scale = 1.0 / math.sqrt(D)
+    for row in range(rows):
+        for j in range(0, D, LANES):
+            n = min(LANES, D - j)
+            s, c = sincos_of_pack(load(tile, row * W + j, n))
+            store(tile, row * W + j, s * scale, n)
+            store(tile, row * W + D + j, c * scale, n)
+        tile[row, 2 * D] = y[first + row]
+
+
+@inlined
+def _add_three_packs(tile, rows, moments, i, k, j):
+    """Add to rows k .. k + 3 and columns j .. j + 23 of the sums of kernel i."""
+    W = tile.shape[1]
+    g = (i * W + k) * W + j
+    a0 = load(moments, g)
+    a1 = load(moments, g + LANES)
+    a2 = load(moments, g + 2 * LANES)
+    b0 = load(moments, g + W)
+    b1 = load(moments, g + W + LANES)
+    b2 = load(moments, g + W + 2 * LANES)
+    c0 = load(moments, g + 2 * W)
+    c1 = load(moments, g + 2 * W + LANES)
+    c2 = load(moments, g + 2 * W + 2 * LANES)
+    e0 = load(moments, g + 3 * W)
+    e1 = load(moments, g + 3 * W + LANES)
+    e2 = load(moments, g + 3 * W + 2 * LANES)
+    w = j
+    for row in range(rows):
+        v0 = load(tile, w)
+        v1 = load(tile, w + LANES)
+        v2 = load(tile, w + 2 * LANES)
+        u = tile[row, k]
+        a0 = fma(v0, u, a0)
+        a1 = fma(v1, u, a1)
+        a2 = fma(v2, u, a2)
+        u = tile[row, k + 1]
+        b0 = fma(v0, u, b0)
+        b1 = fma(v1, u, b1)
+        b2 = fma(v2, u, b2)
+        u = tile[row, k + 2]
+        c0 = fma(v0, u, c0)
+        c1 = fma(v1, u, c1)
+        c2 = fma(v2, u, c2)
+        u = tile[row, k + 3]
+        e0 = fma(v0, u, e0)
+        e1 = fma(v1, u, e1)
+        e2 = fma(v2, u, e2)
+        w += W
+    store(moments, g, a0)
+    store(moments, g + LANES, a1)
+    store(moments, g + 2 * LANES, a2)
+    store(moments, g + W, b0)
+    store(moments, g + W + LANES, b1)
+    store(moments, g + W + 2 * LANES, b2)
+    store(moments, g + 2 * W, c0)
+    store(moments, g + 2 * W + LANES, c1)
+    store(moments, g + 2 * W + 2 * LANES, c2)
+    store(moments, g + 3 * W, e0)
+    store(moments, g + 3 * W + LANES, e1)
+    store(moments, g + 3 * W + 2 * LANES, e2)
+
+
+@inlined
+def _add_pack(tile, rows, moments, i, k, j):
+    """The same of eight rows of the sums, k .. k + 7, and of columns j .. j + 7."""
+    W = tile.shape[1]
+    g = (i * W + k) * W + j
+    a0 = load(moments, g)
+    a1 = load(moments, g + W)
+    a2 = load(moments, g + 2 * W)
+    a3 = load(moments, g + 3 * W)
+    a4 = load(moments, g + 4 * W)
+    a5 = load(moments, g + 5 * W)
+    a6 = load(moments, g + 6 * W)
+    a7 = load(moments, g + 7 * W)
+    for row in range(rows):
+        v = load(tile, row * W + j)
+        a0 = fma(v, tile[row, k], a0)
+        a1 = fma(v, tile[row, k + 1], a1)
+        a2 = fma(v, tile[row, k + 2], a2)
+        a3 = fma(v, tile[row, k + 3], a3)
+        a4 = fma(v, tile[row, k + 4], a4)
+        a5 = fma(v, tile[row, k + 5], a5)
+        a6 = fma(v, tile[row, k + 6], a6)
+        a7 = fma(v, tile[row, k + 7], a7)
+    store(moments, g, a0)
+    store(moments, g + W, a1)
+    store(moments, g + 2 * W, a2)
+    store(moments, g + 3 * W, a3)
+    store(moments, g + 4 * W, a4)
+    store(moments, g + 5 * W, a5)
+    store(moments, g + 6 * W, a6)
+    store(moments, g + 7 * W, a7)
+
+
+@compiled
+def least_objectives(moments, kernels, D, ridge, work, found):
+    """The least sums of squares with that penalty of ||theta||^2, of some kernels, by their sums.
+
+    found (m,) is written: the Schur complement of y'y in the sums with ``ridge`` on the diagonal of
+    Z'Z, 0 where rounding hides it, and -inf where they cannot be solved in float64. moments and
+    kernels as of ``add_rounds``, work (W, W).
+    """
+    K = 2 * D
+    W = work.shape[0]
+    for m in range(kernels.shape[0]):
+        for k in range(K + 1):
+            first = k // LANES * LANES
+            for j in range(first, W, LANES):
+                store(work, k * W + j, load(moments, (kernels[m] * W + k) * W + j))
+            if k < K:
+                work[k, k] += ridge
+        solved = _eliminate(work, K) and np.isfinite(work[K, K])
+        found[m] = max(0.0, work[K, K]) if solved else -np.inf
+
+
+@inlined
+def _eliminate(work, K):
+    """Take the first K rows from those behind them, as a Cholesky factorisation does; work (W, W).
+
+    Its upper triangle alone counts. False where a pivot is not positive.
+    """
+    for k in range(0, K - K % HEIGHT, HEIGHT):
+        for p in range(k, k + HEIGHT):
+            for q in range(k, p):
+                _take_row(work, q, p)
+            if not _scale_row(work, p):
+                return False
+        for i in range(k + HEIGHT, K + 1):
+            _take_four_rows(work, k, i)
+    for k in range(K - K % HEIGHT, K):
+        if not _scale_row(work, k):
+            return False
+        for i in range(k + 1, K + 1):
+            _take_row(work, k, i)
+    return True
+
+
+@inlined
+def _scale_row(work, k):
+    """Divide row k by the root of its pivot; False where that is not positive."""
+    W = work.shape[0]
+    if not work[k, k] > 0.0:
+        return False
+    scale = 1.0 / math.sqrt(work[k, k])
+    for j in range(k // LANES * LANES, W, LANES):
+        store(work, k * W + j, load(work, k * W + j) * scale)
+    return True
+
+
+@inlined
+def _take_row(work, k, i):
+    """Row i, from its pivot on, less what row k has of it."""
+    W = work.shape[0]
+    u = pack(-work[k, i])
+    for j in range(i // LANES * LANES, W, LANES):
+        store(work, i * W + j, fma(load(work, k * W + j), u, load(work, i * W + j)))
+
+
+@inlined
+def _take_four_rows(work, k, i):
+    """The same of the rows k .. k + 3."""
+    W = work.shape[0]
+    p = k * W
+    a, b, c, e = (
+        pack(-work[k, i]),
+        pack(-work[k + 1, i]),
+        pack(-work[k + 2, i]),
+        pack(-work[k + 3, i]),
+    )
+    for j in range(i // LANES * LANES, W, LANES):
+        v = fma(load(work, p + j), a, load(work, i * W + j))
+        v = fma(load(work, p + W + j), b, v)
+        v = fma(load(work, p + 2 * W + j), c, v)
+        store(work, i * W + j, fma(load(work, p + 3 * W + j), e, v))
+
+
+# --- Moments of columns ---------------------------------------------------------------------------
+
+
+@rounded
+def take_row(first, sums, x, most, clip, out):
+    """Add x (C,) to what is known of C columns, and write it standardised to out (C,).
+
+    As ``omkl.datasets.scaling`` has it for many rows, to the bit: first (C,) is the first number
+    of each column, NaN before it; sums (3, C) are the numbers, what they are above the first, and
+    its squares; a blank (NaN), and a column that has not moved yet, is 0. Where a number is more
+    than ``most`` away from 0 nothing is done; returns whether it was done.
+    """
+    C = x.shape[0]
+    for k in range(C):
+        if abs(x[k]) > most:
+            return False
+    for k in range(C):
+        out[k] = 0.0
+        if math.isnan(x[k]):
+            continue
+        if math.isnan(first[k]):
+            first[k] = x[k]
+        above = x[k] - first[k]
+        sums[0, k] += 1.0
+        sums[1, k] += above
+        sums[2, k] += above * above
+        above_mean = sums[1, k] / sums[0, k]
+        variance = sums[2, k] / sums[0, k] - above_mean * above_mean
+        if variance > 0.0:
+            found = (x[k] - (above_mean + first[k])) / math.sqrt(variance)
+            out[k] = min(max(found, -clip), clip)
+    return True
