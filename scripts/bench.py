@@ -7,10 +7,8 @@ sections:
 
 limits    throughput of what a round is made of: the least time that it could take
 learners  every algorithm beside that least time
-neighbour local and choosing learners while another process streams through memory
 federated a client's round of every federated learner, beside it and beside NumPy
 peers     NumPy, JAX, scikit-learn, river (`make bench` installs them)
-side      our regressors and models of other libraries on three streams: error, time, memory
 startup   from the shell prompt to the first round
 sizes     a round against N, D, d and M
 streams   100 million generated rows, 10 million from Parquet: time and memory
@@ -36,13 +34,11 @@ from benchmarks import (
     federated,
     learners,
     limits,
-    neighbour,
     page,
     peers,
     plots,
     scale,
     setting,
-    side_by_side,
     tables,
 )
 
@@ -62,14 +58,10 @@ class Extent(NamedTuple):
     from_parquet: int
     seeds: tuple[int, ...]
     jobs: int
-    side_rows: int  # of a stream that learners and peers pass over
-    side_seeds: int
 
 
-FULL = Extent(
-    0.5, 5, 2000, 500, 10_000, 0.1, 100_000_000, 10_000_000, (10, 100, 1000), 1000, 2000, 3
-)
-QUICK = Extent(0.2, 3, 500, 100, 1000, 0.02, 10_000_000, 1_000_000, (10, 100), 50, 200, 1)
+FULL = Extent(0.5, 5, 2000, 500, 10_000, 0.1, 100_000_000, 10_000_000, (10, 100, 1000), 1000)
+QUICK = Extent(0.2, 3, 500, 100, 1000, 0.02, 10_000_000, 1_000_000, (10, 100), 50)
 JOBS_ONE_BY_ONE = 20
 
 
@@ -94,7 +86,7 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
     start = time.perf_counter()
     rows = setting.rows(max(extent.rounds, learners.EXACT_ROUNDS))
     bench = described(rows)
-    if {"learners", "neighbour", "federated"} & set(wanted) and "limits" not in wanted:
+    if {"learners", "federated"} & set(wanted) and "limits" not in wanted:
         wanted = ["limits", *wanted]
     for name, make in sections(rows, extent, bench).items():
         if name not in wanted:
@@ -142,28 +134,17 @@ def sections(
         bench["limits"] = limits.better(bench["limits"], limits.measure(extent.seconds))
         return learners.beside(found, bench["limits"])
 
-    def disturbed() -> Any:
-        found = neighbour.measure(rows, extent.seconds)
-        return found | {"learners": learners.beside(found["learners"], bench["limits"])}
-
     def of_federations() -> Any:
         found = federated.measure(rows, extent.turns, extent.seconds)
         return learners.beside(found, bench["limits"])
 
-    def side() -> Any:
-        first = setting.Rows(rows.source, rows.X[: extent.rounds], rows.y[: extent.rounds])
-        found = side_by_side.measure(extent.side_rows, extent.side_seeds)
-        return found | {"row_by_row": side_by_side.row_by_row(first)}
-
     return {
         "limits": lambda: limits.measure(extent.seconds),
         "learners": of_learners,
-        "neighbour": disturbed,
         "federated": of_federations,
         "peers": lambda: peers.measure(
             rows, extent.turns, extent.rounds, extent.rounds_of_libraries, extent.seconds / 10
         ),
-        "side": side,
         "startup": startup,
         "sizes": lambda: scale.sizes(extent.seconds_of_size, extent.largest),
         "streams": lambda: scale.streams(extent.generated, extent.from_parquet),

@@ -3,11 +3,9 @@
 limits    what can this machine do, and so: how fast could a round be at best?
 learners  how fast is a round of each algorithm?
 federated how fast is a client's round in a federation?
-neighbour how fast is it while another process uses caches and memory?
 peers     how fast is the same work in NumPy, scikit-learn, river and JAX?
-side_by_side   error, time and memory of our learners and of what one would take in their place
 scale     what does a round cost at other sizes; how long do long streams and large sweeps take?
-report    all of it as Markdown and plots
+page      all of it as Markdown and plots, with ``tables`` and ``plots``
 
 Every section is a function that returns plain dictionaries, which go into one JSON file.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks import side_by_side, tables
+from benchmarks import tables
 from benchmarks.tables import Bench
 
 HOW_TO_READ = """\
@@ -94,19 +94,6 @@ def _learners(bench: Bench) -> list[str]:
     ]
 
 
-def _neighbour(bench: Bench) -> list[str]:
-    found = bench["neighbour"]
-    return [
-        "## Beside a noisy neighbour",
-        f"Another process reads and writes {found['megabytes']} MB again and again "
-        f"({tables.between(found['gb_s'])} GB/s) while the learners run whose kernels are local or "
-        f"chosen; quiet and disturbed moments take turns, {found['turns']} of each. Processor time "
-        "of one thread, so that it is caches and memory that are shared and not the core. The "
-        "least time is that of the quiet machine.",
-        tables.neighbour_table(bench),
-    ]
-
-
 def _federated(bench: Bench) -> list[str]:
     clients = bench["federated"][0]["clients"]
     return [
@@ -134,48 +121,6 @@ def _peers(bench: Bench) -> list[str]:
         tables.package_table(bench),
         tables.winners(bench),
     ]
-
-
-def _side(bench: Bench) -> list[str]:
-    found = bench["side"]
-    rows = "; ".join(f"{s['name']}: {s['rows']:,} rows" for s in found["streams"] if "rows" in s)
-    left_out = " and ".join(map(tables.title, side_by_side.LEFT_OUT))
-    calls = " and ".join(
-        f"{tables.title(name)} {tables.number(us)} µs" for name, us in found["row_by_row"].items()
-    )
-    parts = [
-        "## Side by side with what one would pick",
-        f"One pass over each stream ({rows}) by every regressor of omkl ({found['kernels']}, "
-        f"D = {found['D']}, {found['seeds']} seeds) and by models of other libraries "
-        f"({tables.side_versions(bench)}), all with their defaults. Not here: variants of learners "
-        f"(as released, recovered), and {left_out}, which needs a minute a stream.",
-        _plot("side", "error against time of a row, of all learners and peers"),
-        "- **Error**: the root of the mean squared error over that of the running mean of the "
-        f"labels. The first {found['prefix']} rows count for nobody.\n"
-        "- **µs a row**: processor time on one thread, to predict and to learn. Ours take a "
-        "thousand rows at a call, peers a row at a call with their Python, as each is meant to be "
-        "used."
-        + (f" A row at a call, through `omkl.river` with intervals: {calls}." if calls else "")
-        + "\n- **kB**: the model as kept in a file, the largest.\n"
-        "- **Bold**, and the line: nothing is better in both.\n"
-        + "\n".join(f"- {text}" for text in WHO_IS_WHO),
-        tables.side_table(bench),
-    ]
-    missing = tables.side_missing(bench)
-    return parts + ([f"Without numbers:\n\n{missing}"] if missing else [])
-
-
-WHO_IS_WHO = (
-    "Peers get inputs as they are. Models of River and scikit-learn have a scaler before them, but "
-    "for one of the two Mondrian forests; labels of River's linear model, of SGD and of Vowpal "
-    "Wabbit are standardised.",
-    "**RFF**: RBFSampler with its 100 features. scikit-learn learns no Gaussian process and no "
-    "Bayesian regression in partial steps: its Bayesian ridge on those features, a Gaussian "
-    "process whose kernel is fixed and has rank 100, is fitted anew on all rows so far after each "
-    "50.",
-    "**Vowpal Wabbit**: all products of two and three inputs (`--interactions ii --interactions "
-    "iii`), and `--nn 10`; its `--ksvm` has no squared loss.",
-)
 
 
 def _sizes(bench: Bench) -> list[str]:
@@ -229,10 +174,8 @@ def _gpu(bench: Bench) -> str:
 PARTS: dict[str, Callable[[Bench], list[str]]] = {
     "limits": _limits,
     "learners": _learners,
-    "neighbour": _neighbour,
     "federated": _federated,
     "peers": _peers,
-    "side": _side,
     "startup": lambda bench: ["## Start-up", tables.startup(bench)],
     "sizes": _sizes,
     "streams": _streams,

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from benchmarks import peers, side_plot
+from benchmarks import peers
 from benchmarks.tables import Bench, title
 from omkl.report import style
 
@@ -19,7 +19,6 @@ def draw_all(bench: Bench, folder: Path) -> list[Path]:
     drawn: dict[str, Callable[[Bench], Figure]] = {
         "learners": limit_plot,
         "peers": peer_plot,
-        "side": side_plot.draw,
         "sizes": size_plot,
         "streams": memory_plot,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -100,25 +99,6 @@ def learner_table(bench: Bench) -> str:
     return markdown_table(headings, body, left=1)
 
 
-def neighbour_table(bench: Bench) -> str:
-    """The learners that another process disturbs, the most disturbed first."""
-    body = [
-        [
-            title(row["algorithm"]),
-            row["kind"].split()[0],
-            number(row["quiet_us"][0]),
-            number(row["round_us"][0]),
-            between(row["times"]),
-            between(row["ratio"]),
-            verdict(row["ratio"][0], row["goal"], largest=True),
-        ]
-        for row in sorted(bench["neighbour"]["learners"], key=lambda row: -row["times"][0])
-    ]
-    headings = ["algorithm", "kernels", "µs a round, quiet", "beside a neighbour"]
-    headings += ["beside a neighbour / quiet", "beside a neighbour / least", "goal"]
-    return markdown_table(headings, body, left=2)
-
-
 def federated_table(bench: Bench) -> str:
     headings = ["algorithm", "D", "rows sent", "µs a client's round", "least", "measured / least"]
     body = [
@@ -174,56 +154,6 @@ def winners(bench: Bench) -> str:
         if "times" in r and not r["peer"].startswith("omkl") and r["times"][0] < 1.0
     ]
     return f"Faster than omkl: {', '.join(ahead)}." if ahead else "No peer was faster than omkl."
-
-
-def side_table(bench: Bench) -> str:
-    """A line a learner, an error and a time a stream; the best in the mean first."""
-    streams = [stream["name"] for stream in bench["side"]["streams"]]
-    rows: dict[str, dict[str, Any]] = {}
-    for row in bench["side"]["learners"]:
-        rows.setdefault(row["learner"], {})[row["stream"]] = row
-
-    def mean(of: Mapping[str, Any]) -> float:
-        return sum(math.log(row["error"]) if "error" in row else math.inf for row in of.values())
-
-    body = []
-    for of in sorted(rows.values(), key=mean):
-        line = [next(iter(of.values()))["title"]]
-        for stream in streams:
-            line += _side_cells(of.get(stream))
-        most = max((row["kb"] for row in of.values() if "kb" in row), default=None)
-        body.append([*line, "" if most is None else number(most)])
-    headings = [text for stream in streams for text in (f"{stream}: error", "µs a row")]
-    return markdown_table(["", *headings, "kB"], body, left=1)
-
-
-def _side_cells(row: Mapping[str, Any] | None) -> list[str]:
-    """Error and time; bold is what nothing beats in both."""
-    if row is None:
-        return ["", ""]
-    if "missing" in row:
-        return [row["missing"].partition(":")[0], ""]
-    texts = [number(row["error"]), number(row["us"])]
-    return [f"**{text}**" for text in texts] if row["front"] else texts
-
-
-def side_missing(bench: Bench) -> str:
-    """Why streams and learners have no numbers, each reason once; "" where all of them have."""
-    found = bench["side"]
-    there = [s["name"] for s in found["streams"] if "missing" not in s]
-    lines = [f"{s['name']}: {s['missing']}" for s in found["streams"] if "missing" in s]
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for row in found["learners"]:
-        if "missing" in row:
-            reasons.setdefault((row["title"], row["missing"]), []).append(row["stream"])
-    for (title, reason), streams in reasons.items():
-        on = "" if streams == there else f" on {', '.join(streams)}"
-        lines.append(f"{title}{on}: {reason}")
-    return "\n".join(f"- {line}." for line in lines)
-
-
-def side_versions(bench: Bench) -> str:
-    return ", ".join(f"{name} {v}" for name, v in bench["side"]["versions"].items())
 
 
 def size_table(bench: Bench) -> str:
@@ -310,10 +240,8 @@ def section(name: str, bench: Bench) -> str:
 SECTIONS: dict[str, Sequence[Callable[[Bench], str]]] = {
     "limits": (limit_table,),
     "learners": (learner_table,),
-    "neighbour": (neighbour_table,),
     "federated": (federated_table,),
     "peers": (peer_table, package_table, winners),
-    "side": (side_table, side_missing),
     "startup": (startup,),
     "sizes": (size_table,),
     "streams": (stream_table,),

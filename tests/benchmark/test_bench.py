@@ -10,17 +10,7 @@ import bench
 import numpy as np
 import pytest
 from benchmarks import federated as federations
-from benchmarks import (
-    learners,
-    limits,
-    neighbour,
-    pace,
-    peers,
-    peers_numpy,
-    scale,
-    setting,
-    tables,
-)
+from benchmarks import learners, limits, pace, peers, peers_numpy, scale, setting, tables
 from benchmarks.pace import undisturbed, undisturbed_streams
 from benchmarks.page import page as whole_page
 from benchmarks.timing import deciles, interleaved, ratios
@@ -244,18 +234,6 @@ def test_a_task_without_a_measurement_is_named(monkeypatch):
     rows = learners.beside(learners.measure(setting.Rows("none", *checks.stream()), 0.0), MACHINE)
     assert [row["algorithm"] for row in rows] == algorithms.names()
     assert "no measurement for the task regression" in tables.learner_table({"learners": rows})
-
-
-def test_learners_are_measured_beside_a_noisy_neighbour():
-    assert {"raker", "gf", "rf/omkc_da_p1"} <= set(neighbour.disturbed())
-    assert not {"amkl", "omkr", "ie_gp", "auto"} & set(neighbour.disturbed())
-    rows = setting.Rows("made up", *checks.stream())
-    found = neighbour.measure(rows, 0.0, ["raker"])
-    found["learners"] = learners.beside(found["learners"], MACHINE)
-    (row,) = found["learners"]
-    assert found["gb_s"][1] > 0.0 and row["kind"] == limits.LOCAL
-    assert row["times"][0] > 0.0 and row["round_us"][0] > row["least_us"] * 1e-3
-    assert "| Raker" in tables.neighbour_table({"neighbour": found})
 
 
 # --- timing and scale ----------------------------------------------------------------------------

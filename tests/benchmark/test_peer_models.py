@@ -1,0 +1,48 @@
+"""Peers of the benchmark that omkl has code of its own for."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from omkl.benchmark import generators, peer_models
+
+
+def test_bayesian_ridge_is_fitted_anew_after_each_block():
+    pytest.importorskip("sklearn", reason="scikit-learn comes with make bench")
+    from sklearn.kernel_approximation import RBFSampler
+    from sklearn.linear_model import BayesianRidge
+
+    X, y, *_ = generators.made("waves", 101, seed=0)
+    model = peer_models.peer("sklearn_rff_bayes").make("regression", 0, 3)
+    predictions = _predict(model, X, y)
+    assert predictions[0] is None and predictions[49] == pytest.approx(y[:49].mean())
+    for n in (50, 100):
+        centre, unit = X[:n].mean(axis=0), X[:n].std(axis=0)
+        sampler = RBFSampler(gamma=0.5, random_state=3).fit(X[:1])
+        features = lambda Z: sampler.transform((Z - centre) / unit)  # noqa: B023, E731
+        fitted = BayesianRidge().fit(features(X[:n]), y[:n])
+        assert predictions[n] == pytest.approx(fitted.predict(features(X[n : n + 1]))[0])
+
+
+@pytest.mark.parametrize("name", ["vw_cubic", "vw_nn"])
+def test_vowpal_wabbit_learns_and_has_a_size(name):
+    pytest.importorskip("vowpalwabbit", reason="Vowpal Wabbit comes with make bench")
+    X, y, *_ = generators.made("switch", 400, seed=0)
+    model = peer_models.peer(name).make("regression", 0, 0)
+    predictions = np.array(_predict(model, X, y))
+    assert np.mean((predictions - y)[100:200] ** 2) < 0.5 * np.var(y)
+    assert len(pickle.dumps(model)) > 500
+    with pytest.raises(ValueError, match="no classification"):
+        peer_models.peer(name).make("classification", 2, 0)
+
+
+def _predict(model, X, y):
+    predictions = []
+    for z, label in zip(X.tolist(), y.tolist(), strict=True):
+        x = dict(enumerate(z))
+        predictions.append(model.predict_one(x))
+        model.learn_one(x, label)
+    return predictions
