@@ -60,11 +60,11 @@ import numpy as np
 
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations import experts, mixed
+from omkl.core.representations import experts, mixture_of_experts
 from omkl.core.representations.experts import Experts
-from omkl.core.representations.mixed import MIXED, Mixed
+from omkl.core.representations.mixture_of_experts import MIXTURE_OF_EXPERTS, MixtureOfExperts
 from omkl.core.representations.random_features import blank
-from omkl.core.representations.recursive import blank_recursive
+from omkl.core.representations.second_order import blank_recursive
 
 N_LAGS = 2  # labels beside inputs
 MOST_LAGS = 24
@@ -82,7 +82,7 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    model: Mixed
+    model: MixtureOfExperts
     log_w: np.ndarray  # (26,) of the experts' weights in p, those of 0 as TINY
 
 
@@ -251,15 +251,17 @@ def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
     first = blank_recursive(padded, n_waves, np.array(n_raw), prior)
     decay = np.array([group.decay for group, _ in learners])
     from_last = np.array([group.reads is Columns.CHANGES for group, _ in learners])
-    return experts.fresh(first, decay, from_last, list(columns), products, (d, n_lags, N_LAGS))
+    return experts.fresh_experts(
+        first, decay, from_last, list(columns), products, (d, n_lags, N_LAGS)
+    )
 
 
-def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Mixed:
+def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> MixtureOfExperts:
     """Experts and mixtures that have learned nothing; D has no say."""
-    return mixed.fresh(drawn(GROUPS, d, seed))
+    return mixture_of_experts.fresh_mixture(drawn(GROUPS, d, seed))
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: Mixed) -> State:
+def init(params: Params, dictionary: Sequence[Kernel], model: MixtureOfExperts) -> State:
     return State(model, np.zeros(model.n_kernels))
 
 
@@ -278,12 +280,12 @@ def variance(params, state, t, selection):
 
 
 def update(params, state, t, y, selection):
-    mixed.learn(state.model, selection.scratch, selection.f, y, t)
+    mixture_of_experts.learn_mixture(state.model, selection.scratch, selection.f, y, t)
     for i in range(state.log_w.shape[0]):
         state.log_w[i] = math.log(max(state.model.regrets.w[i], TINY))
 
 
-AUTO = MIXED._replace(fresh=fresh, accepts_blanks=True, uses_D=False)
+AUTO = MIXTURE_OF_EXPERTS._replace(fresh=fresh, accepts_blanks=True, uses_D=False)
 
 algorithm = register(
     __name__,

@@ -48,8 +48,8 @@ import numpy as np
 from omkl.algorithms.auto import Group, cauchy, drawn, named, normal, pairs, predict, select, single
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register
-from omkl.core.representations import mixed_logistic
-from omkl.core.representations.mixed_logistic import MIXED_LOGISTIC, MixedLogistic
+from omkl.core.representations import mixture_of_experts
+from omkl.core.representations.mixture_of_experts import LOGISTIC_MIXTURE, LogisticMixture
 
 WAVE_VARIANCE = 30.0  # of a coefficient of a wave before the first label: 10 to 100 do as well
 LINEAR_DECAY, WAVE_DECAY = 0.98, 0.996  # memories of 50 and 250 rounds
@@ -73,7 +73,7 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    model: MixedLogistic
+    model: LogisticMixture
     log_w: np.ndarray  # (12,) of the experts' weights in p
     updates: np.ndarray  # (12,) rounds from which an expert learned: all of them
 
@@ -82,7 +82,7 @@ def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
     return named(GROUPS)
 
 
-def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> MixedLogistic:
+def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> LogisticMixture:
     """Experts and mixtures that have learned nothing; D has no say."""
     experts = drawn(GROUPS, d, seed)
     first = experts.first
@@ -91,21 +91,21 @@ def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> 
         first.diagonal[i, start:] = 1.0 if start else length**-2
         if not start:
             first.ceiling[i] = length**-2
-    return mixed_logistic.fresh(experts)
+    return mixture_of_experts.fresh_logistic(experts)
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: MixedLogistic) -> State:
+def init(params: Params, dictionary: Sequence[Kernel], model: LogisticMixture) -> State:
     return State(model, np.log(model.w), np.zeros(model.n_kernels))
 
 
 def update(params, state, t, y, selection):
-    mixed_logistic.learn(state.model, selection.scratch, selection.f, y)
+    mixture_of_experts.learn_logistic(state.model, selection.scratch, selection.f, y)
     for i in range(state.log_w.shape[0]):
         state.log_w[i] = math.log(state.model.w[i])
         state.updates[i] += 1.0
 
 
-AUTO_CLASSIFIER = MIXED_LOGISTIC._replace(fresh=fresh, accepts_blanks=True, uses_D=False)
+AUTO_CLASSIFIER = LOGISTIC_MIXTURE._replace(fresh=fresh, accepts_blanks=True, uses_D=False)
 
 algorithm = register(
     __name__,

@@ -38,8 +38,8 @@ import numpy as np
 
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations import recursive
-from omkl.core.representations.recursive import RECURSIVE, Recursive, learn_every, learn_rounds
+from omkl.core.representations import second_order
+from omkl.core.representations.second_order import RECURSIVE, Recursive, learn_every, learn_rounds
 from omkl.core.weights import exp_nonpositive, weighted_mean
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class State(NamedTuple):
 
 
 def _fresh(params: Params, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Recursive:
-    return recursive.fresh(kernels, d, D, seed, params.prior / params.noise)
+    return second_order.fresh_rls(kernels, d, D, seed, params.prior / params.noise)
 
 
 def init(params: Params, dictionary: Sequence[Kernel], model: Recursive) -> State:

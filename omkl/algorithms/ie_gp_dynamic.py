@@ -37,8 +37,8 @@ import numpy as np
 from omkl.algorithms.ie_gp import predict, select, variance
 from omkl.core.hyperparameters import POSITIVE, Range
 from omkl.core.protocol import register
-from omkl.core.representations import random_walk
-from omkl.core.representations.random_walk import RANDOM_WALK, RandomWalk, learn_every, learn_rounds
+from omkl.core.representations import second_order
+from omkl.core.representations.second_order import RANDOM_WALK, RandomWalk, walk_every, walk_rounds
 from omkl.core.weights import softmax
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomWalk) -> Sta
 
 
 def learn_ahead(params, state, t, X, y, row, selection):
-    learn_rounds(state.model, selection.scratch, X, y, row, params.walk / params.noise)
+    walk_rounds(state.model, selection.scratch, X, y, row, params.walk / params.noise)
 
 
 def update(params, state, t, y, selection):
@@ -73,7 +73,7 @@ def update(params, state, t, y, selection):
         error = y - selection.f[i]
         spread = 1.0 + selection.scratch.variance[i]
         state.log_w[i] -= 0.5 * (error * error / (params.noise * spread) + math.log(spread))
-    learn_every(state.model, selection.scratch, selection.f, y, params.walk / params.noise)
+    walk_every(state.model, selection.scratch, selection.f, y, params.walk / params.noise)
     log_total = softmax(state.log_w, state.w)
     for i in range(N):
         state.log_w[i] -= log_total
@@ -84,7 +84,7 @@ def update(params, state, t, y, selection):
 
 
 def _fresh(params: Params, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> RandomWalk:
-    return random_walk.fresh(kernels, d, D, seed, (params.prior + params.walk) / params.noise)
+    return second_order.fresh_walk(kernels, d, D, seed, (params.prior + params.walk) / params.noise)
 
 
 algorithm = register(__name__, representation=RANDOM_WALK._replace(fresh=_fresh), every_kernel=True)

@@ -34,7 +34,7 @@ from omkl.algorithms.rbf import kernels
 from omkl.algorithms.ridge import State, init, predict, select
 from omkl.core.hyperparameters import POSITIVE, UP_TO_ONE
 from omkl.core.protocol import register
-from omkl.core.representations.recursive import RECURSIVE, learn
+from omkl.core.representations.second_order import RECURSIVE, learn_rls
 
 
 class Params(NamedTuple):
@@ -44,7 +44,7 @@ class Params(NamedTuple):
 
 
 def update(params, state, t, y, selection):
-    learn(state.model, 0, selection.scratch, 1.0, params.decay, y - selection.f[0])
+    learn_rls(state.model, 0, selection.scratch, 1.0, params.decay, y - selection.f[0])
 
 
 algorithm = register(__name__, representation=RECURSIVE, every_kernel=True, kernels=kernels)

@@ -29,7 +29,7 @@ import numpy as np
 
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.constant import CONSTANT, Constant
+from omkl.core.representations.experts import CONSTANT, Constant
 
 
 class Params(NamedTuple):

@@ -35,7 +35,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.recursive import FORECASTERS, Recursive, learn_every, learn_rounds
+from omkl.core.representations.second_order import FORECASTERS, Recursive, learn_every, learn_rounds
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from typing import NamedTuple
 from omkl.algorithms.omkc_da_p1 import State, init, select
 from omkl.core.hyperparameters import FRACTION, POSITIVE
 from omkl.core.protocol import register
-from omkl.core.representations.classifiers import add, project
-from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.representations.kernel_perceptrons import PERCEPTRONS, add, project
 from omkl.core.weights import mean_of_all
 
 

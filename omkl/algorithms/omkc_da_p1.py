@@ -27,8 +27,12 @@ import numpy as np
 from omkl.core.hyperparameters import FRACTION, ROUNDS
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.classifiers import add_mistaken, perceptron_step, vote
-from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.representations.kernel_perceptrons import (
+    PERCEPTRONS,
+    add_mistaken,
+    perceptron_step,
+    vote,
+)
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

@@ -26,8 +26,7 @@ import numpy as np
 from omkl.algorithms.omkc_da_p1 import predict, select
 from omkl.core.hyperparameters import ROUNDS
 from omkl.core.protocol import register
-from omkl.core.representations.classifiers import add
-from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.representations.kernel_perceptrons import PERCEPTRONS, add
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

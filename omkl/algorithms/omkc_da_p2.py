@@ -23,8 +23,7 @@ from omkl.algorithms.omkc_da_p1 import State, init, local_step, predict, select,
 from omkl.core.hyperparameters import FRACTION, POSITIVE
 from omkl.core.jit import inlined
 from omkl.core.protocol import register
-from omkl.core.representations.classifiers import add_mistaken
-from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.representations.kernel_perceptrons import PERCEPTRONS, add_mistaken
 
 
 class Params(NamedTuple):

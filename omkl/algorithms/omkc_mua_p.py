@@ -28,8 +28,7 @@ from omkl.algorithms.omkc_da_p1 import predict
 from omkl.algorithms.omkc_sua_p import smooth
 from omkl.core.hyperparameters import FRACTION, LEARNS_WITH, MAY_LEARN, ROUNDS, UP_TO_ONE, Range
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.classifiers import add
-from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.representations.kernel_perceptrons import PERCEPTRONS, add
 from omkl.core.weights import shares_of_all
 
 if TYPE_CHECKING:

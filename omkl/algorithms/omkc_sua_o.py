@@ -45,8 +45,7 @@ from omkl.core.hyperparameters import (
 )
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.classifiers import add, project
-from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.representations.kernel_perceptrons import PERCEPTRONS, add, project
 from omkl.core.weights import (
     draw_by_sums,
     exponentials_below,

@@ -35,8 +35,7 @@ from omkl.core.hyperparameters import (
 )
 from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.classifiers import add
-from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.representations.kernel_perceptrons import PERCEPTRONS, add
 from omkl.core.weights import draw_by_sums, running_sums, shares_of_all
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from omkl.algorithms.omkc_da_p1 import State, init, predict, select
 from omkl.core.protocol import register
-from omkl.core.representations.classifiers import add
-from omkl.core.representations.perceptrons import PERCEPTRONS
+from omkl.core.representations.kernel_perceptrons import PERCEPTRONS, add
 
 
 class Params(NamedTuple):

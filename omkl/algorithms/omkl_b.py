@@ -32,7 +32,7 @@ from typing import NamedTuple
 from omkl.algorithms.omkr import State, init, predict, select
 from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE, SIZE, Schedule, rate
 from omkl.core.protocol import register
-from omkl.core.representations.expansion import SLIDING, append, fade_and_add
+from omkl.core.representations.support_vectors import SLIDING, append, fade_and_add
 
 
 class Params(NamedTuple):

@@ -24,7 +24,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import FRACTION, Schedule, rate
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.expansion import GROWING, Expansion, append
+from omkl.core.representations.support_vectors import GROWING, Expansion, append
 from omkl.core.weights import mean_of_all
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from omkl.algorithms.rbf import State, init, predict, select, update
 from omkl.core.hyperparameters import Range, Schedule
 from omkl.core.kernels import MOST_DEGREE, Kernel
 from omkl.core.protocol import register
-from omkl.core.representations.expansion import GROWING
+from omkl.core.representations.support_vectors import GROWING
 
 
 class Params(NamedTuple):

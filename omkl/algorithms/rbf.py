@@ -23,7 +23,7 @@ import numpy as np
 from omkl.core.hyperparameters import POSITIVE, Schedule, rate
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.expansion import GROWING, Expansion, append
+from omkl.core.representations.support_vectors import GROWING, Expansion, append
 
 
 class Params(NamedTuple):

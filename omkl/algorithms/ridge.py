@@ -35,7 +35,7 @@ import numpy as np
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.kernels import LINEAR, Kernel
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.recursive import RAW_FORECASTERS, Recursive, learn_every
+from omkl.core.representations.second_order import RAW_FORECASTERS, Recursive, learn_every
 
 
 class Params(NamedTuple):

@@ -29,7 +29,7 @@ from omkl.algorithms.rbf import kernels
 from omkl.algorithms.ridge import State, init, predict, select, update
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.protocol import register
-from omkl.core.representations.recursive import FORECASTERS
+from omkl.core.representations.second_order import FORECASTERS
 
 
 class Params(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_type_hints
 from omkl.core.hyperparameters import SIZE
 from omkl.core.protocol import DEFINED, MAY_DEFINE, Algorithm, register
 from omkl.core.representations import Representation
-from omkl.core.representations.budgeted import BUDGETED
+from omkl.core.representations.kernel_perceptrons import BUDGETED
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RANDOM_FEATURES
 

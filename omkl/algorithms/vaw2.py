@@ -40,8 +40,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import POSITIVE, Choice
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.recursive import learn_rounds
-from omkl.core.representations.stacked import STACKED, Stacked, learn_both
+from omkl.core.representations.second_order import STACKED_RLS, StackedRls, learn_both, learn_rounds
 from omkl.core.weights import weighted_mean
 
 if TYPE_CHECKING:
@@ -58,13 +57,13 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    model: Stacked
+    model: StackedRls
     log_w: np.ndarray  # (N,) zeros where the second level has coefficients and no weights
     losses: np.ndarray  # (N,) sums of squared errors
     largest: np.ndarray  # (1,) the largest squared label
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: Stacked) -> State:
+def init(params: Params, dictionary: Sequence[Kernel], model: StackedRls) -> State:
     N = len(dictionary)
     return State(model, np.zeros(N), np.zeros(N), np.zeros(1))
 
@@ -94,4 +93,4 @@ def update(params, state, t, y, selection):
     learn_both(state.model, selection.scratch, selection.f, y)
 
 
-algorithm = register(__name__, representation=STACKED, every_kernel=True)
+algorithm = register(__name__, representation=STACKED_RLS, every_kernel=True)

@@ -28,8 +28,7 @@ import numpy as np
 
 from omkl.core.hyperparameters import POSITIVE
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.joint import JOINT, Joint
-from omkl.core.representations.recursive import learn_every
+from omkl.core.representations.second_order import JOINT_RLS, JointRls, learn_every
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -40,11 +39,11 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    model: Joint
+    model: JointRls
     log_w: np.ndarray  # (N,) zeros: kernels have coefficients and no weights
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: Joint) -> State:
+def init(params: Params, dictionary: Sequence[Kernel], model: JointRls) -> State:
     return State(model, np.zeros(len(dictionary)))
 
 
@@ -60,4 +59,4 @@ def update(params, state, t, y, selection):
     learn_every(state.model.all, selection.scratch.all, selection.scratch.f, y)
 
 
-algorithm = register(__name__, representation=JOINT, every_kernel=True)
+algorithm = register(__name__, representation=JOINT_RLS, every_kernel=True)

@@ -11,10 +11,9 @@ import pytest
 from omkl import algorithms, conf
 from omkl.checks import learners
 from omkl.core import hyperparameters
-from omkl.core.kernel_sums import CODES
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner
-from omkl.core.representations.expansion import TILE
+from omkl.core.representations.support_vectors import CODES, TILE
 from omkl.datasets import DataError, open_stream
 
 

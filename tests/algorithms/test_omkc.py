@@ -18,8 +18,8 @@ from omkl.core import hyperparameters
 from omkl.core.jit import for_this_process
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
-from omkl.core.representations.classifiers import vote
-from omkl.core.representations.expansion import TILE
+from omkl.core.representations.kernel_perceptrons import vote
+from omkl.core.representations.support_vectors import TILE
 
 KERNELS = (
     Kernel("polynomial", 1.0),

@@ -23,8 +23,8 @@ from omkl.core.kernel_distance import (
 )
 from omkl.core.kernels import FAMILIES, Family, Kernel, dictionary, with_spectrum
 from omkl.core.learner import Learner
-from omkl.core.representations.expansion import empty_expansion
 from omkl.core.representations.random_features import features_of
+from omkl.core.representations.support_vectors import empty_expansion
 from omkl.experiment.run import prepare
 
 

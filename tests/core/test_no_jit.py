@@ -19,7 +19,7 @@ from omkl.checks import federations as federated_checks
 from omkl.checks.learners import DICTIONARY, Case, stream
 from omkl.core import jit, protocol
 from omkl.core.learner import PRECISIONS, Learner
-from omkl.core.representations.constant import CONSTANT, Constant
+from omkl.core.representations.experts import CONSTANT, Constant
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.side_by_side import SideBySide
 

@@ -41,16 +41,24 @@ def _accept_all(kernels: Sequence[Kernel]) -> None:
     return
 
 
+def _no_terms(model: Any) -> np.ndarray:
+    return np.zeros(model.n_kernels, dtype=np.int64)
+
+
+def _no_rows(model: Any) -> int:
+    return 0
+
+
 class Representation(NamedTuple):
     """How a learner of N kernels keeps their functions, and what can be asked of it.
 
     name              in words
     fresh             makes a model, a NamedTuple of arrays with ``n_kernels``
     scratch           (model, threads, every_kernel, precision) -> what a round writes to
-    lookahead         None where a row is looked at in its round alone
-    written           fields of the model that ``evaluate_row`` writes to
     draws_features    f_i = theta_i'z_i with features z_i of norm 1 that are drawn from the
                       seed by the frequencies of the kernel; else kernels are exact
+    lookahead         None where a row is looked at in its round alone
+    written           fields of the model that ``evaluate_row`` writes to
     uses_D            it is another one with another D
     with_room         (model, n) -> the model with arrays for n rows, where memory grows with the
                       stream; None where it does not: it is ``bounded``
@@ -68,12 +76,12 @@ class Representation(NamedTuple):
     name: str
     fresh: Fresh
     scratch: Callable[[Any, int, bool, str], Any]
-    lookahead: Lookahead | None
-    written: tuple[str, ...]
     draws_features: bool
-    supports_float32: bool
-    support_size: Callable[[Any], np.ndarray]
-    kept_rows: Callable[[Any], int]
+    lookahead: Lookahead | None = None
+    written: tuple[str, ...] = ()
+    supports_float32: bool = False
+    support_size: Callable[[Any], np.ndarray] = _no_terms
+    kept_rows: Callable[[Any], int] = _no_rows
     beside: tuple[str, ...] = ()
     accepts_blanks: bool = False
     check_kernels: Callable[[Sequence[Kernel]], None] = _accept_all

@@ -12,13 +12,241 @@ need no scale, since a ridge regression is linear in them.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import inlined
-from omkl.core.representations import recursive
-from omkl.core.representations.recursive import Recursive
+from omkl.core.hyperparameters import ROUNDS
+from omkl.core.jit import dispatch, inlined
+from omkl.core.representations import Representation, evaluate_row
+from omkl.core.representations.second_order import (
+    Recursive,
+    RlsScratch,
+    learn_rls,
+    rls_output,
+    rls_scratch,
+    write_features,
+)
+from omkl.core.simd import LANES, aligned, fma, largest, load, pack, store
+
+if TYPE_CHECKING:
+    from omkl.core.kernels import Kernel
+
+
+# --- Functions that do not look at x: f_i is a number, alpha[i, 0] --------------------------------
+
+
+class Constant(NamedTuple):
+    alpha: np.ndarray  # (N, 1)
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.alpha)
+
+
+class NoScratch(NamedTuple):
+    """A round needs nothing to write to."""
+
+
+def _evaluate_constant(scratch, model, X, row, selection):
+    for m in range(selection.n_evaluated[0]):
+        i = selection.evaluate[m]
+        selection.f[i] = model.alpha[i, 0]
+
+
+dispatch(evaluate_row, NoScratch, _evaluate_constant)
+
+
+def _fresh_constant(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Constant:
+    return Constant(np.zeros((len(kernels), 1)))
+
+
+def _no_scratch(model: Constant, threads: int, every_kernel: bool, precision: str) -> NoScratch:
+    return NoScratch()
+
+
+CONSTANT = Representation(
+    name="constant",
+    fresh=_fresh_constant,
+    scratch=_no_scratch,
+    draws_features=False,
+)
+
+
+# --- Weights from regrets, without a rate: ML-Poly ------------------------------------------------
+#
+# w_i is proportional to max(R_i, 0) / V_i, where R_i adds up r_i = 2 (p - y) (p - f_i), by how much
+# expert i would have been better than the mixture p to first order, and V_i adds up r_i^2
+# (P. Gaillard, G. Stoltz, T. van Erven, COLT 2014). Regret against the best fixed convex mixture is
+# of order sqrt(N T) whatever the scale of the labels. Old rounds fade, so that the best mixture may
+# change.
+
+
+REGRET_FADING = 0.999  # a memory of about 1,000 rounds; from 0.99 to 1 errors differ by 3 %
+REGRET_FLOOR = (
+    1e-6  # of the largest V, added to all: an R that is little but rounding gets no weight
+)
+ROUNDING = 1e-12  # relative difference of predictions that counts as none
+
+
+class Regrets(NamedTuple):
+    """Of N experts, (N,) each: fading sums R and V, and the weights w, which sum to 1."""
+
+    total: np.ndarray
+    squares: np.ndarray
+    w: np.ndarray
+
+
+def no_regrets(N: int) -> Regrets:
+    return Regrets(np.zeros(N), np.zeros(N), np.full(N, 1.0 / N))
+
+
+@inlined
+def mixture_of(w, f):
+    """The mixture of the predictions f (N,) by weights w (N,)."""
+    p = 0.0
+    for i in range(f.shape[0]):
+        p += w[i] * f[i]
+    return p
+
+
+@inlined
+def learn_regrets(regrets, f, p, y):
+    """Learn the label y after the predictions f (N,), whose mixture was p; weigh anew."""
+    N = f.shape[0]
+    largest = 0.0
+    for i in range(N):
+        off = p - f[i]
+        r = 2.0 * (p - y) * off if abs(off) > ROUNDING * abs(p) else 0.0
+        regrets.total[i] = REGRET_FADING * regrets.total[i] + r
+        regrets.squares[i] = REGRET_FADING * regrets.squares[i] + r * r
+        largest = max(largest, regrets.squares[i])
+    total = 0.0
+    for i in range(N):
+        regrets.w[i] = 0.0
+        if regrets.total[i] > 0.0:
+            regrets.w[i] = regrets.total[i] / (regrets.squares[i] + REGRET_FLOOR * largest)
+        total += regrets.w[i]
+    for i in range(N):
+        regrets.w[i] = regrets.w[i] / total if total > 0.0 else 1.0 / N
+
+
+# --- The nearest of the last rows: their labels, and how far off another learner was there --------
+#
+# Distances are Euclidean, between rows as they were standardised when they came. A neighbour counts
+# 1 / (q / d + CLOSE)^2, where q is its squared distance in d inputs: rows that come again count
+# most.
+
+
+KEPT = 1000  # rows, of which 500 do nearly as well; a multiple of LANES
+NEAREST = 10  # 5 to 20 give errors within 1 %
+CLOSE = 1e-3
+
+
+class Neighbours(NamedTuple):
+    """The last KEPT rows; row number t of all, counted from 0, is in place t mod KEPT.
+
+    rows    (d, KEPT)
+    labels  (KEPT,)
+    errors  (KEPT,) by how much a label was above what the other learner said
+    n       (1,) int64, how many rows there have been
+    """
+
+    rows: np.ndarray
+    labels: np.ndarray
+    errors: np.ndarray
+    n: ROUNDS
+
+
+class NeighboursScratch(NamedTuple):
+    """What a round writes to.
+
+    distance (KEPT,) squared; nearest (NEAREST,) places, the nearest first
+    mean (2,) of the neighbours' labels, and of the errors there; 0 before the first row
+    """
+
+    distance: np.ndarray
+    nearest: np.ndarray
+    mean: np.ndarray
+
+
+def fresh_neighbours(d: int) -> Neighbours:
+    n = np.zeros(1, dtype=np.int64)
+    return Neighbours(aligned((d, KEPT)), np.zeros(KEPT), np.zeros(KEPT), n)
+
+
+def neighbours_scratch() -> NeighboursScratch:
+    return NeighboursScratch(aligned((KEPT,)), np.zeros(NEAREST, dtype=np.int64), np.zeros(2))
+
+
+@inlined
+def _measure(scratch, model, x, n):
+    """Write the squared distances of the first n places from x (d,), the first d of its numbers."""
+    for j in range(0, n, LANES):
+        total = pack(0.0)
+        for k in range(model.rows.shape[0]):
+            off = load(model.rows, k * KEPT + j) - pack(x[k])
+            total = fma(off, off, total)
+        store(scratch.distance, j, total)
+
+
+@inlined
+def _find(scratch, n):
+    """Write the places of the nearest of n into ``nearest``; return how many. Of ties, the first.
+
+    They are kept in order: a place moves those farther off back by one.
+    """
+    distance, nearest = scratch.distance, scratch.nearest
+    found = 0
+    farthest = np.inf  # of those found, once there are enough
+    for first in range(0, n, LANES):
+        if found == NEAREST and largest(load(distance, first) * -1.0) <= -farthest:
+            continue  # none of the eight is nearer
+        for j in range(first, min(first + LANES, n)):
+            if found < NEAREST or distance[j] < farthest:
+                found = min(found + 1, NEAREST)
+                m = found - 1
+                while m > 0 and distance[nearest[m - 1]] > distance[j]:
+                    nearest[m] = nearest[m - 1]
+                    m -= 1
+                nearest[m] = j
+                if found == NEAREST:
+                    farthest = distance[nearest[NEAREST - 1]]
+    return found
+
+
+@inlined
+def evaluate_neighbours(scratch, model, x):
+    """Write the means of the neighbours of x into scratch.mean."""
+    n = min(model.n[0], KEPT)
+    _measure(scratch, model, x, n)
+    scratch.mean[:] = 0.0
+    whole = 0.0
+    for m in range(_find(scratch, n)):
+        j = scratch.nearest[m]
+        w = 1.0 / (scratch.distance[j] / model.rows.shape[0] + CLOSE) ** 2
+        whole += w
+        scratch.mean[0] += w * model.labels[j]
+        scratch.mean[1] += w * model.errors[j]
+    if whole > 0.0:
+        scratch.mean[0] /= whole
+        scratch.mean[1] /= whole
+
+
+@inlined
+def learn_neighbours(model, x, label, error):
+    """Keep the row x, its label and error in place of the oldest one."""
+    j = model.n[0] % KEPT
+    for k in range(model.rows.shape[0]):
+        model.rows[k, j] = x[k]
+    model.labels[j] = label
+    model.errors[j] = error
+    model.n[0] += 1
+
+
+# --- Experts --------------------------------------------------------------------------------------
+
 
 CLIP = 4.0  # one in 16,000 numbers of a normal column is farther out
 FARTHEST_LAST = 6.0  # deviations of labels: 4 loses to jumps that stay, 10 to wrong labels
@@ -69,21 +297,21 @@ class Experts(NamedTuple):
         return self.first.n_kernels + N_PLAIN
 
 
-class Scratch(NamedTuple):
+class ExpertsScratch(NamedTuple):
     """What a round writes to: that of the recursive learners, and the row.
 
     f (N,) theta'z of the learners; x (d,) the row as it came; whole (d + L + C + K,) its columns;
     row (1, W) those that one learner reads.
     """
 
-    first: recursive.Scratch
+    first: RlsScratch
     f: np.ndarray
     x: np.ndarray
     whole: np.ndarray
     row: np.ndarray
 
 
-def fresh(
+def fresh_experts(
     first: Recursive,
     decay: np.ndarray,
     from_last: np.ndarray,
@@ -111,11 +339,13 @@ def _no_numbers(n_columns: int) -> Moments:
     return Moments(*(np.zeros(n_columns) for _ in range(3)))
 
 
-def scratch(model: Experts, threads: int, every_kernel: bool, precision: str) -> Scratch:
+def experts_scratch(
+    model: Experts, threads: int, every_kernel: bool, precision: str
+) -> ExpertsScratch:
     d = len(model.inputs.n)
     n_whole = d + len(model.lags) + len(model.before) + len(model.products)
-    return Scratch(
-        recursive.scratch(model.first, threads, every_kernel, precision),
+    return ExpertsScratch(
+        rls_scratch(model.first, threads, every_kernel, precision),
         f=np.zeros(model.first.n_kernels),
         x=np.zeros(d),
         whole=np.zeros(n_whole),
@@ -186,8 +416,8 @@ def write_outputs(model, scratch, X, row):
         n = model.n_columns[i]
         for k in range(n):
             scratch.row[0, k] = scratch.whole[model.columns[i, k]]
-        recursive.write_features(model.first, scratch.row, 0, n, i, scratch.first)
-        scratch.f[i] = recursive.output(model.first, i, scratch.first)
+        write_features(model.first, scratch.row, 0, n, i, scratch.first)
+        scratch.f[i] = rls_output(model.first, i, scratch.first)
 
 
 @inlined
@@ -208,7 +438,7 @@ def near_labels(model, said):
 
 
 @inlined
-def evaluate(scratch, model, X, row, f):
+def evaluate_experts(scratch, model, X, row, f):
     """Write what the experts say of X[row] into f (N + 2,)."""
     write_outputs(model, scratch, X, row)
     f[MEAN] = model.label.mean[0]
@@ -219,7 +449,7 @@ def evaluate(scratch, model, X, row, f):
 
 
 @inlined
-def learn(model, scratch, y):
+def learn_experts(model, scratch, y):
     """Every expert learns the label y of the row that was evaluated last.
 
     The first label is its own mean: there is nothing to explain in it.
@@ -227,7 +457,7 @@ def learn(model, scratch, y):
     first = model.label.n[0] == 0.0
     for i in range(scratch.f.shape[0]):
         error = 0.0 if first else y - _reference(model, i) - scratch.f[i]
-        recursive.learn(model.first, i, scratch.first, 1.0, model.decay[i], error)
+        learn_rls(model.first, i, scratch.first, 1.0, model.decay[i], error)
     count(model, scratch, y)
 
 

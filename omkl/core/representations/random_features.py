@@ -512,23 +512,11 @@ def _scratch(
     return (ahead_scratch if every_kernel else chosen_scratch)(model, precision)
 
 
-def _support_size(model: RandomFeatures) -> np.ndarray:
-    return np.zeros(model.n_kernels, dtype=np.int64)
-
-
-def _kept_rows(model: RandomFeatures) -> int:
-    return 0
-
-
 RANDOM_FEATURES = Representation(
     name="random features",
     fresh=_fresh,
     scratch=_scratch,
-    lookahead=None,
-    written=(),
     draws_features=True,
     supports_float32=True,
-    support_size=_support_size,
-    kept_rows=_kept_rows,
     untaught=untaught,
 )

@@ -1,0 +1,634 @@
+"""Kernel classifiers: N signed expansions, each over the rows that it was updated with.
+
+    f_i(x) = scale_i * sum over the support S_i of alpha[i, s] kappa_i(x, x_s)
+
+Most rounds update no classifier or few, so every classifier has a support of its own and the rows
+are kept once for all of them. Kernels are normalised, kappa(x, x') / sqrt(kappa(x, x)
+kappa(x', x')): so kappa(x, x) = 1, but for a polynomial at x = 0, where it is 0. Shift-invariant
+kernels are so already; a polynomial becomes the power of a cosine.
+
+Three representations have the same two operations, ``add`` (f_i <- f_i + c kappa_i(x_t, .)) and
+``project`` (onto ||f_i|| <= R), so an algorithm is written once for all of them:
+
+Perceptrons       exact; the support grows
+Budgeted          exact, but at most ``budget`` support vectors a classifier: the oldest or the
+                  smallest goes when a new one comes
+RandomFeatures    of ``random_features``; no support at all
+
+A projection scales one number. As in ``support_vectors``, sums over the rows that were held when a
+tile of rounds began are computed ahead, many rounds at a time and on several threads. Tiles are
+aligned to the round, so neither blocks nor threads change a bit.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+
+from omkl.core.hyperparameters import ROUNDS, SWITCH, Range
+from omkl.core.jit import compiled, dispatch, dot, inlined, power_of_two
+from omkl.core.representations import Lookahead, Representation, evaluate_row
+from omkl.core.representations.random_features import RandomFeatures, gradient_step
+from omkl.core.representations.support_vectors import (
+    CODES,
+    POLYNOMIAL,
+    TILE,
+    add_distances,
+    add_values,
+    check_kernels,
+    empty_expansion,
+    gathered_sum_of,
+    in_parts,
+    own_sum,
+    sum_of,
+    write_own_rows,
+)
+from omkl.core.simd import LANES, aligned, at_least, clip, fma, load, pack, store, total, totals
+from omkl.core.weights import exp_nonpositive, exp_of_pack, largest_of, n_less
+
+if TYPE_CHECKING:
+    from omkl.core.kernels import Kernel
+
+
+# --- What an algorithm does to a classifier: vote, add, project -----------------------------------
+
+
+TIE = 1e-12  # of the sum of the weights; that of N products is off by less than N 2^-52
+
+
+@inlined
+def _positive(x):
+    """1 for every number of a pack that is above 0, else 0: the least of all numbers is 2^-1074."""
+    return clip(at_least(x, 0.0) * 2.0**1000 * 2.0**100, 1.0)
+
+
+@inlined
+def vote(log_w, f):
+    """q . sign(f), both (N,): q sums to 1 and is proportional to exp(log_w); sign(0) = 0.
+
+    It is 0 where it is no larger than ``TIE``: as many of equal weight on either side are a tie,
+    whose sign rounding would choose.
+    """
+    N = log_w.shape[0]
+    top = largest_of(log_w)
+    weights = pack(0.0)
+    scores = pack(0.0)
+    j = 0
+    while j + LANES <= N:
+        w = exp_of_pack(load(log_w, j) - top)
+        said = load(f, j)
+        weights = weights + w
+        scores = fma(w, _positive(said) - _positive(said * -1.0), scores)
+        j += LANES
+    total_w, score = total(weights), total(scores)
+    for i in range(j, N):
+        w_i = exp_nonpositive(log_w[i] - top)
+        total_w += w_i
+        if f[i] > 0.0:
+            score += w_i
+        elif f[i] < 0.0:
+            score -= w_i
+    return score / total_w if abs(score) > TIE * total_w else 0.0
+
+
+@functools.singledispatch
+def add(model, i, c, f, scratch):
+    """f_i <- f_i + c kappa_i(x_t, .), where f = f_i(x_t) before."""
+    raise TypeError(f"no representation is registered for {type(model)}")
+
+
+@functools.singledispatch
+def project(model, i, R, scratch):
+    """f_i <- f_i / max(1, ||f_i|| / R)."""
+    raise TypeError(f"no representation is registered for {type(model)}")
+
+
+@inlined
+def perceptron_step(params, eta, y, f):
+    """What a Perceptron learns from a row that it was mistaken in, as ``local_step``."""
+    return (-y if y * f <= 0.0 else 0.0), 1.0
+
+
+@inlined
+def add_mistaken(model, y, selection):
+    """Let every classifier that was mistaken learn the row."""
+    for i in range(selection.f.shape[0]):
+        if y * selection.f[i] <= 0.0:
+            add(model, i, y, selection.f[i], selection.scratch)
+
+
+def _add_to_features(model, i, c, f, scratch):
+    gradient_step(model, i, i, scratch, -c, 1.0)
+
+
+def _project_features(model, i, R, scratch):
+    if model.norm2[i] > R * R:
+        gradient_step(model, i, i, scratch, 0.0, R / math.sqrt(model.norm2[i]))
+
+
+dispatch(add, RandomFeatures, _add_to_features)
+
+dispatch(project, RandomFeatures, _project_features)
+
+
+# --- Exact classifiers whose support grows --------------------------------------------------------
+
+
+CHUNK = 2048  # rows whose distances are held at a time; a support has only some of them
+SMALLEST_SCALE = 1e-100  # below it a scale is moved into the coefficients
+
+
+class Perceptrons(NamedTuple):
+    """N exact kernel classifiers on d inputs.
+
+    x        (d, capacity) rows that updated a classifier, inputs first; column n is the
+             row of the current round
+    inverse  (capacity,) 1 / ||x_s||, 0 for x_s = 0
+    members  (N, capacity) int64, the supports: ascending columns of x
+    alpha    (N, capacity) signed coefficients
+    size     (N,) int64, support vectors; near (N,) int64, those when this tile began
+    scale    (N,) factor of all coefficients; norm2 (N,) ||f_i||^2
+    n        (1,) int64, rows held; upto (1,) int64, those when this tile began
+    pending  (1,) int64, 1 when column n has updated a classifier
+    rounds   (1,) int64, rounds so far
+    family, parameter, needs   as in ``support_vectors.Expansion``
+    """
+
+    x: np.ndarray
+    inverse: np.ndarray
+    members: Annotated[np.ndarray, Range(0, "x.1", open_high=True)]
+    alpha: np.ndarray
+    size: Annotated[np.ndarray, Range(0, "n")]
+    near: Annotated[np.ndarray, Range(0, "n")]
+    scale: np.ndarray
+    norm2: np.ndarray
+    n: Annotated[np.ndarray, Range(0, "x.1", open_high=True)]
+    upto: Annotated[np.ndarray, Range(0, "n")]
+    pending: SWITCH
+    rounds: ROUNDS
+    family: np.ndarray
+    parameter: np.ndarray
+    needs: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.alpha)
+
+
+class PerceptronsScratch(NamedTuple):
+    """What the rounds of a tile write to.
+
+    far   (TILE, N) sums over the rows that were held when the tile began, without scale
+    rows  (threads, 4, CHUNK) squared and absolute distances, cosines; of one Cauchy kernel its
+          values
+    cut   (threads, N, 2) int64, the part of each support that lies in a chunk
+    next  (1,) int64, the row of ``far`` that the next round needs
+    """
+
+    far: np.ndarray
+    rows: np.ndarray
+    cut: np.ndarray
+    next: np.ndarray
+
+
+def _fresh_perceptrons(
+    params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
+) -> Perceptrons:
+    N = len(kernels)
+    like = empty_expansion(kernels, d)
+    return Perceptrons(
+        x=like.x,
+        inverse=np.zeros(TILE),
+        members=np.zeros((N, TILE), dtype=np.int64),
+        alpha=like.alpha,
+        size=np.zeros(N, dtype=np.int64),
+        near=np.zeros(N, dtype=np.int64),
+        scale=np.ones(N),
+        norm2=np.zeros(N),
+        n=np.zeros(1, dtype=np.int64),
+        upto=np.zeros(1, dtype=np.int64),
+        pending=np.zeros(1, dtype=np.int64),
+        rounds=np.zeros(1, dtype=np.int64),
+        family=like.family,
+        parameter=like.parameter,
+        needs=like.needs,
+    )
+
+
+def with_more_capacity(model: Perceptrons, n_rows: int) -> Perceptrons:
+    """The same classifiers in arrays for ``n_rows`` more rows; they double."""
+    capacity = model.x.shape[1]
+    needed = int(model.n[0]) + 1 + n_rows  # the current round's column as well
+    if needed <= capacity:
+        return model
+    more = max(needed, 2 * capacity) - capacity
+
+    def wider(array: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, more)]))
+
+    grown = {name: wider(getattr(model, name)) for name in ("x", "inverse", "members", "alpha")}
+    return model._replace(**grown)
+
+
+@inlined
+def inverse_norm(x):
+    """1 / ||x|| of x (d,), 0 for x = 0."""
+    norm2 = dot(x, x)
+    return 1.0 / math.sqrt(norm2) if norm2 > 0.0 else 0.0
+
+
+@inlined
+def _row_of_distances(model, x, inverse, start, n, row):
+    """Distances and cosines of x (d,), of norm 1 / inverse, to n rows, in row (4, CHUNK)."""
+    add_distances(model, model.x, x, start, n, row)
+    if model.needs[POLYNOMIAL]:
+        for s in range(n):
+            row[POLYNOMIAL, s] *= inverse * model.inverse[start + s]
+
+
+@inlined
+def _sum_at(model, i, first, last, x, start, row):
+    """The sum of x (d,) over entries first .. last of support i; row (4, CHUNK) is from start."""
+    n = last - first
+    if n == 0:
+        return 0.0
+    members, alpha = model.members[i, first:last], model.alpha[i, first:last]
+    family, parameter = model.family[i], model.parameter[i]
+    low, held = members[0] - start, members[n - 1] - members[0] + 1
+    values = row[family]
+    add_values(family, parameter, model.x, x, members[0], held, values[low:])
+    if held == n:  # they ascend: no row between them is missing
+        return sum_of(family, parameter, values[low:], alpha, n)
+    return gathered_sum_of(family, parameter, values, members, start, alpha, n)
+
+
+@compiled
+def far_sums(model, X, first, last, far, row, cut):
+    """far[r] (N,) = the sums of row X[r] over the rows before the tile, for r in first .. last."""
+    N = far.shape[1]
+    upto = model.upto[0]
+    for r in range(first, last):
+        for i in range(N):
+            far[r, i] = 0.0
+    for start in range(0, upto, CHUNK):
+        n = min(CHUNK, upto - start)
+        for i in range(N):
+            cut[i, 0] = n_less(model.members[i], model.near[i], start)
+            cut[i, 1] = n_less(model.members[i], model.near[i], start + n)
+        for r in range(first, last):
+            _row_of_distances(model, X[r], inverse_norm(X[r]), start, n, row)
+            for i in range(N):
+                if cut[i, 1] > cut[i, 0]:
+                    far[r, i] += _sum_at(model, i, cut[i, 0], cut[i, 1], X[r], start, row)
+
+
+@inlined
+def _perceptron_outputs(model, x, scratch, f):
+    """f (N,) at the x (d,) of the next round; x waits for an update in the first free column."""
+    _commit(model)
+    n, upto = model.n[0], model.upto[0]
+    inverse = inverse_norm(x)
+    model.inverse[n] = inverse
+    for k in range(x.shape[0]):
+        model.x[k, n] = x[k]
+    row = scratch.rows[0]
+    if n > upto:
+        _row_of_distances(model, x, inverse, upto, n - upto, row)
+    for i in range(f.shape[0]):
+        total = scratch.far[scratch.next[0], i]
+        if model.size[i] > model.near[i]:
+            total += _sum_at(model, i, model.near[i], model.size[i], x, upto, row)
+        f[i] = model.scale[i] * total
+    scratch.next[0] += 1
+    model.rounds[0] += 1
+
+
+@inlined
+def _commit(model):
+    """The row of the last round, x[:, n], stays if it has updated a classifier."""
+    model.n[0] += model.pending[0]
+    model.pending[0] = 0
+
+
+def _evaluate_perceptrons(scratch, model, X, row, selection):
+    _perceptron_outputs(model, X[row], scratch, selection.f)
+
+
+dispatch(evaluate_row, PerceptronsScratch, _evaluate_perceptrons)
+
+
+def prepare_tile(
+    model: Perceptrons, scratch: PerceptronsScratch, X: np.ndarray, pool: ThreadPoolExecutor | None
+) -> Perceptrons:
+    """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
+    model = with_more_capacity(model, len(X))
+    if model.rounds[0] % TILE == 0:
+        _commit(model)
+        model.upto[0] = model.n[0]
+        model.near[:] = model.size
+    scratch.next[0] = 0
+
+    def part(k: int, first: int, last: int) -> None:
+        far_sums(model, X, first, last, scratch.far, scratch.rows[k], scratch.cut[k])
+
+    in_parts(part, len(X), len(scratch.rows), pool if model.upto[0] else None)
+    return model
+
+
+def rows_left_in_tile(model: Perceptrons) -> int:
+    """How many rows fit into the current tile."""
+    return TILE - int(model.rounds[0]) % TILE
+
+
+@inlined
+def own_value(model, i, inverse):
+    """kappa_i(x, x) of a normalised kernel, x (d,) of norm 1 / inverse."""
+    return 0.0 if model.family[i] == POLYNOMIAL and inverse == 0.0 else 1.0
+
+
+def _add_to_perceptron(model, i, c, f, scratch):
+    n, s = model.n[0], model.size[i]
+    model.members[i, s] = n
+    model.alpha[i, s] = c / model.scale[i]
+    model.size[i] += 1
+    model.pending[0] = 1
+    model.norm2[i] += c * (2.0 * f + c * own_value(model, i, model.inverse[n]))
+
+
+def _project_perceptron(model, i, R, scratch):
+    if model.norm2[i] <= R * R:
+        return
+    model.scale[i] *= R / math.sqrt(model.norm2[i])
+    model.norm2[i] = R * R
+    if model.scale[i] < SMALLEST_SCALE:
+        # By a power of two: the sums taken ahead then keep every bit.
+        factor = power_of_two(np.floor(math.log2(model.scale[i])))
+        model.scale[i] /= factor
+        for s in range(model.size[i]):
+            model.alpha[i, s] *= factor
+        for r in range(scratch.next[0], scratch.far.shape[0]):
+            scratch.far[r, i] *= factor
+
+
+dispatch(add, Perceptrons, _add_to_perceptron)
+
+dispatch(project, Perceptrons, _project_perceptron)
+
+
+def _perceptrons_scratch(
+    model: Perceptrons, threads: int, every_kernel: bool, precision: str
+) -> PerceptronsScratch:
+    N = model.n_kernels
+    return PerceptronsScratch(
+        far=np.zeros((TILE, N)),
+        rows=np.zeros((threads, len(CODES), CHUNK)),
+        cut=np.zeros((threads, N, 2), dtype=np.int64),
+        next=np.zeros(1, dtype=np.int64),
+    )
+
+
+def _support_size(model: Perceptrons) -> np.ndarray:
+    return model.size
+
+
+def _kept_rows(model: Perceptrons) -> int:
+    return int(model.n[0] + model.pending[0])
+
+
+def _with_room(model: Perceptrons, n: int) -> Perceptrons:
+    return with_more_capacity(model, n - int(model.n[0]) - 1)
+
+
+PERCEPTRONS = Representation(
+    name="kernel Perceptrons",
+    fresh=_fresh_perceptrons,
+    scratch=_perceptrons_scratch,
+    lookahead=Lookahead(rows_left_in_tile, prepare_tile),
+    written=("x", "inverse", "near", "n", "upto", "pending", "rounds"),
+    draws_features=False,
+    support_size=_support_size,
+    kept_rows=_kept_rows,
+    check_kernels=check_kernels,
+    with_room=_with_room,
+)
+
+
+# --- Exact classifiers on a budget ----------------------------------------------------------------
+
+
+class Budgeted(NamedTuple):
+    """N exact kernel classifiers with at most B support vectors each.
+
+    x         (N, P, d, 8) support vectors by eights, those of a kernel together; 8 P is at least B
+    inverse   (N, 8 P) 1 / ||x_s||, 0 for x_s = 0
+    alpha     (N, 8 P) signed coefficients, 0 where there is no vector
+    age       (N, B) int64, round of each
+    size      (N,) int64; scale (N,); norm2 (N,) ||f_i||^2, where f_i is projected
+    now       (d,) the row of the current round; rounds (1,) int64
+    smallest  (1,) bool: drop the smallest coefficient rather than the oldest vector
+    family, parameter   as in ``support_vectors.Expansion``
+    """
+
+    x: np.ndarray
+    inverse: np.ndarray
+    alpha: np.ndarray
+    age: ROUNDS
+    size: Annotated[np.ndarray, Range(0, "age.1")]
+    scale: np.ndarray
+    norm2: np.ndarray
+    now: np.ndarray
+    rounds: ROUNDS
+    smallest: np.ndarray
+    family: np.ndarray
+    parameter: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.alpha)
+
+
+class BudgetedScratch(NamedTuple):
+    """What rounds write to. Norms cost as much as f_i, and ``project`` alone needs them.
+
+    dropped  (d,) the support vector that ``add`` let go
+    change   (3,) what ||f_i||^2 changes by before it goes; its coefficient, 0 for none; 1 / ||x_s||
+    row      (64 P,) kernels of x and the support vectors of at most eight classifiers
+    sums     (8 8,) packs whose totals are their sums
+    groups   (G + 1,) int64: where each of G groups of classifiers begins, and N; a group is eight
+             at most, with kernels of one family
+    """
+
+    dropped: np.ndarray
+    change: np.ndarray
+    row: np.ndarray
+    sums: np.ndarray
+    groups: np.ndarray
+
+
+def _fresh_budgeted(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Budgeted:
+    """With at most ``params.budget`` support vectors each."""
+    N, budget = len(kernels), params.budget
+    packs = -(-budget // LANES)
+    like = empty_expansion(kernels, d)
+    return Budgeted(
+        x=aligned((N, packs, d, LANES)),
+        inverse=aligned((N, packs * LANES)),
+        alpha=aligned((N, packs * LANES)),
+        age=np.zeros((N, budget), dtype=np.int64),
+        size=np.zeros(N, dtype=np.int64),
+        scale=np.ones(N),
+        norm2=np.zeros(N),
+        now=np.zeros(d),
+        rounds=np.zeros(1, dtype=np.int64),
+        smallest=np.array([params.drop_smallest]),
+        family=like.family,
+        parameter=like.parameter,
+    )
+
+
+@inlined
+def _values(model, first, last, x, inverse, scratch):
+    """A pack of f_i(x) of the kernels first .. last - 1, at most eight of a family; x (d,)."""
+    sums = scratch.sums
+    write_own_rows(model, first, last, x, inverse, scratch.row)
+    held = model.alpha.shape[1]
+    n = 0
+    for i in range(first, last):
+        size = model.size[i]
+        one = own_sum(scratch.row, n, model.alpha, i * held, size)
+        store(sums, (i - first) * LANES, one)
+        n += (size + LANES - 1) // LANES * LANES
+    f = totals(
+        load(sums, 0), load(sums, LANES), load(sums, 2 * LANES), load(sums, 3 * LANES),
+        load(sums, 4 * LANES), load(sums, 5 * LANES), load(sums, 6 * LANES), load(sums, 7 * LANES),
+    )  # fmt: skip
+    return load(model.scale, first, last - first) * f
+
+
+@inlined
+def _budgeted_outputs(model, x, scratch, f):
+    """f (N,) at x (d,), which is kept for an update."""
+    model.rounds[0] += 1
+    for k in range(x.shape[0]):
+        model.now[k] = x[k]
+    inverse = inverse_norm(x)
+    for g in range(scratch.groups.shape[0] - 1):
+        first, last = scratch.groups[g], scratch.groups[g + 1]
+        store(f, first, _values(model, first, last, x, inverse, scratch), last - first)
+
+
+@inlined
+def _dropped(model, i):
+    """The place 0..B-1 of the vector that goes: the oldest, or that of the smallest coefficient."""
+    place = 0
+    for s in range(1, model.size[i]):
+        if model.smallest[0]:
+            a, b = abs(model.alpha[i, s]), abs(model.alpha[i, place])
+            if a < b or (a == b and model.age[i, s] < model.age[i, place]):
+                place = s
+        elif model.age[i, s] < model.age[i, place]:
+            place = s
+    return place
+
+
+def _add_to_budgeted(model, i, c, f, scratch):
+    now = model.now
+    inverse = inverse_norm(now)
+    scratch.change[0] = c * (2.0 * f + c * own_value(model, i, inverse))
+    scratch.change[1] = 0.0
+    s = model.size[i]
+    if s == model.age.shape[1]:
+        s = _dropped(model, i)
+        scratch.change[1] = model.scale[i] * model.alpha[i, s]
+        scratch.change[2] = model.inverse[i, s]
+        for k in range(now.shape[0]):
+            scratch.dropped[k] = model.x[i, s // LANES, k, s % LANES]
+    else:
+        model.size[i] += 1
+    for k in range(now.shape[0]):
+        model.x[i, s // LANES, k, s % LANES] = now[k]
+    model.inverse[i, s] = inverse
+    model.alpha[i, s] = c / model.scale[i]
+    model.age[i, s] = model.rounds[0]
+
+
+@inlined
+def _follow_norm(model, i, scratch):
+    """The norm after the last ``add``, and without what it dropped: a kappa(x_s, .)."""
+    model.norm2[i] += scratch.change[0]
+    a, inverse = scratch.change[1], scratch.change[2]
+    if a != 0.0:
+        store(scratch.sums, 0, _values(model, i, i + 1, scratch.dropped, inverse, scratch))
+        left = scratch.sums[0]
+        part = a * (2.0 * left + a * own_value(model, i, inverse))
+        model.norm2[i] = max(0.0, model.norm2[i] - part)
+    scratch.change[0] = 0.0
+    scratch.change[1] = 0.0
+
+
+def _project_budgeted(model, i, R, scratch):
+    _follow_norm(model, i, scratch)
+    if model.norm2[i] <= R * R:
+        return
+    model.scale[i] *= R / math.sqrt(model.norm2[i])
+    model.norm2[i] = R * R
+    if model.scale[i] < SMALLEST_SCALE:
+        for s in range(model.size[i]):
+            model.alpha[i, s] *= model.scale[i]
+        model.scale[i] = 1.0
+
+
+def _evaluate_budgeted(scratch, model, X, row, selection):
+    _budgeted_outputs(model, X[row], scratch, selection.f)
+
+
+dispatch(evaluate_row, BudgetedScratch, _evaluate_budgeted)
+
+dispatch(add, Budgeted, _add_to_budgeted)
+
+dispatch(project, Budgeted, _project_budgeted)
+
+
+def _budgeted_scratch(
+    model: Budgeted, threads: int, every_kernel: bool, precision: str
+) -> BudgetedScratch:
+    return BudgetedScratch(
+        dropped=np.zeros(len(model.now)),
+        change=np.zeros(3),
+        row=aligned((LANES * LANES * model.x.shape[1],)),
+        sums=aligned((LANES * LANES,)),
+        groups=np.array(_groups(model.family.tolist())),
+    )
+
+
+def _groups(families: Sequence[int]) -> list[int]:
+    starts = [0]
+    for i, family in enumerate(families):
+        if i - starts[-1] == LANES or family != families[starts[-1]]:
+            starts.append(i)
+    return [*starts, len(families)]
+
+
+def _budgeted_support(model: Budgeted) -> np.ndarray:
+    return model.size
+
+
+def _budgeted_rows(model: Budgeted) -> int:
+    return int(model.size.sum())
+
+
+BUDGETED = Representation(
+    name="kernel Perceptrons on a budget",
+    fresh=_fresh_budgeted,
+    scratch=_budgeted_scratch,
+    written=("now", "rounds"),
+    draws_features=False,
+    support_size=_budgeted_support,
+    kept_rows=_budgeted_rows,
+    check_kernels=check_kernels,
+)

@@ -1,0 +1,440 @@
+"""Experts and their mixtures, of numbers and of two classes.
+
+Both mix ``experts`` twice: a first mixture, a recursive learner that corrects it, and a last
+mixture of correction, first mixture and plain experts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from omkl.core.jit import dispatch, inlined
+from omkl.core.representations import evaluate_row
+from omkl.core.representations.experts import (
+    LAST,
+    MEAN,
+    N_PLAIN,
+    Experts,
+    ExpertsScratch,
+    Neighbours,
+    NeighboursScratch,
+    Regrets,
+    count,
+    evaluate_experts,
+    evaluate_neighbours,
+    experts_scratch,
+    fresh_neighbours,
+    learn_experts,
+    learn_neighbours,
+    learn_regrets,
+    mixture_of,
+    near_labels,
+    neighbours_scratch,
+    no_regrets,
+    write_outputs,
+)
+from omkl.core.representations.random_features import blank
+from omkl.core.representations.second_order import (
+    RECURSIVE,
+    Recursive,
+    RlsScratch,
+    blank_recursive,
+    learn_rls,
+    rls_output,
+    rls_scratch,
+    write_features,
+)
+
+# --- Numbers: experts are mixed by their regrets, corrected linearly, and mixed once more ---------
+#
+# f (N,) are the outputs of the experts: those of ``experts``, and at the end the mean label of the
+# nearest rows, and the linear expert with its mean error there (``Neighbours``). The first mixture
+# p weighs them by regret (``Regrets``). Two others correct it with coefficients of any sign:
+# q = p + theta'z, where z = (f - p, e) and e is p's error in the round before. One is for ever, one
+# fades. theta is normal with variance PRIOR before the first label, labels have the noise of p's
+# recent errors, so that the scale of the labels does not matter; q is kept between the least and
+# the largest of f. The prediction weighs both q, p and three plain experts by regret again: who
+# follows regrets among few that err little is hardly ever worse than one of them.
+#
+# An error far above the noise is one that nobody foresaw, as where a calm stream jumps: which of
+# the experts came nearest is chance, and would be worth more than all rounds before. Regrets take
+# errors of up to FARTHEST deviations of the noise, and so does e.
+
+
+PRIOR = 0.1  # variance of a coefficient: 0.03 to 1 give errors within 2 %
+FADING = (1.0, 0.995)  # of the past in the corrections: none, and a memory of 200 rounds
+NOISE_FADING = 0.99  # the noise is that of about 100 rounds
+FARTHEST = 3.0  # 2 to 4 give errors within 1 %
+LINEAR = N_PLAIN  # the expert that is linear in the inputs
+PLAIN = (MEAN, LAST, LINEAR)  # in the last mixture as they are
+REGRETS = len(FADING)  # p in the last mixture: corrections are before it, PLAIN behind it
+
+
+class MixtureOfExperts(NamedTuple):
+    """Experts and their mixtures.
+
+    experts      N - 2 of them
+    neighbours   the last rows
+    regrets      weights of the experts in p
+    corrections  two recursive learners in N + 1 inputs, f - p and e; the place behind these,
+                 where a learner on inputs has its 1, stays 0
+    noise        (2,) fading sum of p's squared errors, and of ones
+    error        (1,) p's last one, no farther from 0 than FARTHEST deviations of the noise
+    last         weights of the corrections, p and PLAIN in the prediction
+    """
+
+    experts: Experts
+    neighbours: Neighbours
+    regrets: Regrets
+    corrections: Recursive
+    noise: np.ndarray
+    error: np.ndarray
+    last: Regrets
+
+    @property
+    def n_kernels(self) -> int:
+        return self.experts.n_kernels + 2
+
+    @property
+    def theta(self) -> np.ndarray:
+        return self.corrections.theta
+
+
+class MixtureScratch(NamedTuple):
+    """What a round writes to.
+
+    corrections  with z = (f - p, e), for each the same; correction (2,) theta'z
+    said         (6,) both q, p and PLAIN; y_hat (1,) their mixture
+    """
+
+    experts: ExpertsScratch
+    neighbours: NeighboursScratch
+    corrections: RlsScratch
+    correction: np.ndarray
+    said: np.ndarray
+    y_hat: np.ndarray
+
+
+def fresh_mixture(model: Experts) -> MixtureOfExperts:
+    """Mixtures of experts that have seen nothing."""
+    N = model.n_kernels + 2
+    none, inputs = np.zeros(len(FADING), dtype=np.int64), np.full(len(FADING), N + 1)
+    prior = np.full(len(FADING), PRIOR)
+    return MixtureOfExperts(
+        model,
+        fresh_neighbours(len(model.inputs.n)),
+        regrets=no_regrets(N),
+        corrections=blank_recursive(blank(len(FADING), N + 1, 0).padded, none, inputs, prior),
+        noise=np.zeros(2),
+        error=np.zeros(1),
+        last=no_regrets(REGRETS + 1 + len(PLAIN)),
+    )
+
+
+def mixture_scratch(
+    model: MixtureOfExperts, threads: int, every_kernel: bool, precision: str
+) -> MixtureScratch:
+    return MixtureScratch(
+        experts_scratch(model.experts, threads, every_kernel, precision),
+        neighbours_scratch(),
+        rls_scratch(model.corrections, threads, every_kernel, precision),
+        correction=np.zeros(len(FADING)),
+        said=np.zeros(REGRETS + 1 + len(PLAIN)),
+        y_hat=np.zeros(1),
+    )
+
+
+@inlined
+def _evaluate_neighbours(scratch, model, f):
+    """Write the last two of f (N,)."""
+    near = scratch.neighbours
+    evaluate_neighbours(near, model.neighbours, scratch.experts.whole)
+    N = f.shape[0]
+    f[N - 2] = near.mean[0]
+    f[N - 1] = near_labels(model.experts, f[LINEAR] + near.mean[1])
+
+
+def _evaluate_mixture(scratch, model, X, row, selection):
+    f = selection.f
+    evaluate_experts(scratch.experts, model.experts, X, row, f)
+    _evaluate_neighbours(scratch, model, f)
+    p = mixture_of(model.regrets.w, f)
+    z = scratch.corrections.z
+    low, high = f[0], f[0]
+    for i in range(f.shape[0]):
+        z[:, i] = f[i] - p
+        low = min(low, f[i])
+        high = max(high, f[i])
+    z[:, f.shape[0]] = model.error[0]
+    for c in range(len(FADING)):
+        scratch.correction[c] = rls_output(model.corrections, c, scratch.corrections)
+        scratch.said[c] = min(high, max(low, p + scratch.correction[c]))
+    scratch.said[REGRETS] = p
+    for k in range(len(PLAIN)):
+        scratch.said[REGRETS + 1 + k] = f[PLAIN[k]]
+    scratch.y_hat[0] = mixture_of(model.last.w, scratch.said)
+
+
+dispatch(evaluate_row, MixtureScratch, _evaluate_mixture)
+
+
+@inlined
+def _foreseen(p, y, farthest):
+    """y, or what is nearest to it no farther from p."""
+    return min(p + farthest, max(p - farthest, y))
+
+
+@inlined
+def learn_mixture(model, scratch, f, y, t):
+    """Experts, which said f (N,), and mixtures learn y, the label of round t.
+
+    In round 1 all of them said 0, and there is nothing to tell them apart.
+    """
+    if t > 1:
+        p = scratch.said[REGRETS]
+        farthest = np.inf
+        if model.noise[1] > 0.0:
+            farthest = FARTHEST * math.sqrt(model.noise[0] / model.noise[1])
+        y_hat = scratch.y_hat[0]
+        learn_regrets(model.regrets, f, p, _foreseen(p, y, farthest))
+        learn_regrets(model.last, scratch.said, y_hat, _foreseen(y_hat, y, farthest))
+        _learn_correction(model, scratch, y - p)
+        model.error[0] = _foreseen(p, y, farthest) - p
+    error = y - f[LINEAR] if t > 1 else 0.0
+    learn_neighbours(model.neighbours, scratch.experts.whole, y, error)
+    learn_experts(model.experts, scratch.experts, y)
+
+
+@inlined
+def _learn_correction(model, scratch, error):
+    """Every theta learns p's error; nothing while p has never erred."""
+    model.noise[0] = NOISE_FADING * model.noise[0] + error * error
+    model.noise[1] = NOISE_FADING * model.noise[1] + 1.0
+    noise = model.noise[0] / model.noise[1]
+    if not noise > 0.0:
+        return
+    for c in range(len(FADING)):
+        off = error - scratch.correction[c]
+        learn_rls(model.corrections, c, scratch.corrections, noise, FADING[c], off)
+
+
+MIXTURE_OF_EXPERTS = RECURSIVE._replace(
+    name="mixed experts", scratch=mixture_scratch, draws_features=False
+)
+
+
+# --- Two classes: learners are logistic, and mixed by how likely labels were ----------------------
+#
+# Labels are -1 and +1; l is a logit, the logarithm of the odds of +1, and tanh(l / 2) twice the
+# probability of +1, less 1. Inputs, past labels and the recursive learners are those of
+# ``experts``, but theta has a normal posterior that is approximated anew in each round: along P z,
+# the one direction in which a label tells something, theta moves to the maximum of the posterior
+# exactly, and P takes the curvature there in. A prediction averages over theta, MacKay's
+# approximation l / sqrt(1 + pi z'P z / 8). Two plain experts know labels alone: how often the
+# classes came, and how often each came after the last label.
+#
+# Probabilities are mixed by weights that are multiplied by the probability of the label, of which a
+# share starts anew in each round. The mixture's logit is corrected by another such learner, on what
+# the experts say beyond it; and the correction is mixed once more with the mixture and plain
+# experts.
+
+
+LOGISTIC_PRIOR = 0.3  # variance of a coefficient of the correction: 0.1 to 1 give errors within 1 %
+SHARE = 1e-3  # of the weights that starts anew: 0.0001 to 0.01 give errors within 0.5 %
+FARTHEST_LOGIT = 8.0  # an expert's logit: a probability of 0.0003
+FARTHEST_CORRECTED = 12.0  # a probability of 0.000006
+UNSEEN = 0.5  # counts of a class that has not come: Krichevsky and Trofimov
+STEEPEST = 30.0  # a margin beyond it counts as this one in the curvature, which is 1e-13 there
+LOGISTIC_PLAIN = (MEAN, LAST, N_PLAIN)  # in the last mixture as they are; the third is linear in x
+CORRECTED, MIXTURE = 0, 1  # the first ones of the last mixture; PLAIN are behind them
+MOST_STEPS, PRECISE = 100, 1e-12  # of the search for a margin: Newton's, three to five
+
+
+class LogisticMixture(NamedTuple):
+    """Experts and their mixtures.
+
+    experts     N of them
+    followed    (2, 2) how often a label came (second index: -1, +1) after a label (first)
+    w           (N,) weights of the experts, which sum to 1
+    correction  one recursive learner in N + 1 inputs: l_i - l of all experts, l of the mixture
+    last        (5,) weights of correction, mixture and PLAIN in the prediction
+    """
+
+    experts: Experts
+    followed: np.ndarray
+    w: np.ndarray
+    correction: Recursive
+    last: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return self.experts.n_kernels
+
+    @property
+    def theta(self) -> np.ndarray:
+        return self.correction.theta
+
+
+class LogisticScratch(NamedTuple):
+    """What a round writes to.
+
+    off (1, N + 1) inputs of the correction; margin (1,) what it makes of them
+    said (5,) what is mixed last, in [-1, 1]; y_hat (1,) the prediction
+    """
+
+    experts: ExpertsScratch
+    correction: RlsScratch
+    off: np.ndarray
+    margin: np.ndarray
+    said: np.ndarray
+    y_hat: np.ndarray
+
+
+def fresh_logistic(model: Experts) -> LogisticMixture:
+    """Mixtures of experts that have seen nothing."""
+    N = model.n_kernels
+    none, inputs = np.zeros(1, dtype=np.int64), np.array([N + 1])
+    n_said = 2 + len(LOGISTIC_PLAIN)
+    return LogisticMixture(
+        model,
+        followed=np.zeros((2, 2)),
+        w=np.full(N, 1.0 / N),
+        correction=blank_recursive(
+            blank(1, N + 1, 0).padded, none, inputs, np.array([LOGISTIC_PRIOR])
+        ),
+        last=np.full(n_said, 1.0 / n_said),
+    )
+
+
+def logistic_scratch(
+    model: LogisticMixture, threads: int, every_kernel: bool, precision: str
+) -> LogisticScratch:
+    return LogisticScratch(
+        experts_scratch(model.experts, threads, every_kernel, precision),
+        rls_scratch(model.correction, threads, every_kernel, precision),
+        off=np.zeros((1, model.n_kernels + 1)),
+        margin=np.zeros(1),
+        said=np.zeros(2 + len(LOGISTIC_PLAIN)),
+        y_hat=np.zeros(1),
+    )
+
+
+@inlined
+def _sigmoid(x):
+    """1 / (1 + exp(-x)), without overflow."""
+    e = math.exp(-abs(x))
+    return 1.0 / (1.0 + e) if x >= 0.0 else e / (1.0 + e)
+
+
+@inlined
+def _averaged(margin, variance, farthest):
+    """The logit of the mean probability where the margin theta'z has this variance; cut off."""
+    logit = margin / math.sqrt(1.0 + math.pi / 8.0 * variance)
+    return min(farthest, max(-farthest, logit))
+
+
+@inlined
+def _margin_after(margin, variance):
+    """b = margin + variance / (1 + exp(b)): y theta'z where the posterior is largest.
+
+    The right-hand side falls in b, so that b lies between the margin and its value there.
+    """
+    low = margin
+    high = margin + variance * _sigmoid(-margin)
+    b = high
+    for _ in range(MOST_STEPS):
+        p = _sigmoid(-b)
+        excess = b - margin - variance * p
+        step = excess / (1.0 + variance * p * (1.0 - p))
+        if abs(step) <= PRECISE * (1.0 + abs(b)):
+            break
+        if excess > 0.0:
+            high = b
+        else:
+            low = b
+        b = b - step if low < b - step < high else 0.5 * (low + high)
+    return b
+
+
+@inlined
+def _learn_logistic(model, i, scratch, decay, margin, y):
+    """Learner i, whose theta'z (and whatever is added to it) was the margin, learns the label y."""
+    variance = scratch.variance[i]
+    b = _margin_after(y * margin, variance)
+    noise = 2.0 + 2.0 * math.cosh(min(STEEPEST, abs(b)))  # one over p (1 - p)
+    error = y * _sigmoid(-b) * (variance + noise)  # theta moves by P z y sigmoid(-b)
+    learn_rls(model, i, scratch, noise, decay, error)
+
+
+@inlined
+def _learn_weights(w, f, y):
+    """Multiply w by the probabilities (1 + y f) / 2 of the label y; a share starts anew."""
+    total = 0.0
+    for i in range(w.shape[0]):
+        w[i] *= 0.5 * (1.0 + y * f[i])
+        total += w[i]
+    for i in range(w.shape[0]):
+        w[i] = (1.0 - SHARE) * w[i] / total + SHARE / w.shape[0]
+
+
+@inlined
+def _write_logits(scratch, model, X, row, logits):
+    """Write the logits of the experts at X[row] into logits (N,)."""
+    labels = model.experts.label
+    write_outputs(model.experts, scratch.experts, X, row)
+    first = scratch.experts.first
+    positive = 0.5 * labels.n[0] * (1.0 + labels.mean[0])
+    logits[MEAN] = math.log((positive + UNSEEN) / (labels.n[0] - positive + UNSEEN))
+    k = 1 if model.experts.lags[0] > 0.0 else 0
+    logits[LAST] = math.log((model.followed[k, 1] + UNSEEN) / (model.followed[k, 0] + UNSEEN))
+    for i in range(scratch.experts.f.shape[0]):
+        logits[i + N_PLAIN] = _averaged(scratch.experts.f[i], first.variance[i], FARTHEST_LOGIT)
+
+
+def _evaluate_logistic(scratch, model, X, row, selection):
+    f = selection.f
+    N = f.shape[0]
+    logits = scratch.off[0]
+    _write_logits(scratch, model, X, row, logits)
+    for i in range(N):
+        f[i] = math.tanh(0.5 * logits[i])
+    mixture = mixture_of(model.w, f)
+    logits[N] = math.log((1.0 + mixture) / (1.0 - mixture))
+    for i in range(N):
+        logits[i] -= logits[N]
+    write_features(model.correction, scratch.off, 0, N + 1, 0, scratch.correction)
+    scratch.margin[0] = logits[N] + rls_output(model.correction, 0, scratch.correction)
+    corrected = _averaged(scratch.margin[0], scratch.correction.variance[0], FARTHEST_CORRECTED)
+    scratch.said[CORRECTED] = math.tanh(0.5 * corrected)
+    scratch.said[MIXTURE] = mixture
+    for k in range(len(LOGISTIC_PLAIN)):
+        scratch.said[2 + k] = f[LOGISTIC_PLAIN[k]]
+    scratch.y_hat[0] = mixture_of(model.last, scratch.said)
+
+
+dispatch(evaluate_row, LogisticScratch, _evaluate_logistic)
+
+
+@inlined
+def learn_logistic(model, scratch, f, y):
+    """Experts, which said f (N,), and mixtures learn the label y."""
+    first = scratch.experts.first
+    for i in range(scratch.experts.f.shape[0]):
+        _learn_logistic(
+            model.experts.first, i, first, model.experts.decay[i], scratch.experts.f[i], y
+        )
+    _learn_logistic(model.correction, 0, scratch.correction, 1.0, scratch.margin[0], y)
+    _learn_weights(model.w, f, y)
+    _learn_weights(model.last, scratch.said, y)
+    if model.experts.label.n[0] > 0.0:
+        before = 1 if model.experts.lags[0] > 0.0 else 0
+        model.followed[before, 1 if y > 0.0 else 0] += 1.0
+    count(model.experts, scratch.experts, y)
+
+
+LOGISTIC_MIXTURE = RECURSIVE._replace(
+    name="mixed logistic experts", scratch=logistic_scratch, draws_features=False
+)

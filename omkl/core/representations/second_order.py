@@ -1,0 +1,684 @@
+"""Linear learners of second order: coefficients with the matrix of what is not known of them.
+
+Of each kernel i, beside theta_i, a matrix P_i (F, F): the inverse of what was seen,
+(lam I + sum_s z_s z_s')^-1, which is also the covariance of theta_i in units of the noise. The
+engine evaluates a row once: theta_i'z_i, the product U'z and the variance z_i'P_i z_i; a step needs
+nothing more (``core.linalg``). Features z_i are random ones, and for the family ``linear`` the
+inputs and 1.
+
+RECURSIVE      recursive least squares; FORECASTERS predict as Vovk, Azoury and Warmuth do
+RANDOM_WALK    coefficients walk, and the whole covariance is kept
+JOINT_RLS      one learner on the features of all kernels
+STACKED_RLS    a forecaster over the forecasters of the kernels
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from omkl.core.jit import dispatch, inlined
+from omkl.core.kernels import LINEAR
+from omkl.core.linalg import empty_factor, project_row, take_in
+from omkl.core.representations import Representation, evaluate_row
+from omkl.core.representations.random_features import blank, draw_features
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
+from omkl.core.trigonometry import sincos_of_pack
+
+if TYPE_CHECKING:
+    from omkl.core.kernels import Kernel
+
+
+# --- Blocks of rounds that each learner has learned by itself -------------------------------------
+#
+# A matrix of second order fills the cache nearest to the processor, and those of all kernels none
+# that is near. A learner that learns from its own output alone need not wait for the others: one
+# after the other takes the whole block, and the engine then combines round by round what they said.
+# Rounds that are opened and closed by themselves go row by row, to the same bits.
+
+
+BLOCK = 64  # rounds that a learner takes at once
+
+
+class Block(NamedTuple):
+    """Of N learners.
+
+    f, variance  (BLOCK, N) outputs, and z'P z, of a block of rounds
+    place        (2,) int64: the present row of these, and how many there are; 0: row by row
+    """
+
+    f: np.ndarray
+    variance: np.ndarray
+    place: np.ndarray
+
+
+def empty_block(N: int) -> Block:
+    return Block(np.zeros((BLOCK, N)), np.zeros((BLOCK, N)), np.zeros(2, dtype=np.int64))
+
+
+@inlined
+def rounds_to_learn(block, X, row):
+    """How many rows of X (n, d) from ``row`` on are learned now; 0 within a block."""
+    return 0 if block.place[1] > 0 else min(BLOCK, X.shape[0] - row)
+
+
+@inlined
+def hand_out(block, f, variance):
+    """Write what was said in the present round into f and variance (N,)."""
+    for i in range(f.shape[0]):
+        f[i] = block.f[block.place[0], i]
+        variance[i] = block.variance[block.place[0], i]
+
+
+@inlined
+def was_learned(block):
+    """Whether the present round is of a block; the next one comes then."""
+    if block.place[1] == 0:
+        return False
+    block.place[0] += 1
+    if block.place[0] == block.place[1]:
+        block.place[:] = 0
+    return True
+
+
+# --- Recursive least squares ----------------------------------------------------------------------
+
+
+class Recursive(NamedTuple):
+    """N learners in d inputs; a learner has F_i features, B_i blocks of eight of them.
+
+    padded    (N, d, W) frequencies as of ``RandomFeatures``; zeros for ``linear``
+    theta     (N, 8 B) coefficients: sines, cosines; or inputs and 1; zeros behind
+    factor    (N, B, 8 B, 8) and diagonal (N, 8 B): P_i as of ``core.linalg``
+    ceiling   (N,) the largest that an entry of the diagonal becomes by forgetting
+    blocks    (N,) int64, B_i
+    n_waves   (N,) int64, frequencies of a learner: D, or 0
+    n_raw     (N,) int64, how many of the inputs, the first ones, are features themselves, with a
+              1 behind them; 0 for none of both
+    """
+
+    padded: np.ndarray
+    theta: np.ndarray
+    factor: np.ndarray
+    diagonal: np.ndarray
+    ceiling: np.ndarray
+    blocks: np.ndarray
+    n_waves: np.ndarray
+    n_raw: np.ndarray
+
+    @property
+    def omega(self) -> np.ndarray:
+        """The frequencies (N, d, D), D the most of a learner: a view, writes go through."""
+        return self.padded[:, :, : self.n_waves.max()]
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.theta)
+
+
+class RlsScratch(NamedTuple):
+    """What a round writes to.
+
+    z          (N, 8 B) features of the evaluated kernels, each in its kernel's row
+    projected  (N, 8 B) U'z; alpha (N, 8 B + 8) of ``project``; variance (N,) z'P z
+    gain, slope, step   (8 B,) of ``take_in``
+    forecasts  (1,) bool: f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i had taken the row in
+               already: what a forecaster of Vovk, Azoury and Warmuth says; else theta_i'z_i
+    block      what was said in rounds that are learned already
+    """
+
+    z: np.ndarray
+    projected: np.ndarray
+    alpha: np.ndarray
+    variance: np.ndarray
+    gain: np.ndarray
+    slope: np.ndarray
+    step: np.ndarray
+    forecasts: np.ndarray
+    block: Block
+
+
+def blank_recursive(
+    padded: np.ndarray, n_waves: np.ndarray, n_raw: np.ndarray, prior: np.ndarray
+) -> Recursive:
+    """Learners with theta = 0 and P_i = prior_i I, on frequencies (N, d, W)."""
+    N = len(padded)
+    blocks = -(-(2 * n_waves + np.where(n_raw > 0, n_raw + 1, 0)) // LANES)
+    factor, diagonal = empty_factor(N, int(blocks.max()) * LANES)
+    diagonal *= prior[:, None]
+    theta = aligned(diagonal.shape)
+    return Recursive(padded, theta, factor, diagonal, 1.0 * prior, blocks, n_waves, n_raw)
+
+
+def fresh_rls(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> Recursive:
+    """A learner for each kernel, with the features that every learner has for this seed."""
+    N = len(kernels)
+    linear = np.array([kernel.family == LINEAR for kernel in kernels])
+    padded = blank(N, d, D).padded
+    drawn = [kernel for kernel in kernels if kernel.family != LINEAR]
+    padded[~linear] = draw_features(drawn, d, D, seed).padded
+    return blank_recursive(
+        padded, np.where(linear, 0, D), np.where(linear, d, 0), np.full(N, prior)
+    )
+
+
+def rls_scratch(model: Recursive, threads: int, every_kernel: bool, precision: str) -> RlsScratch:
+    N, F = model.theta.shape
+    return RlsScratch(
+        z=aligned((N, F)),
+        projected=aligned((N, F)),
+        alpha=aligned((N, F + LANES)),
+        variance=np.zeros(N),
+        gain=np.zeros(F),
+        slope=np.zeros(F),
+        step=aligned((F,)),
+        forecasts=np.zeros(1, dtype=np.bool_),
+        block=empty_block(N),
+    )
+
+
+def forecaster_scratch(
+    model: Recursive, threads: int, every_kernel: bool, precision: str
+) -> RlsScratch:
+    made = rls_scratch(model, threads, every_kernel, precision)
+    return made._replace(forecasts=np.ones(1, dtype=np.bool_))
+
+
+@inlined
+def _sincos_of_features(padded, i, n, X, row, j):
+    """Sines and cosines of the frequencies j .. j + 7 of learner i at n inputs of X[row]."""
+    W = padded.shape[2]
+    w = i * padded.shape[1] * W + j
+    angle = load(padded, w) * X[row, 0]
+    for k in range(1, n):
+        w += W
+        angle = fma(load(padded, w), X[row, k], angle)
+    return sincos_of_pack(angle)
+
+
+@inlined
+def write_features(model, X, row, n, i, scratch):
+    """Write the features of learner i at X[row] into scratch.z[i]; zeros behind them stay.
+
+    Its waves are of the first n >= 1 inputs: frequencies are zero behind.
+    """
+    D = model.n_waves[i]
+    n_raw = model.n_raw[i]
+    w = i * scratch.z.shape[1]
+    scale = 1.0 / math.sqrt(max(D, 1))
+    for j in range(0, D, LANES):
+        s, c = _sincos_of_features(model.padded, i, n, X, row, j)
+        m = min(LANES, D - j)
+        store(scratch.z, w + j, s * scale, m)
+        store(scratch.z, w + D + j, c * scale, m)
+    if n_raw > 0:
+        for k in range(n_raw):
+            scratch.z[i, 2 * D + k] = X[row, k]
+        scratch.z[i, 2 * D + n_raw] = 1.0
+
+
+@inlined
+def rls_output(model, i, scratch):
+    """f_i of the features in scratch.z[i]; write what a step needs of them."""
+    F = model.theta.shape[1]
+    a = pack(0.0)
+    for b in range(model.blocks[i]):
+        j = i * F + b * LANES
+        a = fma(load(model.theta, j), load(scratch.z, j), a)
+    q = project_row(
+        model.factor, model.diagonal, i, model.blocks[i], scratch.z, scratch.projected,
+        scratch.alpha,
+    )  # fmt: skip
+    scratch.variance[i] = q
+    return total(a) / (1.0 + q) if scratch.forecasts[0] else total(a)
+
+
+@inlined
+def evaluate_rls(scratch, model, X, row, selection):
+    """f[i] at X[row], and its variance, for the kernels to evaluate."""
+    if scratch.block.place[1] > 0:
+        hand_out(scratch.block, selection.f, scratch.variance)
+        return
+    for m in range(selection.n_evaluated[0]):
+        i = selection.evaluate[m]
+        write_features(model, X, row, X.shape[1], i, scratch)
+        selection.f[i] = rls_output(model, i, scratch)
+
+
+dispatch(evaluate_row, RlsScratch, evaluate_rls)
+
+
+@inlined
+def learn_rls(model, i, scratch, noise, decay, error):
+    """theta_i += P_i z_i error / (noise + z_i'P_i z_i), and P_i takes z_i in.
+
+    ``decay`` in (0, 1] is the weight of all earlier rounds against this one.
+    """
+    F = model.theta.shape[1]
+    B = model.blocks[i]
+    take_in(
+        model.factor, model.diagonal, i, B, scratch.projected, scratch.alpha, noise, decay,
+        model.ceiling[i], scratch.gain, scratch.slope, scratch.step,
+    )  # fmt: skip
+    for b in range(B):
+        j = i * F + b * LANES
+        moved = fma(load(scratch.step, b * LANES), error, load(model.theta, j))
+        store(model.theta, j, moved)
+
+
+@inlined
+def _learn_one(model, i, scratch, f, y):
+    """Learner i learns y, where f is what it said or forecast."""
+    forecasts = 1.0 if scratch.forecasts[0] else 0.0
+    error = y - f * (1.0 + forecasts * scratch.variance[i])
+    learn_rls(model, i, scratch, 1.0, 1.0, error)
+
+
+@inlined
+def learn_every(model, scratch, f, y):
+    """All learners learn y, where f (N,) is what they said or forecast, unless they have."""
+    if was_learned(scratch.block):
+        return
+    for i in range(f.shape[0]):
+        _learn_one(model, i, scratch, f[i], y)
+
+
+@inlined
+def learn_rounds(model, scratch, X, y, row):
+    """Each learner takes a block of rounds by itself, from X[row] (n, d) and y[row] on.
+
+    ``evaluate`` then hands out what it said, and ``learn_every`` has nothing left to do.
+    """
+    n = rounds_to_learn(scratch.block, X, row)
+    for i in range(model.theta.shape[0] if n > 0 else 0):
+        for r in range(n):
+            write_features(model, X, row + r, X.shape[1], i, scratch)
+            f = rls_output(model, i, scratch)
+            scratch.block.f[r, i] = f
+            scratch.block.variance[r, i] = scratch.variance[i]
+            _learn_one(model, i, scratch, f, y[row + r])
+    if n > 0:
+        scratch.block.place[0] = 0
+        scratch.block.place[1] = n
+
+
+def _fresh_ridge(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Recursive:
+    return fresh_rls(kernels, d, D, seed, 1.0 / params.lam)
+
+
+RECURSIVE = Representation(
+    name="recursive",
+    fresh=_fresh_ridge,
+    scratch=rls_scratch,
+    draws_features=True,
+    beside=(LINEAR,),
+)
+FORECASTERS = RECURSIVE._replace(scratch=forecaster_scratch)
+RAW_FORECASTERS = FORECASTERS._replace(draws_features=False)
+
+
+# --- Coefficients that walk: the whole covariance is kept -----------------------------------------
+#
+# Of each kernel i, beside theta_i, the covariance P_i (F, F) of theta_i in units of the noise. A
+# walk adds a multiple of I before each round, which no factor takes in for less than F^3. Kept
+# plainly, P loses definiteness in the end where nothing is added; here it does not: with features
+# of norm 1 and a walk of e, the smallest eigenvalue is e at least before a round and e / (1 + e)
+# after it, far above what rounding moves. P <- P - v v' with v = P z / sqrt(1 + z'P z) takes the
+# same product off P_jk and P_kj, so half of P is kept.
+#
+# Layout: as of ``core.linalg``, the rows of the upper triangle by blocks of eight.
+# ``covariance[i, b, j]`` is the pack P[8 b .. 8 b + 7, j] of kernel i for j >= 8 b; what is below
+# stays 0. F^2 multiply-adds give P z, two for each number above the diagonal, and F^2 / 2 the
+# update.
+
+
+class RandomWalk(NamedTuple):
+    """N learners with F = 2 D features each, B blocks of eight of them.
+
+    padded      (N, d, W) frequencies as of ``RandomFeatures``
+    theta       (N, 8 B) coefficients: sines, cosines; zeros behind
+    covariance  (N, B, 8 B, 8) the upper triangle of P_i, see above; zeros behind
+    n_waves     (N,) int64 D; n_raw (N,) int64 zeros: as of ``Recursive``
+    """
+
+    padded: np.ndarray
+    theta: np.ndarray
+    covariance: np.ndarray
+    n_waves: np.ndarray
+    n_raw: np.ndarray
+
+    @property
+    def omega(self) -> np.ndarray:
+        """The frequencies (N, d, D): a view, writes go through."""
+        return self.padded[:, :, : self.n_waves[0]]
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.theta)
+
+
+class WalkScratch(NamedTuple):
+    """What a round writes to.
+
+    z            (N, 8 B) features of the evaluated kernels, each in its kernel's row
+    product      (N, 8 B) P z; variance (N,) z'P z
+    block        what was said in rounds that are learned already
+    """
+
+    z: np.ndarray
+    product: np.ndarray
+    variance: np.ndarray
+    block: Block
+
+
+def fresh_walk(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> RandomWalk:
+    """theta_i = 0 and P_i = prior I, on the features that every learner has for this seed."""
+    N, W = len(kernels), -(-2 * D // LANES) * LANES
+    covariance = aligned((N, W // LANES, W, LANES))
+    j = np.arange(2 * D)
+    covariance[:, j // LANES, j, j % LANES] = prior
+    return RandomWalk(
+        draw_features(kernels, d, D, seed).padded,
+        aligned((N, W)),
+        covariance,
+        np.full(N, D),
+        np.zeros(N, dtype=np.int64),
+    )
+
+
+def _walk_scratch(
+    model: RandomWalk, threads: int, every_kernel: bool, precision: str
+) -> WalkScratch:
+    N, W = model.theta.shape
+    return WalkScratch(
+        z=aligned((N, W)),
+        product=aligned((N, W)),
+        variance=np.zeros(N),
+        block=empty_block(N),
+    )
+
+
+@inlined
+def _add_column(P, w, below, beside, k, f):
+    """Add eight numbers of a column of P, which begin at w, to k and f.
+
+    Times ``beside``, the z of the column, and times ``below``, the z of their rows.
+    """
+    u = load(P, w)
+    return fma(u, beside, k), fma(u, below, f)
+
+
+@inlined
+def _multiply_symmetric(P, i, z, product):
+    """product[i] = P[i] z[i]; returns z[i]'P[i] z[i]. z and product (N, W).
+
+    Column by column of blocks: what is above the diagonal is added to the rows that it is in, and
+    to the rows of the column.
+    """
+    W = z.shape[1]
+    at = i * W
+    for c in range(W // LANES):
+        h = c * LANES
+        z0, z1, z2, z3 = pack(z[i, h]), pack(z[i, h + 1]), pack(z[i, h + 2]), pack(z[i, h + 3])
+        z4, z5, z6, z7 = pack(z[i, h + 4]), pack(z[i, h + 5]), pack(z[i, h + 6]), pack(z[i, h + 7])
+        f0, f1, f2, f3 = pack(0.0), pack(0.0), pack(0.0), pack(0.0)
+        f4, f5, f6, f7 = pack(0.0), pack(0.0), pack(0.0), pack(0.0)
+        w = at * W + h * LANES
+        for b in range(c):
+            v = load(z, at + b * LANES)
+            k = load(product, at + b * LANES)
+            k, f0 = _add_column(P, w, v, z0, k, f0)
+            k, f1 = _add_column(P, w + LANES, v, z1, k, f1)
+            k, f2 = _add_column(P, w + 2 * LANES, v, z2, k, f2)
+            k, f3 = _add_column(P, w + 3 * LANES, v, z3, k, f3)
+            k, f4 = _add_column(P, w + 4 * LANES, v, z4, k, f4)
+            k, f5 = _add_column(P, w + 5 * LANES, v, z5, k, f5)
+            k, f6 = _add_column(P, w + 6 * LANES, v, z6, k, f6)
+            k, f7 = _add_column(P, w + 7 * LANES, v, z7, k, f7)
+            store(product, at + b * LANES, k)
+            w += W * LANES
+        k = totals(f0, f1, f2, f3, f4, f5, f6, f7)
+        k = fma(load(P, w), z0, k)
+        k = fma(load(P, w + LANES), z1, k)
+        k = fma(load(P, w + 2 * LANES), z2, k)
+        k = fma(load(P, w + 3 * LANES), z3, k)
+        k = fma(load(P, w + 4 * LANES), z4, k)
+        k = fma(load(P, w + 5 * LANES), z5, k)
+        k = fma(load(P, w + 6 * LANES), z6, k)
+        k = fma(load(P, w + 7 * LANES), z7, k)
+        store(product, at + h, k)
+    q = pack(0.0)
+    for j in range(at, at + W, LANES):
+        q = fma(load(z, j), load(product, j), q)
+    return total(q)
+
+
+@inlined
+def _walk_output(model, X, row, i, scratch):
+    """f_i at X[row], and its variance."""
+    W = model.theta.shape[1]
+    write_features(model, X, row, X.shape[1], i, scratch)
+    a = pack(0.0)
+    for j in range(i * W, i * W + W, LANES):
+        a = fma(load(model.theta, j), load(scratch.z, j), a)
+    scratch.variance[i] = _multiply_symmetric(model.covariance, i, scratch.z, scratch.product)
+    return total(a)
+
+
+def _evaluate_walk(scratch, model, X, row, selection):
+    if scratch.block.place[1] > 0:
+        hand_out(scratch.block, selection.f, scratch.variance)
+        return
+    for m in range(selection.n_evaluated[0]):
+        i = selection.evaluate[m]
+        selection.f[i] = _walk_output(model, X, row, i, scratch)
+
+
+dispatch(evaluate_row, WalkScratch, _evaluate_walk)
+
+
+@inlined
+def _learn_and_walk(model, i, scratch, error, walk):
+    """theta_i += P_i z_i error / (1 + z_i'P_i z_i); P_i takes z_i in, and then ``walk`` I."""
+    W = model.theta.shape[1]
+    spread = 1.0 + scratch.variance[i]
+    step = error / spread
+    scale = 1.0 / math.sqrt(spread)
+    at = i * W
+    for j in range(0, W, LANES):
+        v = load(scratch.product, at + j)
+        store(model.theta, at + j, fma(v, step, load(model.theta, at + j)))
+        store(scratch.product, at + j, v * scale)
+    P = model.covariance
+    for b in range(W // LANES):
+        v = load(scratch.product, at + b * LANES) * -1.0
+        w = (i * (W // LANES) + b) * W * LANES + b * LANES * LANES
+        for j in range(b * LANES, W):
+            store(P, w, fma(v, pack(scratch.product[i, j]), load(P, w)))
+            w += LANES
+    for j in range(2 * model.n_waves[i]):
+        P[i, j // LANES, j, j % LANES] += walk
+
+
+@inlined
+def walk_every(model, scratch, f, y, walk):
+    """All learners, who said f (N,), learn y and walk, unless they have."""
+    if was_learned(scratch.block):
+        return
+    for i in range(f.shape[0]):
+        _learn_and_walk(model, i, scratch, y - f[i], walk)
+
+
+@inlined
+def walk_rounds(model, scratch, X, y, row, walk):
+    """Each learner takes a block of rounds by itself, as in ``recursive``."""
+    n = rounds_to_learn(scratch.block, X, row)
+    for i in range(model.theta.shape[0] if n > 0 else 0):
+        for r in range(n):
+            f = _walk_output(model, X, row + r, i, scratch)
+            scratch.block.f[r, i] = f
+            scratch.block.variance[r, i] = scratch.variance[i]
+            _learn_and_walk(model, i, scratch, y[row + r] - f, walk)
+    if n > 0:
+        scratch.block.place[0] = 0
+        scratch.block.place[1] = n
+
+
+RANDOM_WALK = RECURSIVE._replace(name="recursive, walking", scratch=_walk_scratch, beside=())
+
+
+# --- One learner on the random features of all kernels together -----------------------------------
+#
+# It is a recursive learner with N D frequencies. Its features have norm 1 as those of any other:
+# each kernel's are divided by sqrt(N), which lam is too, so the ridge regression is the same. The
+# output of kernel i is its part of the sum, f_i = theta_i'z_i; predictions are the sum of these.
+
+
+class JointRls(NamedTuple):
+    """The only learner ``all``, whose frequencies are those of the kernels one after the other.
+
+    start (N,) int64: where the frequencies of kernel i begin.
+    """
+
+    all: Recursive
+    start: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.start)
+
+    @property
+    def omega(self) -> np.ndarray:
+        """The frequencies (N, d, D): a view, writes go through."""
+        N, d = self.n_kernels, self.all.padded.shape[1]
+        together = self.all.omega[0]
+        return together.reshape(d, N, -1).swapaxes(0, 1)
+
+    @property
+    def theta(self) -> np.ndarray:
+        """(N, 2 D) coefficients, sines and cosines: a copy."""
+        N, n = self.n_kernels, int(self.all.n_waves[0])
+        parts = self.all.theta[0, : 2 * n].reshape(2, N, n // N)
+        return parts.swapaxes(0, 1).reshape(N, -1)
+
+
+class JointScratch(NamedTuple):
+    """That of the learner, and its own selection: f (1,), evaluate and n_evaluated (1,) int64."""
+
+    all: RlsScratch
+    evaluate: np.ndarray
+    n_evaluated: np.ndarray
+    f: np.ndarray
+
+
+def _fresh_joint(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> JointRls:
+    N = len(kernels)
+    padded = blank(1, d, N * D).padded
+    drawn = draw_features(kernels, d, D, seed).omega
+    padded[0, :, : N * D] = drawn.swapaxes(0, 1).reshape(d, N * D)
+    together = blank_recursive(padded, np.array([N * D]), np.array([0]), np.array([N / params.lam]))
+    return JointRls(together, np.arange(N) * D)
+
+
+def _joint_scratch(
+    model: JointRls, threads: int, every_kernel: bool, precision: str
+) -> JointScratch:
+    first = forecaster_scratch(model.all, threads, every_kernel, precision)
+    return JointScratch(first, np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), np.zeros(1))
+
+
+def _evaluate_joint(scratch, model, X, row, selection):
+    evaluate_rls(scratch.all, model.all, X, row, scratch)
+    N = model.start.shape[0]
+    n = model.all.n_waves[0]
+    z = scratch.all.z
+    theta = model.all.theta
+    shrink = 1.0 / (1.0 + scratch.all.variance[0])
+    for i in range(N):
+        a = 0.0
+        for j in range(model.start[i], model.start[i] + n // N):
+            a += theta[0, j] * z[0, j] + theta[0, n + j] * z[0, n + j]
+        selection.f[i] = a * shrink
+
+
+dispatch(evaluate_row, JointScratch, _evaluate_joint)
+
+JOINT_RLS = FORECASTERS._replace(
+    name="recursive, joint", fresh=_fresh_joint, scratch=_joint_scratch, beside=()
+)
+
+
+# --- Two levels of the forecaster of Vovk, Azoury and Warmuth -------------------------------------
+#
+# There is one for each kernel and one over them: the outputs of the N forecasters of the kernels
+# are the row of features of the second level.
+
+
+class StackedRls(NamedTuple):
+    """Forecasters ``first`` of N kernels, and the only one of ``second``, in N inputs.
+
+    The place behind its inputs, where a learner on inputs has its 1, stays 0.
+    """
+
+    first: Recursive
+    second: Recursive
+
+    @property
+    def omega(self) -> np.ndarray:
+        return self.first.omega
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Of the kernels."""
+        return self.first.theta
+
+    @property
+    def n_kernels(self) -> int:
+        return self.first.n_kernels
+
+
+class StackedScratch(NamedTuple):
+    """What a round writes to: that of either level, and f (1,), what the second says."""
+
+    first: RlsScratch
+    second: RlsScratch
+    f: np.ndarray
+
+
+def _fresh_stacked(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> StackedRls:
+    N = len(kernels)
+    first = fresh_rls(kernels, d, D, seed, 1.0 / params.lam)
+    no_waves, inputs, prior = np.array([0]), np.array([N]), np.array([1.0 / params.lam2])
+    return StackedRls(first, blank_recursive(blank(1, N, 0).padded, no_waves, inputs, prior))
+
+
+def _stacked_scratch(
+    model: StackedRls, threads: int, every_kernel: bool, precision: str
+) -> StackedScratch:
+    first, second = (forecaster_scratch(level, threads, every_kernel, precision) for level in model)
+    return StackedScratch(first, second, np.zeros(1))
+
+
+def _evaluate_stacked(scratch, model, X, row, selection):
+    evaluate_rls(scratch.first, model.first, X, row, selection)
+    for i in range(selection.f.shape[0]):
+        scratch.second.z[0, i] = selection.f[i]
+    scratch.f[0] = rls_output(model.second, 0, scratch.second)
+
+
+dispatch(evaluate_row, StackedScratch, _evaluate_stacked)
+
+
+@inlined
+def learn_both(model, scratch, f, y):
+    """The forecasters of the kernels, who said f (N,), and the one over them learn y."""
+    learn_every(model.first, scratch.first, f, y)
+    learn_every(model.second, scratch.second, scratch.f, y)
+
+
+STACKED_RLS = FORECASTERS._replace(
+    name="recursive on two levels", fresh=_fresh_stacked, scratch=_stacked_scratch
+)

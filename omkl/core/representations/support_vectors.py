@@ -1,0 +1,610 @@
+"""Exact kernels: learners that are a growing expansion over all rows seen.
+
+    f_i(x) = sum over s < t of alpha[i, s] kappa_i(x, x_s)
+
+The curse of dimensionality: round t costs O(t (d + N)), and a stream of T rounds keeps O(T (N + d))
+numbers. Distances and inner products to the support are computed once a row and shared by all
+kernels.
+
+Rows are summed in tiles of ``TILE`` rounds, aligned to the round and not to the blocks in which
+they arrive: when a row arrives, the part of its sums over the support of finished tiles is computed
+ahead, many rows at a time and on several threads; the rest, fewer than ``TILE`` terms, follows in
+its round. So any split into blocks, and any number of threads, gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from omkl.core.hyperparameters import Range
+from omkl.core.jit import compiled, dispatch, inlined
+from omkl.core.kernels import BUILT_IN, FAMILIES, Kernel, exponential
+from omkl.core.representations import Lookahead, Representation, evaluate_row
+from omkl.core.simd import LANES, aligned, fma, gather, load, pack, store, total
+from omkl.core.weights import exp_of_pack
+
+# --- Sums of exact kernels over rows, made from the pieces that each kernel family states ---------
+#
+# First the distances of a row x to many rows, then the sum of alpha kappa. A row (families, n)
+# holds a line for each family: what its kernels share, as the squared distance; or, of a family
+# that shares nothing, the values of one kernel.
+#
+# Where each kernel has rows of its own, nothing is shared: the values of several kernels of one
+# family are written first, and then each is summed.
+
+
+CODES = {family.name: code for code, family in enumerate(BUILT_IN)}
+POLYNOMIAL = CODES["polynomial"]
+SHARED = tuple(CODES[family.name] for family in BUILT_IN if family.shares)
+
+
+def parameter_of(kernel: Kernel) -> float:
+    """The number c of a kernel that compiled code takes."""
+    return FAMILIES[kernel.family].parameter(kernel.bandwidth)
+
+
+def _by_code(cases: Sequence[tuple[tuple[int, ...], Callable[..., Any]]]) -> Callable[..., Any]:
+    """An inlined function of (code, ...) that calls the one whose codes hold the code."""
+    codes, function = cases[-1]
+    if len(cases) == 1:
+
+        @inlined
+        def only(code, *args):
+            return function(*args)
+
+        return only
+    before = _by_code(cases[:-1])
+
+    @inlined
+    def choose(code, *args):
+        if code in codes:
+            return function(*args)
+        return before(code, *args)
+
+    return choose
+
+
+# --- Distances ------------------------------------------------------------------------------------
+
+
+def _added(term: Callable[..., Any]) -> Callable[..., Any]:
+    """A pass over support rows that adds term(x_k, x_sk) over the inputs k, four at a time."""
+    term = inlined(term)
+
+    @inlined
+    def add_four(x, rows, k, start, row, s, n):
+        """row[s : s + n] += the terms of up to four inputs from the k-th on, n <= 8."""
+        d, stride = rows.shape
+        first = k * stride + start + s
+        kept = term(x[k], load(rows, first, n))
+        if k + 1 < d:
+            kept = kept + term(x[k + 1], load(rows, first + stride, n))
+        if k + 2 < d:
+            kept = kept + term(x[k + 2], load(rows, first + 2 * stride, n))
+        if k + 3 < d:
+            kept = kept + term(x[k + 3], load(rows, first + 3 * stride, n))
+        if k > 0:
+            kept = kept + load(row, s, n)
+        store(row, s, kept, n)
+
+    @inlined
+    def distances(c, x, rows, start, n, row):
+        """row[:n] = those of x (d,) to the columns start .. start + n of rows (d, capacity)."""
+        whole = n - n % LANES
+        for k in range(0, rows.shape[0], 4):
+            for s in range(0, whole, LANES):
+                add_four(x, rows, k, start, row, s, LANES)
+            if whole < n:
+                add_four(x, rows, k, start, row, whole, n - whole)
+
+    return distances
+
+
+def _multiplied(term: Callable[..., Any], finish: Callable[..., Any]) -> Callable[..., Any]:
+    """A pass over support rows that multiplies term(x_k, x_sk, c) over the inputs k."""
+    term, finish = inlined(term), inlined(finish)
+
+    @inlined
+    def multiply(c, x, rows, start, row, s, n):
+        """row[s : s + n] = the values of one kernel, n <= 8."""
+        d, stride = rows.shape
+        kept = pack(1.0)
+        for k in range(d):
+            kept = kept * term(x[k], load(rows, k * stride + start + s, n), c)
+        store(row, s, finish(exp_of_pack, c, kept), n)
+
+    @inlined
+    def values(c, x, rows, start, n, row):
+        """row[:n] = those of x (d,) and the columns start .. start + n of rows (d, capacity)."""
+        whole = n - n % LANES
+        for s in range(0, whole, LANES):
+            multiply(c, x, rows, start, row, s, LANES)
+        if whole < n:
+            multiply(c, x, rows, start, row, whole, n - whole)
+
+    return values
+
+
+_share = _by_code([((CODES[f.name],), _added(f.term)) for f in BUILT_IN if f.shares])
+_evaluate = _by_code(
+    [((CODES[f.name],), _multiplied(f.term, f.finish)) for f in BUILT_IN if not f.shares]
+)
+
+
+@inlined
+def add_distances(model, rows, x, start, n, row):
+    """What the kernels of each family that occurs share, of x (d,) and n of rows (d, capacity)."""
+    for code in SHARED:
+        if model.needs[code]:
+            _share(code, 0.0, x, rows, start, n, row[code])
+
+
+@inlined
+def add_values(family, c, rows, x, start, n, row):
+    """row[:n] = the kernel of x (d,) and n of rows (d, capacity), where its family shares nothing.
+
+    Otherwise nothing is written: ``add_distances`` did it for all kernels of the family.
+    """
+    if family not in SHARED:
+        _evaluate(family, c, x, rows, start, n, row)
+
+
+# --- Sums -----------------------------------------------------------------------------------------
+
+
+@inlined
+def _as_it_is(exp, c, s):
+    """A pack of values, for families that share nothing."""
+    return s
+
+
+def _sum(finish: Callable[..., Any]) -> Callable[..., Any]:
+    """The sum of alpha kappa over n terms, with kappa = finish(exp, c, distance)."""
+
+    @inlined
+    def add(c, distance, alpha, n):
+        """Of the first n of distance and of alpha."""
+        whole = n - n % LANES
+        kept = pack(0.0)
+        for s in range(0, whole, LANES):
+            kept = fma(load(alpha, s), finish(exp_of_pack, c, load(distance, s)), kept)
+        if whole < n:
+            rest = n - whole
+            kappa = finish(exp_of_pack, c, load(distance, whole, rest))
+            kept = fma(load(alpha, whole, rest), kappa, kept)
+        return total(kept)
+
+    return add
+
+
+def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
+    """As ``_sum``, over the entries members - base (n,) of the distances, to the same bits."""
+
+    @inlined
+    def add_eight(c, distance, members, base, alpha, s, n, kept):
+        """The pack ``kept`` and the terms s .. s + n, n <= 8."""
+        kappa = finish(exp_of_pack, c, gather(distance, members, s, base, n))
+        return fma(load(alpha, s, n), kappa, kept)
+
+    @inlined
+    def add(c, distance, members, base, alpha, n):
+        """Of the first n of members and of alpha; distance begins at the column ``base``."""
+        whole = n - n % LANES
+        kept = pack(0.0)
+        for s in range(0, whole, LANES):
+            kept = add_eight(c, distance, members, base, alpha, s, LANES, kept)
+        if whole < n:
+            kept = add_eight(c, distance, members, base, alpha, whole, n - whole, kept)
+        return total(kept)
+
+    return add
+
+
+def _each(make: Callable[..., Any]) -> Callable[..., Any]:
+    """``make`` for each way to finish; families that finish alike have one piece of code."""
+    codes: dict[Any, tuple[int, ...]] = {}
+    for code, family in enumerate(BUILT_IN):
+        finish = family.finish if family.shares else _as_it_is
+        codes[finish] = (*codes.get(finish, ()), code)
+    return _by_code([(some, make(inlined(finish))) for finish, some in codes.items()])
+
+
+_sum_of, _gathered_sum_of = _each(_sum), _each(_gathered_sum)
+
+
+@inlined
+def sum_of(family, c, row, alpha, n):
+    """The sum of alpha kappa over n terms, whose distances or values are row[:n]; alpha[:n]."""
+    return _sum_of(family, c, row, alpha, n)
+
+
+@inlined
+def gathered_sum_of(family, c, row, members, base, alpha, n):
+    """``sum_of`` over the entries members[:n] - base of the row, to the same bits."""
+    return _gathered_sum_of(family, c, row, members, base, alpha, n)
+
+
+# --- Rows that one kernel alone has ---------------------------------------------------------------
+
+
+def _times_inverse_norms(kept, inverse, s, u):
+    """A pack of inner products, each times the inverse norms of both."""
+    return kept * (load(inverse, s) * u)
+
+
+def _one(kept, inverse, s, u):
+    """A pack as it is."""
+    return kept
+
+
+def _itself(x):
+    """In place of its exponential."""
+    return x
+
+
+def _own_rows(family: Any) -> Callable[..., Any]:
+    """``write_own_rows`` of one family."""
+    term, finish = inlined(family.term), inlined(family.finish)
+    scaled = inlined(_times_inverse_norms if CODES[family.name] == POLYNOMIAL else _one)
+    last = inlined(_itself) if family.finish is exponential else exp_of_pack
+
+    @inlined
+    def shared(c, x, rows, first):
+        """The terms of all inputs, four at a time in the order of ``_added``."""
+        d = x.shape[0]
+        kept = pack(0.0)
+        k = 0
+        while k + 4 <= d:
+            two = term(x[k], load(rows, first)) + term(x[k + 1], load(rows, first + LANES))
+            three = two + term(x[k + 2], load(rows, first + 2 * LANES))
+            kept = three + term(x[k + 3], load(rows, first + 3 * LANES)) + kept
+            first += 4 * LANES
+            k += 4
+        if k < d:
+            rest = term(x[k], load(rows, first))
+            if k + 1 < d:
+                rest = rest + term(x[k + 1], load(rows, first + LANES))
+            if k + 2 < d:
+                rest = rest + term(x[k + 2], load(rows, first + 2 * LANES))
+            kept = rest + kept
+        return kept
+
+    @inlined
+    def multiplied(c, x, rows, first):
+        kept = pack(1.0)
+        for k in range(x.shape[0]):
+            kept = kept * term(x[k], load(rows, first + k * LANES), c)
+        return kept
+
+    distance = inlined(shared if family.shares else multiplied)
+
+    @inlined
+    def write(model, start, stop, x, u, row):
+        held = model.inverse.shape[1]
+        d = x.shape[0]
+        n = 0
+        for i in range(start, stop):
+            c = model.parameter[i]
+            for s in range(i * held, i * held + model.size[i], LANES):
+                r = scaled(distance(c, x, model.x, s * d), model.inverse, s, u)
+                store(row, n, finish(last, c, r))
+                n += LANES
+        return n
+
+    return write
+
+
+_own_rows_of = _by_code([((code,), _own_rows(family)) for code, family in enumerate(BUILT_IN)])
+_EXPONENTIAL = tuple(CODES[family.name] for family in BUILT_IN if family.finish is exponential)
+
+
+@inlined
+def write_own_rows(model, start, stop, x, u, row):
+    """Kernels of x (d,), where u is 1 / ||x||, and of the rows that each of some kernels has alone.
+
+    They are those from ``start`` on before ``stop``, all of one family. Their values come one
+    after the other into ``row``, each kernel's in whole packs. The steps of one exponential wait
+    for each other: those of all follow together.
+
+    model  parameter (N,), family (N,) and size (N,), the rows of each kernel; x (N, P, d, 8),
+           eight rows input by input, then the next eight; inverse (N, 8 P), what inner products
+           of polynomials are multiplied by besides u. Behind the last row of a kernel there are
+           finite numbers.
+    row    (64 P,) for eight kernels
+    """
+    n = _own_rows_of(model.family[start], model, start, stop, x, u, row)
+    if model.family[start] in _EXPONENTIAL:
+        for s in range(0, n, LANES):
+            store(row, s, exp_of_pack(load(row, s)))
+
+
+@inlined
+def own_sum(row, start, alpha, first, n):
+    """A pack whose total is the sum of n of row (64 P,) from ``start``, times those of alpha.
+
+    These are alpha.flat[first : first + n], with zeros behind up to a whole pack. The sum has the
+    bits of ``sum_of``.
+    """
+    kept = pack(0.0)
+    for s in range(0, n, LANES):
+        kept = fma(load(alpha, first + s), load(row, start + s), kept)
+    return kept
+
+
+# --- Expansions -----------------------------------------------------------------------------------
+
+
+TILE = 64  # rounds whose far sums are computed together
+CHUNK = 256  # support rows whose distances are held at a time
+
+
+class Expansion(NamedTuple):
+    """The expansion of N kernels over the rows seen so far.
+
+    x       (d, capacity) the rows, inputs first so that a pass over rows is contiguous
+    alpha   (N, capacity) coefficients
+    n       (1,) int64, rows held
+    budget  (1,) int64, rows held at most; 0 for no limit
+    family  (N,) int64 codes; parameter (N,) the number c of each kernel
+    needs   (4,) bool, the families that occur
+    """
+
+    x: np.ndarray
+    alpha: np.ndarray
+    n: Annotated[np.ndarray, Range(0, "x.1")]
+    budget: np.ndarray
+    family: np.ndarray
+    parameter: np.ndarray
+    needs: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.alpha)
+
+
+class ExpansionScratch(NamedTuple):
+    """What the rounds of a tile write to.
+
+    far    (TILE, N) sums over the support of finished tiles
+    rows   (threads, 4, CHUNK) squared and absolute distances, inner products; of one Cauchy
+           kernel, which shares none of them, its values
+    upto   (1,) int64, how many support rows the far sums cover
+    next   (1,) int64, the row of ``far`` that the next round needs
+    """
+
+    far: np.ndarray
+    rows: np.ndarray
+    upto: np.ndarray
+    next: np.ndarray
+
+
+def check_kernels(kernels: Sequence[Kernel]) -> None:
+    """ValueError for a kernel of a family that machine code is not made of."""
+    for kernel in kernels:
+        if kernel.family not in CODES:
+            raise ValueError(
+                f"exact-kernel learners have no {kernel.family} kernels; they have: "
+                f"{', '.join(CODES)}. Choose another dictionary (kernels=rbf51_lap25)."
+            )
+
+
+def empty_expansion(kernels: Sequence[Kernel], d: int) -> Expansion:
+    """No rows yet, but arrays for those of a tile; ValueError for a family that it lacks."""
+    check_kernels(kernels)
+    family = np.array([CODES[k.family] for k in kernels], dtype=np.int64)
+    parameter = np.array([parameter_of(k) for k in kernels])
+    needs = np.zeros(len(CODES), dtype=np.bool_)
+    needs[family] = True
+    return Expansion(
+        x=np.zeros((d, TILE)),
+        alpha=np.zeros((len(kernels), TILE)),
+        n=np.zeros(1, dtype=np.int64),
+        budget=np.zeros(1, dtype=np.int64),
+        family=family,
+        parameter=parameter,
+        needs=needs,
+    )
+
+
+def with_capacity(model: Expansion, n_rows: int) -> Expansion:
+    """The same expansion in arrays for ``n_rows`` rows; they double, but for a budget."""
+    capacity = model.x.shape[1]
+    if n_rows <= capacity or model.budget[0]:
+        return model
+    more = max(n_rows, 2 * capacity) - capacity
+    return model._replace(
+        x=np.ascontiguousarray(np.pad(model.x, ((0, 0), (0, more)))),
+        alpha=np.ascontiguousarray(np.pad(model.alpha, ((0, 0), (0, more)))),
+    )
+
+
+@inlined
+def _support_distances(model, x, start, n, row):
+    """Those of x (d,) to n rows of its own support."""
+    add_distances(model, model.x, x, start, n, row)
+
+
+@inlined
+def _add_sums(model, x, start, n, row, f):
+    """f (N,) += the sums over n support rows from start on, their distances in row (4, CHUNK)."""
+    for i in range(f.shape[0]):
+        family, parameter = model.family[i], model.parameter[i]
+        add_values(family, parameter, model.x, x, start, n, row[family])
+        alpha = model.alpha[i, start : start + n]
+        f[i] += sum_of(family, parameter, row[family], alpha, n)
+
+
+@compiled
+def far_sums(model, upto, X, first, last, far, row):
+    """far[r] (N,) = the sums of row X[r] over support rows 0 .. upto, for r in first .. last.
+
+    Chunk by chunk over the support, so that coefficients are read once for all rows.
+    """
+    for r in range(first, last):
+        for i in range(far.shape[1]):
+            far[r, i] = 0.0
+    for start in range(0, upto, CHUNK):
+        n = min(CHUNK, upto - start)
+        for r in range(first, last):
+            _support_distances(model, X[r], start, n, row)
+            _add_sums(model, X[r], start, n, row, far[r])
+
+
+@inlined
+def outputs(model, x, scratch, f):
+    """f (N,) at x (d,), of which the sums over finished tiles are known; x takes its place."""
+    n = model.n[0]
+    upto = scratch.upto[0]
+    for k in range(x.shape[0]):
+        model.x[k, n] = x[k]
+    row = scratch.rows[0]
+    for i in range(f.shape[0]):
+        f[i] = scratch.far[scratch.next[0], i]
+    for start in range(upto, n, CHUNK):
+        some = min(CHUNK, n - start)
+        _support_distances(model, x, start, some, row)
+        _add_sums(model, x, start, some, row, f)
+    scratch.next[0] += 1
+
+
+@inlined
+def _leave_out_first(rows, i, n):
+    """rows[i, :n] = rows[i, 1 : n + 1], eight at a time."""
+    first = i * rows.shape[1]
+    whole = n - n % LANES
+    for s in range(0, whole, LANES):
+        store(rows, first + s, load(rows, first + s + 1))
+    store(rows, first + whole, load(rows, first + whole + 1, n - whole), n - whole)
+
+
+@inlined
+def fade_and_add(model, i, fade, c):
+    """alpha_i <- fade alpha_i, and c for the row of this round; on a full budget the oldest goes.
+
+    To be called for every kernel before ``append``, which does the same with the rows.
+    """
+    n = model.n[0]
+    gone = 1 if 0 < model.budget[0] <= n else 0
+    alpha = model.alpha
+    first = i * alpha.shape[1]
+    whole = n - n % LANES
+    for s in range(0, whole, LANES):
+        store(alpha, first + s, load(alpha, first + s + gone) * fade)
+    m = n - whole
+    store(alpha, first + whole, load(alpha, first + whole + gone, m) * fade, m)
+    alpha[i, n - gone] = c
+
+
+@inlined
+def append(model):
+    """The row x[:, n] of this round joins the n rows; its coefficients are written.
+
+    On a full budget the oldest, which is the first, goes.
+    """
+    n = model.n[0]
+    budget = model.budget[0]
+    if budget == 0 or n < budget:
+        model.n[0] += 1
+        return
+    for k in range(model.x.shape[0]):
+        _leave_out_first(model.x, k, n)
+
+
+def _evaluate_expansion(scratch, model, X, row, selection):
+    outputs(model, X[row], scratch, selection.f)
+
+
+dispatch(evaluate_row, ExpansionScratch, _evaluate_expansion)
+
+
+def prepare_tile(
+    model: Expansion, scratch: ExpansionScratch, X: np.ndarray, pool: ThreadPoolExecutor | None
+) -> Expansion:
+    """Compute the far sums of the rows X (n, d), which must fit into the current tile."""
+    model = with_capacity(model, int(model.n[0]) + len(X))
+    held = 0 if model.budget[0] else int(model.n[0])
+    upto = held - held % TILE
+    scratch.upto[0], scratch.next[0] = upto, 0
+
+    def part(k: int, first: int, last: int) -> None:
+        far_sums(model, upto, X, first, last, scratch.far, scratch.rows[k])
+
+    in_parts(part, len(X), len(scratch.rows), pool if upto else None)
+    return model
+
+
+def in_parts(
+    part: Callable[[int, int, int], None],
+    n_rows: int,
+    n_threads: int,
+    pool: ThreadPoolExecutor | None,
+) -> None:
+    """Call ``part(k, first, last)`` for all rows: a thread's share each, or all at once."""
+    n_parts = min(n_threads, n_rows) if pool else 1
+    edges = np.linspace(0, n_rows, n_parts + 1).astype(int)
+    if pool and n_parts > 1:
+        list(pool.map(part, range(n_parts), edges[:-1], edges[1:]))
+    else:
+        part(0, 0, n_rows)
+
+
+def tile_rows(model: Expansion) -> int:
+    """How many rows fit into the current tile."""
+    return TILE if model.budget[0] else TILE - int(model.n[0]) % TILE
+
+
+def _growing(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
+    return empty_expansion(kernels, d)
+
+
+def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
+    """Arrays for ``params.budget`` rows and the current one.
+
+    In whole packs, which none straddles. Coefficients change after they were written, so no sums
+    are taken ahead.
+    """
+    most = params.budget
+    capacity = -(-(most + 1) // LANES) * LANES
+    return empty_expansion(kernels, d)._replace(
+        x=aligned((d, capacity)),
+        alpha=aligned((len(kernels), capacity)),
+        budget=np.array([most], dtype=np.int64),
+    )
+
+
+def _expansion_scratch(
+    model: Expansion, threads: int, every_kernel: bool, precision: str
+) -> ExpansionScratch:
+    return ExpansionScratch(
+        far=np.zeros((TILE, model.n_kernels)),
+        rows=np.zeros((threads, len(CODES), CHUNK)),
+        upto=np.zeros(1, dtype=np.int64),
+        next=np.zeros(1, dtype=np.int64),
+    )
+
+
+def _support_size(model: Expansion) -> np.ndarray:
+    return np.full(model.n_kernels, model.n[0])
+
+
+def _kept_rows(model: Expansion) -> int:
+    return int(model.n[0])
+
+
+GROWING = Representation(
+    name="growing expansion",
+    fresh=_growing,
+    scratch=_expansion_scratch,
+    lookahead=Lookahead(tile_rows, prepare_tile),
+    written=("x",),
+    draws_features=False,
+    support_size=_support_size,
+    kept_rows=_kept_rows,
+    check_kernels=check_kernels,
+    with_room=with_capacity,
+)
+SLIDING = GROWING._replace(name="expansion over the last rows", fresh=_sliding, with_room=None)
