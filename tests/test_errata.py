@@ -21,7 +21,8 @@ from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.theory import bound_of_run, feature_errors, mistake_bounds
+from omkl.experiment import bounds as mistake_bounds
+from omkl.papers import bounds as regret_bounds
 
 ROOT = Path(__file__).parents[1]
 
@@ -197,7 +198,7 @@ def test_the_probability_of_rahimi_and_recht_has_the_diameter():
     assert np.linalg.norm(np.eye(d)[0] - -np.eye(d)[0]) == 2
     # Inputs twice as large and frequencies half as large are the same features.
     assert failure(sigma2 / 4, 4.0) == pytest.approx(failure(sigma2, 2.0))
-    ours = feature_errors.probability(epsilon, sigma2, D, d)
+    ours = regret_bounds.probability(epsilon, sigma2, D, d)
     assert 0 < ours == pytest.approx(1 - failure(sigma2, 2.0), rel=1e-12)
 
 
@@ -531,9 +532,9 @@ def test_the_clients_of_uji_have_no_iid_rows():
 
 
 def test_what_is_unproved_is_called_so():
-    assert "(88)" in bound_of_run.unproved("gf", {"M": 10})
-    assert bound_of_run.unproved("gf", {"M": 1}) is None
-    assert bound_of_run.unproved("sfg_r", {}) is bound_of_run.unproved("sfg_mkl_r", {}) is None
-    assert bound_of_run.unproved("sfg", {"M": 10}) is None
+    assert "(88)" in regret_bounds.unproved("gf", {"M": 10})
+    assert regret_bounds.unproved("gf", {"M": 1}) is None
+    assert regret_bounds.unproved("sfg_r", {}) is regret_bounds.unproved("sfg_mkl_r", {}) is None
+    assert regret_bounds.unproved("sfg", {"M": 10}) is None
     gaps = {name for name, theorem in mistake_bounds.THEOREMS.items() if theorem.unproved}
     assert gaps == {"theorem 5", "theorem 10"}

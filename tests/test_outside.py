@@ -23,9 +23,9 @@ from omkl.config.compose import compose
 from omkl.core.kernels import FAMILIES
 from omkl.experiment.job import own_modules
 from omkl.experiment.run import prepare
+from omkl.papers import bounds
 from omkl.runs.provenance import identity_of, numbers_stamp
 from omkl.runs.run_folder import Run
-from omkl.theory import bound_of_run
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "docs" / "template"
@@ -330,8 +330,8 @@ def test_a_run_folder_makes_omkl_import_nothing(package, run_folder_maker, tmp_p
     assert report.main(["show", "--outputs", str(outputs)]) == 0
     assert report.main(["verify", "--outputs", str(outputs)]) == 0
     assert "fixed_share" in capsys.readouterr().out
-    assert bound_of_run.theorem_about("fixed_share") is None
-    bound_of_run.assumptions(Run(folder))
+    assert bounds.theorem_about("fixed_share") is None
+    bounds.assumptions(Run(folder))
     assert "mypkg" not in sys.modules
 
 

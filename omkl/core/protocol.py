@@ -296,7 +296,8 @@ class Algorithm(NamedTuple):
     has_spread    its module has ``variance``
     has_interval   its module has ``half_width``: ``spread`` of what it says is half the width of
                its own intervals, which are to hold the share ``params.level``
-    theorem    what its paper calls the theorem about it, as ``omkl.theory`` knows it
+    theorem    what its paper calls the theorem about it, as ``THEOREMS`` of ``experiment/bounds``
+               and ``papers/bounds`` have it
     independent   whether its classifiers learn from their own mistakes alone: single kernel
                Perceptrons
     probabilities   of a classifier: (1 + y_hat) / 2 is the probability of +1

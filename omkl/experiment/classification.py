@@ -20,7 +20,7 @@ from omkl.config.settings import Settings
 from omkl.core.side_by_side import SideBySide
 from omkl.core.simd import LANES
 from omkl.datasets import DataError
-from omkl.experiment import baselines, weight_history
+from omkl.experiment import baselines, bounds, weight_history
 from omkl.experiment.classification_pass import OneSeed, RunningErrors, learners_of, one_seed
 from omkl.experiment.job import (
     Computed,
@@ -36,7 +36,6 @@ from omkl.experiment.regret import load_or_compute
 from omkl.runs.predictions import joined
 from omkl.runs.run_folder import ERROR_RATE
 from omkl.runs.writing import MODEL, PREDICTIONS
-from omkl.theory import mistake_bounds
 from omkl.threads import one_thread_each, thread_pool
 
 
@@ -255,7 +254,7 @@ def _bound(
         return {"skipped": reason}, {}
     if progress:
         progress("mistake bound", 0, None, None)
-    theorem = mistake_bounds.THEOREMS[str(job.algorithm.theorem)]
+    theorem = bounds.THEOREMS[str(job.algorithm.theorem)]
     at = np.unique([max(1, T // k) for k in (8, 4, 2, 1)])
 
     def solve() -> dict[str, np.ndarray]:
@@ -282,7 +281,7 @@ def _bound(
 
 def _further(
     job: Classification,
-    theorem: mistake_bounds.Theorem,
+    theorem: bounds.Theorem,
     T: int,
     least: float,
     fewest: np.ndarray | None,
@@ -294,7 +293,7 @@ def _further(
 
         def solve() -> dict[str, np.ndarray]:
             with one_thread_each():
-                return mistake_bounds.batch_error(job.dictionary, *_rows(job), params.R)._asdict()
+                return bounds.batch_error(job.dictionary, *_rows(job), params.R)._asdict()
 
         batch = float(load_or_compute(job, f"batch_error-{params.R}", solve)["lower"])
     entries: list[dict[str, Any]] = []
@@ -303,7 +302,7 @@ def _further(
         if more.of == "updates":
             entries[-1]["measured"] = updates
         if more.name == "corollary 4" and fewest is not None:
-            betas = [mistake_bounds.corollary4_beta(float(m), N) for m in fewest]
+            betas = [bounds.corollary4_beta(float(m), N) for m in fewest]
             entries[-1]["beta"] = float(np.mean(betas))
     return entries
 

@@ -62,6 +62,7 @@ from omkl.core.weights import normalised
 from omkl.datasets import Stream
 from omkl.experiment import memory, weight_history
 from omkl.experiment.baselines import ClientBaselines
+from omkl.experiment.bounds import client_regret_bound, server_regret_bound
 from omkl.experiment.job import (
     MOST_STREAM_BYTES,
     Computed,
@@ -89,7 +90,6 @@ from omkl.federated.simulation import Federation
 from omkl.federated.split import Split, split
 from omkl.runs import run_folder
 from omkl.runs.run_folder import MSE
-from omkl.theory.federated import theorem_1, theorem_2
 from omkl.threads import one_thread_each, thread_pool
 
 COMPARATOR = "each client's best online kernel (11), mean over the clients"
@@ -427,7 +427,7 @@ def against_comparators(
     K, rounds = len(job.split.clients), sums.squared.rounds.curve()[0]
     regret = {"clients": over_clients(COMPARATOR, sums.client_regret)}
     curves = {"client_regret": sums.client_regret, "regret_clients": sums.regrets.curve()[1]}
-    bound = theorem_1(job.params, len(job.used), rounds)
+    bound = client_regret_bound(job.params, len(job.used), rounds)
     if bound is not None:
         regret["clients"] |= _bounded(bound, "theorem 1", "each client", largest_loss)
         curves["bound"] = bound
@@ -455,7 +455,7 @@ def against_comparators(
     regret["server"]["theta_norm"] = float(found["theta_norm"].mean())
     curves["server_regret"] = above
     norm = float(np.sqrt(np.mean(found["theta_norm"] ** 2)))
-    bound = theorem_2(job.params, len(job.used), K, rounds, norm)
+    bound = server_regret_bound(job.params, len(job.used), K, rounds, norm)
     learned_as_told = job.settings.safeguards._replace(clients_per_round=None) == safeguards.NONE
     if bound is not None and sums.squared.together and learned_as_told:
         regret["server"] |= _bounded(bound, "theorem 2", "all clients together", largest_loss)

@@ -18,13 +18,13 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from omkl.papers import pictures
+from omkl.papers.bounds import has_right_hand_side
 from omkl.papers.filled import Filled
 from omkl.papers.pictures import Drawn
 from omkl.papers.regret_figures import regret_bounds, regret_over_time
 from omkl.papers.tables import WRITTEN
 from omkl.report import federated_figures, style, sweep_figures
 from omkl.runs.run_folder import Run
-from omkl.theory.bound_of_run import has_right_hand_side
 
 PNG = ("png",)
 

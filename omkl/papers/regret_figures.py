@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omkl.papers import pictures
+from omkl.papers.bounds import bound_of_run, fitted_slope, promised, theorem_meant, unproved
 from omkl.report import drawing, style
 from omkl.runs.run_folder import Run
-from omkl.theory.bound_of_run import bound_of_run, fitted_slope, promised, theorem_meant, unproved
 
 COMPARATOR = "ridge_features"
 

@@ -92,7 +92,7 @@ it holds an absolute path. Tables, figures and the MLflow view are all made from
                       upper], "unproved": what its proof lacks or null, "further": other
                       statements, [{"name", "of": "mistakes" or "updates", "value", "measured"
                       (updates: mean over the seeds), "beta" (corollary 4: the one it is about,
-                      mean over the seeds)}]}, see ``omkl.theory.mistake_bounds``; or
+                      mean over the seeds)}]}, see ``omkl.experiment.bounds``; or
                       {"skipped": reason}; absent without regret.mistake_bound
     error             {"type", "message", "traceback"} when failed; the traceback is null
                       where the message says all

@@ -25,13 +25,13 @@ from omkl.core.learner import Learner
 from omkl.core.representations.random_features import draw_features, features_of
 from omkl.core.seeding import party_generators
 from omkl.core.weights import normalised
+from omkl.experiment.bounds import client_regret_bound, server_regret_bound
 from omkl.federated import protocol
 from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
 from omkl.federated.budget import features_for
 from omkl.federated.hindsight import ridge
 from omkl.federated.safeguards import NONE
 from omkl.federated.simulation import Federation
-from omkl.theory.federated import theorem_1, theorem_2
 
 FIVE = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 10.0, 100.0))
 K, T, D, SEED = 3, 6, 2, 4
@@ -293,7 +293,7 @@ def test_theorem_1_is_never_broken(seed, M, xi, eta_k):
     pof = federated.load("pof_mkl")
     params = pof.Params(Schedule(0.02, 0.0), Schedule(eta_k, 0.0), lam=1e-3, xi=xi, M=M)
     federation = Federation(pof, params, learners.DICTIONARY, 3, 8, seed, clients)
-    bound = theorem_1(params, N, np.arange(1, n + 1))
+    bound = client_regret_bound(params, N, np.arange(1, n + 1))
     squares = np.zeros(clients)  # sum over t of sum_i w_i L_i^2, which (13) bounds by t
     for t in range(n):
         w, before = normalised(federation.clients.log_w), federation.totals.losses[:, 1:].copy()
@@ -334,25 +334,28 @@ def test_theorem_2_is_never_broken(seed, eta, eta_k):
     sharp += clients * math.log(N) / eta_k + 0.5 * eta_k * squares
     assert 0.0 < regret <= sharp
     assert federation.totals.worst[1] <= 1.0
-    assert sharp <= theorem_2(params, N, clients, np.array([n]), norm)[0]
+    assert sharp <= server_regret_bound(params, N, clients, np.array([n]), norm)[0]
 
 
 def test_theorem_2_as_it_is_written():
     """(14), term by term, and the least p that (8) allows."""
     pof = federated.load("pof_mkl")
     params = pof.Params(Schedule(0.1, 0.0), Schedule(0.5, 0.0), lam=0.0, xi=0.2, M=2)
-    value = theorem_2(params, 5, 7, np.array([100]), 3.0, epsilon=0.01, C=3.0)
+    value = server_regret_bound(params, 5, 7, np.array([100]), 3.0, epsilon=0.01, C=3.0)
     L, p = 2.0, 0.2 / 3
     expected = 7 * 3.0**2 / 0.2 + 0.05 * 700 * L**2 / p
     expected += 7 * (math.log(5) / 0.5 + 0.25 * 100) + 0.01 * L * 700 * 3.0
     assert value == pytest.approx([expected])
     every = params._replace(M=5)
-    assert theorem_2(every, 5, 7, np.array([100]), 3.0)[0] == pytest.approx(
+    assert server_regret_bound(every, 5, 7, np.array([100]), 3.0)[0] == pytest.approx(
         7 * 3.0**2 / 0.2 + 0.05 * 700 * L**2 + 7 * (math.log(5) / 0.5 + 25)
     )
-    assert theorem_2(params._replace(eta=Schedule(0.1, -0.5)), 5, 7, np.array([1]), 3.0) is None
+    assert (
+        server_regret_bound(params._replace(eta=Schedule(0.1, -0.5)), 5, 7, np.array([1]), 3.0)
+        is None
+    )
     vm = federated.load("vm_kofl").Params(Schedule(0.1, 0.0), Schedule(0.1, 0.0), lam=0.0)
-    assert theorem_2(vm, 5, 7, np.array([1]), 3.0) is None
+    assert server_regret_bound(vm, 5, 7, np.array([1]), 3.0) is None
 
 
 def test_what_a_module_does_not_define_is_named(monkeypatch):

@@ -14,9 +14,9 @@ import pytest
 
 from omkl import conf
 from omkl.papers import matching, page, papers, pictures, regret_figures, tables
+from omkl.papers.bounds import bound_of_run, fitted_slope
 from omkl.papers.filled import Cell, Entry, Filled
 from omkl.runs.run_folder import Run, find
-from omkl.theory.bound_of_run import bound_of_run, fitted_slope
 from tests.compositions import compose
 
 ROOT = Path(__file__).parents[2]

@@ -6,14 +6,8 @@ import itertools
 from collections.abc import Sequence
 
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.papers.filled import Filled
-from omkl.papers.page.blocks import Block, Grid, Heading, Items, Text
-from omkl.papers.page.numbers import scientific, signed
-from omkl.papers.tables import VARIANTS
-from omkl.report import style
-from omkl.runs.run_folder import Run
-from omkl.theory import feature_errors
-from omkl.theory.bound_of_run import (
+from omkl.papers import bounds
+from omkl.papers.bounds import (
     Assumption,
     Bound,
     assumptions,
@@ -22,6 +16,12 @@ from omkl.theory.bound_of_run import (
     promised,
     theorem_meant,
 )
+from omkl.papers.filled import Filled
+from omkl.papers.page.blocks import Block, Grid, Heading, Items, Text
+from omkl.papers.page.numbers import scientific, signed
+from omkl.papers.tables import VARIANTS
+from omkl.report import style
+from omkl.runs.run_folder import Run
 
 ACTIVE_REGRET = (
     "Regret (15) of Hong and Chae: the cumulative squared error of all predictions, of "
@@ -85,10 +85,10 @@ def theory_blocks(filled: Sequence[Filled]) -> list[Block]:
     runs = [run for run in runs if "regret_ridge_features" in run.curves]
     if not runs:
         return []
-    bounds = [bound_of_run(run) for run in runs]
+    evaluated = [bound_of_run(run) for run in runs]
     notes: dict[str, dict[str, None]] = {}
     judged: dict[str, list[Judged]] = {}
-    for run, bound in zip(runs, bounds, strict=True):
+    for run, bound in zip(runs, evaluated, strict=True):
         if bound is None:
             continue
         for note in bound.notes:
@@ -104,7 +104,7 @@ def theory_blocks(filled: Sequence[Filled]) -> list[Block]:
     return [
         Heading("Theory beside experiment"),
         Text(THEORY),
-        Grid(heads, tuple(map(_theory_line, runs, bounds)), left=2),
+        Grid(heads, tuple(map(_theory_line, runs, evaluated)), left=2),
         Items(tuple(f"{', '.join(names)}: {note}" for note, names in notes.items())),
         Heading("Assumptions on these data", 3),
         Grid(
@@ -153,10 +153,10 @@ def _assumption_line(name: str, found: Sequence[Judged]) -> tuple[str, ...]:
 
 def _features_text(runs: Sequence[Run]) -> str:
     """How many random features the probability statement would need for a Gaussian kernel."""
-    chance = feature_errors.PROBABILITY
+    chance = bounds.PROBABILITY
     D, inputs = runs[0].result["D"], sorted({run.result["n_inputs"] for run in runs})
-    needed = [feature_errors.features_needed(0.1, chance, d, d) for d in inputs]
-    smallest = [feature_errors.smallest_epsilon(chance, d, D, d) for d in inputs]
+    needed = [bounds.features_needed(0.1, chance, d, d) for d in inputs]
+    smallest = [bounds.smallest_epsilon(chance, d, D, d) for d in inputs]
     return (
         f"For a Gaussian kernel of variance 1 and D = {D}, probability {chance:g} "
         f"needs epsilon of {min(smallest):.1f} to {max(smallest):.1f}, where 2 holds always; "

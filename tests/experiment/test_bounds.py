@@ -13,8 +13,8 @@ from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.theory import mistake_bounds
-from omkl.theory.mistake_bounds import Minimum
+from omkl.experiment import bounds
+from omkl.experiment.bounds import Minimum
 
 KERNELS = (
     Kernel("polynomial", 1.0), Kernel("polynomial", 3.0),
@@ -22,7 +22,7 @@ KERNELS = (
 )  # fmt: skip
 N = len(KERNELS)
 LEARNERS = {  # and their theorems
-    name: mistake_bounds.THEOREMS[algorithms.load(name).theorem]
+    name: bounds.THEOREMS[algorithms.load(name).theorem]
     for name in algorithms.names()
     if algorithms.load(name).task == "classification" and algorithms.load(name).theorem
 }
@@ -134,8 +134,8 @@ def test_other_breakages_break_the_bound_of_theorem_2(breakage):
     kernels = (KERNELS[0], *(Kernel("gaussian", 1e30),) * 4) if bad_weights else KERNELS
     algorithm = algorithms.load("omkc_da_p1")
     ours = Learner(algorithm, algorithm.Params(0.8), kernels, X.shape[1], 1, 0)
-    g = mistake_bounds.margin_error(mistake_bounds.gram(kernels[0], X), y)  # the least or above
-    bound = mistake_bounds.theorem2(N=N, g=g.upper, beta=0.8)
+    g = bounds.margin_error(bounds.gram(kernels[0], X), y)  # the least or above
+    bound = bounds.theorem2(N=N, g=g.upper, beta=0.8)
     assert bound < n / 2
     assert mistakes(ours, X, y, breakage)[1] > bound
 
@@ -143,29 +143,29 @@ def test_other_breakages_break_the_bound_of_theorem_2(breakage):
 def test_minima_in_closed_form():
     """One row: min ||f||^2 + 2 max(0, 1 - f), f = 1, is 1; R = 1/2 leaves 1/4 + 1."""
     X, y, one = np.array([[0.3, 0.1]]), np.array([-1.0]), (Kernel("gaussian", 1.0),)
-    assert mistake_bounds.best_margin_error(one, X, y).lower == pytest.approx(1.0, abs=1e-6)
-    assert mistake_bounds.combined_error(one, X, y, 2.0).lower == pytest.approx(1.0, abs=1e-6)
-    for found in (mistake_bounds.combined_error(one, X, y, 0.5),):
+    assert bounds.best_margin_error(one, X, y).lower == pytest.approx(1.0, abs=1e-6)
+    assert bounds.combined_error(one, X, y, 2.0).lower == pytest.approx(1.0, abs=1e-6)
+    for found in (bounds.combined_error(one, X, y, 0.5),):
         assert found == pytest.approx(Minimum(1.25, 1.25), abs=1e-6)
-    assert mistake_bounds.combined_loss(one, X, y, 0.25).lower == pytest.approx(0.75, abs=1e-6)
+    assert bounds.combined_loss(one, X, y, 0.25).lower == pytest.approx(0.75, abs=1e-6)
     # Opposite labels at one place: f = 0 and both losses 1, 2 * 2.
     X, y = np.array([[0.3, 0.1], [0.3, 0.1]]), np.array([-1.0, 1.0])
-    assert mistake_bounds.best_margin_error(one, X, y) == pytest.approx(Minimum(4.0, 4.0), abs=1e-5)
+    assert bounds.best_margin_error(one, X, y) == pytest.approx(Minimum(4.0, 4.0), abs=1e-5)
 
 
 def test_ends_of_the_minimum_meet():
     X, y = learners.stream(120)
     y = np.where(y > 0.5, 1.0, -1.0)
     for kernel in KERNELS:
-        found = mistake_bounds.margin_error(mistake_bounds.gram(kernel, X), y)
+        found = bounds.margin_error(bounds.gram(kernel, X), y)
         assert found.lower <= found.upper <= 1.01 * found.lower
-    both = mistake_bounds.combined_error(KERNELS, X, y, 1.5)
+    both = bounds.combined_error(KERNELS, X, y, 1.5)
     assert both.lower <= both.upper <= 1.02 * both.lower
-    loss = mistake_bounds.combined_loss(KERNELS, X, y, 1.5)
+    loss = bounds.combined_loss(KERNELS, X, y, 1.5)
     assert loss.lower <= loss.upper <= 1.1 * loss.lower
     # A mixture is never worse than its best member.
-    assert mistake_bounds.combined_error(KERNELS, X, y, 1e9).lower <= (
-        mistake_bounds.best_margin_error(KERNELS, X, y).upper
+    assert bounds.combined_error(KERNELS, X, y, 1e9).lower <= (
+        bounds.best_margin_error(KERNELS, X, y).upper
     )
 
 
@@ -186,13 +186,13 @@ def test_right_hand_sides():
         "omkc_sua_o": g + 2 * math.sqrt(a * b * T),
     }  # fmt: skip
     letters = {"beta": beta, "delta": delta, "gamma": gamma, "R": R}
-    assert set(sides) == set(LEARNERS) and len(sides) == len(mistake_bounds.THEOREMS)
+    assert set(sides) == set(LEARNERS) and len(sides) == len(bounds.THEOREMS)
     for name, expected in sides.items():
         fields = algorithms.load(name).Params._fields
         given = learners.default_settings(name) | {k: v for k, v in letters.items() if k in fields}
         built = hyperparameters.build(algorithms.load(name).Params, given, None, {"N": m})
         assert LEARNERS[name].value(built, m, T, g) == pytest.approx(expected, rel=1e-12)
-    assert mistake_bounds.theorem8(N=m, g=g, beta=0.7, R=2.0) == math.inf
+    assert bounds.theorem8(N=m, g=g, beta=0.7, R=2.0) == math.inf
 
 
 @pytest.mark.slow
@@ -207,21 +207,19 @@ def test_theorem_1_the_two_optima_agree(R):
     X, y = learners.stream(60)
     y = np.where(y > 0.5, 1.0, -1.0)
     y[::9] *= -1  # noise, so that both kernels are needed
-    apart = mistake_bounds.combined_error(kernels, X, y, R)
-    batch = mistake_bounds.batch_error(kernels, X, y, R)
+    apart = bounds.combined_error(kernels, X, y, R)
+    batch = bounds.batch_error(kernels, X, y, R)
     for found in (apart, batch):
         assert found.lower <= found.upper * (1 + 1e-9) <= 1.001 * found.lower
     assert batch.lower == pytest.approx(apart.lower, rel=1e-3)
-    grams = [mistake_bounds.gram(kernel, X) for kernel in kernels]
+    grams = [bounds.gram(kernel, X) for kernel in kernels]
     if R == math.inf:
         shares = np.linspace(0, 1, 201)
-        tried = [
-            mistake_bounds.margin_error(u * grams[0] + (1 - u) * grams[1], y).upper for u in shares
-        ]
+        tried = [bounds.margin_error(u * grams[0] + (1 - u) * grams[1], y).upper for u in shares]
         assert min(tried) == pytest.approx(apart.lower, rel=2e-3)
         assert 0 < int(np.argmin(tried)) < 200 and min(tried) < 0.99 * min(tried[0], tried[-1])
     else:
-        free = mistake_bounds.batch_error(kernels, X, y)
+        free = bounds.batch_error(kernels, X, y)
         assert batch.lower > free.upper  # R is a limit here, and they agree all the same
 
 
@@ -231,7 +229,7 @@ def test_corollary_4_holds_for_its_beta_and_is_broken_by_a_broken_learner():
     X, y = rows("mushrooms", n, seed=0)
     first = learner("omkc_da_p1", X.shape[1], kernels=kernels)
     first.partial_fit(X, y)
-    beta = mistake_bounds.corollary4_beta(first.state.updates.min(), len(kernels))
+    beta = bounds.corollary4_beta(first.state.updates.min(), len(kernels))
     ours = learner("omkc_da_p1", X.shape[1], kernels=kernels, beta=beta)
     minimum = LEARNERS["omkc_da_p1"].minimum(ours.params, kernels, X, y)
     (found,) = LEARNERS["omkc_da_p1"].further(ours.params, len(kernels), n, minimum.lower)
@@ -242,14 +240,14 @@ def test_corollary_4_holds_for_its_beta_and_is_broken_by_a_broken_learner():
     assert mistakes(broken, X, y, "learns the opposite")[1] > found.value
     # This beta makes theorem 2 least, with mistakes for g and 1 / beta - 1 for ln(1 / beta).
     m, N = 40.0, 16
-    best = mistake_bounds.corollary4_beta(m, N)
+    best = bounds.corollary4_beta(m, N)
 
     def side(beta):
         return 2 / beta * m + 2 * math.log(N) / (1 - beta)
 
-    assert side(best) == pytest.approx(mistake_bounds.corollary4(N=N, g=m))
+    assert side(best) == pytest.approx(bounds.corollary4(N=N, g=m))
     assert side(best) < min(side(0.99 * best), side(1.01 * best))
-    assert mistake_bounds.theorem2(N=N, g=m, beta=best) <= mistake_bounds.corollary4(N=N, g=m)
+    assert bounds.theorem2(N=N, g=m, beta=best) <= bounds.corollary4(N=N, g=m)
 
 
 @pytest.mark.real_data
@@ -262,7 +260,7 @@ def test_corollary_9_holds_and_is_broken_by_a_learner_told_the_opposite():
         return learner("omkc_da_o", X.shape[1], kernels=kernels, **TELLING["omkc_da_o"])
 
     given = fresh().params
-    g = mistake_bounds.batch_error(kernels, X, y, given.R)
+    g = bounds.batch_error(kernels, X, y, given.R)
     (found,) = LEARNERS["omkc_da_o"].further(given, len(kernels), n, 0.0, g.lower)
     assert found.name == "corollary 9" and found.value < n
     assert mistakes(fresh(), X, y)[1] <= found.value

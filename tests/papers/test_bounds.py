@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from omkl.core.kernels import FAMILIES, Kernel
 from omkl.core.representations.random_features import features_of
 from omkl.experiment import comparators
+from omkl.experiment.bounds import gradient_bound
+from omkl.papers import bounds
 from omkl.runs.run_folder import Run
-from omkl.theory import bound_of_run as of_run
-from omkl.theory import feature_errors as features
-from omkl.theory import regret_bounds as bounds
 
 SETTINGS = {
     "gf": {"eta": 0.01, "eta_e": 0.5, "lam": 1e-3, "M": 10, "J": 2, "freeze": 300},
@@ -97,41 +96,41 @@ def test_the_promised_rates_come_out_of_the_right_hand_sides():
     }  # fmt: skip
     for name, value in found.items():
         slope = math.log(value[1] / value[0]) / math.log(T[1] / T[0])
-        assert slope == pytest.approx(of_run.promised(name)[0], abs=0.02)
+        assert slope == pytest.approx(bounds.promised(name)[0], abs=0.02)
 
 
 @given(chance=st.floats(0.5, 0.999), moment=st.floats(0.01, 1e5), D=st.integers(1, 10**6))
 def test_probability_and_its_inverses(chance, moment, D):
     d = 5
-    epsilon = features.smallest_epsilon(chance, moment, D, d)
-    assert features.probability(epsilon, moment, D, d) == pytest.approx(chance, abs=1e-6)
-    assert features.probability(2 * epsilon, moment, D, d) > chance
-    assert features.probability(epsilon, 2 * moment, D, d) < chance
-    assert features.probability(epsilon, moment, 2 * D, d) > chance
-    assert features.features_needed(epsilon, chance, moment, d) == pytest.approx(D, rel=1e-6)
+    epsilon = bounds.smallest_epsilon(chance, moment, D, d)
+    assert bounds.probability(epsilon, moment, D, d) == pytest.approx(chance, abs=1e-6)
+    assert bounds.probability(2 * epsilon, moment, D, d) > chance
+    assert bounds.probability(epsilon, 2 * moment, D, d) < chance
+    assert bounds.probability(epsilon, moment, 2 * D, d) > chance
+    assert bounds.features_needed(epsilon, chance, moment, d) == pytest.approx(D, rel=1e-6)
 
 
 def test_probability_at_the_papers_setting():
     """256 (2 sigma)^2 / eps^2 exp(-50 eps^2 / 28) for airfoil, a Gaussian of variance 1."""
-    assert features.probability(2.5, 5.0, 50, 5) == pytest.approx(
+    assert bounds.probability(2.5, 5.0, 50, 5) == pytest.approx(
         1 - 256 * 4 * 5 / 6.25 * math.exp(-50 * 6.25 / 28), rel=1e-12
     )
-    assert features.probability(1.0, 5.0, 50, 5) == 0.0
-    assert features.smallest_epsilon(0.95, 5.0, 50, 5) > 1
+    assert bounds.probability(1.0, 5.0, 50, 5) == 0.0
+    assert bounds.smallest_epsilon(0.95, 5.0, 50, 5) > 1
     assert FAMILIES["gaussian"].second_moment(4, 0.5) == 8
     assert FAMILIES["cauchy"].second_moment(4, 0.5) == 32
     laplacian = FAMILIES["laplacian"].second_moment(5, 1.0)
-    assert features.probability(1.9, laplacian, 10**9, 5) == 0.0
-    assert features.smallest_epsilon(0.95, laplacian, 10**9, 5) == math.inf
+    assert bounds.probability(1.9, laplacian, 10**9, 5) == 0.0
+    assert bounds.smallest_epsilon(0.95, laplacian, 10**9, 5) == math.inf
 
 
 @given(error=st.floats(0, 1), share=st.floats(0, 1), lam=st.floats(1e-4, 1))
 def test_gradient_bound_holds_and_is_reached(error, share, lam):
     norm = math.sqrt(share * (1 - error**2) / lam)  # any theta with a loss of at most 1
-    assert 2 * error + 2 * lam * norm <= bounds.gradient_bound(lam) + 1e-9
+    assert 2 * error + 2 * lam * norm <= gradient_bound(lam) + 1e-9
     best = 1 / math.sqrt(1 + lam)
     reached = 2 * best + 2 * lam * math.sqrt((1 - best**2) / lam)
-    assert reached == pytest.approx(bounds.gradient_bound(lam))
+    assert reached == pytest.approx(gradient_bound(lam))
 
 
 @pytest.mark.parametrize("lam", [1e-3, 0.1])
@@ -152,11 +151,11 @@ def test_bounds_on_the_comparators_hold_for_comparators(lam):
 
 def test_fitted_slope():
     t = np.arange(1, 2001)
-    assert of_run.fitted_slope(t, 3 * t**0.75) == pytest.approx(0.75)
+    assert bounds.fitted_slope(t, 3 * t**0.75) == pytest.approx(0.75)
     bent = np.where(t < 1000, 1.0, t / 1000)  # only the second half counts
-    assert of_run.fitted_slope(t, bent) == pytest.approx(1.0, abs=0.01)
-    assert of_run.fitted_slope(t, t - 1500.0) is None
-    assert of_run.fitted_slope(t[:3], t[:3] * 1.0) is None
+    assert bounds.fitted_slope(t, bent) == pytest.approx(1.0, abs=0.01)
+    assert bounds.fitted_slope(t, t - 1500.0) is None
+    assert bounds.fitted_slope(t[:3], t[:3] * 1.0) is None
 
 
 @pytest.fixture
@@ -180,8 +179,8 @@ def invented(run_folder_maker, tmp_path):
 
 
 def test_bound_of_a_run(invented):
-    T, N, L = 400, 76, bounds.gradient_bound(1e-3)
-    found = of_run.bound_of_run(invented("gf", max_squared_error=1.0))
+    T, N, L = 400, 76, gradient_bound(1e-3)
+    found = bounds.bound_of_run(invented("gf", max_squared_error=1.0))
     theta_norm, C = found.constants["theta_norm"], found.constants["C"]
     assert 0 < theta_norm <= math.sqrt(1000)
     assert C == pytest.approx(1000)  # kernel ridge regression was left out: its error is up to 1
@@ -193,12 +192,12 @@ def test_bound_of_a_run(invented):
     assert found.value[-1] > T
     assert not any("decay" in note for note in found.notes)
 
-    found = of_run.bound_of_run(invented("sfg_r", max_squared_error=1.0))
+    found = bounds.bound_of_run(invented("sfg_r", max_squared_error=1.0))
     fixed = {"N": N, "beta": 1 / N, "eta": 0.01, "xi": 0.5, "L": L}
     C = found.constants["theta_norm"]
     assert found.value[-1] == pytest.approx(bounds.theorem6(T=T, C=C, **fixed))
 
-    found = of_run.bound_of_run(invented("sfg"))
+    found = bounds.bound_of_run(invented("sfg"))
     size = found.constants["dominating_set"]
     assert 1 <= size <= N
     assert any(f"{size} nodes" in note for note in found.notes)
@@ -214,7 +213,7 @@ def test_an_unproved_bound_says_so_where_it_is_evaluated_and_drawn(invented):
         ("gf", {}, True), ("gf", {"M": 1}, False), ("sfg", {}, False), ("sfg_r", {}, False),
     ):  # fmt: skip
         run = invented(name, key=f"{gap:08d}", settings=settings)
-        notes = of_run.bound_of_run(run).notes
+        notes = bounds.bound_of_run(run).notes
         assert any("is unproved" in note for note in notes) == gap
         axes = Figure().add_subplot()
         regret_figures._draw_bound(axes, run, with_value=True)
@@ -224,25 +223,25 @@ def test_an_unproved_bound_says_so_where_it_is_evaluated_and_drawn(invented):
 
 def test_decaying_rates_enter_with_their_mean(invented):
     decaying = invented("gf", settings={"eta": "0.1/sqrt(t)"}, max_squared_error=1.0)
-    found = of_run.bound_of_run(decaying)
+    found = bounds.bound_of_run(decaying)
     assert any("decay" in note for note in found.notes)
     mean = np.mean(0.1 / np.sqrt(np.arange(1, 401)))
-    L = bounds.gradient_bound(1e-3)
+    L = gradient_bound(1e-3)
     fixed = {"T": 400, "N": 76, "J": 2, "eta_e": 0.5, "L": L}
     fixed["theta_norm"] = found.constants["theta_norm"]
     assert found.value[-1] == pytest.approx(bounds.theorem2(eta=mean, **fixed))
     horizon = invented("gf", key="1", settings={"eta": "0.1/sqrt(T)"}, max_squared_error=1.0)
     constant = bounds.theorem2(eta=0.1 / 20, **fixed)
-    assert of_run.bound_of_run(horizon).value[-1] == pytest.approx(constant)
+    assert bounds.bound_of_run(horizon).value[-1] == pytest.approx(constant)
 
 
 def test_no_theorem_no_bound(run_folder_maker, tmp_path):
-    assert of_run.bound_of_run(Run(run_folder_maker(tmp_path, "raker"))) is None
+    assert bounds.bound_of_run(Run(run_folder_maker(tmp_path, "raker"))) is None
 
 
 def test_assumptions_of_a_run(invented):
     def holds(run):
-        return {found.name.split(":")[0]: found.holds for found in of_run.assumptions(run)}
+        return {found.name.split(":")[0]: found.holds for found in bounds.assumptions(run)}
 
     bounded = {"max_squared_error": 0.9, "max_kernel_squared_error": 0.99}
     assert holds(invented("gf", kernels_per_round=10.0, **bounded)) == {
@@ -260,8 +259,8 @@ def test_assumptions_of_a_run(invented):
     found = holds(run)
     assert (found["as2"], found["as3"]) == (False, True)
     assert found["the algorithm of the theorem"] is True
-    L = of_run.bound_of_run(run).constants["L"]
-    assert L == pytest.approx(bounds.gradient_bound(1e-3, 1.7))
+    L = bounds.bound_of_run(run).constants["L"]
+    assert L == pytest.approx(gradient_bound(1e-3, 1.7))
     assert holds(invented("sfg", key="2", scaling="none", max_norm=1.2))["as3"] is False
     decaying = holds(invented("gf", key="3", settings={"eta": "1/sqrt(t)"}))
     assert decaying["constant rates"] is False
@@ -276,9 +275,9 @@ def test_of_kernels_of_a_family_that_is_not_known_here_nothing_is_promised(inven
     """It is of a module outside the package, which reading a run does not import."""
     strange = {"ridge_features": {"label": "x", "kernels": ["ricker 0.1", "gaussian 1"]}}
     run = invented(name, regret=strange)
-    (moment,) = [found for found in of_run.assumptions(run) if "moment" in found.name]
+    (moment,) = [found for found in bounds.assumptions(run) if "moment" in found.name]
     assert moment.holds is None
     assert moment.text == "nothing is known here of ricker kernels, which are not omkl's own"
     run.curves["kernel_family"][0] = "ricker"
-    found = of_run.bound_of_run(run)
+    found = bounds.bound_of_run(run)
     assert found is None if name == "sfg" else found.epsilon == 2.0

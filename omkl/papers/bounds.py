@@ -1,4 +1,28 @@
-"""What a theorem of ``regret_bounds`` says of a finished run, from its folder alone.
+"""The regret theorems of Ghari and Shen's JMLR paper, evaluated for a finished run.
+
+The theorems bound the expected cumulative loss above that of the best function in
+hindsight, for constant eta, xi and eta_e, under
+
+(as1)  L(theta'z, y) = (theta'z - y)^2 + lam ||theta||^2 is convex in theta;
+(as2)  every kernel's loss lies in [0, 1], and ||grad L|| <= L;
+(as3)  kernels are shift-invariant with kappa(0) = 1, and ||x|| <= 1.
+
+Symbols, the same in all functions: ``T`` rounds, ``N`` kernels, ``eta`` step size, ``xi`` and
+``eta_e`` exploration in (0, 1), ``L`` the bound on the gradient, ``C`` the largest sum of
+|alpha_t| of an optimal f = sum alpha_t kappa(., x_t), ``epsilon`` the largest error of the
+random features.
+
+Every right-hand side also holds against the best function *of the random features*:
+there the step from f* to its approximation falls away, which is ``epsilon=0`` with
+``C=||theta*||``: lemma 1 (22) for theorem 2, (134) for theorem 5. That is what a run's regret
+against ridge regression on random features is to be compared with.
+
+The proof of theorem 2 has a gap for M > 1, which ``unproved`` names: what is evaluated of it is its
+right-hand side as stated.
+
+How far random features are from their kernel, with a probability, is claim 1 of Rahimi and Recht
+(2007), over all x and x' of a set of diameter diam. The papers have it without diam; ||x|| <= 1,
+their (as3), is a ball of diameter 2 (``docs/errata.md``).
 
 ``THEOREMS`` has what is promised, by the name that an algorithm registers. ``bound_of_run``
 evaluates a theorem with the run's own settings, ``assumptions`` says which of its conditions hold
@@ -17,16 +41,161 @@ import numpy as np
 
 from omkl import registry
 from omkl.core.kernels import FAMILIES
+from omkl.experiment.bounds import gradient_bound
 from omkl.runs.run_folder import Run, number_of
-from omkl.theory.feature_errors import LARGEST_EPSILON, PROBABILITY, smallest_epsilon
-from omkl.theory.regret_bounds import (
-    coefficient_bound,
-    gradient_bound,
-    theorem2,
-    theorem5,
-    theorem6,
-    theta_norm_bound,
-)
+
+PROBABILITY = 0.95  # at which the statements are evaluated
+DIAMETER = 2.0  # of the ball ||x|| <= 1
+LARGEST_EPSILON = 2.0  # |z'z - kappa| never exceeds it: both lie in [-1, 1]
+
+
+# --- right-hand sides -----------------------------------------------------------------------------
+
+
+def theorem2(
+    *,
+    T: Any,
+    N: int,
+    J: int,
+    eta: Any,
+    eta_e: Any,
+    L: float,
+    theta_norm: float,
+    epsilon: float = 0.0,
+    C: float = 0.0,
+) -> Any:
+    """OMKL-GF, the right-hand side of (23); of lemma 1 (22) with ``epsilon=0``.
+
+    J >= 1 selective nodes, theta_norm = ||theta*|| of the best function of the random
+    features. T, eta and eta_e may be arrays, as in all three theorems.
+    """
+    return (
+        math.log(N) / eta
+        + theta_norm**2 / (2 * eta)
+        + eta_e * J * T
+        + epsilon * L * T * C
+        + eta * N * T / (2 * (1 - eta_e))
+        + eta * L**2 * N * J * T / (2 * eta_e**2)
+    )
+
+
+def theorem5(
+    *,
+    T: Any,
+    N: int,
+    n_out: int,
+    eta: Any,
+    xi: Any,
+    L: float,
+    C: float,
+    inverse_q: Any,
+    inverse_q_bar: Any = None,
+    epsilon: float = 0.0,
+) -> Any:
+    """OMKL-SFG, the right-hand side of (40).
+
+    n_out = |N_i^out| (M in omkl) of an in-neighbour i of the best kernel j*. inverse_q is
+    the mean over the rounds of 1 / q_{j*,t}, inverse_q_bar that of 1 / q-bar_{i,t}, a
+    weighted mean of 1 / q over the out-neighbours; by default it is inverse_q, as in the
+    worst case (q >= xi / |dominating set|, text below the theorem).
+    """
+    if inverse_q_bar is None:
+        inverse_q_bar = inverse_q
+    return (
+        math.log(N * n_out) / eta
+        + (1 + epsilon) * C**2 / (2 * eta)
+        + epsilon * L * T * C
+        + (xi + eta * N / 2 - eta * xi / 2) * T
+        + eta / 2 * T * (inverse_q_bar + L**2 * inverse_q)
+    )
+
+
+def theorem6(
+    *,
+    T: Any,
+    N: int,
+    beta: float,
+    eta: Any,
+    xi: Any,
+    L: float,
+    C: float,
+    epsilon: float = 0.0,
+) -> Any:
+    """OMKL-SFG-R, the right-hand side of (48). Raises ValueError for beta outside (0, 1/N]."""
+    if not 0 < beta <= 1 / N:
+        raise ValueError(f"beta={beta} lies outside (0, 1/N={1 / N:.4g}]")
+    return (
+        2 * math.log(N) / eta
+        + (1 + epsilon) * C**2 / (2 * eta)
+        + epsilon * L * T * C
+        + (xi + eta / 2 * (L**2 + N * beta + 1) / beta - eta * xi / 2) * T
+    )
+
+
+# --- constants that follow from the loss ----------------------------------------------------------
+
+
+def theta_norm_bound(lam: float, mse: float | None, mean_square: float = 1.0) -> float:
+    """An upper bound on ||theta*|| of ridge regression on random features.
+
+    mse is its mean squared error, None where it is not known; mean_square the mean of y^2
+    (at most 1 for targets in [0, 1]). At the optimum mse + lam ||theta||^2 <= mean_square,
+    and lam theta is the mean of e z, at most sqrt(mse) long.
+    """
+    if lam == 0:
+        return math.inf
+    if mse is None:
+        return math.sqrt(mean_square / lam)
+    return min(math.sqrt(max(mean_square - mse, 0.0) / lam), math.sqrt(mse) / lam)
+
+
+def coefficient_bound(lam: float, mse: float) -> float:
+    """An upper bound on C = sum |alpha_t| of kernel ridge regression with this mse.
+
+    Its coefficients are its errors divided by lam T, so C = mean |e| / lam <= sqrt(mse) / lam.
+    """
+    return math.inf if lam == 0 else math.sqrt(mse) / lam
+
+
+# --- errors of random features --------------------------------------------------------------------
+
+
+def probability(epsilon: float, second_moment: float, D: int, d: int) -> float:
+    """With at least this probability D features err by less than epsilon, for all ||x|| <= 1.
+
+    1 - 2^8 (sigma diam / epsilon)^2 exp(-D epsilon^2 / (4 d + 8)), or 0 where that is negative:
+    then nothing is promised.
+    """
+    if not math.isfinite(second_moment):
+        return 0.0
+    failure = _failure_factor(second_moment) / epsilon**2 * math.exp(-D * epsilon**2 / (4 * d + 8))
+    return max(0.0, 1.0 - failure)
+
+
+def smallest_epsilon(chance: float, second_moment: float, D: int, d: int) -> float:
+    """The epsilon that ``probability`` puts at ``chance``, in [0, 1); inf where none does.
+
+    With a = D / (4 d + 8), a eps^2 exp(a eps^2) = 2^8 a (sigma diam)^2 / (1 - chance): Lambert's W.
+    """
+    from scipy.special import lambertw
+
+    if not math.isfinite(second_moment):
+        return math.inf
+    a = D / (4 * d + 8)
+    return math.sqrt(float(lambertw(a * _failure_factor(second_moment) / (1 - chance)).real) / a)
+
+
+def features_needed(epsilon: float, chance: float, second_moment: float, d: int) -> float:
+    """The number of features from which ``probability`` of epsilon is at least ``chance``."""
+    failure = _failure_factor(second_moment) / epsilon**2
+    return max(0.0, (4 * d + 8) / epsilon**2 * math.log(failure / (1 - chance)))
+
+
+def _failure_factor(second_moment: float) -> float:
+    return 256 * second_moment * DIAMETER**2
+
+
+# --- theorems of runs -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""Theorems of the papers, evaluated for a run."""
