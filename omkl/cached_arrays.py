@@ -1,12 +1,13 @@
 """Arrays that are kept on disk to save computing them: found whole, or made anew.
 
-A file is a NumPy archive with a line after it: the sha256 of what it is kept for, and that of the
-line's first part and the archive together. So a name that two things share, a flipped bit or a cut
-gives no number, and nothing that is damaged is parsed.
+A file is a NumPy archive with a line after it: the sha256 of what it is kept for and of the archive
+together. So a flipped bit, a cut or a renamed file gives no number, and nothing that is damaged is
+parsed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import io
@@ -23,8 +24,8 @@ from omkl.disk import remove_leftovers, write_atomically
 
 Arrays = dict[str, np.ndarray]
 
-_LINE = re.compile(rb"\nomkl ([0-9a-f]{64}) ([0-9a-f]{64})\n")
-_LENGTH = len(b"\nomkl  \n") + 2 * 64
+NAME = re.compile(r"[0-9a-f]{24}\.npz")  # of our files, whole: the folder may hold others
+_LINE_LENGTH = len("\nomkl \n") + 64
 
 
 def user_folder() -> Path:
@@ -33,29 +34,37 @@ def user_folder() -> Path:
     return Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home) / "omkl") / "data"
 
 
-NAME = re.compile(r"[0-9a-f]{24}\.npz")  # of our files, whole: the folder may hold others
-
-
 def name_of(identity: str) -> str:
     """The name of the file that is kept for ``identity``."""
-    return f"{_sha256(identity.encode())[:24]}.npz"
+    return f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.npz"
 
 
 def load_or_make(
-    folder: Path, identity: str, make: Callable[[], Mapping[str, np.ndarray]]
+    folder: Path,
+    identity: str,
+    make: Callable[[], Mapping[str, np.ndarray]],
+    most_bytes: int | None = None,
+    most_files: int | None = None,
 ) -> Arrays:
     """What ``make`` returns, from ``folder`` where it is kept for this very ``identity``.
 
-    A file that is damaged, or kept for something else, is made anew, which one line on stderr
-    tells. Where nothing can be written, a line tells that as well, and the arrays are returned.
+    A file that is damaged is made anew, which one line on stderr tells. Where nothing can be
+    written, a line tells that as well, and the arrays are returned. Arrays of more than
+    ``most_bytes`` are not kept; of more than ``most_files`` files those go that were not used for
+    longest.
     """
     path = folder / name_of(identity)
-    found = read(path, identity)
-    if found is not None:
-        return found
-    made = dict(make())
-    write(path, identity, made)
-    return made
+    kept = read(path, identity)
+    if kept is not None:
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return kept
+    arrays = dict(make())
+    if most_bytes is None or sum(array.nbytes for array in arrays.values()) <= most_bytes:
+        _write(path, identity, arrays)
+        if most_files is not None:
+            _keep_newest(folder, most_files)
+    return arrays
 
 
 def read(path: Path, identity: str) -> Arrays | None:
@@ -72,35 +81,31 @@ def read(path: Path, identity: str) -> Arrays | None:
     except OSError as error:
         _tell(f"cannot read {path} ({error.strerror}): what it holds is made anew")
         return None
-    archive, line = raw[:-_LENGTH], _LINE.fullmatch(raw[-_LENGTH:])
-    kept_for = _sha256(identity.encode())
-    if line is None or line[2].decode() != _sha256(line[1] + archive):
+    archive = raw[:-_LINE_LENGTH]
+    if raw[-_LINE_LENGTH:] != _line(identity, archive):
         _tell(f"{path} is damaged: what it holds is made anew")
-        return None
-    if line[1].decode() != kept_for:
-        _tell(f"{path} is kept for something else: what it should hold is made anew")
         return None
     with np.load(io.BytesIO(archive), allow_pickle=False) as opened:
         return {name: opened[name] for name in opened.files}
 
 
-def write(path: Path, identity: str, arrays: Mapping[str, np.ndarray]) -> bool:
-    """Keep arrays; False, and told in one line, where they cannot be kept."""
+def _write(path: Path, identity: str, arrays: Arrays) -> None:
     if imported.nothing_is_kept():
-        return False
+        return
     sink = io.BytesIO()
-    np.savez(sink, **dict(arrays))  # type: ignore[arg-type]
-    archive, kept_for = sink.getvalue(), _sha256(identity.encode()).encode()
-    line = b"\nomkl %b %b\n" % (kept_for, _sha256(kept_for + archive).encode())
+    np.savez(sink, **arrays)  # type: ignore[arg-type]
+    archive = sink.getvalue()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _clean_once(path.parent)
         # Half a file, after a power failure, is found to be none: no need to wait for the disk.
-        write_atomically(path, archive + line, sync=False)
+        write_atomically(path, archive + _line(identity, archive), sync=False)
     except OSError as error:
         _tell(f"cannot keep {path} ({error.strerror}): it will be made anew")
-        return False
-    return True
+
+
+def _line(identity: str, archive: bytes) -> bytes:
+    return b"\nomkl %b\n" % hashlib.sha256(identity.encode() + archive).hexdigest().encode()
 
 
 @functools.cache
@@ -108,8 +113,11 @@ def _clean_once(folder: Path) -> None:
     remove_leftovers(folder)
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _keep_newest(folder: Path, n: int) -> None:
+    with contextlib.suppress(OSError):  # another process removes some as well
+        files = [path for path in folder.iterdir() if NAME.fullmatch(path.name)]
+        for path in sorted(files, key=lambda path: path.stat().st_mtime)[:-n]:
+            path.unlink(missing_ok=True)
 
 
 def _tell(text: str) -> None:

@@ -77,7 +77,7 @@ def read_csv(file):
     """A table whose numbers are read as omkl reads them, to the last bit, by any pandas."""
     import pandas as pd
 
-    from omkl.datasets.tables import csv_options
+    from omkl.datasets.read import csv_options
 
     options = csv_options({})
     return pd.read_csv(file, **{k: v for k, v in options.items() if k == "float_precision"})

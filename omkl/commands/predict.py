@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from omkl.commands import terminal
-from omkl.datasets import own_files
+from omkl.datasets import tables
 from omkl.disk import write_atomically
 from omkl.experiment import kept_model
 from omkl.online import learner as online
@@ -75,7 +75,7 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file}
     header = _csv([["row", *_names(learner)]])
-    for rows, X in own_files.inputs_in(cfg, described, learner.inputs):
+    for rows, X in tables.inputs_in(cfg, described, learner.inputs):
         yield header + _csv(np.column_stack([rows.astype(object), *_said(learner, X)]))
         header = ""
     yield header

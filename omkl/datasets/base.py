@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import gzip
 import re
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+PACKAGE = Path(__file__).parents[1]
 SCALINGS = ("columns", "whole", "none")
 ORDERS = ("file", "shuffled")
 
@@ -83,3 +87,81 @@ def name_of_file(file: str) -> str:
     """A name made of that of a file: its stem, other characters as _, cut to 60."""
     stem = re.sub(r"[^\w-]+", "_", PurePosixPath(file).name.partition(".")[0])
     return stem.encode()[:STEM_BYTES].decode(errors="ignore") or "_"
+
+
+# --- What parsers raise -------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def as_data_error(where: str) -> Iterator[None]:
+    """Turn whatever a parser raises into a DataError that begins with ``where``, a file's name."""
+    try:
+        yield
+    except DataError:
+        raise
+    except MemoryError as error:
+        raise DataError(
+            f"{where}: takes more memory than there is, or is damaged: {_first_line(error)}"
+        ) from error
+    except UnicodeError as error:
+        encoding = getattr(error, "encoding", "text of the encoding that was given")
+        start = getattr(error, "object", b"")[:2]
+        likely = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
+        raise DataError(
+            f"{where}: not {encoding} text. Set dataset.encoding, for example {likely}."
+        ) from error
+    except Exception as error:
+        if _is_bug(error):
+            if isinstance(error, ValueError):  # which elsewhere are mistakes of a user
+                raise RuntimeError(f"{where}: {error}") from error
+            raise
+        raise DataError(f"{where}: {_in_words(error)}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of a reader that is written in Rust
+            raise
+        raise DataError(f"{where}: cannot be read, it is damaged.") from error
+
+
+def _is_bug(error: Exception) -> bool:
+    """Whether an error says that omkl is wrong, and not that a file is."""
+    if isinstance(error, AttributeError | NameError | AssertionError):
+        return True
+    if type(error) not in (TypeError, LookupError, KeyError, IndexError, ValueError, OverflowError):
+        return False  # a class of a reader's own, or of the system
+    frame = error.__traceback__  # a library that stumbles over a file raises these too
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)
+
+
+def _in_words(error: Exception) -> str:
+    import pandas as pd
+
+    if isinstance(error, pd.errors.EmptyDataError):
+        return "the file is empty."
+    message = _first_line(error).rstrip(".")
+    if isinstance(error, gzip.BadGzipFile):
+        return f"the name ends in .gz, and no gzip file is in it ({message}). Rename the file."
+    if isinstance(error, pd.errors.ParserError | pd.errors.ParserWarning):
+        if "EOF inside string" in message:
+            return f"a quote is opened and never closed ({message}). Correct the file."
+        long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message)
+        if long or any(word in message for word in ("Length", "Number of passed names")):
+            problem = "the first row has more cells than the header"
+            if long:
+                problem = f"line {long[2]} has {long[3]} cells, where {long[1]} are expected"
+            return (
+                f"rows of different lengths: {problem}. Correct the file, take lines above the "
+                "header out, or look at dataset.delimiter and dataset.header."
+            )
+    if isinstance(error, OSError) and error.strerror:
+        message = error.strerror
+    return (
+        "cannot be read, it may be damaged or of another kind than the end of its name says: "
+        f"{message}"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    message = str(error).strip() or type(error).__name__
+    return message.splitlines()[0][:200]

@@ -1,17 +1,40 @@
-"""Choosing columns: which are inputs, which is the target."""
+"""Columns of a table: which are inputs and which is the target, and their cells as numbers.
+
+What becomes of a column of an own file is decided by the first rows of the file, so that the number
+of inputs is known before the stream begins, and without a look at the target. What a cell becomes
+depends on that cell alone.
+
+numbers      as they are; of true and false 1 and 0
+categories   words of which the first rows have at most MOST_CATEGORIES: one 0/1 column per word, in
+             the order of appearance; a word that comes later is 0 in all of them
+hashed       more words: HASHED columns of 0 and 1, a word's place being its checksum
+date         hour (where there is one), weekday (Monday is 0), day of the year, and days elapsed
+             since the first row; of a clock time the hour
+left out     words that are nearly all different, and whole numbers that count the rows, unless
+             they are named in dataset.inputs; a column without a value
+"""
 
 from __future__ import annotations
 
 import collections
 import difflib
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl.datasets.base import DataError
+import numpy as np
+
+from omkl.datasets.base import DataError, as_data_error
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_COLUMNS = 100_000
 OUTSIDE = "label"  # what the target is called where labels come from outside
+
+
+# --- Choosing inputs and target -------------------------------------------------------------------
 
 
 class Columns(NamedTuple):
@@ -46,8 +69,7 @@ def choose_columns(
     if inputs is None:
         chosen = [k for k in range(len(names)) if usable[k] and k != last]
     else:
-        given = inputs if isinstance(inputs, list | tuple) else [inputs]
-        chosen = [k for item in given for k in _positions(item, names, where)]
+        chosen = [k for item in _as_list(inputs) for k in _positions(item, names, where)]
     if last in chosen:
         raise DataError(
             f"{where}: the target {names[last]!r} is also named in dataset.inputs; "
@@ -62,10 +84,10 @@ def choose_columns(
             + ("" if target is None else f" besides the target {names[last]!r}")
             + f"; ids are none unless dataset.inputs names them. Columns: {listed(names)}"
         )
-    inputs_of = tuple(names[k] for k in chosen)
+    input_names = tuple(names[k] for k in chosen)
     if target is None:
-        return Columns((*chosen, chosen[0]), (*inputs_of, OUTSIDE))
-    return Columns((*chosen, last), (*inputs_of, names[last]))
+        return Columns((*chosen, chosen[0]), (*input_names, OUTSIDE))
+    return Columns((*chosen, last), (*input_names, names[last]))
 
 
 def place_of(column: Any, names: Sequence[str], where: str, key: str = "dataset.target") -> int:
@@ -82,8 +104,7 @@ def count_inputs(inputs: Any) -> int | None:
     """How many inputs ``dataset.inputs`` asks for; None where only the file can tell."""
     if inputs is None:
         return None
-    given = inputs if isinstance(inputs, list | tuple) else [inputs]
-    spans = [_span(item) for item in given]
+    spans = [_span(item) for item in _as_list(inputs)]
     return sum(1 if span is None else len(span) for span in spans)
 
 
@@ -108,6 +129,10 @@ def require_few(n_columns: int, where: str) -> None:
         raise DataError(
             f"{where}: {n_columns:,} columns are more than the {MOST_COLUMNS:,} that are read."
         )
+
+
+def _as_list(inputs: Any) -> Sequence[Any]:
+    return inputs if isinstance(inputs, list | tuple) else [inputs]
 
 
 def _span(item: Any) -> range | None:
@@ -135,7 +160,7 @@ def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:
             f"Columns: {listed(names)}"
         )
     name = str(item).strip()
-    matches = [k for k, known in enumerate(names) if known == name]
+    matches = [k for k, column in enumerate(names) if column == name]
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -148,7 +173,305 @@ def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:
     raise DataError(f"{where}: {key}: no column {name!r}.{hint} Columns: {listed(names)}")
 
 
-def listed(names: Sequence[str], positions: Sequence[int] | None = None) -> str:
-    shown = range(len(names)) if positions is None else positions
-    text = ", ".join(f"{k + 1} {names[k]!r}" for k in list(shown)[:40])
-    return text + (f", ... ({len(shown)} in all)" if len(shown) > 40 else "") or "none"
+def listed(names: Sequence[str]) -> str:
+    """Positions and names, of many columns the first 40."""
+    text = ", ".join(f"{k} {name!r}" for k, name in enumerate(names[:40], start=1))
+    return text + (f", ... ({len(names)} in all)" if len(names) > 40 else "") or "none"
+
+
+# --- Cells as numbers -----------------------------------------------------------------------------
+
+_BLANK_CURE = "What stands for a blank goes into dataset.na_values."
+INPUT_CURE = f"Correct the file or leave the column out of dataset.inputs. {_BLANK_CURE}"
+TARGET_CURE = f"Correct the file; if these are classes, add task=classification. {_BLANK_CURE}"
+
+
+def column_values(
+    series: pd.Series, name: str, rows: np.ndarray, where: str, cure: str = INPUT_CURE
+) -> np.ndarray:
+    """A column as float64 (n,), NaN where blank; a DataError with its ``cure`` for other text."""
+    values, text = numbers_of(series)
+    if text.any():
+        n = int(np.argmax(text))
+        raise DataError(
+            f"{where}: row {rows[n]}, column {name!r} holds {str(series.iloc[n])!r} "
+            f"where a number should be. {cure}"
+        )
+    return values
+
+
+def mostly_numbers(values: np.ndarray, text: np.ndarray) -> bool:
+    """Whether at least half of the cells of a column that are not blank are numbers.
+
+    Takes what ``numbers_of`` returns. A lone word among numbers then is an error with a row, not a
+    column left out in silence.
+    """
+    return bool(text.sum() <= np.isfinite(values).sum())
+
+
+def numbers_of(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers (n,), NaN elsewhere; where there is text or anything else but a blank (n,).
+
+    True and False, which stand beside blanks as objects, are 1 and 0, as they are without blanks.
+    """
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return values, np.zeros(len(values), dtype=bool)
+    if series.dtype == object:
+        switches = series.map(lambda cell: isinstance(cell, bool | np.bool_))
+        if switches.any():
+            series = series.mask(switches, series.where(switches, 0).astype(int))
+    numbers = pd.to_numeric(_words(series), errors="coerce")
+    values = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    return values, np.isnan(values) & ~_blank(series)
+
+
+def class_codes(
+    cells: np.ndarray, classes: Sequence[Any], rows: np.ndarray, where: str
+) -> np.ndarray:
+    """What a learner is given for the cells (n,): the codes of their classes, NaN where blank.
+
+    Of two classes the first is -1 and the second +1; of K > 2 they are 0 .. K - 1.
+    """
+    codes = np.arange(len(classes)) if len(classes) > 2 else np.array([-1.0, 1.0])
+    texts = {str(label).strip(): code for label, code in zip(classes, codes, strict=True)}
+    numbers = {number: texts[same[0]] for number, same in by_number(texts).items() if not same[1:]}
+
+    def code_of(cell: Any) -> float | None:
+        """The code of a class, NaN of a blank, None of anything else."""
+        text = str(cell).strip()
+        if text in texts:
+            return float(texts[text])
+        number = _number(text)
+        if text == "" or (number is not None and np.isnan(number)):
+            return np.nan
+        return None if number is None or number not in numbers else float(numbers[number])
+
+    values = np.empty(len(cells))
+    for n, cell in enumerate(cells):
+        code = code_of(cell)
+        if code is None:
+            others = dict.fromkeys(str(c) for c in cells if code_of(c) is None)
+            raise DataError(
+                f"{where}: row {rows[n]} has the label {str(cell)!r}, which is none of "
+                f"dataset.labels={list(classes)}. Not among them: {', '.join(list(others)[:20])}. "
+                "Name all labels; of two the first is -1 and the second +1."
+            )
+        values[n] = code
+    return values
+
+
+def by_number(texts: Iterable[str]) -> dict[float, list[str]]:
+    """The texts that are written numbers, by their number: "01" and "1" are one."""
+    groups: dict[float, list[str]] = {}
+    for text in texts:
+        if (number := _number(text)) is not None:
+            groups.setdefault(number, []).append(text)
+    return groups
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _words(series: pd.Series) -> pd.Series:
+    return series.astype(str).str.strip()
+
+
+def _blank(series: pd.Series) -> np.ndarray:
+    import pandas as pd
+
+    blank = series.isna().to_numpy(dtype=bool)
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return blank
+    return blank | (_words(series) == "").to_numpy(dtype=bool)
+
+
+# --- What becomes of a column ---------------------------------------------------------------------
+
+MOST_CATEGORIES, HASHED = 20, 16
+FEWEST_ROWS, MOSTLY = 20, 0.9  # of so many rows on, this share of different words is an id
+DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?"
+CLOCK = r"\d{1,2}:\d{2}(:\d{2})?"
+DAYS = (
+    "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y",
+    "%d/%m/%y", "%d-%m-%Y",
+)  # fmt: skip
+WITH_SIGN = r"[-+]?[^\w\s]? ?[-+]?\d[\d.,]* ?[^\w\s]?"  # $3.50 or 12 %
+NUMBERS = {"how": "numbers"}
+
+
+class Column(NamedTuple):
+    """What becomes of a column: ``kind`` as above, names of its inputs, why, and how.
+
+    ``recipe`` says it in JSON, so that another file is read alike; {} of one that is no input.
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    why: str = ""
+    recipe: Mapping[str, Any] = {}
+
+    def encode(self, series: pd.Series, rows: np.ndarray, where: str) -> np.ndarray:
+        """The cells as numbers (n, inputs), NaN where blank; DataError names what has no number.
+
+        ``rows`` (n,) are numbers of the file's rows, for errors.
+        """
+        with as_data_error(f"{where}: column {self.name!r}"):
+            match self.recipe.get("how"):
+                case "numbers":
+                    return column_values(series, self.name, rows, where)[:, None]
+                case "words":
+                    places = {word: k for k, word in enumerate(self.recipe["known"])}
+                    return _one_hot(series, places.get, len(places))
+                case "hashed":
+                    return _one_hot(series, _hash, HASHED)
+                case "date":
+                    return _date_parts(series, self.name, rows, where, **self.recipe["date"])
+            return np.empty((len(series), 0))
+
+    def noted(self, *notes: str | None) -> Column:
+        """The same column with more to say of it."""
+        return self._replace(why="; ".join(filter(None, (self.why, *notes))))
+
+    def left_out(self, why: str) -> Column:
+        return self._replace(kind="left out", inputs=(), why=why)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As the provenance of a stream has it."""
+        return {"column": self.name, "as": self.kind, "inputs": list(self.inputs), "why": self.why}
+
+
+def column_of(series: pd.Series, name: str, where: str) -> Column:
+    """What becomes of a column whose first cells are these."""
+    with as_data_error(f"{where}: column {name!r}"):
+        return _column_of(series, name)
+
+
+def _column_of(series: pd.Series, name: str) -> Column:
+    import pandas as pd
+
+    if pd.api.types.is_datetime64_any_dtype(series.dtype):
+        return _date_column(name, series, None)
+    n, blank = len(series), _blank(series)
+    if blank.all():
+        return Column(name, "left out", (name,), f"no value in the first {n} rows", NUMBERS)
+    if any(isinstance(cell, list | dict | tuple | set | np.ndarray) for cell in series):
+        return Column(name, "left out", (), "lists or objects in its cells")
+    values, text = numbers_of(series)
+    if mostly_numbers(values, text):  # a lone word is an error once the column is read
+        if n >= FEWEST_ROWS and bool(np.all(np.diff(values) == 1.0)):
+            return Column(name, "left out", (name,), "an id: it counts the rows", NUMBERS)
+        constant = np.nanmin(values) == np.nanmax(values)
+        why = f"constant in the first {n} rows" if constant else ""
+        return Column(name, "numbers", (name,), why, NUMBERS)
+    words = _words(series[~blank])
+    for format in _formats(words):
+        if pd.to_datetime(words, format=format, errors="coerce", utc=True).notna().all():
+            return _date_column(name, series, format)
+    return _categories(name, list(dict.fromkeys(words)), len(words))
+
+
+def _categories(name: str, different: list[str], n: int) -> Column:
+    """A column of n words, some of them ``different``."""
+    if len(different) <= MOST_CATEGORIES:
+        inputs = tuple(f"{name}={word}" for word in different)
+        why = f"{len(different)} words, a column each"
+        if len(different) == 1:
+            why = f"constant in the first {n} rows"
+        column = Column(name, "categories", inputs, why, {"how": "words", "known": different})
+    else:
+        inputs = tuple(f"{name}#{k + 1}" for k in range(HASHED))
+        why = f"{len(different)} words in the first {n} rows, hashed into {HASHED} columns"
+        column = Column(name, "hashed", inputs, why, {"how": "hashed"})
+    if n >= FEWEST_ROWS and len(different) > MOSTLY * n:
+        why = f"an id: {len(different)} words in {n} rows"
+        if sum(bool(re.fullmatch(WITH_SIGN, word)) for word in different) > MOSTLY * len(different):
+            why += f"; {different[0]} is no number: write it without the sign"
+        return column._replace(kind="left out", why=why)
+    return column
+
+
+def _hash(word: str) -> int:
+    return zlib.crc32(word.encode()) % HASHED
+
+
+def _one_hot(series: pd.Series, place: Callable[[str], int | None], size: int) -> np.ndarray:
+    """1 in the place of each cell's word, NaN in the row of a blank: (n, size)."""
+    values, blank = np.zeros((len(series), size)), _blank(series)
+    values[blank] = np.nan
+    for n, word in zip(np.flatnonzero(~blank), _words(series[~blank]), strict=True):
+        if (k := place(word)) is not None:
+            values[n, k] = 1.0
+    return values
+
+
+def _formats(words: pd.Series) -> list[str]:
+    """Formats to try, if all words look like a date, or all like a clock time."""
+    if words.str.fullmatch(CLOCK).all():
+        return ["%H:%M", "%H:%M:%S"]
+    if not words.str.fullmatch(DATE).all():
+        return []
+    return ["ISO8601", *(f"{day}{clock}" for day in DAYS for clock in ("", " %H:%M", " %H:%M:%S"))]
+
+
+def _date_column(name: str, series: pd.Series, format: str | None) -> Column:
+    times = _times(series, format)
+    present = times.dropna()
+    if present.empty:
+        return Column(name, "left out", (), f"no value in the first {len(series)} rows")
+    day_alone = bool((present == present.dt.normalize()).all())
+    parts = ("hour", "weekday", "day_of_year", "days_elapsed")[1 if day_alone else 0 :]
+    if format is not None and format.startswith("%H"):
+        parts = ("hour",)
+    inputs = tuple(f"{name}.{part}" for part in parts)
+    date = {"format": format, "parts": list(parts), "start": present.iloc[0].isoformat()}
+    why = ", ".join(parts).replace("_", " ")
+    return Column(name, "date", inputs, why, {"how": "date", "date": date})
+
+
+def _date_parts(
+    series: pd.Series,
+    name: str,
+    rows: np.ndarray,
+    where: str,
+    format: str | None,
+    parts: Sequence[str],
+    start: str,
+) -> np.ndarray:
+    import pandas as pd
+
+    times = _times(series, format)
+    unread = times.isna().to_numpy() & ~_blank(series)
+    if unread.any():
+        n = int(np.argmax(unread))
+        raise DataError(
+            f"{where}: row {rows[n]}, column {name!r} holds {str(series.iloc[n])!r} where a date "
+            "should be, as in the rows before. Correct the file or leave the column out of "
+            "dataset.inputs."
+        )
+    since_midnight = times - times.dt.normalize()
+    values = {
+        "hour": since_midnight.dt.total_seconds() / 3600,
+        "weekday": times.dt.day_of_week,
+        "day_of_year": times.dt.day_of_year,
+        "days_elapsed": (times - pd.Timestamp(start)).dt.total_seconds() / 86400,
+    }
+    columns = [values[part].to_numpy(dtype=np.float64, na_value=np.nan) for part in parts]
+    return np.stack(columns, axis=1)
+
+
+def _times(series: pd.Series, format: str | None) -> pd.Series:
+    """Local times, NaT where there is none."""
+    import pandas as pd
+
+    if format is None:
+        return series.dt.tz_localize(None)
+    times = pd.to_datetime(_words(series), format=format, errors="coerce", utc=True)
+    return times.dt.tz_localize(None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -93,7 +92,7 @@ def _is_delimiter(value: Any) -> bool:
 
 def _is_encoding(value: Any) -> bool:
     try:
-        return isinstance(value, str) and bool(codecs.lookup(value)._is_text_encoding)
+        return isinstance(value, str) and isinstance("".encode(value), bytes)
     except (LookupError, ValueError):
         return False
 

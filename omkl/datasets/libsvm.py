@@ -5,17 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets.base import DataError
-from omkl.datasets.columns import MOST_COLUMNS
+from omkl.datasets.base import DataError, as_data_error
+from omkl.datasets.columns import MOST_COLUMNS, Column, class_codes
 from omkl.datasets.files import FileContent
-from omkl.datasets.tables import class_codes, reading
-
-if TYPE_CHECKING:
-    from omkl.datasets.encoding import Column
 
 CHUNK_ROWS = 4_096
 CHUNK_CHARACTERS = 2**24
@@ -101,7 +97,7 @@ class LibsvmTable:
 
     def _pieces(self) -> Iterator[Piece]:
         first = 1
-        with reading(self._where), self._content.open_lines(self._encoding) as file:
+        with as_data_error(self._where), self._content.open_lines(self._encoding) as file:
             while lines := _some(file):
                 texts = [text for line in lines if (text := line.partition("#")[0].strip())]
                 split = [text.split() for text in texts]

@@ -1,31 +1,40 @@
-"""Opening a data set as a stream: an entry of the catalogue, an own file, or made on the fly."""
+"""Opening a data set as a stream: an entry of the catalogue, an own file, or made on the fly.
+
+What is read of a file of the catalogue is kept in the user's cache folder, named by the file's
+sha256, the entry and the sources that read and prepare: reading a spreadsheet or a text table takes
+longer than learning from it. Deleting that folder costs nothing.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.datasets import cache, download
+from omkl import cached_arrays
+from omkl.core import imported
+from omkl.datasets import download, prepare, read, tables
 from omkl.datasets.base import DataError, Source
-from omkl.datasets.columns import choose_columns, place_of
+from omkl.datasets.columns import Column, place_of
 from omkl.datasets.files import FileContent
 from omkl.datasets.keys import check_keys, check_stream
+from omkl.datasets.libsvm import LibsvmTable
 from omkl.datasets.stream import Stream
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from omkl.datasets.encoding import Column
-    from omkl.datasets.tables import Table
+from omkl.datasets.synthetic import SyntheticSource
+from omkl.datasets.tables import ArrayTable, Table, TableSource
 
 # What pandas takes for a blank.
 BLANKS = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
+
+MOST_CACHED_BYTES = 2**26  # larger data are read anew: their reading is not what takes time
+MOST_CACHED_FILES = 32
 
 
 class Options(NamedTuple):
@@ -36,18 +45,11 @@ class Options(NamedTuple):
     order: str
     labelled: bool
     lags: int
-    follow: bool = False
+    follow: bool
 
     @property
     def causal(self) -> bool:
         return self.scaling == "columns"
-
-
-class _FileTable(NamedTuple):
-    """What was read of a file: streams of several orders share it."""
-
-    table: Table
-    found: FileContent
 
 
 def open_stream(
@@ -58,9 +60,9 @@ def open_stream(
     Parameters
     ----------
     dataset_cfg
-        Content of a conf/dataset/*.yaml. With the key ``path`` it is an own CSV or
-        Parquet file, read in chunks; with ``file`` an entry of the catalogue, held in
-        memory; with ``n_centres`` synthetic.
+        Content of a conf/dataset/*.yaml. With the key ``path`` it is an own file, read in
+        chunks; with ``file`` an entry of the catalogue, held in memory; with ``n_centres``
+        synthetic.
     stream_cfg
         limit     None, or keep the first so many rows (at least 2), after shuffling and
                   before scaling; a shorter data set is streamed whole
@@ -82,41 +84,36 @@ def open_stream(
         cannot be learned from. Own CSV and Parquet files are only checked as far as they
         are read, so their errors may also come out of ``blocks``.
     """
-    check_keys(dataset_cfg)
-    options, name = _options(stream_cfg), str(dataset_cfg["name"])
-    own = "path" in dataset_cfg
-    if options.follow and not own:
-        raise DataError(f"{name}: stream.follow=true is for own files: dataset=file.")
-    if (own or "n_centres" in dataset_cfg) and options.order == "shuffled":
-        raise DataError(
-            f"{name}: stream.order=shuffled needs all rows in memory and this data set is "
-            "read in chunks. "
-            + (
-                "Shuffle the file once and set stream.order=file."
-                if own
-                else "Its rows are independent of each other already: set stream.order=file, "
-                "and another dataset.seed for other rows."
-            )
-        )
-    if own:
-        return _open_own(dataset_cfg, name, options)
-    if "n_centres" in dataset_cfg:
-        return _open_synthetic(dataset_cfg, name, options)
-    read = _read_catalogued(dataset_cfg, name, in_memory=options.order == "shuffled")
-    return _open_catalogued(dataset_cfg, name, options, seed, read)
+    return open_streams(dataset_cfg, stream_cfg, [seed])[0]
 
 
 def open_streams(
     dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], seeds: Sequence[int]
 ) -> list[Stream]:
-    """A stream a seed. A shuffled data set is read and held once; others are one stream."""
+    """One stream per seed. A shuffled data set is read and held once; others are one stream."""
     check_keys(dataset_cfg)
-    options = _options(stream_cfg)
-    if options.order == "file" or "file" not in dataset_cfg:
-        return [open_stream(dataset_cfg, stream_cfg, seeds[0])] * len(seeds)
-    name = str(dataset_cfg["name"])
-    read = _read_catalogued(dataset_cfg, name, in_memory=True)
-    return [_open_catalogued(dataset_cfg, name, options, seed, read) for seed in seeds]
+    options, name = _options(stream_cfg), str(dataset_cfg["name"])
+    is_own, is_made = "path" in dataset_cfg, "n_centres" in dataset_cfg
+    if options.follow and not is_own:
+        raise DataError(f"{name}: stream.follow=true is for own files: dataset=file.")
+    if options.order == "shuffled" and (is_own or is_made):
+        cure = (
+            "Shuffle the file once and set stream.order=file."
+            if is_own
+            else "Its rows are independent of each other already: set stream.order=file, "
+            "and another dataset.seed for other rows."
+        )
+        raise DataError(
+            f"{name}: stream.order=shuffled needs all rows in memory and this data set is "
+            f"read in chunks. {cure}"
+        )
+    if is_own:
+        streams = [_open_own(dataset_cfg, options)]
+    elif is_made:
+        streams = [_open_synthetic(dataset_cfg, options)]
+    else:
+        streams = _open_entry(dataset_cfg, options, seeds if options.order == "shuffled" else None)
+    return streams if options.order == "shuffled" else streams * len(seeds)
 
 
 def open_with_column(
@@ -136,118 +133,12 @@ def open_with_column(
             "column), stream.scaling=whole or none and stream.lags=0 (there is no one order in "
             "time), and stream.labels=data."
         )
-    name = str(dataset_cfg["name"])
     if "path" not in dataset_cfg and key is None:
         return open_stream(dataset_cfg, stream_cfg), None
     if "n_centres" in dataset_cfg:
+        name = dataset_cfg["name"]
         raise DataError(f"{name}: made on the fly, it has no columns of words.")
-    return _open_frame(dataset_cfg, name, options, key)
-
-
-def _open_frame(
-    cfg: Mapping[str, Any], name: str, options: Options, key: str | None
-) -> tuple[Stream, np.ndarray | None]:
-    from omkl.datasets import own_files, tables
-
-    missing = cfg.get("missing", "error")
-    if "path" in cfg:
-        content = own_files.open_content(cfg, options.follow)
-        classes = _classes(cfg, name, content)
-        frame = own_files.read_own(content, cfg)
-        own = own_files.OwnTable(content, {**cfg, "labels": classes or None}, key)
-        values, rows = (np.concatenate(arrays) for arrays in zip(*own.raw(), strict=True))
-        where, columns = content.name, own.names
-        provenance = functools.partial(_own_provenance, cfg, name, content, missing, own)
-        if missing == "mean":  # a client has no round without a target
-            there = ~np.isnan(values[:, -1])
-            frame, values, rows = frame[there], values[there], rows[there]
-    else:
-        classes = _classes(cfg, name)
-        found = download.obtain(cfg)
-        frame = _prepared_frame(cfg, name, found)
-        taken = _columns_of(frame, cfg, name, classes or None, key)
-        values, rows, columns = taken[:3]
-        where, unused = name, _unused(taken.left_out)
-        provenance = functools.partial(_provenance, cfg, name, found, missing, "file", unused)
-    said = None
-    if key is not None:
-        place = place_of(cfg[key], [str(known) for known in frame.columns], where, f"dataset.{key}")
-        said, blank = frame.iloc[:, place].to_numpy(), frame.iloc[:, place].isna().to_numpy()
-        if missing == "drop":
-            complete = ~(np.isnan(values).any(axis=1) | blank)
-            values, rows, said = values[complete], rows[complete], said[complete]
-        elif blank[: options.limit].any():
-            raise DataError(
-                f"{where}: row {rows[blank.argmax()]}, "
-                f"column {str(frame.columns[place])!r} is blank, so it is not known whose row "
-                "it is. Set dataset.missing=drop, or correct the file."
-            )
-        said = said[: options.limit]
-    table = tables.ArrayTable(values, rows, columns)
-    source = tables.TableSource(table, where, missing, False, fills_target="file" in cfg)
-    stream = _stream(source, cfg, name, options, provenance, classes, survey=True, where=where)
-    return stream, said
-
-
-def _stream(
-    source: Source,
-    cfg: Mapping[str, Any],
-    name: str,
-    options: Options,
-    provenance: Callable[[], dict[str, Any]],
-    classes: tuple[Any, ...],
-    survey: bool = False,
-    change_rounds: tuple[int, ...] = (),
-    where: str | None = None,
-) -> Stream:
-    return Stream(
-        source,
-        name=name,
-        task=cfg.get("task", "regression"),
-        scaling=options.scaling,
-        limit=options.limit,
-        survey=survey,
-        provenance=provenance,
-        change_rounds=change_rounds,
-        classes=classes,
-        labelled=options.labelled,
-        lags=options.lags,
-        where=where,
-    )
-
-
-def _classes(cfg: Mapping[str, Any], name: str, own: FileContent | None = None) -> tuple[Any, ...]:
-    """What stands for the classes in the target's column; () of a regression."""
-    if cfg.get("task", "regression") == "regression" or "n_centres" in cfg:
-        return ()
-    given, where = cfg.get("labels"), name if own is None else own.name
-    if own is not None:
-        from omkl.datasets import own_files
-
-        if given in (None, own_files.ALL_LABELS) and not own_files.is_libsvm(own.path):
-            given = own_files.classes_in(own, cfg)
-    if (
-        not isinstance(given, list | tuple)
-        or len(given) < 2
-        or len(set(map(str, given))) < len(given)
-    ):
-        if cfg.get("labels") is None and given is not None and len(given) == 1:
-            raise DataError(
-                f"{where}: the target {cfg['target']!r} is {given[0]!r} in all rows, so there is "
-                "nothing to learn. Choose another dataset.target or more rows."
-            )
-        raise DataError(
-            f"{where}: say what stands in the target's column: dataset.labels=[ham,spam], the "
-            "first being -1 and the second +1; of three or more each is a class against the "
-            f"rest. Got {given!r}."
-        )
-    for label in given:
-        if str(label).strip() in BLANKS and cfg.get("format") not in ("libsvm", "mat"):
-            raise DataError(
-                f"{where}: dataset.labels names {label!r}, and that stands for a blank, as do NA, "
-                "NaN, None and null. Call the class otherwise in the file."
-            )
-    return tuple(given)
+    return _open_frame(dataset_cfg, options, key)
 
 
 def _options(cfg: Mapping[str, Any]) -> Options:
@@ -262,179 +153,241 @@ def _options(cfg: Mapping[str, Any]) -> Options:
     )
 
 
-def _open_own(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
-    from omkl.datasets import own_files
-    from omkl.datasets.tables import TableSource
-
-    content = own_files.open_content(cfg, options.follow)
-    classes = _classes(cfg, name, content)
-    table = own_files.open_own(
-        content, {**cfg, "labelled": options.labelled, "labels": classes or None}
-    )
-    missing = cfg.get("missing", "error")
-    source = TableSource(table, content.name, missing, options.causal)
-    provenance = functools.partial(_own_provenance, cfg, name, content, missing, table)
-    return _stream(source, cfg, name, options, provenance, classes, where=content.name)
-
-
-def _own_provenance(
-    cfg: Mapping[str, Any], name: str, content: FileContent, missing: str, table: Table
-) -> dict[str, Any]:
-    """As ``_provenance``, with what became of each column."""
-    from omkl.datasets import file_frames, own_files
-
-    stated = _provenance(cfg, name, content, missing, "file")
-    text = not own_files.is_libsvm(content.path) and file_frames.is_text(content.path)
-    layout = file_frames.layout(content, cfg) if text else {}
-    columns = [column.told() for column in table.columns]
-    return stated | {"columns": columns, "prepare": cfg.get("prepare") or {}, **layout}
-
-
-def _open_synthetic(cfg: Mapping[str, Any], name: str, options: Options) -> Stream:
-    from omkl.datasets.synthetic import SyntheticSource
-
-    source = SyntheticSource(cfg)
-
-    def provenance() -> dict[str, Any]:
-        settings = {key: value for key, value in cfg.items() if key not in ("title", "notes")}
-        return {
-            "name": name,
-            "files": [],
-            "order": "file",
-            "synthetic": settings,
-            "constants": source.constants,
-        }
-
-    changes = () if source.change_at is None else (source.change_at,)
-    classes = source.classes
-    return _stream(source, cfg, name, options, provenance, classes, change_rounds=changes)
-
-
-def _open_catalogued(
-    cfg: Mapping[str, Any], name: str, options: Options, seed: int, read: _FileTable
+def _stream(
+    source: Source,
+    cfg: Mapping[str, Any],
+    options: Options,
+    provenance: Mapping[str, Any],
+    classes: tuple[Any, ...],
+    **more: Any,
 ) -> Stream:
-    from omkl.datasets import tables
+    return Stream(
+        source,
+        name=str(cfg["name"]),
+        task=cfg.get("task", "regression"),
+        scaling=options.scaling,
+        limit=options.limit,
+        provenance=provenance,
+        classes=classes,
+        labelled=options.labelled,
+        lags=options.lags,
+        **more,
+    )
 
-    table, found = read
-    order: str | dict[str, int] = options.order
-    if order == "shuffled":
-        assert isinstance(table, tables.ArrayTable)
-        table = table.in_order(np.random.default_rng(seed).permutation(len(table.values)))
-        order = {"shuffled": seed}
-    missing = cfg.get("missing", "error")
-    fills = not options.causal  # as the published experiments did
-    source = tables.TableSource(table, name, missing, options.causal, fills_target=fills)
-    provenance = functools.partial(_provenance, cfg, name, found, missing, order, table.columns)
-    return _stream(source, cfg, name, options, provenance, _classes(cfg, name), survey=True)
+
+def _classes(cfg: Mapping[str, Any], own: FileContent | None = None) -> tuple[Any, ...]:
+    """What stands for the classes in the target's column; () of a regression."""
+    if cfg.get("task", "regression") == "regression":
+        return ()
+    labels, where = cfg.get("labels"), str(cfg["name"])
+    if own is not None:
+        where = own.name
+        if labels in (None, tables.ALL_LABELS) and not read.is_libsvm(own.path):
+            labels = tables.classes_in(own, cfg)
+            if len(labels) == 1 and cfg.get("labels") is None:
+                raise DataError(
+                    f"{where}: the target {cfg['target']!r} is {labels[0]!r} in all rows, so there "
+                    "is nothing to learn. Choose another dataset.target or more rows."
+                )
+    if (
+        not isinstance(labels, list | tuple)
+        or len(labels) < 2
+        or len(set(map(str, labels))) < len(labels)
+    ):
+        raise DataError(
+            f"{where}: say what stands in the target's column: dataset.labels=[ham,spam], the "
+            "first being -1 and the second +1; of three or more each is a class against the "
+            f"rest. Got {labels!r}."
+        )
+    for label in labels:
+        if str(label).strip() in BLANKS and cfg.get("format") not in ("libsvm", "mat"):
+            raise DataError(
+                f"{where}: dataset.labels names {label!r}, and that stands for a blank, as do NA, "
+                "NaN, None and null. Call the class otherwise in the file."
+            )
+    return tuple(labels)
 
 
 def _provenance(
-    cfg: Mapping[str, Any],
-    name: str,
-    found: FileContent,
-    missing: str,
-    order: Any,
-    columns: Sequence[Column] = (),
+    cfg: Mapping[str, Any], content: FileContent, order: Any, columns: Sequence[Column]
 ) -> dict[str, Any]:
-    """Where the rows of a file come from; of an own file only which one it is.
+    """Where the rows of a file come from.
 
-    ``columns`` are those of the catalogue that were left out.
+    Of an own file: which one it is, what became of its ``columns``, and how its text was taken
+    apart. Of the catalogue: what is published about it, and ``columns`` that were left out.
     """
-    own = "path" in cfg
+    is_own = "path" in cfg
     file = {
-        "name": found.path.name if own else cfg["file"],
-        "bytes": found.size,
-        "sha256": found.sha256,
+        "name": content.path.name if is_own else cfg["file"],
+        "bytes": content.size,
+        "sha256": content.sha256,
     }
-    stated = {"name": name, "files": [file], "missing": missing, "order": order}
-    if own:
-        return stated
-    known = ("title", "uci", "url", "licence", "citation")
-    if columns:
-        stated["columns"] = [column.told() for column in columns]
-    return stated | {key: cfg.get(key) for key in known} | {"prepare": cfg.get("prepare") or {}}
+    facts = {
+        "name": str(cfg["name"]),
+        "files": [file],
+        "missing": cfg.get("missing", "error"),
+        "order": order,
+        "prepare": cfg.get("prepare") or {},
+    }
+    if is_own or columns:
+        facts["columns"] = [column.as_dict() for column in columns]
+    if not is_own:
+        return facts | {key: cfg.get(key) for key in ("title", "uci", "url", "licence", "citation")}
+    text = not read.is_libsvm(content.path) and read.is_text(content.path)
+    return facts | (read.layout(content, cfg) if text else {})
 
 
-def _read_catalogued(cfg: Mapping[str, Any], name: str, in_memory: bool) -> _FileTable:
-    """The chosen columns of a catalogue entry's file; LIBSVM text stays there unless in_memory."""
-    from omkl.datasets import libsvm, prepare, tables
+# --- Own files and synthetic data -----------------------------------------------------------------
 
-    classes = _classes(cfg, name) or None
+
+def _open_own(cfg: Mapping[str, Any], options: Options) -> Stream:
+    content = read.open_content(cfg, options.follow)
+    classes = _classes(cfg, content)
+    kind = LibsvmTable if read.is_libsvm(content.path) else tables.OwnTable
+    table = kind(content, {**cfg, "labelled": options.labelled, "labels": classes or None})
+    missing = cfg.get("missing", "error")
+    source = TableSource(table, content.name, missing, options.causal)
+    provenance = _provenance(cfg, content, "file", table.columns)
+    return _stream(source, cfg, options, provenance, classes, where=content.name)
+
+
+def _open_synthetic(cfg: Mapping[str, Any], options: Options) -> Stream:
+    source = SyntheticSource(cfg)
+    provenance = {
+        "name": str(cfg["name"]),
+        "files": [],
+        "order": "file",
+        "synthetic": {key: value for key, value in cfg.items() if key not in ("title", "notes")},
+        "constants": source.constants,
+    }
+    changes = () if source.change_at is None else (source.change_at,)
+    return _stream(source, cfg, options, provenance, source.classes, change_rounds=changes)
+
+
+# --- The catalogue --------------------------------------------------------------------------------
+
+
+def _open_entry(
+    cfg: Mapping[str, Any], options: Options, seeds: Sequence[int] | None
+) -> list[Stream]:
+    """The streams of an entry, one per seed that shuffles it; None: one in the file's order."""
+    name, classes = str(cfg["name"]), _classes(cfg)
     prepare.check_steps(cfg.get("prepare") or {}, name)
-    found = download.obtain(cfg)
-    if cfg.get("format") == "libsvm" and not in_memory:
-        return _FileTable(libsvm.LibsvmTable(found, {**cfg, "labels": classes}), found)
-    prepared = cache.prepared(found.sha256, cfg, lambda: _prepared(cfg, name, found, classes))
-    values, rows, names, left_out = prepared
-    return _FileTable(tables.ArrayTable(values, rows, names, columns=_unused(left_out)), found)
+    content = download.obtain(cfg)
+    table: Table
+    if cfg.get("format") == "libsvm" and seeds is None:  # in blocks, since no row is moved
+        table = LibsvmTable(content, {**cfg, "labels": classes or None})
+    else:
+        table = _in_memory(cfg, content, classes)
+    streams = []
+    for seed in [None] if seeds is None else seeds:
+        order: str | dict[str, int] = "file"
+        ordered = table
+        if seed is not None:
+            assert isinstance(table, ArrayTable)
+            ordered = table.in_order(np.random.default_rng(seed).permutation(len(table.values)))
+            order = {"shuffled": seed}
+        missing, fills = cfg.get("missing", "error"), not options.causal  # as the papers did
+        source = TableSource(ordered, name, missing, options.causal, fills_target=fills)
+        provenance = _provenance(cfg, content, order, table.columns)
+        streams.append(_stream(source, cfg, options, provenance, classes, survey=True))
+    return streams
 
 
-def _unused(names: Sequence[str]) -> list[Column]:
-    """What becomes of columns of the catalogue that nobody named and that hold no numbers."""
-    if not names:
-        return []
-    from omkl.datasets.encoding import Column
+def _in_memory(
+    cfg: Mapping[str, Any], content: FileContent, classes: tuple[Any, ...]
+) -> ArrayTable:
+    """The chosen columns of an entry's file, from the cache folder if they were there before."""
 
-    why = "it holds words or dates, which are encoded in own files alone (dataset=file)"
-    return [Column(name, "left out", (), why) for name in names]
+    def make() -> dict[str, np.ndarray]:
+        made = _entry_table(cfg, content, classes)
+        left_out = [column.name for column in made.columns]
+        names = {"names": np.array(made.names, str), "left_out": np.array(left_out, str)}
+        return {"values": made.values, "rows": made.rows, **names}
+
+    identity = json.dumps([content.sha256, dict(cfg), _sources()], sort_keys=True, default=str)
+    kept = cached_arrays.load_or_make(
+        cached_arrays.user_folder(), identity, make, MOST_CACHED_BYTES, MOST_CACHED_FILES
+    )
+    names, left_out = (tuple(map(str, kept[key])) for key in ("names", "left_out"))
+    unused = tables.unused_columns(left_out)
+    return ArrayTable(kept["values"], kept["rows"], names, columns=unused)
 
 
-def _prepared(
-    cfg: Mapping[str, Any], name: str, found: FileContent, classes: tuple[Any, ...] | None
-) -> cache.Prepared:
-    from omkl.datasets import libsvm
+@functools.cache
+def _sources() -> str:
+    """A digest of the sources that read and prepare."""
+    digest = hashlib.sha256()
+    for path, source in imported.SOURCES.items():
+        if path.is_relative_to(imported.PACKAGE / "datasets"):
+            digest.update(f"{path.name} {source.digest}".encode())
+    return digest.hexdigest()
 
+
+def _entry_table(
+    cfg: Mapping[str, Any], content: FileContent, classes: tuple[Any, ...]
+) -> ArrayTable:
     if cfg.get("format") == "libsvm":
-        sparse = libsvm.LibsvmTable(found, {**cfg, "labels": classes})
-        pieces = list(sparse.raw())
-        values = np.concatenate([piece[0] for piece in pieces])
-        _require_rows(cfg, name, found, len(values))
-        rows = np.concatenate([piece[1] for piece in pieces])
-        return cache.Prepared(values, rows, sparse.names)
-    return _columns_of(_prepared_frame(cfg, name, found), cfg, name, classes)
+        sparse = LibsvmTable(content, {**cfg, "labels": classes or None})
+        values, rows = (np.concatenate(arrays) for arrays in zip(*sparse.raw(), strict=True))
+        _require_rows(cfg, content, len(values))
+        return ArrayTable(values, rows, sparse.names)
+    frame = read.read_entry(content, cfg)
+    _require_rows(cfg, content, len(frame))
+    return tables.entry_table(frame, cfg, classes or None)
 
 
-def _prepared_frame(cfg: Mapping[str, Any], name: str, found: FileContent) -> pd.DataFrame:
-    """A file of the catalogue after all steps of its preparation that do not scale."""
-    from omkl.datasets import prepare, tables, whole_files
-
-    steps = cfg.get("prepare") or {}
-    prepare.check_steps(steps, name)
-    frame = whole_files.read_frame(found, cfg, steps.get("first_rows"))
-    with tables.reading(name):  # a step may be given what it cannot take
-        frame = prepare.prepare_rows(frame, steps, name)
-    _require_rows(cfg, name, found, len(frame))
-    return frame
-
-
-def _columns_of(
-    frame: pd.DataFrame,
-    cfg: Mapping[str, Any],
-    name: str,
-    classes: Sequence[Any] | None,
-    besides: str | None = None,
-) -> cache.Prepared:
-    """The chosen columns. Where no inputs are named, ``cfg[besides]`` is none of them."""
-    from omkl.datasets import cells, prepare, tables
-
-    names = [str(column) for column in frame.columns]
-    numeric = cells.numeric_columns(frame)
-    words = [] if cfg.get("inputs") is not None else np.flatnonzero(~np.array(numeric)).tolist()
-    if besides is not None:
-        apart = place_of(cfg[besides], names, name, f"dataset.{besides}")
-        numeric[apart] = False
-        words = [k for k in words if k != apart]
-    columns = choose_columns(names, numeric, cfg.get("inputs"), cfg.get("target"), name)
-    rows = frame.index.to_numpy() + 1
-    values = tables.frame_values(frame, columns, rows, name, classes)
-    values = prepare.scale_values(values, cfg.get("prepare") or {})
-    left_out = tuple(names[k] for k in words if k not in columns.positions)
-    return cache.Prepared(values, rows, columns.names, left_out)
-
-
-def _require_rows(cfg: Mapping[str, Any], name: str, found: FileContent, n: int) -> None:
+def _require_rows(cfg: Mapping[str, Any], content: FileContent, n: int) -> None:
     if cfg.get("rows") is not None and n != cfg["rows"]:
         raise DataError(
-            f"{name}: {found.path} leaves {n} rows, {cfg['rows']} were expected. "
+            f"{cfg['name']}: {content.path} leaves {n} rows, {cfg['rows']} were expected. "
             "For another version of the file set dataset.rows=null."
         )
+
+
+# --- Federations ----------------------------------------------------------------------------------
+
+
+def _open_frame(
+    cfg: Mapping[str, Any], options: Options, key: str | None
+) -> tuple[Stream, np.ndarray | None]:
+    import pandas as pd
+
+    missing, where = cfg.get("missing", "error"), str(cfg["name"])
+    if is_own := "path" in cfg:
+        content = read.open_content(cfg, options.follow)
+        where = content.name
+        classes = _classes(cfg, content)
+        if read.is_libsvm(content.path):
+            raise DataError(f"{where}: in a federation own data are a table with named columns.")
+        frame = pd.concat(list(read.frames(content, cfg)))
+        own = tables.OwnTable(content, {**cfg, "labels": classes or None}, key)
+        values, rows = (np.concatenate(arrays) for arrays in zip(*own.raw(), strict=True))
+        table = ArrayTable(values, rows, own.names, columns=own.columns)
+    else:
+        classes, content = _classes(cfg), download.obtain(cfg)
+        frame = read.read_entry(content, cfg)
+        _require_rows(cfg, content, len(frame))
+        table = tables.entry_table(frame, cfg, classes or None, key)
+    provenance = _provenance(cfg, content, "file", table.columns)
+    kept = np.ones(len(frame), dtype=bool)
+    if is_own and missing == "mean":  # a client has no round without a target
+        kept = ~np.isnan(table.values[:, -1])
+    column = None
+    if key is not None:
+        names = [str(name) for name in frame.columns]
+        place = place_of(cfg[key], names, where, f"dataset.{key}")
+        column, blank = frame.iloc[:, place].to_numpy(), frame.iloc[:, place].isna().to_numpy()
+        if missing == "drop":
+            kept = ~(np.isnan(table.values).any(axis=1) | blank)
+        first = np.flatnonzero(kept)[: options.limit]
+        if blank[first].any():
+            raise DataError(
+                f"{where}: row {table.rows[first[blank[first].argmax()]]}, column "
+                f"{names[place]!r} is blank, so it is not known whose row it is. Set "
+                "dataset.missing=drop, or correct the file."
+            )
+        column = column[first]
+    chosen = ArrayTable(table.values[kept], table.rows[kept], table.names)
+    source = TableSource(chosen, where, missing, False, fills_target=not is_own)
+    return _stream(source, cfg, options, provenance, classes, survey=True, where=where), column

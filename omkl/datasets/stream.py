@@ -34,7 +34,7 @@ In classification y is a label's code (-1 and +1, or 0 .. K - 1 of K > 2) and st
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,7 +44,7 @@ from omkl.datasets.base import Chunk, DataError, Source
 from omkl.datasets.scaling import KnownLabels, Moments, known_before, standardised
 
 if TYPE_CHECKING:
-    from omkl.datasets.encoding import Column
+    from omkl.datasets.columns import Column
 
 TINY = 1e-140  # the square of a smaller number loses digits, and of 1e-162 all of them
 HUGE = 1e150  # squares of larger numbers overflow, or their sums do
@@ -101,8 +101,8 @@ class Stream:
         task: str,
         scaling: str,
         limit: int | None,
-        survey: bool,
-        provenance: Callable[[], dict[str, Any]],
+        provenance: Mapping[str, Any],
+        survey: bool = False,
         change_rounds: tuple[int, ...] = (),
         classes: tuple[Any, ...] = (),
         labelled: bool = True,
@@ -205,7 +205,7 @@ class Stream:
         classes = {"labels": list(self.classes)} if self.classes else {}
         lags = {"lags": self.n_lags} if self.n_lags else {}
         return {
-            **self._provenance(),
+            **self._provenance,
             "task": self.task,
             "inputs": list(self.inputs),
             "target": self.target,

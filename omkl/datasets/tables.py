@@ -1,37 +1,38 @@
-"""Tables and what happens to their blanks: rows of numbers, whatever file they come from."""
+"""Tables: the chosen columns of a file as rows of numbers, and what happens to their blanks."""
 
 from __future__ import annotations
 
-import codecs
-import contextlib
-import gzip
-import re
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from omkl.core.imported import PACKAGE
+from omkl.datasets import prepare, read
 from omkl.datasets.base import Chunk, DataError
-from omkl.datasets.cells import OF_INPUT, OF_TARGET, column_values
-from omkl.datasets.columns import Columns
-from omkl.datasets.keys import MISSING
+from omkl.datasets.columns import (
+    INPUT_CURE,
+    MOST_COLUMNS,
+    NUMBERS,
+    TARGET_CURE,
+    Column,
+    Columns,
+    by_number,
+    choose_columns,
+    class_codes,
+    column_of,
+    column_values,
+    mostly_numbers,
+    numbers_of,
+    place_of,
+)
+from omkl.datasets.files import FileContent
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from omkl.datasets.encoding import Column
-
-
-CHUNK_ROWS = 65_536
-CHUNK_CELLS = 2**25  # 256 MB of numbers: tables of more than 512 columns come in fewer rows
-
-
-def chunk_rows(n_columns: int) -> int:
-    """How many rows of so many columns are read at once."""
-    return max(1, min(CHUNK_ROWS, CHUNK_CELLS // max(n_columns, 1)))
+MOST_CLASSES = 100
+ALL_LABELS = "all"  # of dataset.labels: however many classes there are
+MOST_COUNTED = 100_000  # different values of a target that holds no classes
 
 
 class Table(Protocol):
@@ -69,9 +70,224 @@ class ArrayTable:
         return ArrayTable(self.values, self.rows, self.names, order, self.columns)
 
     def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for start in range(0, len(self.values), CHUNK_ROWS):
-            chosen = self._order[start : start + CHUNK_ROWS]
+        for start in range(0, len(self.values), read.CHUNK_ROWS):
+            chosen = self._order[start : start + read.CHUNK_ROWS]
             yield self.values[chosen], self.rows[chosen]
+
+
+class OwnTable:
+    """Columns of an own file as numbers, in chunks; the first decides what becomes of them.
+
+    ``columns`` say what became of each column but the target. Where no inputs are named, the
+    column ``cfg[apart]`` is none of them.
+    """
+
+    def __init__(
+        self, content: FileContent, cfg: Mapping[str, Any], apart: str | None = None
+    ) -> None:
+        self._content, self._cfg, where = content, cfg, content.name
+        self.n_rows = read.row_count(content, cfg)
+        first = next(read.frames(content, cfg), None)
+        if first is None or not len(first):
+            left = "no row is left by dataset.prepare" if cfg.get("prepare") else "no rows"
+            raise DataError(f"{where}: the file has a header but {left}.")
+        names = [str(name) for name in first.columns]
+        place = -1 if apart is None else place_of(cfg[apart], names, where, f"dataset.{apart}")
+        read_as = first.attrs.get("read_as", {})
+        columns = [
+            column_of(first.iloc[:, k], name, where).noted(read_as.get(name))
+            for k, name in enumerate(names)
+        ]
+        wanted = cfg.get("inputs")
+        if cfg.get("encoded"):  # as another file was
+            encoded = columns_as_before(cfg["encoded"], names, where)
+            columns = [encoded.get(column.name, column) for column in columns]
+            wanted = list(encoded)
+        usable = [column.kind != "left out" and k != place for k, column in enumerate(columns)]
+        labelled = cfg.get("labelled", True)
+        chosen = choose_columns(names, usable, wanted, cfg.get("target"), where, labelled)
+        *inputs, self._target = chosen.positions
+        self._inputs = {k: _as_input(columns[k], where) for k in inputs}
+        became = [
+            self._inputs.get(k) or column.left_out(column.why or "not in dataset.inputs")
+            for k, column in enumerate(columns)
+            if k != self._target or k in self._inputs
+        ]
+        if self._target not in self._inputs:
+            name = chosen.names[-1]
+            notes = (read_as.get(name), self._blank_classes(first))
+            target = Column(name, "target", ()).noted(*notes)
+            became += [target] if target.why else []
+        self.columns: Sequence[Column] = became
+        new = [name for column in self._inputs.values() for name in column.inputs]
+        if len(new) > MOST_COLUMNS:
+            raise DataError(
+                f"{where}: {len(new):,} inputs are more than {MOST_COLUMNS:,}. Name fewer columns "
+                "in dataset.inputs."
+            )
+        self.names = (*new, chosen.names[-1])
+        self._values(first)  # so that what is wrong in the first rows is told before a run begins
+
+    def _blank_classes(self, first: pd.DataFrame) -> str | None:
+        """That rows of no class are left out; NA may have been meant for one."""
+        n = int(first.iloc[:, self._target].isna().sum())
+        if not (n and self._cfg.get("labels")):
+            return None
+        return (
+            f"blank in {n} of the first {len(first)} rows, which are left out; NA, NaN, None and "
+            "null in text are blanks too"
+        )
+
+    def raw(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for frame in read.frames(self._content, self._cfg):
+            yield self._values(frame)
+
+    def _values(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        where, rows = self._content.name, frame.index.to_numpy() + 1
+        parts = [c.encode(frame.iloc[:, k], rows, where) for k, c in self._inputs.items()]
+        if self._cfg.get("labelled", True):
+            target = Columns((self._target,), self.names[-1:])
+            parts.append(frame_values(frame, target, rows, where, self._cfg.get("labels")))
+        else:
+            parts.append(np.zeros((len(frame), 1)))
+        values = np.concatenate(parts, axis=1)
+        return prepare.scale_values(values, self._cfg.get("prepare") or {}), rows
+
+
+def _as_input(column: Column, where: str) -> Column:
+    """A column that is an input; one that would be left out is in because it was named."""
+    if not column.recipe:
+        raise DataError(f"{where}: column {column.name!r} has {column.why}.")
+    if column.kind != "left out":
+        return column
+    return column._replace(kind="as named", why=f"{column.why}; dataset.inputs names it")
+
+
+def columns_as_before(
+    columns: Sequence[Mapping[str, Any]], names: Sequence[str], where: str
+) -> dict[str, Column]:
+    """Columns as they became inputs of another file; DataError where one is not in this file."""
+    encoded = [Column(**{**column, "inputs": tuple(column["inputs"])}) for column in columns]
+    if missing := [column.name for column in encoded if column.name not in names]:
+        raise DataError(
+            f"{where}: the model has the columns {', '.join(c.name for c in encoded)}; the file "
+            f"has {', '.join(names)}, and not {', '.join(missing)}."
+        )
+    return {column.name: column for column in encoded}
+
+
+def inputs_in(
+    cfg: Mapping[str, Any], columns: Sequence[Mapping[str, Any]] | None, inputs: Sequence[str]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Row numbers (n,), from 1, and inputs X (n, d) of an own file, chunk by chunk.
+
+    No target is read. ``columns`` say how those of another file became ``inputs``; None: inputs
+    are columns of numbers. Raises DataError for a file that cannot be read, or has others.
+    """
+    content = read.open_content(cfg)
+    where = content.name
+    if read.is_libsvm(content.path):
+        raise DataError(f"{where}: the columns of a model have names, which LIBSVM text has not.")
+    columns = columns or [Column(n, "numbers", (n,), recipe=NUMBERS)._asdict() for n in inputs]
+    for frame in read.frames(content, cfg):
+        names, rows = [str(name) for name in frame.columns], frame.index.to_numpy() + 1
+        parts = [
+            column.encode(frame.iloc[:, names.index(name)], rows, where)
+            for name, column in columns_as_before(columns, names, where).items()
+        ]
+        X = np.concatenate(parts, axis=1)
+        if np.isinf(X).any():
+            n, k = np.argwhere(np.isinf(X))[0]
+            raise DataError(f"{where}: row {rows[n]}, {inputs[k]!r} is infinite. Correct the file.")
+        yield rows, X
+
+
+def classes_in(content: FileContent, cfg: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What stands in the target's column of an own file, numbers or words, in their order."""
+    texts: set[str] = set()
+    limited = cfg.get("labels") != ALL_LABELS
+    for frame in read.frames(content, cfg):
+        names = [str(name) for name in frame.columns]
+        series = frame.iloc[:, place_of(cfg.get("target"), names, content.name)].dropna()
+        texts |= {text for cell in series.unique() if (text := str(cell).strip())}
+        if len(texts) > MOST_COUNTED and limited:
+            break
+    if len(texts) > MOST_CLASSES and limited:
+        number = f"{'at least ' if len(texts) > MOST_COUNTED else ''}{len(texts):,}"
+        raise DataError(
+            f"{content.name}: the target {cfg['target']!r} holds {number} different values, "
+            f"and classes are at most {MOST_CLASSES}. Set task=regression; or, if these are "
+            f"classes, dataset.labels={ALL_LABELS}."
+        )
+    twins = next((same for same in by_number(texts).values() if len(same) > 1), None)
+    if twins is not None:
+        both = " and ".join(map(repr, sorted(twins)))
+        raise DataError(
+            f"{content.name}: the target {cfg['target']!r} holds {both}, "
+            "which are one number written in two ways. Write it in one way; or, if these are "
+            "classes of their own, name all classes in dataset.labels."
+        )
+    try:
+        return tuple(sorted(texts, key=float))
+    except ValueError:
+        return tuple(sorted(texts))
+
+
+def entry_table(
+    frame: pd.DataFrame,
+    cfg: Mapping[str, Any],
+    classes: Sequence[Any] | None,
+    apart: str | None = None,
+) -> ArrayTable:
+    """The chosen columns of a catalogue entry; its ``columns`` are those that hold no numbers.
+
+    Where no inputs are named, the column ``cfg[apart]`` is none of them.
+    """
+    where, names = str(cfg["name"]), [str(column) for column in frame.columns]
+    numeric = [mostly_numbers(*numbers_of(frame.iloc[:, k])) for k in range(len(names))]
+    words = {k for k, is_numeric in enumerate(numeric) if not is_numeric}
+    if apart is not None:
+        place = place_of(cfg[apart], names, where, f"dataset.{apart}")
+        numeric[place] = False
+        words.discard(place)
+    chosen = choose_columns(names, numeric, cfg.get("inputs"), cfg.get("target"), where)
+    rows = frame.index.to_numpy() + 1
+    values = frame_values(frame, chosen, rows, where, classes)
+    values = prepare.scale_values(values, cfg.get("prepare") or {})
+    if cfg.get("inputs") is not None:
+        words = set()
+    left_out = [names[k] for k in sorted(words - set(chosen.positions))]
+    return ArrayTable(values, rows, chosen.names, columns=unused_columns(left_out))
+
+
+def unused_columns(names: Sequence[str]) -> list[Column]:
+    """What becomes of columns of the catalogue that nobody named and that hold no numbers."""
+    why = "it holds words or dates, which are encoded in own files alone (dataset=file)"
+    return [Column(name, "left out", (), why) for name in names]
+
+
+def frame_values(
+    frame: pd.DataFrame,
+    columns: Columns,
+    rows: np.ndarray,
+    where: str,
+    classes: Sequence[Any] | None = None,
+) -> np.ndarray:
+    """The chosen columns of ``frame`` as float64 (n, d + 1), NaN where blank.
+
+    ``columns.positions`` count in ``frame``, the target's last; text that is no number is a
+    DataError, but in a target that holds ``classes``.
+    """
+    values = np.empty((len(frame), len(columns.names)))
+    last = len(columns.names) - 1
+    for k, (position, name) in enumerate(zip(*columns, strict=True)):
+        series = frame.iloc[:, position]
+        if classes is not None and k == last:
+            values[:, k] = class_codes(series.to_numpy(dtype=object), classes, rows, where)
+        else:
+            cure = TARGET_CURE if k == last else INPUT_CURE
+            values[:, k] = column_values(series, name, rows, where, cure)
+    return values
 
 
 class TableSource:
@@ -91,8 +307,6 @@ class TableSource:
     def __init__(
         self, table: Table, where: str, missing: str, causal: bool, fills_target: bool = False
     ) -> None:
-        if missing not in MISSING:
-            raise DataError(f"dataset.missing={missing!r} is none of {', '.join(MISSING)}.")
         self.inputs = table.names[:-1]
         self.target = table.names[-1]
         self.n_rows = table.n_rows if missing == "error" or fills_target else None
@@ -115,8 +329,7 @@ class TableSource:
                 values, rows = values[complete], rows[complete]
             elif self._means is not None:
                 values = np.where(blank, self._means, values)
-            if np.isinf(values).any():
-                self._complain(np.isinf(values), rows, "is infinite", "Correct the file.")
+            self._require_finite(values, rows)
             yield Chunk(np.ascontiguousarray(values[:, :-1]), values[:, -1].copy(), rows)
 
     def _whole_means(self, with_target: bool) -> np.ndarray:
@@ -125,19 +338,18 @@ class TableSource:
         total, count = np.zeros(width), np.zeros(width)
         for values, rows in self._table.raw():
             blank = np.isnan(values)
-            if np.isinf(values).any():
-                self._complain(np.isinf(values), rows, "is infinite", "Correct the file.")
+            self._require_finite(values, rows)
             with np.errstate(over="ignore", invalid="ignore"):  # told below
                 total += np.where(blank, 0.0, values).sum(axis=0)
             count += (~blank).sum(axis=0)
         if not with_target:
             total[-1], count[-1] = 0.0, 1.0
-        for name, known in zip(self._table.names, count, strict=True):
-            if not known:
-                raise DataError(
-                    f"{self._where}: column {name!r} has no value at all, so dataset.missing=mean "
-                    "has no mean to put in. Leave the column out of dataset.inputs."
-                )
+        if not count.all():
+            raise DataError(
+                f"{self._where}: column {self._table.names[int(count.argmin())]!r} has no value at "
+                "all, so dataset.missing=mean has no mean to put in. Leave the column out of "
+                "dataset.inputs."
+            )
         if not np.isfinite(total).all():
             name = self._table.names[int(np.argmin(np.isfinite(total)))]
             raise DataError(
@@ -149,187 +361,12 @@ class TableSource:
             means[-1] = np.nan
         return means
 
+    def _require_finite(self, values: np.ndarray, rows: np.ndarray) -> None:
+        if np.isinf(values).any():
+            self._complain(np.isinf(values), rows, "is infinite", "Correct the file.")
+
     def _complain(self, bad: np.ndarray, rows: np.ndarray, what: str, cure: str) -> None:
         n, k = np.argwhere(bad)[0]
         raise DataError(
             f"{self._where}: row {rows[n]}, column {self._table.names[k]!r} {what}. {cure}"
         )
-
-
-def frame_values(
-    frame: pd.DataFrame,
-    columns: Columns,
-    rows: np.ndarray,
-    where: str,
-    classes: Sequence[Any] | None = None,
-) -> np.ndarray:
-    """The chosen columns of ``frame`` as float64 (n, d + 1), NaN where blank.
-
-    ``columns.positions`` count in ``frame``, the target's last; text that is no number is a
-    DataError, but in a target that holds ``classes``.
-    """
-    values = np.empty((len(frame), len(columns.names)))
-    for k, (position, name) in enumerate(zip(*columns, strict=True)):
-        series = frame.iloc[:, position]
-        if classes is not None and k == len(columns.names) - 1:
-            values[:, k] = class_codes(series.to_numpy(dtype=object), classes, rows, where)
-            continue
-        cure = OF_TARGET if k == len(columns.names) - 1 else OF_INPUT
-        values[:, k] = column_values(series, name, rows, where, cure)
-    return values
-
-
-def class_codes(
-    cells: np.ndarray, classes: Sequence[Any], rows: np.ndarray, where: str
-) -> np.ndarray:
-    """What a learner is given for the cells (n,): the codes of their classes, NaN where blank.
-
-    Of two classes the first is -1 and the second +1; of K > 2 they are 0 .. K - 1.
-    """
-    codes = np.arange(len(classes)) if len(classes) > 2 else np.array([-1.0, 1.0])
-    texts = {str(given).strip(): code for given, code in zip(classes, codes, strict=True)}
-    numbers = {number: texts[same[0]] for number, same in by_number(texts).items() if not same[1:]}
-
-    def code_of(cell: Any) -> float | None:
-        """The code of a class, NaN of a blank, None of anything else."""
-        text = str(cell).strip()
-        if text in texts:
-            return float(texts[text])
-        number = _number(text)
-        if text == "" or (number is not None and np.isnan(number)):
-            return np.nan
-        return None if number is None or number not in numbers else float(numbers[number])
-
-    found = np.empty(len(cells))
-    for n, cell in enumerate(cells):
-        code = code_of(cell)
-        if code is None:
-            others = dict.fromkeys(str(c) for c in cells if code_of(c) is None)
-            raise DataError(
-                f"{where}: row {rows[n]} has the label {str(cell)!r}, which is none of "
-                f"dataset.labels={list(classes)}. Not among them: {', '.join(list(others)[:20])}. "
-                "Name all labels; of two the first is -1 and the second +1."
-            )
-        found[n] = code
-    return found
-
-
-def by_number(texts: Iterable[str]) -> dict[float, list[str]]:
-    """The texts that are written numbers, by their number: "01" and "1" are one."""
-    found: dict[float, list[str]] = {}
-    for text in texts:
-        if (number := _number(text)) is not None:
-            found.setdefault(number, []).append(text)
-    return found
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def csv_options(cfg: Mapping[str, Any]) -> dict[str, Any]:
-    """pandas options for text tables; ``delimiter`` null means any run of blanks."""
-    import pandas as pd
-
-    delimiter = cfg.get("delimiter", ",")
-    options = {
-        "sep": r"\s+" if delimiter is None else delimiter,
-        "header": 0 if cfg.get("header", True) else None,
-        "decimal": cfg.get("decimal") or ".",
-        "encoding": cfg.get("encoding") or "utf-8",
-        "index_col": False,
-        "low_memory": False,
-        "skipinitialspace": True,
-    }
-    # Before 3.1 the default parser was off by one unit in the last place for some numbers.
-    if tuple(int(part) for part in pd.__version__.split(".")[:2]) < (3, 1):
-        options["float_precision"] = "round_trip"
-    return options
-
-
-@contextlib.contextmanager
-def reading(where: str) -> Iterator[None]:
-    """Turn whatever a parser raises into a DataError that names the file."""
-    try:
-        yield
-    except DataError:
-        raise
-    except MemoryError as error:
-        raise DataError(
-            f"{where}: takes more memory than there is, or is damaged: {_first_line(error)}"
-        ) from error
-    except UnicodeError as error:
-        encoding = getattr(error, "encoding", "text of the encoding that was given")
-        start = getattr(error, "object", b"")[:2]
-        likely = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
-        raise DataError(
-            f"{where}: not {encoding} text. Set dataset.encoding, for example {likely}."
-        ) from error
-    except Exception as error:
-        if _is_bug(error):
-            if isinstance(error, ValueError):  # which elsewhere are mistakes of a user
-                raise RuntimeError(f"{where}: {error}") from error
-            raise
-        raise DataError(f"{where}: {_in_words(error)}") from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of a reader that is written in Rust
-            raise
-        raise DataError(f"{where}: cannot be read, it is damaged.") from error
-
-
-def _is_bug(error: Exception) -> bool:
-    """Whether an error says that omkl is wrong, and not that a file is."""
-    if isinstance(error, AttributeError | NameError | AssertionError):
-        return True
-    if type(error) not in (TypeError, LookupError, KeyError, IndexError, ValueError, OverflowError):
-        return False  # a class of a reader's own, or of the system
-    frame = error.__traceback__  # a library that stumbles over a file raises these too
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)
-
-
-def _in_words(error: Exception) -> str:
-    import pandas as pd
-
-    if isinstance(error, pd.errors.EmptyDataError):
-        return "the file is empty."
-    said = _first_line(error).rstrip(".")
-    if isinstance(error, gzip.BadGzipFile):
-        return f"the name ends in .gz, and no gzip file is in it ({said}). Rename the file."
-    if isinstance(error, pd.errors.ParserError | pd.errors.ParserWarning):
-        if "EOF inside string" in said:
-            return f"a quote is opened and never closed ({said}). Correct the file."
-        long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said)
-        if long or any(word in said for word in ("Length", "Number of passed names")):
-            where = "the first row has more cells than the header"
-            if long:
-                where = f"line {long[2]} has {long[3]} cells, where {long[1]} are expected"
-            return (
-                f"rows of different lengths: {where}. Correct the file, take lines above the "
-                "header out, or look at dataset.delimiter and dataset.header."
-            )
-    if isinstance(error, OSError) and error.strerror:
-        said = error.strerror
-    return (
-        "cannot be read, it may be damaged or of another kind than the end of its name says: "
-        f"{said}"
-    )
-
-
-@contextlib.contextmanager
-def strict_about_lengths() -> Iterator[None]:
-    """If the first row is longer than the header, pandas cuts all rows and only warns."""
-    import pandas as pd
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        yield
-
-
-def _first_line(error: BaseException) -> str:
-    said = str(error).strip() or type(error).__name__
-    return said.splitlines()[0][:200]

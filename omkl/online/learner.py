@@ -17,8 +17,8 @@ import numpy as np
 from omkl.config.settings import interval_around
 from omkl.core import snapshot
 from omkl.core.learner import Before, one_against_rest
+from omkl.datasets.columns import class_codes
 from omkl.datasets.scaling import Moments, standardised
-from omkl.datasets.tables import class_codes
 from omkl.disk import write_atomically
 from omkl.online import model_file
 from omkl.online.intervals import AdaptiveIntervals, SaidIntervals

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.datasets import DataError, catalogue, files, open_stream, tables
+from omkl.datasets import DataError, catalogue, files, open_stream, read
 from omkl.experiment import run as runner
 from tests.compositions import compose
 
@@ -48,7 +48,7 @@ def described(path: Path) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     monkeypatch.setattr(files, "BLOCK", 256)
-    monkeypatch.setattr(tables, "CHUNK_ROWS", 50)
+    monkeypatch.setattr(read, "CHUNK_ROWS", 50)
     monkeypatch.setattr("omkl.datasets.libsvm.CHUNK_ROWS", 50)
 
 

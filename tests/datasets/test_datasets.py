@@ -27,14 +27,13 @@ from omkl.core.seeding import (
 )
 from omkl.datasets import (
     DataError,
-    cache,
     catalogue,
     columns,
     download,
     open_stream,
+    opening,
+    read,
     scaling,
-    tables,
-    whole_files,
 )
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.experiment.job import column_notes
@@ -239,7 +238,7 @@ def test_columns_that_nobody_named_are_left_out_by_name(small):
 
 
 def test_every_pass_starts_anew_and_no_size_changes_a_number(small, monkeypatch):
-    monkeypatch.setattr(tables, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(read, "CHUNK_ROWS", 3)
     stream = open_stream(small, WHOLE)
     once = collect(stream, 100)
     for size in (1, 2, 3, 5, 8):
@@ -294,7 +293,7 @@ def test_columns_are_scaled_by_what_was_seen_so_far(tmp_path, rows, size, chunk,
     pq.write_table(pa.table({"a": table[:, 0], "b": table[:, 1], "y": table[:, 2]}), path)
     cfg = own(path, target="y", inputs=["a", "b"], missing="mean")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "CHUNK_ROWS", chunk)
+        patch.setattr(read, "CHUNK_ROWS", chunk)
         stream = open_stream(cfg, COLUMNS | {"lags": lags})
         x, y = collect(stream, size)
         whole = collect(stream, 100)
@@ -423,7 +422,7 @@ def test_text_numbers_keep_every_digit(tmp_path):
 
 
 def test_blanks_are_refused_dropped_or_filled(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "CHUNK_ROWS", 2)
+    monkeypatch.setattr(read, "CHUNK_ROWS", 2)
     path = write(tmp_path / "gaps.csv", "a,y\n1,10\n3,20\n,30\n8,40\n,50\n")
     cfg = own(path, target="y")
 
@@ -677,13 +676,13 @@ def test_prepared_data_are_kept_and_never_stale(small, tmp_path, monkeypatch):
     """The second start reads no file of data; another file or entry is read."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     reads = []
-    read = whole_files.read_frame
+    read_entry = read.read_entry
 
     def counted(*arguments: Any) -> Any:
         reads.append(arguments)
-        return read(*arguments)
+        return read_entry(*arguments)
 
-    monkeypatch.setattr(whole_files, "read_frame", counted)
+    monkeypatch.setattr(read, "read_entry", counted)
     path = download.project_root() / "data" / small["file"]
     write(path, "a,b,y\n" + "".join(f"{k},{k % 3},{10 * k}\n" for k in range(1, 9)))
     entry = small | {"sha256": download.sha256_of(path)}
@@ -698,5 +697,5 @@ def test_prepared_data_are_kept_and_never_stale(small, tmp_path, monkeypatch):
     for path in (tmp_path / "data").glob("*.npz"):
         path.write_bytes(path.read_bytes()[:100])  # cut off by a full disk
     assert block() == first and len(reads) == 3
-    monkeypatch.setattr(cache, "MOST_BYTES", 0)
+    monkeypatch.setattr(opening, "MOST_CACHED_BYTES", 0)
     assert block(title="x") == first and block(title="x") == first and len(reads) == 5

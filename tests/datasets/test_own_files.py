@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.datasets import DataError, catalogue, encoding, file_frames, open_stream, tables
+from omkl.datasets import DataError, base, catalogue, columns, open_stream, read
 
 COLUMNS = {"limit": None, "scaling": "columns", "order": "file"}
 RAW = COLUMNS | {"scaling": "none"}
@@ -120,11 +120,11 @@ def test_columns_become_numbers_and_it_is_said_how(tmp_path, frame):
 def test_what_is_named_is_an_input(tmp_path, frame):
     frame.to_csv(tmp_path / "t.csv", index=False)
     stream = open_stream(own(tmp_path / "t.csv", inputs=["id", "key"]), RAW)
-    assert stream.n_inputs == 1 + encoding.HASHED
+    assert stream.n_inputs == 1 + columns.HASHED
     x, _ = collect(stream)
     np.testing.assert_array_equal(x[:, 0], frame["id"])
-    places = [zlib.crc32(word.encode()) % encoding.HASHED for word in frame["key"]]
-    np.testing.assert_array_equal(x[:, 1:], np.eye(encoding.HASHED)[places])
+    places = [zlib.crc32(word.encode()) % columns.HASHED for word in frame["key"]]
+    np.testing.assert_array_equal(x[:, 1:], np.eye(columns.HASHED)[places])
     why = {c["column"]: c["why"] for c in stream.provenance["columns"]}
     assert "dataset.inputs names it" in why["id"] and why["town"].endswith("column each")
     left = [c for c in stream.provenance["columns"] if c["as"] == "left out"]
@@ -134,7 +134,7 @@ def test_what_is_named_is_an_input(tmp_path, frame):
 
 def test_codes_depend_on_no_later_row_and_on_no_target(tmp_path, frame, monkeypatch):
     """Chunks of ten rows: what is new later is coded 0, and nothing before it changes."""
-    monkeypatch.setattr(tables, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(read, "CHUNK_ROWS", 10)
     frame["town"] = (["Ulm", "Bonn"] * 20)[:40]
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.loc[20:, "town"] = "Rom"
@@ -172,7 +172,7 @@ def test_dates_as_people_write_them(tmp_path, cells, parts, second):
 
 
 def test_what_is_no_date_later_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "CHUNK_ROWS", 2)
+    monkeypatch.setattr(read, "CHUNK_ROWS", 2)
     cells = ["2024-02-13", "2024-02-14", "soon", "2024-02-16"]
     pd.DataFrame({"t": cells, "y": [1, 2, 3, 4]}).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(DataError, match="row 3, column 't' holds 'soon' where a date should be"):
@@ -313,8 +313,8 @@ def test_a_bug_is_not_called_damaged_data(tmp_path, monkeypatch):
     def another(*given):
         return np.zeros(2) + np.zeros(3)
 
-    monkeypatch.setattr(tables, "PACKAGE", Path(__file__).parent)  # as if they stood there
+    monkeypatch.setattr(base, "PACKAGE", Path(__file__).parent)  # as if they stood there
     for wrong, error in [(bug, AttributeError), (another, RuntimeError)]:
-        monkeypatch.setattr(file_frames, "with_plain_numbers", wrong)
+        monkeypatch.setattr(read, "with_plain_numbers", wrong)
         with pytest.raises(error, match=r"no_such_thing|shapes"):
             open_stream(own(tmp_path / "t.csv"), RAW)

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from omkl.datasets import DataError, base, catalogue, download, files, open_stream, whole_files
-from omkl.datasets.label_sources import File, Journal, read
+from omkl.datasets import DataError, base, catalogue, download, files, open_stream, read
+from omkl.datasets.label_sources import File, Journal
+from omkl.datasets.label_sources import read as read_labels
 from tests.datasets.test_own_files import write_excel
 
 RAW = {"limit": None, "scaling": "none", "order": "file"}
@@ -238,13 +239,9 @@ def test_what_would_fill_the_memory(tmp_path, monkeypatch):
             new.writestr(name, old.read(name).replace(b"<c><v>2", b'<c r="XFD1048576"><v>2'))
     with pytest.raises(DataError, match=r"1,048,576 rows and 16,384 columns .* Save it as CSV"):
         open_stream(own(far), RAW)
-    monkeypatch.setattr(whole_files, "MOST_UNPACKED", 100)
+    monkeypatch.setattr(read, "MOST_UNPACKED", 100)
     with pytest.raises(DataError, match=r"t.xlsx: .*100 bytes that are read"):
         open_stream(own(tmp_path / "t.xlsx"), RAW)
-    monkeypatch.setenv("OMKL_DATA_DIR", str(tmp_path))
-    (tmp_path / "t.data").write_text("a,y\n" + "1,2\n" * 50)
-    with pytest.raises(DataError, match=r"t.data: more than the 100 bytes .* read in chunks"):
-        open_stream({"name": "t", "file": "t.data", "format": "csv", "target": "y"}, RAW)
 
 
 # --- Names ------------------------------------------------------------------------------------
@@ -384,7 +381,7 @@ def test_a_torn_last_label_is_not_believed(tmp_path, capsys):
     path.write_text("row,label\n1,0.5\n2,0.7")  # of 0.734
     with pytest.raises(DataError, match=r"the last line, '2,0.7', does not end with a newline"):
         File(path)
-    assert read(path) == {1: 0.5}
+    assert read_labels(path) == {1: 0.5}
     asked = []
 
     def label(row: int, x: np.ndarray, y_hat: float) -> float:

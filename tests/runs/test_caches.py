@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from omkl import cached_arrays, disk
-from omkl.datasets import cache
 from omkl.experiment import regret as regrets
 from omkl.runs import checksum, run_folder
 from omkl.runs.run_folder import Run
@@ -142,18 +141,15 @@ def test_an_error_of_a_library_keeps_its_words(tmp_path):
         raise OSError("the codec is missing")
 
 
-def test_prepared_data_that_are_damaged_are_read_anew(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    entry = {"file": "x.csv"}
-    prepared = cache.Prepared(ARRAYS["values"], ARRAYS["rows"], ("a", "b"), ("town",))
-    cache.prepared("sha256", entry, lambda: prepared)
-    (path,) = cached_arrays.user_folder().glob("*.npz")
-    path.write_bytes(path.read_bytes()[:-3])
-    values, _, names, left_out = cache.prepared("sha256", entry, lambda: prepared)
-    np.testing.assert_array_equal(values, prepared[0])
-    assert (names, left_out) == (("a", "b"), ("town",))
-    assert "is damaged" in capsys.readouterr().err
-    cache.prepared("sha256", entry, lambda: pytest.fail("it is kept"))
+def test_large_arrays_are_not_kept_and_of_many_files_the_newest(tmp_path):
+    for n, identity in enumerate("abc"):
+        cached_arrays.load_or_make(tmp_path, identity, lambda: ARRAYS, most_files=2)
+        path = tmp_path / cached_arrays.name_of(identity)
+        os.utime(path, (n, n)) if path.exists() else None
+    kept = {cached_arrays.name_of(identity) for identity in "bc"}
+    assert {path.name for path in tmp_path.iterdir()} == kept
+    cached_arrays.load_or_make(tmp_path, "d", lambda: ARRAYS, most_bytes=5599)
+    assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 @pytest.mark.parametrize("fault", ["damaged", "full disk"])
