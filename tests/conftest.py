@@ -205,10 +205,10 @@ def compile_once_in_all_workers() -> None:
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.dispatcher import Dispatcher
 
-    from omkl.core import cache, jit
+    from omkl.core import cache, compiler
 
     folder = cache.folder()
-    if folder is None or not jit.ENABLED:
+    if folder is None or not compiler.ENABLED:
         return
     compile_one = Dispatcher.compile
 

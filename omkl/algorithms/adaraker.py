@@ -37,8 +37,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from omkl.algorithms.raker import local_step
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Range
-from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations import intervals, learn_row
 from omkl.core.representations.intervals import INTERVALS, Intervals

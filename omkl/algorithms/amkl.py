@@ -43,8 +43,8 @@ import numpy as np
 
 from omkl.algorithms.omkl_aks import reweigh
 from omkl.algorithms.raker import local_step, step_size
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import COUNT, COUNTS, NON_NEGATIVE, Schedule
-from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import followed_step
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures

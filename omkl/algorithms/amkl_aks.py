@@ -32,8 +32,8 @@ import numpy as np
 from omkl.algorithms import omkl_aks
 from omkl.algorithms.amkl import farthest_of_all, must_ask, update
 from omkl.algorithms.omkl_aks import BELOW_ONE, choose_subset, draw_subset, mean_of_subset
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import COUNT, COUNTS, KERNELS, NON_NEGATIVE, SIZE, Range, Schedule
-from omkl.core.jit import inlined
 from omkl.core.protocol import register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.weights import variance_of_all

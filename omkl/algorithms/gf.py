@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import inlined
 from omkl.core.graph_sampling import clear
 from omkl.core.hyperparameters import (
     COUNT,
@@ -54,7 +55,6 @@ from omkl.core.hyperparameters import (
     Schedule,
     rate,
 )
-from omkl.core.jit import inlined
 from omkl.core.protocol import choose, register
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.weights import (

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import FRACTION, ROUNDS
-from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.kernel_perceptrons import (
     PERCEPTRONS,

@@ -20,8 +20,8 @@ import math
 from typing import NamedTuple
 
 from omkl.algorithms.omkc_da_p1 import State, init, local_step, predict, select, step_size
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import FRACTION, POSITIVE
-from omkl.core.jit import inlined
 from omkl.core.protocol import register
 from omkl.core.representations.kernel_perceptrons import PERCEPTRONS, add_mistaken
 

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.omkc_sua_p import smooth_and_sum
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import (
     FRACTION,
     LEARNS_WITH,
@@ -43,7 +44,6 @@ from omkl.core.hyperparameters import (
     UP_TO_ONE,
     Range,
 )
-from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.kernel_perceptrons import PERCEPTRONS, add, project
 from omkl.core.weights import (

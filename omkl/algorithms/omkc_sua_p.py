@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.omkc_da_p1 import predict
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import (
     FRACTION,
     LEARNS_WITH,
@@ -33,7 +34,6 @@ from omkl.core.hyperparameters import (
     UP_TO_ONE,
     Range,
 )
-from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.kernel_perceptrons import PERCEPTRONS, add
 from omkl.core.weights import draw_by_sums, running_sums, shares_of_all

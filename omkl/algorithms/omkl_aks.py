@@ -41,8 +41,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.algorithms.raker import local_step, step_size
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import KERNELS, NON_NEGATIVE, SIZE, Range, Schedule, rate
-from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
-from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures

@@ -59,6 +59,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from omkl.algorithms.raker import local_step, step_size
+from omkl.core.compiler import inlined
 from omkl.core.conformal import WINDOW, keep, level_of, missed, pinball, quantile
 from omkl.core.hyperparameters import (
     COUNTS,
@@ -69,7 +70,6 @@ from omkl.core.hyperparameters import (
     Range,
     Schedule,
 )
-from omkl.core.jit import inlined
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures

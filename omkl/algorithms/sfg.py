@@ -54,6 +54,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.core import kernel_distance as divergences
+from omkl.core.compiler import inlined
 from omkl.core.feedback_graph import dominating_set, graphs_by
 from omkl.core.graph_sampling import (
     OUT,
@@ -84,7 +85,6 @@ from omkl.core.hyperparameters import (
     Schedule,
     rate,
 )
-from omkl.core.jit import inlined
 from omkl.core.kernel_distance import LARGEST_MATRIX, Matrix, OverlapPieces, matrix_of, overlaps
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose, register

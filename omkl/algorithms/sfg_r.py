@@ -46,6 +46,7 @@ from omkl.algorithms.sfg import (
     rows_before,
     update,
 )
+from omkl.core.compiler import inlined
 from omkl.core.feedback_graph import CANDIDATES, N_REFINED, PARTNER, REFINED, refine
 from omkl.core.graph_sampling import (
     OUT,
@@ -71,7 +72,6 @@ from omkl.core.hyperparameters import (
     Schedule,
     rate,
 )
-from omkl.core.jit import inlined
 from omkl.core.kernel_distance import Matrix
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose, register

@@ -17,7 +17,7 @@ import numpy as np
 from omkl import federated
 from omkl.checks import shared
 from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, default_settings
-from omkl.core import hyperparameters, jit
+from omkl.core import compiler, hyperparameters
 from omkl.core.kernels import Kernel
 from omkl.federated import protocol
 from omkl.federated.exchange import Protection, no_protection
@@ -103,9 +103,9 @@ def check_another_number_of_clients(case: Case) -> None:
     """Fewer clients need no new machine code."""
     X, y = streams()
     case.learner().partial_fit(X, y)
-    before = jit.n_specialisations(protocol.run_rounds)
+    before = compiler.n_specialisations(protocol.run_rounds)
     case.learner(seed=3, K=2, lam=0.1).partial_fit(X[:7, :2], y[:7, :2])
-    assert jit.n_specialisations(protocol.run_rounds) == before
+    assert compiler.n_specialisations(protocol.run_rounds) == before
 
 
 def check_blocks_leave_the_same_state(case: Case) -> None:

@@ -23,6 +23,7 @@ from omkl import algorithms
 from omkl.checks import shared
 from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, default_settings
 from omkl.core import graph_sampling, hyperparameters, protocol, snapshot
+from omkl.core.compiler import specialise_on_first_call
 from omkl.core.hyperparameters import (
     EVALUATED_WITH,
     LEARNS_WITH,
@@ -31,7 +32,6 @@ from omkl.core.hyperparameters import (
     TREES,
     fields_with,
 )
-from omkl.core.jit import once_typed
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner, empty_trace
 from omkl.core.protocol import Algorithm
@@ -414,7 +414,7 @@ def opener(learner: Learner, state: Any) -> Callable[[int], None]:
     It is ``select`` as compiled: tens of thousands of draws take a tenth of the time.
     """
     X, y, trace = np.zeros((1, INPUTS)), np.zeros(1), empty_trace(1)
-    run_block = once_typed(protocol.run_block_of(type(learner.params)))
+    run_block = specialise_on_first_call(protocol.run_block_of(type(learner.params)))
 
     def opened(t: int) -> None:
         run_block(

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from omkl import conf
-from omkl.core import jit
+from omkl.core import compiler
 from omkl.core.kernels import Kernel
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
@@ -153,10 +153,10 @@ def check_no_second_compilation(case: Case) -> None:
     """Another dictionary, dimension, seed or setting needs no new machine code."""
     X, y = case.stream()
     case.learner().partial_fit(X, y)
-    before = jit.n_specialisations(case.loop)
+    before = compiler.n_specialisations(case.loop)
     case.learner(seed=3, lam=0.1).partial_fit(X[:7], y[:7])
     case.learner(dictionary=DICTIONARY[:2], d=1).partial_fit(X[..., :1], y)
-    assert jit.n_specialisations(case.loop) == before
+    assert compiler.n_specialisations(case.loop) == before
 
 
 def check_pickle_and_resume(case: Case) -> None:

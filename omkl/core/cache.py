@@ -185,7 +185,7 @@ class KeptCode(NumbaCache):
         """It is."""
 
     def disable(self) -> None:
-        raise NotImplementedError("compile with omkl.core.jit.for_this_process")
+        raise NotImplementedError("compile with omkl.core.compiler.for_this_process")
 
     def flush(self) -> None:
         raise NotImplementedError(f"delete {self._folder}")
@@ -209,7 +209,7 @@ _listeners: list[Callable[[], None]] = []
 
 
 @contextlib.contextmanager
-def told_of_compiling(tell: Callable[[], None]) -> Iterator[None]:
+def on_cache_miss(tell: Callable[[], None]) -> Iterator[None]:
     """Call ``tell`` whenever a function is not found on disk, before it is compiled."""
     _listeners.append(tell)
     try:

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, inlined, once_typed
+from omkl.core.compiler import compiled, inlined, specialise_on_first_call
 from omkl.core.simd import LANES, load, store
 from omkl.core.weights import n_less
 
@@ -259,4 +259,4 @@ def _follow(state, y_hat, y, spread, half, alpha, eta, floor):
                 _learn(state, level_of(place, n), alpha, eta)
 
 
-_learn_one = once_typed(_follow)
+_learn_one = specialise_on_first_call(_follow)

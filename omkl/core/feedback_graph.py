@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import compiled, dispatch, inlined
 from omkl.core.graph_sampling import COUNT, COVERS, MEMBER, OUT, is_fresh, toggle_member
-from omkl.core.jit import compiled, dispatch, inlined
 from omkl.core.kernel_distance import (
     LARGEST_MATRIX,
     LOG_2,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from omkl.core.jit import inlined
+from omkl.core.compiler import inlined
 from omkl.core.weights import exp_nonpositive
 
 # The largest u may fall this far below the scale before all weights are taken anew: a weight

@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 
-from omkl.core.jit import inlined
+from omkl.core.compiler import inlined
 from omkl.core.kinds import is_number, is_whole, shown
 
 # --- Schedules ------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, dispatch, inlined, qualify_name
+from omkl.core.compiler import compiled, dispatch, inlined, qualify_name
 from omkl.core.kernels import FAMILIES, Family, Kernel
 from omkl.core.weights import exp_nonpositive, log_one_minus_exp, log_one_plus
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import code_for
+from omkl.core.compiler import specialised
 from omkl.core.protocol import CLOSE, OPEN, WHOLE, Algorithm, Selection, run_block_of
 from omkl.core.seeding import selection_generator
 from omkl.core.uniform import Uniform
@@ -188,7 +188,7 @@ class Learner:
 
     def loop_for(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> Callable[..., None]:
         """The loop over time for arrays of these types, which looks at none again."""
-        return code_for(self._run_block, *self._arguments(WHOLE, X, y, trace))
+        return specialised(self._run_block, *self._arguments(WHOLE, X, y, trace))
 
     def prepare_tile(self, X: np.ndarray, pool: ThreadPoolExecutor | None = None) -> int:
         """Do what can be done for rows X (n, d) before their rounds; returns for how many."""
@@ -300,7 +300,7 @@ class Learner:
             return
         arguments = self._arguments(part, X, y, trace)
         if self._row_code[0] is not self.state:
-            self._row_code = self.state, code_for(self._run_block, *arguments)
+            self._row_code = self.state, specialised(self._run_block, *arguments)
         self._row_code[1](*arguments)
 
     def _arguments(self, part: int, X: np.ndarray, y: np.ndarray, trace: Trace) -> tuple[Any, ...]:

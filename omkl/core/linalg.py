@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from omkl.core.jit import compiled, inlined, rounded
+from omkl.core.compiler import compiled, compiled_strict, inlined
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
 from omkl.core.trigonometry import sincos_of_pack
 
@@ -463,7 +463,7 @@ def _take_four_rows(work, k, i):
 # --- Moments of columns ---------------------------------------------------------------------------
 
 
-@rounded
+@compiled_strict
 def take_row(first, sums, x, most, clip, out):
     """Add x (C,) to what is known of C columns, and write it standardised to out (C,).
 

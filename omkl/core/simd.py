@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.core.jit import ENABLED, overloads
+from omkl.core.compiler import ENABLED, overloads
 
 LANES = 8
 

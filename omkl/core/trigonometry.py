@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, dispatch, inlined
+from omkl.core.compiler import compiled, dispatch, inlined
 from omkl.core.simd import LANES, WHOLE, aligned, clip, flip_where_odd, fma, load, narrow, store
 
 # Half-period reduction x = k pi + r, then sin x = (-1)^k sin r. PI_HIGH has 27 bits, so

@@ -1,7 +1,7 @@
 """Uniform numbers for compiled code: PCG64, as NumPy's ``default_rng``, in an array of its own.
 
 A ``numpy.random.Generator`` that is handed to compiled code costs 64 bytes which nothing frees
-where references are not counted (``jit``): a gigabyte in ten million rows.
+where references are not counted (``compiler``): a gigabyte in ten million rows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core import jit
+from omkl.core import compiler
 
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 FOUR = 4  # numbers that are taken at once: each alone would wait for the state of the one before
@@ -49,7 +49,7 @@ def uniform(generator: np.random.Generator) -> Uniform:
     return Uniform(np.array(words, dtype=np.uint64))
 
 
-if jit.ENABLED:
+if compiler.ENABLED:
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic, overload_method
@@ -100,13 +100,13 @@ if jit.ENABLED:
         return types.UniTuple(types.float64, FOUR)(state), build
 
     # Numba's type of a named tuple whose fields are of one type.
-    @overload_method(types.NamedUniTuple, "random", jit_options=jit.INSIDE)  # type: ignore[call-arg]
+    @overload_method(types.NamedUniTuple, "random", jit_options=compiler.INSIDE)  # type: ignore[call-arg]
     def _random_compiled(rng):
         if rng.instance_class is not Uniform:
             return None
         return lambda rng: _random(rng.state)  # type: ignore[call-arg]
 
-    @overload_method(types.NamedUniTuple, "four", jit_options=jit.INSIDE)  # type: ignore[call-arg]
+    @overload_method(types.NamedUniTuple, "four", jit_options=compiler.INSIDE)  # type: ignore[call-arg]
     def _four_compiled(rng):
         if rng.instance_class is not Uniform:
             return None

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from omkl.core.jit import inlined, power_of_two
+from omkl.core.compiler import inlined, power_of_two
 from omkl.core.simd import (
     LANES,
     WHOLE,

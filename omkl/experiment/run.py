@@ -308,7 +308,7 @@ def _computed(
 
     tell("preparing")
     with (
-        cache.told_of_compiling(lambda: tell("compiling, which takes seconds once")),
+        cache.on_cache_miss(lambda: tell("compiling, which takes seconds once")),
         thread_pool(1) as pool,  # the compiler would swallow a Ctrl-C in the main thread
     ):
         pool.submit(job.warm_up).result()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, dispatch, inlined
+from omkl.core.compiler import compiled, dispatch, inlined
 from omkl.core.representations import random_features
 from omkl.core.representations.random_features import (
     RandomFeatures,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import inlined
+from omkl.core.compiler import inlined
 from omkl.federated.messages import Message, receive
 
 OFF = math.inf

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import dispatch, inlined
+from omkl.core.compiler import dispatch, inlined
 from omkl.core.representations import random_features
 from omkl.core.representations.random_features import (
     RandomFeatures,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import inlined
+from omkl.core.compiler import inlined
 from omkl.core.simd import LANES, fma, load, pack, store, total
 
 

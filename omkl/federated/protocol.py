@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, dispatch, inlined, uncached
+from omkl.core.compiler import compiled, compiled_uncached, dispatch, inlined
 from omkl.core.representations.random_features import (
     RandomFeatures,
     compact,
@@ -304,7 +304,7 @@ def set_row(model, i, values):
 
 def compiled_for(Params: type, function: Any) -> Any:
     """Code of algorithms outside the package is not kept on disk, where edits would go unseen."""
-    return function if Params.__module__.startswith("omkl.") else uncached(function)
+    return function if Params.__module__.startswith("omkl.") else compiled_uncached(function)
 
 
 # --- registration -------------------------------------------------------------------------------

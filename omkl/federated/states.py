@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.core.jit import qualify_name
+from omkl.core.compiler import qualify_name
 from omkl.federated.messages import Message, empty_message
 from omkl.federated.protocol import ClientScratch, FederatedAlgorithm, ServerState
 

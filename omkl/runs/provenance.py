@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from omkl import outside
-from omkl.core import imported, jit, sources
+from omkl.core import compiler, imported, sources
 from omkl.runs import checksum, run_folder
 from omkl.runs.config_file import PROSE
 from omkl.threads import usable_cores
@@ -44,7 +44,7 @@ def sha256_by_name(config: Mapping[str, Any]) -> str:
 
 def _sha256_with(config: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
     named = {**config, "dataset": dataset}
-    return run_folder.settings_sha256(named if jit.ENABLED else named | {"compiled": False})
+    return run_folder.settings_sha256(named if compiler.ENABLED else named | {"compiled": False})
 
 
 class Identity(NamedTuple):
@@ -80,7 +80,7 @@ def sources_digest(learners: tuple[str, ...] | None = None) -> str:
     compute or read numbers count by their versions.
     """
     found = versions()
-    text = f"{sources.fingerprint()} compiled: {jit.ENABLED} {[found[n] for n in COMPUTING]}"
+    text = f"{sources.fingerprint()} compiled: {compiler.ENABLED} {[found[n] for n in COMPUTING]}"
     digest = hashlib.sha256(text.encode())
     files = sources.files(without=sources.VIEWS)
     if learners is not None:

@@ -50,7 +50,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import times
-from omkl.core.jit import compiled, reassociating
+from omkl.core.compiler import compiled, reassociating
 from omkl.core.simd import LANES, aligned, fma, load, store
 from omkl.core.trigonometry import sincos
 from omkl.core.weights import exp_of_pack

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.core.jit import compiled
+from omkl.core.compiler import compiled
 from omkl.core.trigonometry import sincos
 
 NEAR = 1.1  # times the best

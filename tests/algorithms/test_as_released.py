@@ -15,7 +15,7 @@ import pytest
 from omkl import algorithms
 from omkl.algorithms.as_released import draws, released_graph, shifted
 from omkl.checks import learners
-from omkl.core import hyperparameters, jit, protocol, snapshot
+from omkl.core import compiler, hyperparameters, protocol, snapshot
 from omkl.core.graph_sampling import OUT
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
@@ -45,7 +45,7 @@ def learner(recorded, kernels):
     return make
 
 
-@jit.for_this_process
+@compiler.for_this_process
 def evaluate(model, X, s, selection):
     """The outputs of what was chosen at X[s], in compiled code: most of a round."""
     evaluate_row(selection.scratch, model, X, s, selection)

@@ -15,7 +15,7 @@ import pytest
 from omkl import algorithms
 from omkl.checks import learners
 from omkl.core import hyperparameters
-from omkl.core.jit import for_this_process
+from omkl.core.compiler import for_this_process
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.kernel_perceptrons import vote

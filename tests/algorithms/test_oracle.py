@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from omkl.core import hyperparameters, jit, protocol
+from omkl.core import compiler, hyperparameters, protocol
 from omkl.core import learner as core_learner
 from omkl.core.feedback_graph import dissimilarity_graph
 from omkl.core.hyperparameters import Schedule
@@ -80,7 +80,7 @@ def released():
 def run_block():
     """The engine's loop compiled in memory: machine code for a test must not be kept on disk."""
     plain = getattr(protocol.run_block, "py_func", protocol.run_block)
-    return numba.njit(nogil=True, error_model="numpy", fastmath=jit.FLAGS)(plain)
+    return numba.njit(nogil=True, error_model="numpy", fastmath=compiler.FLAGS)(plain)
 
 
 def transcript(oracle, name):

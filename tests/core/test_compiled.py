@@ -16,12 +16,12 @@ import pytest
 from omkl import algorithms, federated
 from omkl.checks import federations as federated_checks
 from omkl.checks import learners
-from omkl.core import jit, trigonometry
+from omkl.core import compiler, trigonometry
 from omkl.core import protocol as engine
 from omkl.core.representations import random_features, waves
 from omkl.federated import protocol
 
-pytestmark = pytest.mark.skipif(not jit.ENABLED, reason="NUMBA_DISABLE_JIT is set")
+pytestmark = pytest.mark.skipif(not compiler.ENABLED, reason="NUMBA_DISABLE_JIT is set")
 
 
 def learner_of(name: str, **options):
@@ -34,12 +34,12 @@ def learner_of(name: str, **options):
 @pytest.mark.parametrize("name", algorithms.names())
 def test_one_specialisation_serves_every_shape_block_and_layout(name):
     X, y = learners.stream()
-    before = jit.n_specialisations(engine.run_block)
+    before = compiler.n_specialisations(engine.run_block)
     learner = learner_of(name)
     learner.partial_fit(X, y)
     learner.predict_one(X[0])
     learner.learn_one(y[0])
-    once = jit.n_specialisations(engine.run_block)
+    once = compiler.n_specialisations(engine.run_block)
     assert once <= before + 1, "predicting and learning apart are the same machine code"
     learner = learner_of(name, seed=3, dictionary=learners.DICTIONARY[2:], d=2)
     learner.partial_fit(X[:1, :2], y[:1])
@@ -49,28 +49,28 @@ def test_one_specialisation_serves_every_shape_block_and_layout(name):
     for label in (True, np.float32(0.5), 1):
         learner.predict_one(X[0, :2].tolist())
         learner.learn_one(label)
-    assert jit.n_specialisations(engine.run_block) == once
+    assert compiler.n_specialisations(engine.run_block) == once
 
 
 @pytest.mark.parametrize("name", federated.names())
 def test_one_specialisation_serves_every_federation(name):
     X, y = federated_checks.streams()
     case = federated_checks.Case(name)
-    before = jit.n_specialisations(protocol.run_rounds)
+    before = compiler.n_specialisations(protocol.run_rounds)
     case.learner().partial_fit(X, y)
-    once = jit.n_specialisations(protocol.run_rounds)
+    once = compiler.n_specialisations(protocol.run_rounds)
     assert once - before <= 1
     federation = case.learner(seed=3, dictionary=learners.DICTIONARY[2:], d=2, K=3)
     federation.partial_fit(X[:1, :3, :2], y[:1, :3])
     federation.partial_fit(X[1:90:3, ::2, 1:], y[1:90:3, ::2])  # strided
     federation.partial_fit(np.asfortranarray(X[:9, :3, :2], dtype=np.float32), y[:9, :3] > 0.5)
-    assert jit.n_specialisations(protocol.run_rounds) == once
+    assert compiler.n_specialisations(protocol.run_rounds) == once
 
 
 # --- no machine code that nobody runs ------------------------------------------------------------
 
 
-@jit.inlined
+@compiler.inlined
 def root(x):
     if x < 0.0:
         raise ValueError("negative")
@@ -88,7 +88,7 @@ def test_a_piece_has_no_machine_code_but_that_of_its_caller(monkeypatch):
         lambda library: made.append(library.name) or whole(library),
     )
 
-    @jit.for_this_process
+    @compiler.for_this_process
     def one_more(x):
         return root(x) + 1.0
 
@@ -185,7 +185,7 @@ def generated(function, *arguments) -> tuple[str, str]:
     import numba
 
     python = getattr(function, "py_func", function)
-    compiled = numba.njit(error_model="numpy", fastmath=jit.FLAGS)(python)
+    compiled = numba.njit(error_model="numpy", fastmath=compiler.FLAGS)(python)
     compiled(*arguments)
     (signature,) = compiled.signatures
     return compiled.inspect_llvm(signature), compiled.inspect_asm(signature)
@@ -244,7 +244,7 @@ def test_inner_loops_are_vector_code(function, packed):
 def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
     X, y = learners.stream()
     learner = learner_of(name)
-    block = jit.uncached(engine.run_block)
+    block = compiler.compiled_uncached(engine.run_block)
     learner._run_block = block
     before = set(block.signatures)
     learner.partial_fit(X[:4], y[:4])
@@ -257,7 +257,7 @@ def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
 def test_no_round_of_a_federation_calls_the_mathematical_library(name, packed):
     X, y = federated_checks.streams()
     federation = federated_checks.Case(name).learner()
-    federation._run = block = jit.uncached(protocol.run_rounds)
+    federation._run = block = compiler.compiled_uncached(protocol.run_rounds)
     before = set(block.signatures)
     federation.partial_fit(X[:4], y[:4])
     (signature,) = set(block.signatures) - before

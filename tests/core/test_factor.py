@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import solve
 
-from omkl.core import jit
+from omkl.core import compiler
 from omkl.core.linalg import empty_factor, matrix_of_factor, project_row, take_in
 from omkl.core.simd import LANES, aligned
 
@@ -31,7 +31,7 @@ def recurse(
     return variance
 
 
-compiled = jit.for_this_process(recurse)
+compiled = compiler.for_this_process(recurse)
 
 
 class Learner:

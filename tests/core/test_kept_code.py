@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from omkl.core import cache, jit
+from omkl.core import cache, compiler
 from omkl.core.protocol import Selection
 
-pytestmark = pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled in this session")
+pytestmark = pytest.mark.skipif(not compiler.ENABLED, reason="nothing is compiled in this session")
 
 
 def twice(x):
@@ -30,13 +30,13 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of one function; ``tell`` has told nothing yet."""
     monkeypatch.setattr(cache, "folder", lambda: tmp_path)
     cache.tell.cache_clear()
-    assert jit.compiled(twice)(2.0) == 4.0
+    assert compiler.compiled(twice)(2.0) == 4.0
     return tmp_path
 
 
 def n_hits() -> int:
     """How often the code of ``twice`` was found on disk by a new start."""
-    function = jit.compiled(twice)
+    function = compiler.compiled(twice)
     assert function(2.0) == 4.0
     return sum(function.stats.cache_hits.values())
 
@@ -49,7 +49,7 @@ def test_damaged_code_is_compiled_anew(kept, capsys, fault):
     if fault == "flipped":
         raw[len(raw) // 2] ^= 16
     elif fault == "another's":
-        jit.compiled(twice)(2)
+        compiler.compiled(twice)(2)
         (other,) = set(kept.glob("*.code")) - {path}
         raw = bytearray(other.read_bytes())
     path.write_bytes({"cut": raw[:-20], "empty": b""}.get(fault, raw))
@@ -60,12 +60,12 @@ def test_damaged_code_is_compiled_anew(kept, capsys, fault):
 
 def test_who_listens_is_told_of_compiling_alone(kept):
     told = []
-    with cache.told_of_compiling(lambda: told.append("compiling")):
-        jit.compiled(twice)(2.0)
+    with cache.on_cache_miss(lambda: told.append("compiling")):
+        compiler.compiled(twice)(2.0)
         assert told == []
-        jit.compiled(twice)(2)  # another type
+        compiler.compiled(twice)(2)  # another type
         assert told == ["compiling"]
-    jit.compiled(twice)(True)
+    compiler.compiled(twice)(True)
     assert told == ["compiling"]
 
 
@@ -93,7 +93,7 @@ def test_code_is_kept_by_the_sources_of_its_arguments(kept, monkeypatch):
             return f"{edit if 'omkl.core.protocol' in modules else 'shared'}"
 
         monkeypatch.setattr(cache.sources, "fingerprint", fingerprint)
-        function = jit.compiled(first_of)
+        function = compiler.compiled(first_of)
         assert function(Selection(*range(len(Selection._fields)))) == 0
         assert n_hits() == (edit > 0), "of no algorithm: found again"
     assert ("omkl.core.protocol", __name__) in asked
@@ -103,5 +103,5 @@ def test_code_is_kept_by_the_sources_of_its_arguments(kept, monkeypatch):
 def test_code_that_nobody_can_read_again_is_not_kept(kept):
     scope: dict = {"__name__": __name__}
     exec("def typed(x):\n    return x", scope)
-    assert jit.compiled(scope["typed"])(1.0) == 1.0
+    assert compiler.compiled(scope["typed"])(1.0) == 1.0
     assert not list(kept.glob("*.typed-*"))

@@ -17,7 +17,7 @@ from omkl import algorithms, federated
 from omkl.algorithms.mean import kernels, predict, select  # noqa: F401 - register reads them
 from omkl.checks import federations as federated_checks
 from omkl.checks.learners import DICTIONARY, Case, stream
-from omkl.core import jit, protocol
+from omkl.core import compiler, protocol
 from omkl.core.learner import PRECISIONS, Learner
 from omkl.core.representations.experts import CONSTANT, Constant
 from omkl.core.representations.local_features import LOCAL_FEATURES
@@ -32,9 +32,9 @@ import json, sys
 from omkl import algorithms, federated
 from omkl.checks import federations
 from omkl.checks.learners import Case, default_settings
-from omkl.core import jit
+from omkl.core import compiler
 from tests.core.test_no_jit import require_the_same_side_by_side
-assert not jit.ENABLED
+assert not compiler.ENABLED
 out = {}
 for name in algorithms.names():
     case = Case(name)
@@ -78,7 +78,7 @@ def require_the_same_side_by_side(case: Case) -> None:
 
 
 @pytest.mark.slow(5)
-@pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled in this session")
+@pytest.mark.skipif(not compiler.ENABLED, reason="nothing is compiled in this session")
 def test_plain_python_gives_the_compiled_numbers():
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(ROUNDS)],
@@ -135,7 +135,7 @@ def test_an_algorithm_with_the_fields_of_another_is_not_taken_for_it(monkeypatch
     )
     # Compiled in memory: machine code for a class of the tests must not be kept on disk.
     plain = getattr(protocol.run_block, "py_func", protocol.run_block)
-    in_memory = numba.njit(nogil=True, error_model="numpy", fastmath=jit.FLAGS)(plain)
+    in_memory = numba.njit(nogil=True, error_model="numpy", fastmath=compiler.FLAGS)(plain)
     monkeypatch.setattr(protocol, "run_block", in_memory)
     X, y = stream()
     first = Learner(mean, mean.Params(), DICTIONARY, 3, 8, seed=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from omkl.checks import federations, learners
-from omkl.core import jit
+from omkl.core import compiler
 from omkl.core.learner import Learner
 from omkl.core.representations import random_features
 from omkl.core.representations.random_features import compact, gradient_step, outputs, whole_packs
@@ -56,7 +56,7 @@ def learn_rows(model, X):
     return said, model.coefficients, model.norm2
 
 
-@jit.compiled
+@compiler.compiled
 def learn_row(model, X, row, scratch, kernels, f):
     random_features.transform_ahead(model, X, row, scratch)
     outputs(model, kernels, len(kernels), scratch, f)

@@ -7,7 +7,7 @@ import pytest
 
 from omkl import algorithms
 from omkl.checks import learners as checks
-from omkl.core import hyperparameters, jit
+from omkl.core import compiler, hyperparameters
 from omkl.core.learner import Learner
 from omkl.core.simd import (
     LANES,
@@ -84,9 +84,9 @@ def exponentials(x, out):
 
 @pytest.fixture(params=["plain", "compiled"])
 def build(request):
-    if request.param == "compiled" and not jit.ENABLED:
+    if request.param == "compiled" and not compiler.ENABLED:
         pytest.skip("nothing is compiled in this session")
-    return (lambda f: f) if request.param == "plain" else jit.for_this_process
+    return (lambda f: f) if request.param == "plain" else compiler.for_this_process
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 19])

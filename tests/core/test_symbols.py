@@ -10,10 +10,10 @@ import pytest
 from omkl import algorithms, federated
 from omkl.checks import federations as federated_checks
 from omkl.checks import learners
-from omkl.core import jit
+from omkl.core import compiler
 
 
-@pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled")
+@pytest.mark.skipif(not compiler.ENABLED, reason="nothing is compiled")
 def test_every_type_has_a_name_of_its_own():
     """Numba's symbols carry the bare names of classes: two equal ones would clash."""
     kinds = set()
@@ -33,7 +33,7 @@ def test_every_type_has_a_name_of_its_own():
 def test_no_name_depends_on_what_else_is_imported():
     """A type that gets its full name when another module is imported is compiled twice."""
     named, at_home = {}, set()
-    for path in Path(jit.__file__).parents[1].rglob("*.py"):
+    for path in Path(compiler.__file__).parents[1].rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         own = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
         for node in ast.walk(tree):

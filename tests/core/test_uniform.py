@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from omkl.checks.learners import Case
-from omkl.core.jit import for_this_process
+from omkl.core.compiler import for_this_process
 from omkl.core.uniform import Uniform, uniform
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import chisquare
 
-from omkl.core import jit, weights
+from omkl.core import compiler, weights
 from omkl.core.trigonometry import sincos
 
 
@@ -20,7 +20,7 @@ def every_exp(x, out):
         out[j] = weights.exp_nonpositive(x[j])
 
 
-compiled_exp = jit.compiled(every_exp)
+compiled_exp = compiler.compiled(every_exp)
 
 
 @pytest.mark.parametrize("exp", [every_exp, compiled_exp], ids=["plain", "compiled"])
@@ -140,7 +140,7 @@ def means(log_w, f, kernels, share, out):
     out[3] = weights.largest_of(log_w)
 
 
-compiled_means = jit.compiled(means)
+compiled_means = compiler.compiled(means)
 
 
 @pytest.mark.parametrize("mean", [means, compiled_means], ids=["plain", "compiled"])

@@ -544,11 +544,11 @@ def test_progress_goes_through_every_round(start, tmp_path):
 
 
 def test_a_result_says_what_it_was_made_with(start, monkeypatch):
-    monkeypatch.setattr(provenance, "changes", lambda: "--- a/omkl/core/jit.py\n+one\n")
+    monkeypatch.setattr(provenance, "changes", lambda: "--- a/omkl/core/compiler.py\n+one\n")
     monkeypatch.setattr(sys, "argv", ["/bin/omkl-run", "algorithm=raker", "dataset.path=a b.csv"])
     run = start().run
     assert run.result["typed"] == "omkl-run algorithm=raker 'dataset.path=a b.csv'"
-    assert (run.folder / provenance.CHANGES).read_text() == "--- a/omkl/core/jit.py\n+one\n"
+    assert (run.folder / provenance.CHANGES).read_text() == "--- a/omkl/core/compiler.py\n+one\n"
     assert run.result["changes"] == run.result["seal"][provenance.CHANGES]
     assert len(run.result["lock"]) == 64 and len(run.result["machine_code"]) == 16
     assert set(provenance.COMPUTING) <= run.result["versions"].keys()

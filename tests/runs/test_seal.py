@@ -15,7 +15,7 @@ import pytest
 
 from omkl.commands import report
 from omkl.config.compose import compose
-from omkl.core import jit
+from omkl.core import compiler
 from omkl.experiment import run as runner
 from omkl.runs import checksum, config_file, provenance, run_folder
 from omkl.runs.run_folder import Run, find
@@ -231,7 +231,7 @@ def test_a_folder_with_a_short_key_is_not_believed_blindly(start, folder, fault)
     assert old.exists() and outcome.run.folder == folder
 
 
-@pytest.mark.skipif(not jit.ENABLED, reason="nothing is compiled in this session")
+@pytest.mark.skipif(not compiler.ENABLED, reason="nothing is compiled in this session")
 def test_plain_python_shares_neither_key_nor_stamp_nor_cache(start, folder, monkeypatch):
     config, stream = Run(folder).config, Run(folder).result["stream"]
     names: list[Callable[[], str]] = [
@@ -240,7 +240,7 @@ def test_plain_python_shares_neither_key_nor_stamp_nor_cache(start, folder, monk
         provenance.sources_digest,
     ]
     compiled = [name() for name in names]
-    monkeypatch.setattr(jit, "ENABLED", False)
+    monkeypatch.setattr(compiler, "ENABLED", False)
     provenance.sources_digest.cache_clear()
     try:
         assert not set(compiled) & {name() for name in names}

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import dispatch, inlined
 from omkl.core.feedback_graph import dissimilarity_graph, offer, offer_computed
 from omkl.core.graph_sampling import edges_of
-from omkl.core.jit import dispatch, inlined
 from omkl.core.kernel_distance import distances_from, distances_to
 from omkl.core.representations.random_features import gradient_step
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import inlined, qualify_name
 from omkl.core.hyperparameters import Range
-from omkl.core.jit import inlined, qualify_name
 from omkl.core.representations import Representation
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import (

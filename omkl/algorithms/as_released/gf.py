@@ -45,8 +45,8 @@ from omkl.algorithms.as_released.draws import (
     uniforms_of_gf,
 )
 from omkl.algorithms.gf import State, add_kernel, blank, choose_node, keep_probabilities, predict
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import COUNT, NODES, NON_NEGATIVE, RATE, UP_TO_N, Schedule, rate
-from omkl.core.jit import inlined
 from omkl.core.protocol import register
 from omkl.core.weights import draw_by_sums, softmax
 

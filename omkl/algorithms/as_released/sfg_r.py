@@ -41,10 +41,10 @@ from omkl.algorithms.as_released.draws import (
 )
 from omkl.algorithms.as_released.sfg import update
 from omkl.algorithms.sfg_r import State, choose_neighbours, on_graph, predict
+from omkl.core.compiler import inlined
 from omkl.core.feedback_graph import CHANGED, FOUND, rank_largest, rewire
 from omkl.core.graph_sampling import MASS, MEMBER, draw_node, refresh
 from omkl.core.hyperparameters import COUNT, NON_NEGATIVE, RATE, UP_TO_N, Schedule, rate
-from omkl.core.jit import inlined
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import register
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import dispatch, inlined
 from omkl.core.hyperparameters import ROUNDS
-from omkl.core.jit import dispatch, inlined
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.second_order import (
     Recursive,

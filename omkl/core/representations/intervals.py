@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import dispatch, inlined
 from omkl.core.hyperparameters import Range
-from omkl.core.jit import dispatch, inlined
 from omkl.core.protocol import local_step, step_size
 from omkl.core.representations import evaluate_row, learn_block, learn_row, local_features
 from omkl.core.representations.local_features import (

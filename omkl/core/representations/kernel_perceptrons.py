@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import compiled, dispatch, dot, inlined, power_of_two
 from omkl.core.hyperparameters import ROUNDS, SWITCH, Range
-from omkl.core.jit import compiled, dispatch, dot, inlined, power_of_two
 from omkl.core.representations import Lookahead, Representation, evaluate_row
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
 from omkl.core.representations.support_vectors import (

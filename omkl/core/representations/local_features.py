@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import dispatch, inlined
+from omkl.core.compiler import dispatch, inlined
 from omkl.core.protocol import local_step, step_size
 from omkl.core.representations import evaluate_row, learn_block, learn_row, random_features
 from omkl.core.representations.random_features import (

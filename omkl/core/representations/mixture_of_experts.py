@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import dispatch, inlined
+from omkl.core.compiler import dispatch, inlined
 from omkl.core.representations import evaluate_row
 from omkl.core.representations.experts import (
     LAST,

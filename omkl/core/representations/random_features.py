@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, dispatch, inlined, qualify_name
+from omkl.core.compiler import compiled, dispatch, inlined, qualify_name
 from omkl.core.representations import Representation, evaluate_row
 from omkl.core.representations.waves import (
     arguments,

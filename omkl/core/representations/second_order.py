@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import dispatch, inlined
+from omkl.core.compiler import dispatch, inlined
 from omkl.core.kernels import LINEAR
 from omkl.core.linalg import empty_factor, project_row, take_in
 from omkl.core.representations import Representation, evaluate_row

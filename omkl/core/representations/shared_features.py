@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.jit import compiled, element, inlined, uncached
+from omkl.core.compiler import compiled, compiled_uncached, element, inlined
 from omkl.core.protocol import local_step, step_size
 from omkl.core.representations.local_features import (
     BLOCK,
@@ -262,5 +262,5 @@ def learn_rows(settings: Any, made: Shared, t: int, X: np.ndarray, y: np.ndarray
     if n == 0 or N * W < FEW:
         return 0
     ours = type(settings).__module__.startswith("omkl.")
-    (_learn_rows if ours else uncached(_learn_rows))(settings, made, t, X, y, row, n)
+    (_learn_rows if ours else compiled_uncached(_learn_rows))(settings, made, t, X, y, row, n)
     return n

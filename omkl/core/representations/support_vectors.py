@@ -20,8 +20,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import compiled, dispatch, inlined
 from omkl.core.hyperparameters import Range
-from omkl.core.jit import compiled, dispatch, inlined
 from omkl.core.kernels import BUILT_IN, FAMILIES, Kernel, exponential
 from omkl.core.representations import Lookahead, Representation, evaluate_row
 from omkl.core.simd import LANES, aligned, fma, gather, load, pack, store, total

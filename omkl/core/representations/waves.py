@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from omkl.core.jit import inlined
+from omkl.core.compiler import inlined
 from omkl.core.simd import LANES, fma, load, pack, store, store_pairs, total
 from omkl.core.trigonometry import fill_pack
 

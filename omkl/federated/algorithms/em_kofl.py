@@ -38,8 +38,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
-from omkl.core.jit import inlined
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
 from omkl.core.weights import draw, softmax
 from omkl.federated.algorithms.vm_kofl import send_losses, weigh

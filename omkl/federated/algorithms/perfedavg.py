@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import SIZE, Schedule, rate
-from omkl.core.jit import inlined
 from omkl.core.simd import LANES, at_least, fma, load, pack, store, totals
 from omkl.federated.messages import average
 from omkl.federated.protocol import choose_all, register

@@ -37,8 +37,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, UP_TO_N, Range, Schedule, rate
-from omkl.core.jit import inlined
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import mean_by_shares, softmax, weighted_mean
 from omkl.federated.messages import average, step_into

@@ -28,8 +28,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
-from omkl.core.jit import inlined
 from omkl.core.weights import mean_by_shares, softmax
 from omkl.federated.kernel_lanes import (
     evaluate_or_take,
