@@ -97,9 +97,12 @@ def remove_leftovers(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder for a while, below that of the system; what killed processes left there goes."""
-    place = Path(tempfile.gettempdir())
+def temporary_folder(place: Path | None = None) -> tempfile.TemporaryDirectory[str]:
+    """A folder for a while, below ``place`` or the system's temporary folder.
+
+    What killed processes left there goes.
+    """
+    place = place or Path(tempfile.gettempdir())
     remove_leftovers(place)
     return tempfile.TemporaryDirectory(prefix=f"{STAGING}{owner()}-", dir=place)
 

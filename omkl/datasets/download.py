@@ -10,16 +10,13 @@ Every file is compared with its sha256 before it is used, wherever it was found.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import logging
 import os
-import shutil
 import zipfile
 import zlib
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from pathlib import Path
+from typing import Any
 
 from omkl import disk
 from omkl.datasets.base import DataError, MissingFile, is_relative_file
@@ -27,7 +24,6 @@ from omkl.datasets.files import FileContent
 
 UCI = "https://archive.ics.uci.edu"
 TIMEOUT_SECONDS = 60
-MOST_BYTES = 2**31  # of a download, and of what is unpacked of it
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +38,8 @@ def data_folders() -> tuple[Path, ...]:
     """The folders that are searched, in order; downloads go to the first."""
     root = project_root()
     folders = [root / "data", root.parent / "shared" / "data"]
-    if own := os.environ.get("OMKL_DATA_DIR"):
-        folders.insert(0, Path(own).expanduser().resolve())
+    if folder := os.environ.get("OMKL_DATA_DIR"):
+        folders.insert(0, Path(folder).expanduser().resolve())
     return tuple(folders)
 
 
@@ -55,11 +51,6 @@ def locate(file: str) -> Path | None:
     if not is_relative_file(file):
         raise DataError(f"dataset.file={file!r} is no path of names below a data folder.")
     return next((folder / file for folder in data_folders() if (folder / file).is_file()), None)
-
-
-def sha256_of(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def address(entry: Mapping[str, Any]) -> str | None:
@@ -92,13 +83,12 @@ def obtain(entry: Mapping[str, Any]) -> FileContent:
 def verified(path: Path, entry: Mapping[str, Any]) -> FileContent:
     """What ``path`` holds; DataError if the entry states another sha256."""
     content = FileContent(path)
-    found = content.sha256
-    if entry.get("sha256") and found != entry["sha256"]:
+    if entry.get("sha256") and content.sha256 != entry["sha256"]:
         again = f"run: omkl-data fetch {entry['name']}" if downloadable(entry) else "get it anew"
         raise DataError(
             f"{entry['name']}: {path} is not the file it should be.\n"
             f"  expected sha256 {entry['sha256']}\n"
-            f"  found    sha256 {found}\n"
+            f"  found    sha256 {content.sha256}\n"
             f"Delete it and {again}. "
             "If another version is wanted, set dataset.sha256=null."
         )
@@ -108,8 +98,8 @@ def verified(path: Path, entry: Mapping[str, Any]) -> FileContent:
 def fetch(entry: Mapping[str, Any]) -> FileContent:
     """Download the file of a catalogue entry into the first data folder.
 
-    The zip goes to a temporary folder; its member is moved into place only once its
-    sha256 is right, so a failure leaves nothing behind.
+    The zip is unpacked beside it; its member is moved into place only once its sha256 is right,
+    so a failure leaves nothing behind.
 
     Raises
     ------
@@ -117,11 +107,11 @@ def fetch(entry: Mapping[str, Any]) -> FileContent:
         No address is known, downloads are forbidden, the download failed, or the file
         is not the expected one.
     """
-    name, destination = entry["name"], data_folders()[0] / entry["file"]
+    name, folder = entry["name"], data_folders()[0]
+    destination = folder / entry["file"]
     if not downloadable(entry):
         raise MissingFile(_nowhere(entry, str(entry.get("by_hand") or "").strip()))
-    url = address(entry)
-    assert url is not None
+    url = str(address(entry))
     if os.environ.get("OMKL_OFFLINE", "") not in ("", "0"):
         raise DataError(
             _nowhere(
@@ -130,23 +120,19 @@ def fetch(entry: Mapping[str, Any]) -> FileContent:
                 f"or take {entry['member']} out of {url} by hand.",
             )
         )
-    with disk.temporary_folder() as folder:
-        archive = Path(folder) / "archive.zip"
-        log.info("%s: downloading %s", name, url)
-        _download(entry, url, archive)
-        member = Path(folder) / "member"
-        _unpack(entry, url, archive, member)
-        found = sha256_of(member)
-        if entry.get("sha256") and found != entry["sha256"]:
-            raise DataError(
-                f"{name}: {entry['member']} in {url} is not the expected file; "
-                "it was not kept.\n"
-                f"  expected sha256 {entry['sha256']}\n"
-                f"  found    sha256 {found}\n"
-                "Try again; if it stays so the publisher has changed the file. "
-                "To work with the new one, set dataset.sha256=null."
-            )
-        _move_into_place(member, destination)
+    log.info("%s: downloading %s", name, url)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with disk.temporary_folder(folder) as staging:
+            member = _member(entry, url, _unpacked(entry, url, staging))
+            _require_sha256(entry, url, member)
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(member, destination)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {destination}: {error.strerror}. "
+            "Set OMKL_DATA_DIR to a folder that can be written."
+        ) from error
     log.info("%s: wrote %s", name, destination)
     return verified(destination, entry)
 
@@ -160,96 +146,64 @@ def _nowhere(entry: Mapping[str, Any], cure: str) -> str:
     return text
 
 
-def _download(entry: Mapping[str, Any], url: str, archive: Path) -> None:
+def _unpacked(entry: Mapping[str, Any], url: str, folder: str) -> dict[str, Path]:
+    """The files in the zip at ``url``, downloaded into a folder, by their names in the zip."""
     import pooch
-    import requests
+    from requests import exceptions
 
-    download = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
-    try:
-        with open(archive, "wb") as sink:
-            download(url, _Bounded(sink, f"{entry['name']}: what {url} sends"), None)
-    except requests.exceptions.HTTPError as error:
-        if error.response is not None:
-            error.response.close()
-        raise DataError(_nowhere(entry, f"{error}. {_retry(entry)}")) from error
-    except requests.exceptions.ChunkedEncodingError as error:
-        raise DataError(
-            _nowhere(entry, f"The download of {url} broke off half-way. {_retry(entry)}")
-        ) from error
-    except requests.exceptions.RequestException as error:
-        reason = "timed out" if isinstance(error, requests.exceptions.Timeout) else "failed"
-        raise DataError(
-            _nowhere(entry, f"The connection to {url} {reason}. {_retry(entry)}\n  ({error})")
-        ) from error
-
-
-class _Bounded:
-    """A file that takes MOST_BYTES; ``what`` is written is named where it is more."""
-
-    def __init__(self, file: IO[bytes], what: str) -> None:
-        self._file, self._what, self._left = file, what, MOST_BYTES
-
-    def write(self, data: bytes) -> int:
-        self._left -= len(data)
-        if self._left < 0:
-            raise DataError(f"{self._what} is larger than {MOST_BYTES:,} bytes; it was not kept.")
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-
-def _retry(entry: Mapping[str, Any]) -> str:
-    return (
+    retry = (
         f"Try again later (omkl-data fetch {entry['name']}), or put the file "
         "into one of these places by hand."
     )
-
-
-def _unpack(entry: Mapping[str, Any], url: str, archive: Path, member: Path) -> None:
-    damaged = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
+    pooch.get_logger().setLevel(logging.WARNING)
+    downloader = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
+    unzip = pooch.Unzip(extract_dir="unpacked")
     try:
-        with zipfile.ZipFile(archive) as opened:
-            inside = _member(entry, url, opened.namelist())
-            with opened.open(inside) as source, open(member, "wb") as sink:
-                shutil.copyfileobj(source, _Bounded(sink, f"{entry['name']}: {inside} in {url}"))
-    except damaged as error:
-        raise DataError(
-            _nowhere(entry, f"What {url} sent is not a whole zip file ({error}). {_retry(entry)}")
-        ) from error
+        paths = pooch.retrieve(url, None, "zip", folder, processor=unzip, downloader=downloader)
+    except exceptions.HTTPError as error:
+        if error.response is not None:
+            error.response.close()
+        cure = f"{error}. {retry}"
+        raise DataError(_nowhere(entry, cure)) from error
+    except exceptions.ChunkedEncodingError as error:
+        cure = f"The download of {url} broke off half-way. {retry}"
+        raise DataError(_nowhere(entry, cure)) from error
+    except exceptions.RequestException as error:
+        reason = "timed out" if isinstance(error, exceptions.Timeout) else "failed"
+        cure = f"The connection to {url} {reason}. {retry}\n  ({error})"
+        raise DataError(_nowhere(entry, cure)) from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        cure = f"What {url} sent is not a whole zip file ({error}). {retry}"
+        raise DataError(_nowhere(entry, cure)) from error
+    top = Path(folder) / "unpacked"
+    return {Path(path).relative_to(top).as_posix(): Path(path) for path in sorted(paths)}
 
 
-def _member(entry: Mapping[str, Any], url: str, inside: list[str]) -> str:
+def _member(entry: Mapping[str, Any], url: str, inside: Mapping[str, Path]) -> Path:
     """The entry's member; publishers move files between folders inside their zips."""
-    wanted = str(entry["member"])
-    if wanted in inside:
-        return wanted
-    base = PurePosixPath(wanted).name
-    same = [path for path in inside if PurePosixPath(path).name == base]
+    member = str(entry["member"])
+    if member in inside:
+        return inside[member]
+    name = Path(member).name
+    same = [path for path in inside.values() if path.name == name]
     if len(same) != 1:
         raise DataError(
-            f"{entry['name']}: {url} holds {'no' if not same else 'more than one'} {base}, "
+            f"{entry['name']}: {url} holds {'more than one' if same else 'no'} {name}, "
             f"but {', '.join(inside) or 'nothing'}. Set dataset.member to one of these."
         )
     return same[0]
 
 
-def _move_into_place(member: Path, destination: Path) -> None:
-    made = [p for p in (destination.parent, *destination.parent.parents) if not p.exists()]
-    half = destination.with_name(disk.temporary_name(destination.name))
-    try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        disk.remove_leftovers(destination.parent)
-        shutil.copyfile(member, half)
-        os.replace(half, destination)
-    except BaseException as error:
-        half.unlink(missing_ok=True)
-        for folder in made:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        if isinstance(error, OSError):
-            raise DataError(
-                f"cannot write {destination}: {error.strerror}. "
-                "Set OMKL_DATA_DIR to a folder that can be written."
-            ) from error
-        raise
+def _require_sha256(entry: Mapping[str, Any], url: str, member: Path) -> None:
+    import pooch
+
+    sha256 = pooch.file_hash(str(member))
+    if entry.get("sha256") and sha256 != entry["sha256"]:
+        raise DataError(
+            f"{entry['name']}: {entry['member']} in {url} is not the expected file; "
+            "it was not kept.\n"
+            f"  expected sha256 {entry['sha256']}\n"
+            f"  found    sha256 {sha256}\n"
+            "Try again; if it stays so the publisher has changed the file. "
+            "To work with the new one, set dataset.sha256=null."
+        )

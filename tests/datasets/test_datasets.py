@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pooch import file_hash
 
 from omkl import conf
 from omkl.commands import data
@@ -387,7 +388,7 @@ def test_csv_gzip_and_parquet_give_the_same_stream(tmp_path):
         np.testing.assert_allclose(y * 110 + 60, [100, 170, 140, 60])
         fingerprint = stream.provenance["files"][0]
         assert fingerprint["name"] == name and fingerprint["bytes"] > 0
-        assert fingerprint["sha256"] == download.sha256_of(tmp_path / name)
+        assert fingerprint["sha256"] == file_hash(tmp_path / name)
 
 
 def test_columns_by_name_by_position_and_in_the_order_asked_for(tmp_path):
@@ -560,7 +561,7 @@ def test_errors_of_catalogue_files(small, tmp_path):
     with pytest.raises(DataError) as corrupt:
         open_stream(small | {"sha256": "0" * 64}, WHOLE)
     path = tmp_path / "checkout/data/small/small.csv"
-    for part in (str(path), "0" * 64, download.sha256_of(path), "Delete it", "sha256=null"):
+    for part in (str(path), "0" * 64, file_hash(path), "Delete it", "sha256=null"):
         assert part in str(corrupt.value)
 
 
@@ -685,7 +686,7 @@ def test_prepared_data_are_kept_and_never_stale(small, tmp_path, monkeypatch):
     monkeypatch.setattr(read, "read_entry", counted)
     path = download.project_root() / "data" / small["file"]
     write(path, "a,b,y\n" + "".join(f"{k},{k % 3},{10 * k}\n" for k in range(1, 9)))
-    entry = small | {"sha256": download.sha256_of(path)}
+    entry = small | {"sha256": file_hash(path)}
 
     def block(**changed: Any) -> list:
         stream = open_stream({**entry, **changed}, WHOLE)

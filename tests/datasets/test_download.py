@@ -8,7 +8,6 @@ import http.server
 import io
 import os
 import subprocess
-import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -81,26 +80,18 @@ def zipped(content: bytes, name: str = "airfoil_self_noise.dat") -> bytes:
 
 
 def files_below(folder: Path) -> list[str]:
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*")) if folder.exists() else []
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
 
 
-def test_what_a_killed_download_left_is_removed_by_the_next(
-    airfoil, publisher, tmp_path, monkeypatch
-):
+def test_what_a_killed_download_left_is_removed_by_the_next(airfoil, publisher, tmp_path):
     entry, content = airfoil
     with subprocess.Popen(["true"]) as killed:
         pass
-    own, its = f".{os.getpid()}", f".{killed.pid}"
-    half = disk.temporary_name("airfoil_self_noise.dat").replace(own, its)
-    unpacked = f"{disk.STAGING}{disk.owner()}-ab".replace(own, its)
-    (tmp_path / "mine/airfoil").mkdir(parents=True)
-    (tmp_path / "mine/airfoil" / half).write_text("half")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    (tmp_path / "tmp" / unpacked).mkdir(parents=True)
+    owner = disk.owner().replace(f".{os.getpid()}", f".{killed.pid}")
+    (tmp_path / f"mine/{disk.STAGING}{owner}-ab/unpacked").mkdir(parents=True)
     publisher["body"] = zipped(content)
     assert open_stream(entry, STREAM).n_rounds == 1503
-    assert files_below(tmp_path / "mine") == ["airfoil", "airfoil/airfoil_self_noise.dat"]
-    assert files_below(tmp_path / "tmp") == []
+    assert files_below(tmp_path / "mine") == ["airfoil/airfoil_self_noise.dat"]
 
 
 @pytest.mark.parametrize("folder", ["", "a folder/"])
@@ -109,7 +100,7 @@ def test_a_run_downloads_what_it_lacks(airfoil, publisher, tmp_path, folder):
     publisher["body"] = zipped(content, f"{folder}airfoil_self_noise.dat")
     assert open_stream(entry, STREAM).n_rounds == 1503
     assert publisher.pop("path") == "/static/public/291/airfoil+self+noise.zip"
-    assert files_below(tmp_path / "mine") == ["airfoil", "airfoil/airfoil_self_noise.dat"]
+    assert files_below(tmp_path / "mine") == ["airfoil/airfoil_self_noise.dat"]
     assert (tmp_path / "mine" / entry["file"]).read_bytes() == content
     assert open_stream(entry, STREAM).n_rounds == 1503
     assert "path" not in publisher, "a file that is there is not downloaded again"
@@ -127,18 +118,13 @@ def test_a_run_downloads_what_it_lacks(airfoil, publisher, tmp_path, folder):
         (lambda body: {"body": zipped(b"", "other.dat")}, "holds no airfoil_self_noise.dat, but"),
     ],
 )
-def test_a_failed_download_leaves_nothing_behind(
-    airfoil, publisher, tmp_path, monkeypatch, spoil, message
-):
+def test_a_failed_download_leaves_nothing_behind(airfoil, publisher, tmp_path, spoil, message):
     entry, content = airfoil
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(temporary))
     publisher |= spoil(zipped(content))
     with pytest.raises(DataError, match=message) as failure:
         open_stream(entry, STREAM)
     assert "airfoil" in str(failure.value) and "static/public/291" in str(failure.value)
-    assert files_below(tmp_path / "mine") == files_below(temporary) == []
+    assert files_below(tmp_path) == []
 
 
 def test_a_wrong_checksum_names_both(airfoil, publisher):
@@ -192,18 +178,6 @@ def test_omkl_data_interrupted(publisher, monkeypatch, capsys):
     def interrupt(*args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(download, "_download", interrupt)
+    monkeypatch.setattr(download, "_unpacked", interrupt)
     assert data.main(["fetch", "airfoil"]) == 130
     assert "interrupted" in capsys.readouterr().err
-
-
-def test_a_download_has_its_bounds(publisher, airfoil, monkeypatch, tmp_path):
-    entry, content = airfoil
-    publisher["body"] = zipped(content)
-    monkeypatch.setattr(download, "MOST_BYTES", len(publisher["body"]) - 1)
-    with pytest.raises(DataError, match=r"sends is larger than .* bytes; it was not kept"):
-        download.fetch(entry)
-    monkeypatch.setattr(download, "MOST_BYTES", len(content) - 1)
-    with pytest.raises(DataError, match=r"airfoil_self_noise.dat in .* is larger than .* bytes"):
-        download.fetch(entry)
-    assert files_below(tmp_path / "mine") == []
