@@ -1,24 +1,35 @@
-"""What is registered: the modules of a package that say ``algorithm = ...``, and their titles.
+"""Which algorithms exist, where each is defined, and what its docstring says.
 
-A name is what is typed after ``algorithm=``; modules of a sub-package have a slash in it,
-``as_released/gf``. Names and titles are known without importing a module, and with it the
-compiler. What ``omkl.outside`` names is registered too, where the package has no such name.
+A module with ``algorithm = ...`` is one algorithm, of the module's name. A module with classes
+under ``@register_as("name", ...)`` is a family of them; the names are the strings at the beginning
+of the decorator. A name is what is typed after ``algorithm=``; it may have a folder, ``rf/``.
+All this is read from the sources: no algorithm, and no compiler, is imported for it. Algorithms
+outside the package (``omkl.outside``) are known too, where the package has none of that name.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import importlib
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from omkl import outside
 
 PACKAGES = ("omkl.algorithms", "omkl.federated.algorithms")
+
+# What algorithms have in common whose names begin so.
+FOLDERS = {
+    "as_released/": "The algorithms as the authors' public code runs them, where it departs from "
+    "their text.",
+    "budget/": "Kernel classifiers with at most ``budget`` support vectors each; one that is full "
+    "drops the oldest, or with ``drop_smallest`` the one of the smallest coefficient.",
+    "recovered/": "Algorithms as the published numbers, not the text, say that they were run.",
+    "rf/": "Kernel classifiers on random features: the memory does not grow with the stream.",
+}
 
 # Names that were there once: why they are gone, and what to take.
 _NAN_GRAPH = (
@@ -31,14 +42,17 @@ REMOVED = {
 }
 
 
+class Entry(NamedTuple):
+    """Where an algorithm is defined: ``definition`` is the name of a class, "" of the module."""
+
+    module: str
+    path: Path
+    definition: str
+
+
 def names(package: str) -> list[str]:
-    """Names of all modules of a package; those of sub-packages come last."""
-    return sorted(_names(_folder(package)), key=lambda name: ("/" in name, name))
-
-
-def load(package: str, name: str) -> Any:
-    """The ``algorithm`` of a module, imported; ModuleNotFoundError where there is none."""
-    return importlib.import_module(f"{package}.{name.replace('/', '.')}").algorithm
+    """Names of the algorithms of a package; those with a folder come last."""
+    return sorted(_entries(package), key=lambda name: ("/" in name, name))
 
 
 def removal(name: str) -> str | None:
@@ -48,18 +62,44 @@ def removal(name: str) -> str | None:
 
 def module_of(name: str) -> str:
     """The module of an algorithm of the package, central or federated, which is not imported."""
-    package = next(package for package in PACKAGES if name in names(package))
-    return f"{package}.{name.replace('/', '.')}"
+    entry = _entry(name)
+    if entry is None:
+        raise KeyError(name)
+    return entry.module
+
+
+_FAMILY_MEMBER = re.compile(r'^@\w+\(\s*((?:"[\w/]+",?\s*)+)[^@]*?^class (\w+)', re.MULTILINE)
+
+
+@functools.cache
+def _entries(package: str) -> dict[str, Entry]:
+    """The algorithms of a package by name."""
+    folder = _folder(package)
+    entries = {}
+    for path in sorted(folder.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        place = path.relative_to(folder).with_suffix("").as_posix()
+        module = f"{package}.{place.replace('/', '.')}"
+        if re.search(r"^algorithm\b.*=", text, re.MULTILINE) and path.stem != "__init__":
+            entries[place] = Entry(module, path, "")
+        for strings, definition in _FAMILY_MEMBER.findall(text):
+            for name in re.findall(r'"([^"]+)"', strings):
+                entries[name] = Entry(module, path, definition)
+    return entries
+
+
+def _entry(name: str) -> Entry | None:
+    return next((e for package in PACKAGES if (e := _entries(package).get(name))), None)
 
 
 def names_outside() -> dict[str, str]:
     """The modules of the algorithms outside the package, by name."""
-    found = outside.modules()
-    for name in [name for name in found if _is_ours(name)]:
+    modules = outside.modules()
+    for name in [name for name in modules if _entry(name)]:
         outside.tell(
-            f"the algorithm {name} of {found.pop(name)} is left out: omkl has one of that name"
+            f"the algorithm {name} of {modules.pop(name)} is left out: omkl has one of that name"
         )
-    return found
+    return modules
 
 
 def declare(name: str, module: str) -> None:
@@ -72,7 +112,7 @@ def declare(name: str, module: str) -> None:
             f"algorithm.name={name!r} is no name: letters, digits, '-', '_' and '.', at most 80. "
             "It becomes the name of a folder"
         )
-    if _is_ours(name):
+    if _entry(name):
         raise outside.ModuleProblem(
             f"the algorithm {name} of {module} needs another name: omkl has one of that name"
         )
@@ -91,75 +131,52 @@ def declare_named(config: Mapping[str, Any]) -> None:
         outside.load(kernels["module"])
 
 
-def _is_ours(name: str) -> bool:
-    return any(name in names(package) for package in PACKAGES)
-
-
 def title(name: str) -> str:
     """The name in print: the head of the docstring, up to its colon, as in "OMKL-GF: ...".
 
-    A module of a sub-package is called after the one of the package above, with its folder:
-    "OMKL-GF (as released)". What is no module, or has no such head, is called by its name.
+    A name with a folder has the title of the one without, with its folder: "OMKL-GF (as
+    released)". Where there is no such algorithm or no such head it is the name itself.
     """
-    module = outside.modules().get(name)
-    if module is not None and not _is_ours(name):
-        return _head_of(docstring(name)) or name
-    return _title_of_ours(name)
+    if name in outside.modules() and not _entry(name):
+        return _head(docstring(name)) or name
+    folder, _, last = name.rpartition("/")
+    title = (_head(docstring(last)) if _entry(last) else "") or last
+    return f"{title} ({folder.replace('_', ' ')})" if folder else title
+
+
+def _head(text: str) -> str:
+    head, colon, _ = text.partition("\n")[0].partition(": ")
+    return head if colon else ""
 
 
 def summary(name: str) -> str:
     """What an algorithm is: the first sentence of its docstring, after the title.
 
-    Of a folder, "rf/": of its package. "" for what is no module.
+    Of a folder, "rf/": what those in it have in common. "" for what does not exist.
     """
-    module = outside.modules().get(name)
-    if module is not None and not _is_ours(name):
-        return _summary_of_file(outside.source_of(module))
-    paths = [_folder(package) / name for package in PACKAGES]
-    for path in paths:
-        file = path / "__init__.py" if name.endswith("/") else path.with_suffix(".py")
-        if file.is_file():
-            return _summary_of_file(file, with_head=name.endswith("/"))
-    return ""
-
-
-def _summary_of_file(path: Path | None, with_head: bool = False) -> str:
-    first = _docstring_of(path).partition("\n\n")[0]
-    _, colon, rest = first.partition(": ")
-    text = " ".join((rest if colon and not with_head else first).split()).partition(". ")[0]
+    first = FOLDERS.get(name) or docstring(name).partition("\n\n")[0].partition(": ")[2]
+    text = " ".join(first.split()).partition(". ")[0]
     return text.removesuffix(".").replace("``", "")
 
 
-@functools.cache
-def _title_of_ours(name: str) -> str:
-    folder, _, last = name.rpartition("/")
-    shown = next((text for package in PACKAGES if (text := _head(package, last))), last)
-    return f"{shown} ({folder.replace('_', ' ')})" if folder else shown
-
-
 def docstring(name: str) -> str:
-    """What the module of an algorithm says at its top; "" where it says nothing."""
+    """The docstring of an algorithm, with its paper's box; "" where there is none."""
+    entry = _entry(name)
+    if entry is not None:
+        return _docstring_in(entry.path, entry.definition)
     module = outside.modules().get(name)
-    if module is not None and not _is_ours(name):
-        return _docstring_of(outside.source_of(module))
-    return next((text for package in PACKAGES if (text := _docstring_in(package, name))), "")
+    path = outside.source_of(module) if module is not None else None
+    return _docstring_in(path, "") if path is not None else ""
 
 
 def box(name: str) -> dict[str, str]:
-    """The paper's box in the docstring of an algorithm, by its headings: Paper, Task, Round, ...
-
-    A variant that has none of its own, on other representations say, has that of the algorithm of
-    the same name in the package above.
-    """
-    headed = re.compile(r"^([A-Z][a-z]+) +(?=\S)", re.MULTILINE)
-    for of in dict.fromkeys((name, name.rpartition("/")[2])):
-        text = docstring(of)
-        paragraph = next((part for part in text.split("\n\n") if part.startswith("Paper ")), None)
-        if paragraph is not None:
-            _, *parts = headed.split(paragraph)
-            pairs = zip(parts[::2], parts[1::2], strict=True)
-            return {heading: _dedented(lines) for heading, lines in pairs}
-    return {}
+    """The paper's box in the docstring of an algorithm, by its headings: Paper, Task, Round, ..."""
+    paragraphs = docstring(name).split("\n\n")
+    paragraph = next((text for text in paragraphs if text.startswith("Paper ")), "")
+    _, *parts = re.split(r"^([A-Z][a-z]+) +(?=\S)", paragraph, flags=re.MULTILINE)
+    return {
+        heading: _dedented(lines) for heading, lines in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def _dedented(lines: str) -> str:
@@ -167,40 +184,22 @@ def _dedented(lines: str) -> str:
     return f"{first}\n{textwrap.dedent(rest)}".strip()
 
 
-def _head(package: str, name: str) -> str:
-    return _head_of(_docstring_in(package, name))
-
-
-def _head_of(text: str) -> str:
-    head, colon, _ = text.partition("\n")[0].partition(": ")
-    return head if colon else ""
-
-
-def _docstring_in(package: str, name: str) -> str:
-    path = _folder(package) / f"{name}.py"
-    return _docstring_of(path) if path.is_file() else ""
-
-
-def _docstring_of(path: Path | None) -> str:
+def _docstring_in(path: Path, definition: str) -> str:
+    """The docstring of a file, or of a class in it; "" of a file that Python cannot parse."""
     try:
-        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path else ""
+        return _docstrings(path, path.stat().st_mtime_ns).get(definition, "")
     except SyntaxError:  # importing it tells
         return ""
-    return text or ""
+
+
+@functools.cache
+def _docstrings(path: Path, modified: int) -> dict[str, str]:
+    """The docstrings of a file's classes by their names, and under "" that of the file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    docstrings = {node.name: ast.get_docstring(node) or "" for node in classes}
+    return docstrings | {"": ast.get_docstring(tree) or ""}
 
 
 def _folder(package: str) -> Path:
     return Path(__file__).parent.joinpath(*package.split(".")[1:])
-
-
-def _names(folder: Path, prefix: str = "") -> Iterator[str]:
-    for path in folder.iterdir():
-        if (path / "__init__.py").is_file():
-            yield from _names(path, f"{prefix}{path.name}/")
-        elif path.suffix == ".py" and path.stem != "__init__" and _registers(path):
-            yield prefix + path.stem
-
-
-@functools.cache
-def _registers(path: Path) -> bool:
-    return re.search(r"^algorithm\b.*=", path.read_text(encoding="utf-8"), re.M) is not None

@@ -36,19 +36,23 @@ def test_every_algorithm_has_a_title_of_its_own():
     assert len(titles) == len(names) and not titles & set(names)
 
 
-def test_a_module_is_an_algorithm_if_it_says_so(tmp_path, monkeypatch):
+def test_a_module_is_an_algorithm_or_a_family_of_them(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_folder", lambda package: tmp_path)
-    registry._title_of_ours.cache_clear()
+    registry._entries.cache_clear()
     try:
-        (tmp_path / "kept").mkdir()
-        for place in ("__init__", "kept/__init__", "shared", "mine", "kept/mine"):
-            text = '"""Nothing in particular."""\n\nalgorithm = 1\n'
-            text = text.replace("algorithm", "thing") if place == "shared" else text
-            (tmp_path / f"{place}.py").write_text(text)
-        assert registry.names("omkl.algorithms") == ["mine", "kept/mine"]
+        (tmp_path / "helper.py").write_text("thing = 1\n")
+        (tmp_path / "mine.py").write_text('"""Nothing in particular."""\n\nalgorithm = 1\n')
+        (tmp_path / "family.py").write_text(
+            '@register_as("one", task="regression")\nclass One:\n    """First: of two. More."""\n'
+            '@both(\n    "two",\n    "rf/two",\n)\nclass Two:\n    """Second: of two."""\n'
+        )
+        assert registry.names("omkl.algorithms") == ["mine", "one", "two", "rf/two"]
         assert registry.title("mine") == "mine", "its docstring has no head"
+        assert [registry.title(name) for name in ("one", "rf/two")] == ["First", "Second (rf)"]
+        assert registry.summary("one") == "of two"
+        assert registry.module_of("rf/two") == "omkl.algorithms.family"
     finally:
-        registry._title_of_ours.cache_clear()
+        registry._entries.cache_clear()
 
 
 def test_names_and_titles_do_without_the_compiler():

@@ -1,16 +1,15 @@
-"""The algorithms, one file each. A module with ``Params`` and ``algorithm`` is registered.
+"""The algorithms: one file for each, or for each close family of them.
 
-Those in a sub-package are typed with a slash: ``algorithm=as_released/rfomkr``. Those of modules
-outside the package come last (``omkl.outside``).
+``omkl.core.protocol`` says what one is made of, ``omkl.registry`` how its name is found.
 """
 
 from __future__ import annotations
 
 import difflib
-import sys
+import importlib
 
 from omkl import outside, registry
-from omkl.core.protocol import Algorithm
+from omkl.core.protocol import REGISTERED, Algorithm
 
 
 def names() -> list[str]:
@@ -26,22 +25,23 @@ def load(name: str) -> Algorithm:
     module = outside.modules().get(name)
     if module is not None and module == registry.names_outside().get(name):
         return _load_outside(name, module)
-    if f"{__name__}.{name.replace('/', '.')}" not in sys.modules and name not in names():
+    if name not in registry.names(__name__):
         if gone := registry.removal(name):
             raise ValueError(gone)
         near = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ValueError(f"there is no algorithm {name!r}.{hint} There are: {', '.join(names())}.")
-    algorithm: Algorithm = registry.load(__name__, name)
+    imported = importlib.import_module(registry.module_of(name))
+    algorithm: Algorithm = REGISTERED.get(name) or imported.algorithm
     return algorithm
 
 
 def _load_outside(name: str, module: str) -> Algorithm:
-    found = getattr(outside.load(module), "algorithm", None)
-    if not isinstance(found, Algorithm):
-        shown = "no algorithm" if found is None else f"a {type(found).__name__}"
+    algorithm = getattr(outside.load(module), "algorithm", None)
+    if not isinstance(algorithm, Algorithm):
+        shown = "no algorithm" if algorithm is None else f"a {type(algorithm).__name__}"
         raise outside.ModuleProblem(
             f"the module {module} has {shown} where it should end with algorithm = "
             "register(__name__, representation=...), of omkl.core.protocol"
         )
-    return found._replace(name=name)
+    return algorithm._replace(name=name)

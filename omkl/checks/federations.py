@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import pickle
-import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -39,7 +38,6 @@ class Case:
         self.name = name
         self.settings = default_settings(name)
         self.algorithm = federated.load(name)
-        self.module = sys.modules[self.algorithm.module]
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
         """X (T, K, 3) and y (T, K) of ``streams``."""
@@ -312,7 +310,7 @@ def names() -> list[str]:
 
 def cases(name: str) -> Iterator[Check]:
     """Every check for the algorithm of that name."""
-    return shared.declared(federated.load(name).module, CHECKS)
+    return shared.declared(federated.load(name), CHECKS)
 
 
 def run(name: str) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import io
 import pickle
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, get_type_hints
 
@@ -66,7 +65,6 @@ class Case:
         self.name = name
         self.settings = default_settings(name) if settings is None else settings
         self.algorithm: Algorithm = algorithms.load(name)
-        self.module = sys.modules[self.algorithm.module]
         self.loop = protocol.run_block_of(self.algorithm.Params)
 
     def params(self, N: int = len(DICTIONARY), T: int = ROUNDS, **changes: Any) -> Any:
@@ -91,7 +89,7 @@ class Case:
 
     def fields(self, annotation: Any) -> list[str]:
         """Names of the fields of State with an annotation of ``omkl.core.hyperparameters``."""
-        return fields_with(self.module.State, annotation)
+        return fields_with(self.algorithm.State, annotation)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
         """X (T, 3) and y (T,): the targets of ``stream``, or which side of 0.5 they are on."""
@@ -613,7 +611,7 @@ def names() -> list[str]:
 
 def cases(name: str) -> Iterator[Check]:
     """Every check for the algorithm of that name."""
-    return shared.declared(algorithms.load(name).module, CHECKS)
+    return shared.declared(algorithms.load(name), CHECKS)
 
 
 def run(name: str, settings: dict[str, Any] | None = None) -> None:

@@ -3,25 +3,22 @@
 They are written against a ``Case``: an algorithm with its streams and its learners. What comes
 of a block is a trace, a NamedTuple of arrays with one entry a round, ``y_hat`` among them.
 
-A module of an algorithm may declare ``EXPECTED_FAILURES = {check: reason}``; a declared check
+An algorithm may declare ``EXPECTED_FAILURES = {check: reason}``; a declared check
 that passes is a failure too.
 """
 
 from __future__ import annotations
 
-import inspect
 import pickle
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl import conf
+from omkl import conf, registry
 from omkl.core import compiler
 from omkl.core.kernels import Kernel
 
@@ -39,7 +36,6 @@ class Case(Protocol):
     name            as typed after ``algorithm=``
     settings        of its YAML, without the name
     algorithm       as registered, with ``Params``
-    module          where it is defined
     loop            the compiled loop that its learners run
     many_rounds     how many rounds of random labels it must stand
     rounds_to_play  how many rounds are played in plain Python
@@ -48,7 +44,6 @@ class Case(Protocol):
     name: str
     settings: dict[str, Any]
     algorithm: Any
-    module: ModuleType
     loop: Any
 
     @property
@@ -123,12 +118,13 @@ def default_settings(name: str, besides: Sequence[Path] = ()) -> dict[str, Any]:
 
 def check_interface(case: Case) -> None:
     """Docstring sections, every parameter explained, YAML keys are the Params fields."""
-    text = inspect.getdoc(case.module) or ""
+    text = registry.docstring(case.name)
     missing = [s for s in SECTIONS if not any(x.startswith(s) for x in text.splitlines())]
     assert not missing, f"the docstring lacks {missing}"
     symbols = text[text.index("\nSymbols") : text.index("\nCost")]
     fields = case.algorithm.Params._fields
-    missing = unexplained(fields, symbols)
+    folder = case.name.rpartition("/")[0]
+    missing = unexplained(fields, f"{symbols} {registry.FOLDERS.get(f'{folder}/', '')}")
     assert not missing, f"Symbols does not explain {missing}"
     assert set(case.settings) == set(fields), "the YAML's keys are not the fields of Params"
 
@@ -286,12 +282,13 @@ def with_shared(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
     return CHECKS | own
 
 
-def declared(module: str, checks: Mapping[str, Callable[[Any], None]]) -> Iterator[Check]:
-    """Every check, with what the module of the algorithm declares of it."""
-    failures: dict[str, str] = getattr(sys.modules[module], "EXPECTED_FAILURES", {})
-    unknown = set(failures) - set(checks)
-    if unknown:
-        raise ValueError(f"{module} declares failures of checks that do not exist: {unknown}")
+def declared(algorithm: Any, checks: Mapping[str, Callable[[Any], None]]) -> Iterator[Check]:
+    """Every check, with what the algorithm declares of it."""
+    failures: Mapping[str, str] = algorithm.expected_failures
+    if unknown := set(failures) - set(checks):
+        raise ValueError(
+            f"{algorithm.module} declares failures of checks that do not exist: {unknown}"
+        )
     for name, function in checks.items():
         yield Check(name, function, failures.get(name))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import importlib
 import inspect
 import sys
 import textwrap
@@ -109,7 +110,9 @@ def _check(found: Found, arguments: argparse.Namespace) -> bool:
             continue
         outcome = shared.outcome(case, one)
         counts[outcome.status] += 1
-        print(_told(one, outcome, case.module.__file__), flush=True)
+        print(
+            _told(one, outcome, importlib.import_module(case.algorithm.module).__file__), flush=True
+        )
         if arguments.traceback and outcome.status == "failed" and outcome.error is not None:
             print("".join(traceback.format_exception(outcome.error)), flush=True)
     print(", ".join(f"{n} {_WORDS[status]}" for status, n in counts.items()) + "\n", flush=True)

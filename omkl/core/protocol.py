@@ -44,10 +44,10 @@ Notation (paper | code | shape)
 from __future__ import annotations
 
 import functools
+import importlib
 import math
-import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -275,11 +275,12 @@ def run_block_of(Params: type) -> Callable[..., None]:
 
 
 class Algorithm(NamedTuple):
-    """An online learner, as its module in ``omkl.algorithms`` registers it.
+    """An online learner, as ``register`` or ``register_as`` makes it of a module or a class.
 
     name       as typed after ``algorithm=``
     module     where it is defined
     Params     the NamedTuple of hyper-parameters, the keys of its YAML
+    State      the NamedTuple that ``init`` returns
     init       (params, dictionary, model) -> State, a NamedTuple of arrays with ``model``
                and ``log_w``, the logarithms of the kernels' weights up to a constant
     representation   what the kernels' functions are made of
@@ -301,11 +302,13 @@ class Algorithm(NamedTuple):
     independent   whether its classifiers learn from their own mistakes alone: single kernel
                Perceptrons
     probabilities   of a classifier: (1 + y_hat) / 2 is the probability of +1
+    expected_failures   checks of ``omkl.checks`` that it cannot pass, and why
     """
 
     name: str
     module: str
     Params: type
+    State: type
     init: Callable[..., Any]
     representation: Representation
     task: str
@@ -320,6 +323,7 @@ class Algorithm(NamedTuple):
     theorem: str | None
     independent: bool
     probabilities: bool
+    expected_failures: Mapping[str, str]
 
 
 def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
@@ -330,32 +334,42 @@ LOCAL_STEP = {"step_size": step_size, "local_step": local_step}
 DEFINED = ("Params", "State", "init", "select", "predict", "update")
 MAY_DEFINE = ("variance", "half_width", "learn_ahead", "reweigh", *LOCAL_STEP)
 
+Definition = TypeVar("Definition", bound=type)
 
-def _dispatch_steps(module: str, names: dict[str, Any], local: bool) -> None:
-    """Make the steps among ``names`` those of their Params."""
-    own: dict[str, Any] = {"update": update}
-    if local:
-        own = LOCAL_STEP | (own if "reweigh" not in names else {"reweigh": reweigh})
-    steps = {"select": select, "predict": predict} | own
-    missing = [name for name in ("Params", "State", "init", *steps) if name not in names]
-    if missing:
-        raise AttributeError(f"{module} registers an algorithm without {', '.join(missing)}")
-    Params = names["Params"]
-    if any(step.registry.get(Params, names[n]) is not names[n] for n, step in steps.items()):
-        raise ValueError(f"{module} has the Params of another algorithm: it needs a class for them")
+# The algorithms of ``register_as`` by name, as far as their modules are imported.
+REGISTERED: dict[str, Algorithm] = {}
+
+
+def _dispatch_steps(where: str, definition: Any, local: bool) -> None:
+    """Make the steps of a definition those that the engine takes for its Params."""
+    steps: dict[str, Any] = {"select": select, "predict": predict}
+    with_reweigh = local and hasattr(definition, "reweigh")
+    steps |= {"reweigh": reweigh} if with_reweigh else {"update": update}
+    steps |= LOCAL_STEP if local else {}
+    wanted = ("Params", "State", "init", *steps)
+    if missing := [name for name in wanted if not hasattr(definition, name)]:
+        raise AttributeError(f"{where} registers an algorithm without {', '.join(missing)}")
+    functions = {name: getattr(definition, name) for name in steps}
+    Params = definition.Params
+    if any(
+        step.registry.get(Params, functions[n]) is not functions[n] for n, step in steps.items()
+    ):
+        raise ValueError(f"{where} has the Params of another algorithm: it needs a class for them")
     for name, step in steps.items():
-        dispatch(step, Params, names[name])
-    if "reweigh" in own:
+        dispatch(step, Params, functions[name])
+    if with_reweigh:
         dispatch(update, Params, _update_local)
-    ahead = _block_ahead if local else names.get("learn_ahead", _not_ahead)
+    elif hasattr(definition, "reweigh"):
+        dispatch(reweigh, Params, definition.reweigh)  # for an ``update`` that calls it
+    ahead = _block_ahead if local else getattr(definition, "learn_ahead", _not_ahead)
     dispatch(learn_ahead, Params, ahead)
-    dispatch(variance, Params, names.get("variance", no_variance))
-    if "half_width" in names:
-        if "variance" in names or "level" not in Params._fields:
-            raise ValueError(f"{module} has half_width: it needs Params.level, and no variance")
-        dispatch(half_width, Params, names["half_width"])
-    dispatch(margin, Params, names.get("half_width", _deviation))
-    qualify_name(names["State"])
+    dispatch(variance, Params, getattr(definition, "variance", no_variance))
+    if hasattr(definition, "half_width"):
+        if hasattr(definition, "variance") or "level" not in Params._fields:
+            raise ValueError(f"{where} has half_width: it needs Params.level, and no variance")
+        dispatch(half_width, Params, definition.half_width)
+    dispatch(margin, Params, getattr(definition, "half_width", _deviation))
+    qualify_name(definition.State)
 
 
 def register(
@@ -372,27 +386,47 @@ def register(
     theorem: str | None = None,
     independent: bool = False,
     probabilities: bool = False,
+    definition: Any = None,
 ) -> Algorithm:
-    """Make the three steps of a module those that the engine takes for its Params.
+    """Make the steps that a module defines those that the engine takes for its Params.
 
     Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
     ``predict`` and ``update``, or the steps of local learners where the representation is for
-    them; AttributeError names what it lacks. The steps are found by the class ``Params``:
-    ValueError where it is that of another algorithm, and for a local learner that may leave a label
-    unasked. Another step, ``variance``, may be there: what was said has a spread then; or
-    ``half_width``, with a parameter ``level``: it has an interval.
-    ``deterministic=False`` says that ``select`` draws.
+    them. It may also have ``variance``, the variance of the label, or ``half_width``, half the
+    width of an interval, with a parameter ``level``; and ``EXPECTED_FAILURES = {check: reason}``,
+    the checks of ``omkl.checks`` that it cannot pass.
+
+    Parameters
+    ----------
+    module
+        ``__name__`` of the module.
+    definition
+        What has the steps, where it is not the module: see ``register_as``.
+    deterministic
+        False says that ``select`` draws.
+    representation, task, ...
+        As the fields of ``Algorithm``.
+
+    Raises
+    ------
+    AttributeError
+        Names what the module lacks.
+    ValueError
+        Where ``Params``, by which the steps are found, is that of another algorithm, and for a
+        local learner that may leave a label unasked.
     """
-    names = vars(sys.modules[module])
+    where = module if definition is None else f"{module}.{definition.__qualname__}"
+    definition = definition or importlib.import_module(module)
     local = representation.local
     if local and queries:
-        raise ValueError(f"{module} asks for some labels alone, so its kernels are not local")
-    _dispatch_steps(module, names, local)
+        raise ValueError(f"{where} asks for some labels alone, so its kernels are not local")
+    _dispatch_steps(where, definition, local)
     return Algorithm(
         name=module.removeprefix("omkl.algorithms.").replace(".", "/"),
         module=module,
-        Params=names["Params"],
-        init=names["init"],
+        Params=definition.Params,
+        State=definition.State,
+        init=definition.init,
         representation=representation,
         task=task,
         every_kernel=every_kernel or local,
@@ -401,9 +435,26 @@ def register(
         rows_before=rows_before,
         queries=queries,
         equivariant=equivariant,
-        has_spread="variance" in names,
-        has_interval="half_width" in names,
+        has_spread=hasattr(definition, "variance"),
+        has_interval=hasattr(definition, "half_width"),
         theorem=theorem,
         independent=independent,
         probabilities=probabilities,
+        expected_failures=getattr(definition, "EXPECTED_FAILURES", {}),
     )
+
+
+def register_as(name: str, **options: Any) -> Callable[[Definition], Definition]:
+    """Decorate a class that has the steps of the algorithm ``name``: one of several in a module.
+
+    The class is a namespace without instances: its functions have no ``self``. It holds what
+    ``register`` reads from a module, and its docstring is the paper's box. ``options`` are those of
+    ``register``.
+    """
+
+    def decorate(definition: Definition) -> Definition:
+        algorithm = register(definition.__module__, definition=definition, **options)
+        REGISTERED[name] = algorithm._replace(name=name)
+        return definition
+
+    return decorate

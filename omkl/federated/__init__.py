@@ -12,6 +12,8 @@ out what a message without it gives away: the sample.
 
 from __future__ import annotations
 
+import importlib
+
 from omkl import registry
 from omkl.federated.protocol import FederatedAlgorithm
 
@@ -28,5 +30,5 @@ def load(name: str) -> FederatedAlgorithm:
             f"{name} does not learn in a federation. Those that do: {', '.join(names())}. "
             "Without a federation: federation=none"
         )
-    algorithm: FederatedAlgorithm = registry.load(f"{__name__}.algorithms", name)
+    algorithm: FederatedAlgorithm = importlib.import_module(registry.module_of(name)).algorithm
     return algorithm

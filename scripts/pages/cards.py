@@ -71,8 +71,12 @@ def card(name: str, curve: Curve) -> str:
     parent = name.rpartition("/")[2]
     lines = [f"# {registry.title(name)}", "", html.escape(summary[:1].upper() + summary[1:]), ""]
     lines += [f"    omkl-run algorithm={name}{_task_typed(name)}", ""]
-    if "Paper " not in registry.docstring(name):
-        lines += [f"All else is as of [{registry.title(parent)}]({_to(name, parent)}).", ""]
+    if parent != name and registry.docstring(name) == registry.docstring(parent):
+        common = registry.FOLDERS[name.removesuffix(parent)].replace("``", "`")
+        lines += [
+            f"{common} All else is as of [{registry.title(parent)}]({_to(name, parent)}).",
+            "",
+        ]
     lines += [f"![{curve.caption}]({posixpath.basename(name)}.svg)", "", curve.caption, ""]
     for heading, text in registry.box(name).items():
         lines += [f"## {heading}", "", _section(name, heading, text), ""]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import doctest
-import sys
 
 import pytest
 
-from omkl import algorithms
+from omkl import algorithms, registry
 
-MODULES = {name: sys.modules[algorithms.load(name).module] for name in algorithms.names()}
-WITH_EXAMPLE = [name for name, module in MODULES.items() if ">>>" in (module.__doc__ or "")]
+WITH_EXAMPLE = [name for name in algorithms.names() if ">>>" in registry.docstring(name)]
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLE)
 def test_example(name):
-    found = doctest.testmod(MODULES[name])
-    assert found.attempted > 0 and found.failed == 0
+    text = registry.docstring(name)
+    example = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+    outcome = doctest.DocTestRunner().run(example)
+    assert outcome.attempted > 0 and outcome.failed == 0
 
 
 def test_there_are_examples():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import sys
 from types import ModuleType
@@ -130,7 +131,7 @@ def test_a_module_that_lacks_a_step_is_told_which(monkeypatch):
 def test_an_algorithm_does_not_take_the_params_of_another(monkeypatch):
     """Its steps would be those of both."""
     second = ModuleType("second")
-    vars(second).update(vars(sys.modules[algorithms.load("gf").module]))
+    vars(second).update(vars(importlib.import_module(algorithms.load("gf").module)))
     second.update = lambda params, state, t, y, selection: None
     monkeypatch.setitem(sys.modules, "second", second)
     with pytest.raises(ValueError, match=r"second has the Params of another algorithm"):

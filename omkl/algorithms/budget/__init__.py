@@ -1,1 +1,0 @@
-"""Kernel classifiers with a limited number of support vectors each."""

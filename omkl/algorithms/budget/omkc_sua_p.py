@@ -1,6 +1,0 @@
-"""OMKC SUA-P on a budget: a classifier that is full drops a support vector."""
-
-from omkl.algorithms import omkc_sua_p
-from omkl.algorithms.variants import ON_BUDGET, variant
-
-algorithm = variant(__name__, omkc_sua_p, ON_BUDGET)

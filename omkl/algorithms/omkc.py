@@ -1,0 +1,590 @@
+"""Online multi-kernel classification: Perceptrons of several kernels, and Hedge over them.
+
+R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and Mistake Bounds",
+ALT 2010. In -P the classifiers vote, and each learns from its own mistakes; in -O their outputs are
+combined, and they learn when the combination errs. In DA all of them learn, in SUA one that is
+drawn, in MUA several. The steps are written against ``add`` and ``project``: most run on exact
+kernels, on random features (``rf/``) and with a bounded number of support vectors (``budget/``). No
+paper has the last two. The features are those of A. Rahimi, B. Recht (NIPS 2007), f_i(x) =
+theta_i'z_i(x): O(N D d) time a round and O(N D d) memory. The budgets are those of K. Crammer, J.
+Kandola, Y. Singer (NIPS 2003, the smallest coefficient goes) and O. Dekel, S. Shalev-Shwartz, Y.
+Singer (NIPS 2005, the oldest goes): O(N budget d) time and memory; no bound holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
+
+import numpy as np
+
+from omkl.core.compiler import inlined
+from omkl.core.hyperparameters import (
+    FRACTION,
+    LEARNS_WITH,
+    MAY_LEARN,
+    POSITIVE,
+    ROUNDS,
+    SIZE,
+    STEP_OF_THEOREM,
+    SWITCH,
+    UP_TO_ONE,
+    Range,
+)
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import choose_all, register_as, reweigh
+from omkl.core.representations.kernel_perceptrons import (
+    BUDGETED,
+    PERCEPTRONS,
+    add,
+    add_mistaken,
+    perceptron_step,
+    project,
+    vote,
+)
+from omkl.core.representations.local_features import LOCAL_FEATURES
+from omkl.core.representations.random_features import RANDOM_FEATURES
+from omkl.core.weights import (
+    draw_by_sums,
+    exponentials_below,
+    largest_of,
+    mean_of_all,
+    mean_of_all_by_shares,
+    running_sums,
+    shares_of_all,
+)
+
+Definition = TypeVar("Definition", bound=type)
+
+
+def classifier(*names: str, **options: Any) -> Callable[[Definition], Definition]:
+    """Register a class under the first of ``names`` on exact kernels, and under the others.
+
+    These begin with ``rf/`` or ``budget/``. They are subclasses, with Params of their own, since
+    the engine finds the steps by these. ``options`` as of ``register_as``.
+    """
+
+    def decorate(exact: Definition) -> Definition:
+        definition: Any = exact
+        definition.EXPECTED_FAILURES = {
+            "bounded_memory": "exact kernels keep every row that taught a classifier"
+        }
+        options.update(task="classification", every_kernel=True)
+        register_as(names[0], representation=PERCEPTRONS, **options)(definition)
+        for name in names[1:]:
+            folder = name.partition("/")[0]
+            extra = {"budget": SIZE, "drop_smallest": bool} if folder == "budget" else {}
+            fields = get_type_hints(definition.Params, include_extras=True) | extra
+            params: Any = NamedTuple("Params", list(fields.items()))  # type: ignore[misc]
+            params.__module__ = exact.__module__
+            params.__qualname__ = f"{exact.__qualname__}.{folder}.Params"
+            variant = type(folder, (exact,), {"Params": params, "EXPECTED_FAILURES": {}})
+            setattr(definition, folder, variant)  # where pickle looks for its Params
+            on_features = LOCAL_FEATURES if hasattr(exact, "local_step") else RANDOM_FEATURES
+            unproved = {"theorem": None, "independent": False}
+            register_as(
+                name,
+                representation=BUDGETED if folder == "budget" else on_features,
+                **options | unproved,
+            )(variant)
+        return exact
+
+    return decorate
+
+
+class State(NamedTuple):
+    model: Any  # Perceptrons, Budgeted or RandomFeatures
+    log_w: np.ndarray  # (N,)
+    updates: ROUNDS  # (N,) int64, rounds in which the classifier learned
+
+
+def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
+    N = len(dictionary)
+    return State(model, np.zeros(N), np.zeros(N, dtype=np.int64))
+
+
+def select_all(params, state, t, rng, selection):
+    choose_all(selection)
+
+
+def predict_by_vote(params, state, t, selection):
+    return vote(state.log_w, selection.f), True
+
+
+def step_of_one(params, t):
+    return 1.0
+
+
+def update_mistaken(params, state, t, y, selection):
+    reweigh(params, state, t, y, selection.f, state.model.norm2)
+    add_mistaken(state.model, y, selection)
+
+
+@classifier(
+    "omkc_da_p1",
+    "rf/omkc_da_p1",
+    "budget/omkc_da_p1",
+    theorem="theorem 2",
+    independent=True,
+)
+class DaP1:
+    """OMKC DA-P(1): Perceptrons that vote with Hedge weights; every mistaken one learns.
+
+    Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+             Mistake Bounds", ALT 2010, algorithm 1 (DA for OMKL-P (1)).
+    Task     classification, labels -1 and +1; full information.
+    Round    1. Predict sign(q_t . sign(f_t(x_t))), q_i = w_i / sum of w. What is returned is the
+                number under the first sign, in [-1, 1].
+             2. z_i = 1 where y_t f_i(x_t) <= 0: f_i <- f_i + z_i y_t kappa_i(x_t, .) and
+                w_i <- w_i beta^z_i.
+    Symbols  beta  discount of the weight of a mistaken classifier, in (0, 1)
+    Cost     O(S d + sum_i S_i) time a round, S_i support vectors of classifier i and S rows in
+             all of them; O(S d + sum_i S_i) memory, growing with the mistakes.
+    Bound    theorem 2: M <= 2 ln(1/beta) / (1 - beta) min_i g(kappa_i) + 2 ln N / (1 - beta), g the
+             least ||f||^2 + 2 sum of hinge losses. M counts q . z >= 1/2, so a tie and an f_i = 0
+             count against the learner; the mistakes of the prediction above are no more.
+    Differs  none. Kernels are normalised to kappa(x, x) = 1, as the paper assumes (<= 1).
+    """
+
+    class Params(NamedTuple):
+        beta: FRACTION
+
+    State, init, select, predict = State, init, select_all, predict_by_vote
+    step_size, local_step, update = step_of_one, perceptron_step, update_mistaken
+
+    @staticmethod
+    def reweigh(params, state, t, y, f, norm2):
+        discount = math.log(params.beta)
+        for i in range(f.shape[0]):
+            if y * f[i] <= 0.0:
+                state.log_w[i] += discount
+                state.updates[i] += 1
+
+
+@classifier(
+    "omkc_da_p2",
+    "rf/omkc_da_p2",
+    "budget/omkc_da_p2",
+    theorem="theorem 3",
+    independent=True,
+)
+class DaP2:
+    """OMKC DA-P(2): as DA-P(1), and a classifier pays more the more it was mistaken.
+
+    Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+             Mistake Bounds", ALT 2010, algorithm 2 (DA for OMKL-P (2)).
+    Task     classification, labels -1 and +1; full information.
+    Round    1. Predict sign(q_t . sign(f_t(x_t))), as ``omkc_da_p1``.
+             2. z_i = 1 where y_t f_i(x_t) <= 0, nu_i = z_i (1/2 + min(gamma, -y_t f_i(x_t))):
+                f_i <- f_i + z_i y_t kappa_i(x_t, .) and w_i <- w_i beta^nu_i.
+    Symbols  beta   discount of the weights, in (0, 1)
+             gamma  the largest misclassification that counts, > 0
+    Cost     as ``omkc_da_p1``.
+    Bound    theorem 3: M <= 2 c ln(1/beta) / (1 - beta^c) min_i g(kappa_i)
+             + 4 c ln N / (1 - beta^c) with c = 1/2 + gamma.
+    Differs  none.
+    """
+
+    class Params(NamedTuple):
+        beta: FRACTION
+        gamma: POSITIVE
+
+    State, init, select, predict = State, init, select_all, predict_by_vote
+    step_size, local_step, update = step_of_one, perceptron_step, update_mistaken
+
+    @staticmethod
+    def reweigh(params, state, t, y, f, norm2):
+        discount = math.log(params.beta)
+        for i in range(f.shape[0]):
+            margin = y * f[i]
+            if margin <= 0.0:
+                state.log_w[i] += discount * (0.5 + min(params.gamma, -margin))
+                state.updates[i] += 1
+
+
+@classifier("omkc_da_p1_doubling", theorem="theorem 5", independent=True)
+class Doubling:
+    """OMKC DA-P(1), doubling: beta follows, by doubling, the mistakes of the best classifier.
+
+    Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+             Mistake Bounds", ALT 2010, algorithm 1 with beta_k of equation (5).
+    Task     classification, labels -1 and +1; full information.
+    Round    As ``omkc_da_p1`` with beta_k = 2^(k/2) / (sqrt(ln N) + 2^(k/2)) in segment k = 0, 1,
+             .. A segment ends with the round in which min_i of the mistakes since its beginning
+             reaches 2^k.
+    Symbols  restart  whether the weights start at 1 in every segment
+    Cost     as ``omkc_da_p1``.
+    Bound    theorem 5, with restart: M <= 2 (g + ln N + 2 / (sqrt(2) - 1) sqrt(g ln N))
+             + 2 ceil(log2 g) ln N, g = min_i g(kappa_i). Unproved: the proof has sqrt(2) more
+             before sqrt(g ln N), see ``docs/errata.md``.
+    Differs  none. Reading: the weights restart, since the proof pays ln N in every segment; the
+             text only says that beta changes. The classifiers are kept.
+    """
+
+    class Params(NamedTuple):
+        restart: bool
+
+    class State(NamedTuple):
+        model: Any
+        log_w: np.ndarray  # (N,)
+        updates: ROUNDS  # (N,) int64
+        mistakes: ROUNDS  # (N,) int64, in this segment
+        segment: ROUNDS  # (1,) int64, k
+
+    select, predict = select_all, predict_by_vote
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Any:
+        N = len(dictionary)
+        counts = np.zeros(N, dtype=np.int64)
+        return Doubling.State(
+            model, np.zeros(N), counts, counts.copy(), np.zeros(1, dtype=np.int64)
+        )
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        N = selection.f.shape[0]
+        root = 2.0 ** (0.5 * state.segment[0])
+        discount = math.log(root / (math.sqrt(math.log(N)) + root))
+        fewest = state.mistakes[0] + 1
+        for i in range(N):
+            if y * selection.f[i] <= 0.0:
+                add(state.model, i, y, selection.f[i], selection.scratch)
+                state.log_w[i] += discount
+                state.updates[i] += 1
+                state.mistakes[i] += 1
+            fewest = min(fewest, state.mistakes[i])
+        if fewest == 2.0 ** state.segment[0]:
+            state.segment[0] += 1
+            for i in range(N):
+                state.mistakes[i] = 0
+                if params.restart:
+                    state.log_w[i] = 0.0
+
+
+@classifier("omkc_da_o", "rf/omkc_da_o", "budget/omkc_da_o", theorem="theorem 8")
+class DaO:
+    """OMKC DA-O: the outputs are combined, and all classifiers learn when the combination errs.
+
+    Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+             Mistake Bounds", ALT 2010, algorithm 5 (DA for OMKL-O).
+    Task     classification, labels -1 and +1; full information.
+    Round    1. Predict sign(q_t . f_t(x_t)), q_i = w_i / sum of w. What is returned is
+                q_t . f_t(x_t).
+             2. If y_t q_t . f_t(x_t) <= 0, for all i: w_i <- w_i beta^(-y_t f_i(x_t)) and
+                f_i <- f_i + y_t kappa_i(x_t, .), projected onto ||f_i|| <= R.
+    Symbols  beta  discount of the weights, in (0, 1)
+             R     largest norm of a classifier, > 0
+    Cost     as ``omkc_da_p1``; a projection takes O(1).
+    Bound    theorem 8, where c = R^2 ln(1/beta) < 1: M <= min g(u, f) / (1 - c)
+             + 2 ln N / ((1 - c) ln(1/beta)), g = sum of u_i ||f_i||^2 + 2 sum of the hinge losses
+             of u . f over u in the simplex and ||f_i|| <= R.
+    Differs  none.
+    """
+
+    class Params(NamedTuple):
+        beta: FRACTION
+        R: POSITIVE
+
+    State, init, select = State, init, select_all
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        return mean_of_all(state.log_w, selection.f), True
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        if y * mean_of_all(state.log_w, selection.f) > 0.0:
+            return
+        discount = math.log(params.beta)
+        for i in range(selection.f.shape[0]):
+            state.log_w[i] -= discount * y * selection.f[i]
+            add(state.model, i, y, selection.f[i], selection.scratch)
+            project(state.model, i, params.R, selection.scratch)
+            state.updates[i] += 1
+
+
+@inlined
+def smooth(p, delta, uniform):
+    """p = (1 - delta) q + delta uniform, in place of q."""
+    for i in range(p.shape[0]):
+        p[i] = (1.0 - delta) * p[i] + delta * uniform
+
+
+@inlined
+def smooth_and_sum(state, delta):
+    """Smooth the q that is in p (N,), and add it up for a draw: both are then those of log_w."""
+    smooth(state.p, delta, 1.0 / state.p.shape[0])
+    running_sums(state.p, state.sums)
+    state.stale[0] = False
+
+
+@classifier(
+    "omkc_sua_p",
+    "rf/omkc_sua_p",
+    "budget/omkc_sua_p",
+    deterministic=False,
+    theorem="theorem 6",
+)
+class SuaP:
+    """OMKC SUA-P: of the Perceptrons that vote one is drawn a round, and learns if mistaken.
+
+    Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+             Mistake Bounds", ALT 2010, algorithm 3 (SUA for OMKL-P).
+    Task     classification, labels -1 and +1; full information.
+    Round    1. Draw i_t from p = (1 - delta) q_t + delta / N, q_i = w_i / sum of w.
+             2. Predict sign(q_t . sign(f_t(x_t))), as ``omkc_da_p1``: all classifiers vote.
+             3. If y_t f_i(x_t) <= 0 for i = i_t alone: f_i <- f_i + y_t kappa_i(x_t, .) and
+                w_i <- w_i beta.
+    Symbols  beta   discount of the weight of a mistaken classifier, in (0, 1)
+             delta  smoothing of the draw, in (0, 1]
+    Cost     as ``omkc_da_p1``, with one support vector a round at most.
+    Bound    theorem 6: E[M] <= N / delta (2 ln(1/beta) / (1 - beta) min_i g(kappa_i)
+             + 2 ln N / (1 - beta)).
+    Differs  none. The draw comes before the label, which changes no distribution.
+    """
+
+    class Params(NamedTuple):
+        beta: FRACTION
+        delta: UP_TO_ONE
+
+    class State(NamedTuple):
+        model: Any
+        log_w: np.ndarray  # (N,)
+        updates: ROUNDS  # (N,) int64
+        p: LEARNS_WITH  # (N,)
+        drawn: Annotated[MAY_LEARN, Range(0, "N", open_high=True)]  # (1,) int64, i_t
+        sums: np.ndarray  # (N,) p_1 + .. + p_i
+        stale: SWITCH  # (1,) bool, whether log_w has changed since; a write to log_w sets it
+
+    predict = predict_by_vote
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Any:
+        N = len(dictionary)
+        return SuaP.State(
+            *init(params, dictionary, model),
+            p=np.zeros(N),
+            drawn=np.zeros(1, dtype=np.int64),
+            sums=np.zeros(N),
+            stale=np.ones(1, dtype=bool),
+        )
+
+    @staticmethod
+    def select(params, state, t, rng, selection):
+        choose_all(selection)
+        if state.stale[0]:
+            shares_of_all(state.log_w, state.p)
+            smooth_and_sum(state, params.delta)
+        state.drawn[0] = draw_by_sums(state.sums, rng.random())
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        i = state.drawn[0]
+        if y * selection.f[i] <= 0.0:
+            add(state.model, i, y, selection.f[i], selection.scratch)
+            state.log_w[i] += math.log(params.beta)
+            state.stale[0] = True
+            state.updates[i] += 1
+
+
+@classifier(
+    "omkc_mua_p",
+    "rf/omkc_mua_p",
+    "budget/omkc_mua_p",
+    deterministic=False,
+    theorem="theorem 7",
+)
+class MuaP:
+    """OMKC MUA-P: every Perceptron tosses a coin whether it may learn, and learns if mistaken.
+
+    Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+             Mistake Bounds", ALT 2010, algorithm 4 (MUA for OMKL-P).
+    Task     classification, labels -1 and +1; full information.
+    Round    1. Draw m_i = 1 with probability p_i, each i by itself; p_i = (1 - delta) q_i + delta,
+                q_i = w_i / sum of w, but p = 1 in the first round.
+             2. Predict sign(q_t . sign(f_t(x_t))), as ``omkc_da_p1``: all classifiers vote.
+             3. Where m_i = 1 and y_t f_i(x_t) <= 0: f_i <- f_i + y_t kappa_i(x_t, .) and
+                w_i <- w_i beta.
+    Symbols  beta   discount of the weight of a mistaken classifier, in (0, 1)
+             delta  smoothing of the draw, in (0, 1]; with 1 it is ``omkc_da_p1``
+    Cost     as ``omkc_da_p1``.
+    Bound    theorem 7: E[M] <= 1 / delta (2 ln(1/beta) / (1 - beta) min_i g(kappa_i)
+             + 2 ln N / (1 - beta)).
+    Differs  none. The draws come before the label, which changes no distribution.
+    """
+
+    class Params(NamedTuple):
+        beta: FRACTION
+        delta: UP_TO_ONE
+
+    class State(NamedTuple):
+        model: Any
+        log_w: np.ndarray  # (N,)
+        updates: ROUNDS  # (N,) int64
+        p: LEARNS_WITH  # (N,)
+        drawn: Annotated[MAY_LEARN, Range(0, 1)]  # (N,) int64, m_i
+
+    predict = predict_by_vote
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Any:
+        N = len(dictionary)
+        p, drawn = np.zeros(N), np.zeros(N, dtype=np.int64)
+        return MuaP.State(*init(params, dictionary, model), p, drawn)
+
+    @staticmethod
+    def select(params, state, t, rng, selection):
+        choose_all(selection)
+        shares_of_all(state.log_w, state.p)
+        smooth(state.p, params.delta, 1.0)
+        for i in range(state.p.shape[0]):
+            if t == 1:
+                state.p[i] = 1.0
+            state.drawn[i] = 1 if rng.random() < state.p[i] else 0
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        discount = math.log(params.beta)
+        for i in range(selection.f.shape[0]):
+            if state.drawn[i] == 1 and y * selection.f[i] <= 0.0:
+                add(state.model, i, y, selection.f[i], selection.scratch)
+                state.log_w[i] += discount
+                state.updates[i] += 1
+
+
+@inlined
+def mean_of_outputs(state, f):
+    """q . f of the weights w."""
+    return mean_of_all_by_shares(state.w, f) / state.total_w[0]
+
+
+@classifier(
+    "omkc_sua_o",
+    "rf/omkc_sua_o",
+    "budget/omkc_sua_o",
+    deterministic=False,
+    theorem="theorem 10",
+)
+class SuaO:
+    """OMKC SUA-O: the outputs are combined; when the combination errs, one drawn classifier learns.
+
+    Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
+             Mistake Bounds", ALT 2010, algorithm 6 (SUA for OMKL-O).
+    Task     classification, labels -1 and +1; full information.
+    Round    1. Draw i_t from p = (1 - delta) q_t + delta / N, q_i = w_i / sum of w.
+             2. Predict sign(q_t . f_t(x_t)). What is returned is q_t . f_t(x_t).
+             3. If y_t q_t . f_t(x_t) <= 0, for i = i_t and with m = 1 / p_i:
+                w_i <- w_i beta^(-eta m y_t f_i(x_t)) and f_i <- f_i + eta m y_t kappa_i(x_t, .),
+                projected onto ||f_i|| <= R.
+    Symbols  beta   discount of the weights, in (0, 1)
+             R      largest norm of a classifier, > 0
+             delta  smoothing of the draw, in (0, 1]
+             eta    step size, > 0; ``theorem``: sqrt(a / b), that of theorem 10
+    Cost     as ``omkc_da_p1``, with one support vector a round at most.
+    Bound    theorem 10: E[M] <= min sum of the hinge losses of u . f + 2 sqrt(a b T) over u in the
+             simplex and ||f_i|| <= R, a = R^2 / 2 + ln N / ln(1/beta),
+             b = ln(1/beta) R^2 N^2 / (2 delta^2) + N / (2 delta). Unproved: the proof needs a step
+             smaller by sqrt(T), see ``docs/errata.md``.
+    Differs  none. The draw comes before the label, and in rounds without a mistake for nothing.
+             Reading: p is always that of the present weights, as in algorithm 3; line 15 names q_t
+             after w_t+1 was made. The theorem's eta lacks the 1 / sqrt(T) that its bound would
+             need; taken as stated.
+    """
+
+    class Params(NamedTuple):
+        beta: FRACTION
+        R: POSITIVE
+        delta: UP_TO_ONE
+        eta: STEP_OF_THEOREM
+
+    class State(NamedTuple):
+        model: Any
+        log_w: np.ndarray  # (N,)
+        updates: ROUNDS  # (N,) int64
+        p: LEARNS_WITH  # (N,)
+        drawn: Annotated[MAY_LEARN, Range(0, "N", open_high=True)]  # (1,) int64, i_t
+        eta: np.ndarray  # (1,)
+        w: np.ndarray  # (N,) the weights over the largest of them
+        total_w: np.ndarray  # (1,) its sum
+        sums: np.ndarray  # (N,) p_1 + .. + p_i
+        stale: SWITCH  # (1,) bool, whether log_w has changed since; a write to log_w sets it
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Any:
+        N = len(dictionary)
+        a, b = step_of_theorem(params, N)
+        eta = math.sqrt(a / b) if math.isnan(params.eta) else params.eta
+        return SuaO.State(
+            *init(params, dictionary, model),
+            p=np.zeros(N),
+            drawn=np.zeros(1, dtype=np.int64),
+            eta=np.array([eta]),
+            w=np.zeros(N),
+            total_w=np.zeros(1),
+            sums=np.zeros(N),
+            stale=np.ones(1, dtype=bool),
+        )
+
+    @staticmethod
+    def select(params, state, t, rng, selection):
+        choose_all(selection)
+        if state.stale[0]:
+            state.total_w[0] = exponentials_below(state.log_w, largest_of(state.log_w), state.w)
+            inverse = 1.0 / state.total_w[0]
+            for i in range(state.w.shape[0]):
+                state.p[i] = state.w[i] * inverse
+            smooth_and_sum(state, params.delta)
+        state.drawn[0] = draw_by_sums(state.sums, rng.random())
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        return mean_of_outputs(state, selection.f), True
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        if y * mean_of_outputs(state, selection.f) > 0.0:
+            return
+        i = state.drawn[0]
+        step = state.eta[0] / state.p[i] * y
+        state.log_w[i] -= math.log(params.beta) * step * selection.f[i]
+        state.stale[0] = True
+        add(state.model, i, step, selection.f[i], selection.scratch)
+        project(state.model, i, params.R, selection.scratch)
+        state.updates[i] += 1
+
+
+def step_of_theorem(params: Any, N: int) -> tuple[float, float]:
+    """a and b of theorem 10; its step size is sqrt(a / b)."""
+    rate = math.log(1.0 / params.beta)
+    a = 0.5 * params.R**2 + math.log(N) / rate
+    b = 0.5 * rate * (params.R * N / params.delta) ** 2 + 0.5 * N / params.delta
+    return a, b
+
+
+@classifier("omkc_uniform", independent=True)
+class EqualVotes:
+    """equal votes: the Perceptrons of ``omkc_da_p1``, none of which counts more than another.
+
+    Paper    none; the baseline that Hedge weights have to beat.
+    Task     classification, labels -1 and +1; full information.
+    Round    1. Predict the sign of the mean of sign(f_i(x_t)).
+             2. Where y_t f_i(x_t) <= 0: f_i <- f_i + y_t kappa_i(x_t, .).
+    Symbols  none
+    Cost     as ``omkc_da_p1``.
+    Bound    none.
+    Differs  none.
+    """
+
+    class Params(NamedTuple):
+        pass
+
+    State, init, select, predict = State, init, select_all, predict_by_vote
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        for i in range(selection.f.shape[0]):
+            if y * selection.f[i] <= 0.0:
+                add(state.model, i, y, selection.f[i], selection.scratch)
+                state.updates[i] += 1

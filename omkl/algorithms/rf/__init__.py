@@ -1,1 +1,0 @@
-"""Kernel classifiers on random features: the memory does not grow with the stream."""

@@ -1,6 +1,0 @@
-"""OMKC DA-P(2) on random features: f_i(x) = theta_i'z_i(x), in bounded memory."""
-
-from omkl.algorithms import omkc_da_p2
-from omkl.algorithms.variants import ON_RANDOM_FEATURES, variant
-
-algorithm = variant(__name__, omkc_da_p2, ON_RANDOM_FEATURES)

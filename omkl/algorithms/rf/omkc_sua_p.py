@@ -1,6 +1,0 @@
-"""OMKC SUA-P on random features: f_i(x) = theta_i'z_i(x), in bounded memory."""
-
-from omkl.algorithms import omkc_sua_p
-from omkl.algorithms.variants import ON_RANDOM_FEATURES, variant
-
-algorithm = variant(__name__, omkc_sua_p, ON_RANDOM_FEATURES)
