@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import omkl.core.imported  # noqa: F401  reads all sources as they are now
+import omkl.core.sources  # noqa: F401  reads all sources as they are now
 from omkl.version import __version__ as __version__
 
 if TYPE_CHECKING:

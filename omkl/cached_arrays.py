@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omkl.core import imported
+from omkl.core import sources
 from omkl.disk import remove_leftovers, write_atomically
 
 Arrays = dict[str, np.ndarray]
@@ -72,7 +72,7 @@ def read(path: Path, identity: str) -> Arrays | None:
 
     None too where the sources of this process, which an identity names, have been edited since.
     """
-    if imported.nothing_is_kept():
+    if sources.nothing_is_kept():
         return None
     try:
         raw = path.read_bytes()
@@ -90,7 +90,7 @@ def read(path: Path, identity: str) -> Arrays | None:
 
 
 def _write(path: Path, identity: str, arrays: Arrays) -> None:
-    if imported.nothing_is_kept():
+    if sources.nothing_is_kept():
         return
     sink = io.BytesIO()
     np.savez(sink, **arrays)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from omkl.core import imported
+from omkl.core import sources
 
 GROUP = "omkl.algorithms"
 
@@ -176,7 +176,7 @@ def edited(modules: Iterable[str]) -> list[str]:
         name
         for name in modules
         if _digest_now(name) != digest_of(name)
-        or (name in sys.modules and imported.has_stale_bytecode(sys.modules[name]))
+        or (name in sys.modules and sources.has_stale_bytecode(sys.modules[name]))
     ]
 
 
@@ -188,8 +188,8 @@ def _digest_now(module: str) -> str:
             "go unseen: put it into a module of its own"
         )
     places = spec.submodule_search_locations or ()
-    own = [file for place in places for file in imported.python_files(Path(place))]
-    return imported.digest_of(imported.files_behind(own or [path]))
+    own = [file for place in places for file in sources.python_files(Path(place))]
+    return sources.digest_of(sources.files_behind(own or [path]))
 
 
 def digests(names: Iterable[str]) -> dict[str, str]:

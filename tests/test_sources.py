@@ -15,7 +15,7 @@ import pytest
 
 import omkl
 from omkl import algorithms, federated
-from omkl.core import compiler, imported, sources
+from omkl.core import compiler, sources
 from omkl.core.protocol import DEFINED, MAY_DEFINE
 from omkl.experiment import baselines
 from omkl.runs import provenance
@@ -224,20 +224,20 @@ def other_sources(monkeypatch):
         changed = dict(plain)
         if place is not None:
             path = sources.PACKAGE / place
-            changed[path] = imported.Source("f" * 64, changed.get(path, NOWHERE).state)
-        monkeypatch.setattr(imported, "SOURCES", changed)
+            changed[path] = sources.Source("f" * 64, changed.get(path, NOWHERE).state)
+        monkeypatch.setattr(sources, "SOURCES", changed)
         sources.forget()
         provenance.sources_digest.cache_clear()
 
-    plain = imported.SOURCES
+    plain = sources.SOURCES
     yield put
     monkeypatch.undo()
     sources.forget()
     provenance.sources_digest.cache_clear()
 
 
-NOWHERE = imported.Source("", ())
-PLACES = [path.relative_to(sources.PACKAGE).as_posix() for path in imported.SOURCES]
+NOWHERE = sources.Source("", ())
+PLACES = [path.relative_to(sources.PACKAGE).as_posix() for path in sources.SOURCES]
 
 
 def test_any_edit_changes_the_stamps_that_it_should(other_sources):

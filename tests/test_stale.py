@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from omkl.core import imported
+from omkl.core import sources
 
 EDIT = ("2.0 * eta * (f - y)", "3.0 * eta * (f - y)")  # of raker.py, of one length
 
@@ -47,7 +47,7 @@ class Copy:
     def __init__(self, folder: Path, jit: bool = False):
         self.folder = folder
         self.raker = folder / "omkl" / "algorithms" / "raker.py"
-        root = imported.PACKAGE.parent
+        root = sources.PACKAGE.parent
         without = shutil.ignore_patterns("__pycache__")
         for name in ("omkl", "conf", "hydra_plugins"):
             shutil.copytree(root / name, folder / name, ignore=without)

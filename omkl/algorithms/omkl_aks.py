@@ -46,7 +46,7 @@ from omkl.core.hyperparameters import KERNELS, NON_NEGATIVE, SIZE, Range, Schedu
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.uniform import FOUR
+from omkl.core.rng import FOUR
 from omkl.core.weights import draw, largest_of, mean_of_all, pay, shares_below
 
 if TYPE_CHECKING:

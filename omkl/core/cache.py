@@ -26,7 +26,7 @@ from numba.core.caching import _Cache as NumbaCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from omkl.core import imported, sources
+from omkl.core import sources
 
 
 @functools.cache
@@ -98,17 +98,17 @@ class KeptCode(NumbaCache):
     def _digest_of_own(self) -> str:
         if self._own_file is None:
             return ""
-        return imported.digest_of(imported.files_behind([self._own_file]))
+        return sources.digest_of(sources.files_behind([self._own_file]))
 
     def _edited(self) -> bool:
         """Whether its sources are not as they were imported: then no code is found or kept."""
-        if imported.nothing_is_kept():
+        if sources.nothing_is_kept():
             return True
         if self._own_digest != self._digest_of_own():
             tell(f"{self._own_file} was edited after it was imported: its code is not kept")
             return True
         module = sys.modules.get(self._function.__module__)
-        return bool(self._own_file and module and imported.has_stale_bytecode(module))
+        return bool(self._own_file and module and sources.has_stale_bytecode(module))
 
     @property
     def cache_path(self) -> str:

@@ -13,8 +13,7 @@ import numpy as np
 
 from omkl.core.compiler import specialised
 from omkl.core.protocol import CLOSE, OPEN, WHOLE, Algorithm, Selection, run_block_of
-from omkl.core.seeding import selection_generator
-from omkl.core.uniform import Uniform
+from omkl.core.rng import Uniform, selection_generator
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

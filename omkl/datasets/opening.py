@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import cached_arrays
-from omkl.core import imported
+from omkl.core import sources
 from omkl.datasets import download, prepare, read, tables
 from omkl.datasets.base import DataError, Source
 from omkl.datasets.columns import Column, place_of
@@ -318,8 +318,8 @@ def _in_memory(
 def _sources() -> str:
     """A digest of the sources that read and prepare."""
     digest = hashlib.sha256()
-    for path, source in imported.SOURCES.items():
-        if path.is_relative_to(imported.PACKAGE / "datasets"):
+    for path, source in sources.SOURCES.items():
+        if path.is_relative_to(sources.PACKAGE / "datasets"):
             digest.update(f"{path.name} {source.digest}".encode())
     return digest.hexdigest()
 

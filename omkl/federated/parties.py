@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from omkl.core.seeding import asking_generator, noise_generators, party_generators
+from omkl.core.rng import asking_generator, noise_generators, party_generators
 from omkl.federated import protocol, safeguards, states
 from omkl.federated.budget import check_budget
 from omkl.federated.messages import Message

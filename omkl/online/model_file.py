@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import algorithms
-from omkl.core import imported, sources
+from omkl.core import sources
 from omkl.online.settings import LearnerSettings, input_names
 from omkl.version import __version__
 
@@ -61,7 +61,7 @@ class Model(NamedTuple):
 
 def code_of(settings: LearnerSettings) -> str:
     """The fingerprint of the sources that a learner is made of; "" where they were edited since."""
-    if imported.nothing_is_kept():
+    if sources.nothing_is_kept():
         return ""
     machine_code = sources.fingerprint(algorithms.load(settings.algorithm).module)
     digest = hashlib.sha256(machine_code.encode())

@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from omkl import outside
-from omkl.core import compiler, imported, sources
+from omkl.core import compiler, sources
 from omkl.runs import checksum, run_folder
 from omkl.runs.config_file import PROSE
 from omkl.threads import usable_cores
@@ -111,7 +111,7 @@ def edited(modules: Mapping[str, str]) -> str:
 
     ``modules`` are those outside the package that the result comes from. "" where all are.
     """
-    names = [*imported.edited(), *outside.edited(modules)]
+    names = [*sources.edited(), *outside.edited(modules)]
     if not names:
         return ""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""

@@ -22,7 +22,7 @@ from omkl.checks import learners
 from omkl.config.compose import compose
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
-from omkl.core.seeding import party_generators
+from omkl.core.rng import party_generators
 from omkl.federated.budget import MOST_FEATURES, features_for
 from omkl.federated.protocol import FederatedAlgorithm
 from omkl.federated.simulation import Federation

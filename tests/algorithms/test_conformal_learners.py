@@ -11,7 +11,7 @@ from omkl.algorithms import samocp as algorithm
 from omkl.checks import learners
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import features_of
-from omkl.core.seeding import selection_generator
+from omkl.core.rng import selection_generator
 
 TIE = 1e-9
 

@@ -9,7 +9,7 @@ import pytest
 
 from omkl.checks.learners import Case
 from omkl.core.compiler import for_this_process
-from omkl.core.uniform import Uniform, uniform
+from omkl.core.rng import Uniform, uniform
 
 
 def fill(rng, out):

@@ -20,7 +20,7 @@ from pooch import file_hash
 
 from omkl import conf
 from omkl.commands import data
-from omkl.core.seeding import (
+from omkl.core.rng import (
     asking_generator,
     feature_generator,
     noise_generators,

@@ -14,7 +14,7 @@ from omkl.checks.federations import streams
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
-from omkl.core.seeding import party_generators
+from omkl.core.rng import party_generators
 from omkl.federated.simulation import Federation
 
 DICTIONARY = tuple(Kernel("gaussian", b) for b in (0.05, 0.3, 1.0, 2.0, 5.0, 20.0, 80.0))

@@ -17,7 +17,7 @@ from omkl.config.settings import read
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
-from omkl.core.seeding import asking_generator, noise_generators
+from omkl.core.rng import asking_generator, noise_generators
 from omkl.experiment import run as runner
 from omkl.federated.exchange import no_protection
 from omkl.federated.leakage import Seen, guess

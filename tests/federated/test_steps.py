@@ -23,7 +23,7 @@ from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import draw_features, features_of
-from omkl.core.seeding import party_generators
+from omkl.core.rng import party_generators
 from omkl.core.weights import normalised
 from omkl.experiment.bounds import client_regret_bound, server_regret_bound
 from omkl.federated import protocol

@@ -30,7 +30,7 @@ from omkl.core.representations.waves import (
     say_row,
     waves_of_rows,
 )
-from omkl.core.seeding import feature_generator
+from omkl.core.rng import feature_generator
 from omkl.core.simd import LANES, aligned, load, store, total, totals
 from omkl.core.trigonometry import Double, Single, empty_waves, fill, sincos_of_pack
 

@@ -1,4 +1,7 @@
-"""Uniform numbers for compiled code: PCG64, as NumPy's ``default_rng``, in an array of its own.
+"""What is drawn from a seed, and uniform numbers for compiled code.
+
+Features, selections and messages have generators of their own. Compiled code draws from PCG64, as
+NumPy's ``default_rng`` does, with its state in an array.
 
 A ``numpy.random.Generator`` that is handed to compiled code costs 64 bytes which nothing frees
 where references are not counted (``compiler``): a gigabyte in ten million rows.
@@ -47,6 +50,36 @@ def uniform(generator: np.random.Generator) -> Uniform:
     pair = (bits["state"]["state"], bits["state"]["inc"])
     words = [word for number in pair for word in (number >> 64, number & _WORD)]
     return Uniform(np.array(words, dtype=np.uint64))
+
+
+def feature_generator(seed: int) -> np.random.Generator:
+    """Draws the random features, which every algorithm sees alike for this seed."""
+    return np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0])
+
+
+def selection_generator(seed: int) -> Uniform:
+    """Draws what a learner selects."""
+    return uniform(np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1]))
+
+
+def party_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
+    """A server's and one a client; a client's does not depend on how many clients there are."""
+    children = np.random.SeedSequence(seed).spawn(2)[1].spawn(n_clients + 1)
+    return [np.random.default_rng(child) for child in children]
+
+
+def asking_generator(seed: int) -> np.random.Generator:
+    """Draws the clients that a server asks for messages."""
+    return np.random.default_rng(np.random.SeedSequence(seed).spawn(5)[3])
+
+
+def noise_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
+    """Draw the noise of the clients' messages in a simulation, one a client.
+
+    Whoever knows the seed can take it off again: clients on their own have ``SecretNormals``.
+    """
+    children = np.random.SeedSequence(seed).spawn(5)[4].spawn(n_clients)
+    return [np.random.default_rng(child) for child in children]
 
 
 if compiler.ENABLED:
