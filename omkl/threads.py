@@ -70,17 +70,6 @@ def _be_one_thread() -> None:
     _limits.append(one_thread_each())
 
 
-@contextlib.contextmanager
-def turns_of(seconds: float) -> Iterator[None]:
-    """Let a thread that waits for the interpreter have it after so long, in place of 5 ms."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(seconds)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
-
-
 def one_thread_each() -> AbstractContextManager[object]:
     """Linear algebra on one thread a caller: our threads are over seeds and kernels."""
     return _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")

@@ -267,14 +267,14 @@ def _draw(found: Run) -> str | None:
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:
-    from omkl.tracking import view
+    from omkl import tracking
 
-    n = view.rebuild(arguments.outputs)
-    print(f"{view.database_file(arguments.outputs)} has {pluralize(n, 'run')} again.")
+    n = tracking.rebuild(arguments.outputs)
+    print(f"{tracking.database_file(arguments.outputs)} has {pluralize(n, 'run')} again.")
     return 0
 
 
 def _ui(arguments: argparse.Namespace) -> int:
-    from omkl.tracking import ui
+    from omkl import tracking
 
-    return ui.ui(arguments.outputs, port=arguments.port)
+    return tracking.ui(arguments.outputs, port=arguments.port)

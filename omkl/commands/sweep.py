@@ -252,11 +252,11 @@ class Sweep:
 
 def _track(sweep: Path, outputs: Path) -> None:
     """Put the sweep above its runs in the MLflow view; what goes wrong is told."""
-    from omkl.tracking import view
+    from omkl import tracking
 
     try:
-        view.log_sweep(sweep, outputs)
-    except view.TrackingError as error:
+        tracking.log_sweep(sweep, outputs)
+    except tracking.TrackingError as error:
         print(f"Note: {error}")
 
 

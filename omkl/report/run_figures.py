@@ -29,28 +29,12 @@ def all_figures(run: Run, folder: Path | None = None) -> list[Path]:
     return [path for draw in _figures(run) for path in draw(run, folder)]
 
 
-def figures_of_rounds(run: Run, folder: Path | None = None) -> list[Path]:
-    """Those that are known when the rounds are over."""
-    known = [draw for draw in _figures(run) if draw not in _in_hindsight()]
-    return [path for draw in known for path in draw(run, folder)]
-
-
-def figures_in_hindsight(run: Run, folder: Path | None = None) -> list[Path]:
-    """The others: of comparators and bounds."""
-    late = [draw for draw in _figures(run) if draw in _in_hindsight()]
-    return [path for draw in late for path in draw(run, folder)]
-
-
 def _figures(run: Run) -> Sequence[Callable[[Run, Path | None], list[Path]]]:
     if run.complete and measure(run.result) is ERROR_RATE:
         return mse, over_time, mistakes, experts, weights, updates
     of_predictions = (predictions, coverage, experts)
     of_federation = (federated_figures.clients, federated_figures.server)
     return mse, over_time, mse_over_labels, *of_predictions, regret, weights, usage, *of_federation
-
-
-def _in_hindsight() -> Sequence[Callable[[Run, Path | None], list[Path]]]:
-    return regret, mistakes, federated_figures.clients, federated_figures.server
 
 
 def mse(run: Run, folder: Path | None = None) -> list[Path]:

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from omkl import tracking
 from omkl.runs.run_folder import Run, find
-from omkl.tracking import view
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
@@ -76,11 +76,11 @@ class Place:
         """The digests of results that the MLflow view shows; what is not whole says so."""
         import mlflow
 
-        uri = view.database_uri(view.database_file(self.outputs.resolve()))
+        uri = tracking.database_uri(tracking.database_file(self.outputs.resolve()))
         client = mlflow.MlflowClient(tracking_uri=uri)
         numbers = [experiment.experiment_id for experiment in client.search_experiments()]
         rows = [
-            (run.info.run_id, run.data.tags.get(view.DIGEST))
+            (run.info.run_id, run.data.tags.get(tracking.DIGEST))
             for run in (client.search_runs(numbers) if numbers else [])
         ]
         files = {path.name: path for path in self.outputs.glob("mlartifacts/*/*")}

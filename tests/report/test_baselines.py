@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from omkl import tracking
 from omkl.papers.filled import Cell, Entry, Filled
 from omkl.papers.page.baselines import baseline_blocks
 from omkl.papers.tables import WRITTEN, Spec, Table
 from omkl.report import baselines, console, run_figures, style, sweep_figures, sweep_table
 from omkl.report.text import readable
 from omkl.runs.run_folder import Run
-from omkl.tracking.records import read_record
 
 ENTRIES = {
     "mean": {"rmse": 6.93, "mae": 5.78, "mse": 0.034},
@@ -206,14 +206,13 @@ def test_what_has_no_kernel_has_no_figure_of_weights(with_baselines):
     assert run_figures.weights(run) == run_figures.usage(run) == []
 
 
-def test_tracked_metrics(with_baselines, tmp_path):
+def test_tracked_metrics(with_baselines):
     run = with_baselines()
-    record = read_record(run.folder, tmp_path)
-    assert [record.metrics[name] for name in ("rmse", "mae", "r2")] == [6.38, 5.18, 0.144]
-    assert record.metrics["baseline_last_rmse"] == 4.0
-    assert record.metrics["baseline_mean_mse"] == 0.034
-    assert "baseline_ridge_rmse" not in record.metrics
-    note = record.tags["mlflow.note.content"]
+    metrics = tracking.final_metrics(run.result)
+    assert [metrics[name] for name in ("rmse", "mae", "r2")] == [6.38, 5.18, 0.144]
+    assert metrics["baseline_last_rmse"] == 4.0 and metrics["baseline_mean_mse"] == 0.034
+    assert "baseline_ridge_rmse" not in metrics
+    note = tracking.tags_of(run.result)["mlflow.note.content"]
     assert "last label: RMSE 4.000" in note and "worse than the last label" in note
 
 

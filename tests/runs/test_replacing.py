@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -16,12 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import disk
+from omkl import disk, tracking
 from omkl.commands import report, sweep
 from omkl.runs import checksum, config_file, run_folder, writing
 from omkl.runs.run_folder import Replaced, Run, find
-from omkl.tracking import view
-from omkl.tracking.records import read_record
 
 
 def write_number(folder: Path, number: int) -> None:
@@ -86,19 +83,12 @@ def from_held(outputs: Path, folder: Path) -> set[float]:
     return numbers_in(Run(folder).held())
 
 
-def from_record(outputs: Path, folder: Path) -> set[float]:
-    """As the MLflow view."""
-    record = read_record(folder, outputs)
-    drawn = {value / 1e3 for _, value in record.curves["curves/MSE so far in 1e-3"]}
-    return {record.metrics["seconds"], float(record.params["seed"]), *drawn}
-
-
 def from_sweep(outputs: Path, folder: Path) -> set[float]:
     """As the table and the plots at the end of a sweep."""
     return numbers_in(sweep.as_it_is(Run(folder), with_curves=True))
 
 
-@pytest.mark.parametrize("reader", [from_find, from_held, from_record, from_sweep])
+@pytest.mark.parametrize("reader", [from_find, from_held, from_sweep])
 def test_a_run_that_is_replaced_between_two_reads_is_read_whole(outputs, numbered, reads, reader):
     """One thread does both, so no lock hinders it: as where the file system has none."""
     seen = []
@@ -156,7 +146,7 @@ def test_an_outcome_says_its_own_result_whatever_comes_after(start, folder):
     assert [outcome.status for outcome in outcomes] == ["complete", "reused"]
     assert outcomes[0].run.result == outcomes[1].run.result
     assert outcomes[0].run.config["seeds"] == 2
-    assert not view.holds(outcomes[1].run, folder.parents[2])
+    assert not tracking.holds(outcomes[1].run, folder.parents[2])
 
 
 def test_nothing_is_added_to_a_result_that_is_another_by_now(numbered, tmp_path):
@@ -215,20 +205,3 @@ def test_figures_of_a_run_that_is_replaced_are_not_put_beside_the_new_one(
     assert report.main(["figures", "--outputs", str(outputs)]) == 1
     assert "another process has replaced it meanwhile: start again" in capsys.readouterr().err
     assert not list(numbered.glob("*.png"))
-
-
-def test_files_in_the_view_are_of_one_result(outputs, numbered, monkeypatch):
-    link, places = os.link, []
-
-    def replaced_meanwhile(source, target, **options):
-        link(source, target, **options)
-        if not places:
-            write_number(numbered, 2)
-        places.append(Path(target).parent)
-
-    monkeypatch.setattr(os, "link", replaced_meanwhile)
-    record = read_record(numbered, outputs)
-    with pytest.raises(Replaced):
-        view._link_run(record, outputs / "first")
-    view._link_run(read_record(numbered, outputs), outputs / "second")
-    assert numbers_in(Run(places[-1]).held()) == {2}

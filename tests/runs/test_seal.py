@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from omkl import tracking
 from omkl.commands import report
 from omkl.config.compose import compose
 from omkl.core import compiler
@@ -20,8 +21,7 @@ from omkl.experiment import run as runner
 from omkl.runs import checksum, config_file, provenance, run_folder
 from omkl.runs.run_folder import Run, find
 from omkl.runs.writing import arrow_column, files_of_run
-from omkl.tracking import view
-from omkl.tracking.view import TrackingError
+from omkl.tracking import TrackingError
 from tests.runs.conftest import TINY
 
 FILES = ("config.yaml", "curves.npz", "results.parquet", "predictions.parquet", "result.json")
@@ -147,7 +147,7 @@ def test_one_bad_run_stops_nothing(outputs, folder, capsys, run_folder_maker, fa
         assert f"omkl: {folder} is damaged and left out: " in told.err
     assert report.main(["verify", "--outputs", str(outputs)]) == 1
     with pytest.raises(TrackingError, match="cannot read the run folder"):
-        view.log_run(folder, outputs)
+        tracking.log_run(folder, outputs)
 
 
 def test_labels_are_sealed_once_a_run_is_complete(folder):

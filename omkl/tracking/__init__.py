@@ -1,1 +1,0 @@
-"""The MLflow view of the run folders: the only folder that imports MLflow."""
