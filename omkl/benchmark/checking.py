@@ -11,6 +11,7 @@ from omkl.benchmark import peer_process, running, streams, table
 from omkl.benchmark.running import MissingPeer, Runner
 from omkl.benchmark.said import Diverged
 from omkl.benchmark.scores import MEASURED
+from omkl.benchmark.table import Results
 
 CLOSE = 1e-6  # of the value: other libraries and processors round otherwise
 SAME, NEAR, OTHER, CANNOT = "the same", "close", "other", "not rerun"
@@ -34,12 +35,12 @@ def check(
     Scores are compared, but for time and memory: "the same" to the last bit, "close" up to 1e-6
     of their value. The rows are read from their source again. Raises ``cells.Damaged``.
     """
-    results = table.read(folder)
-    finished = [key for key, cell in results.cells.items() if cell["seeds"]]
+    kept = table.read(folder)
+    finished = [key for key, cell in kept.cells.items() if cell["seeds"]]
     chosen = finished if most is None else _evenly(finished, most)
     found = []
     for stream, learner in chosen:
-        found.append(_checked(results, folder, stream, learner))
+        found.append(_checked(kept, folder, stream, learner))
         tell(found[-1])
     return found
 
@@ -51,8 +52,8 @@ def _evenly(keys: Sequence[Any], n: int) -> list[Any]:
     return [keys[round(i * (len(keys) - 1) / max(n - 1, 1))] for i in range(n)]
 
 
-def _checked(results: table.Results, folder: Path, stream: str, learner: str) -> Checked:
-    suite, kept = results.suite, results.cells[stream, learner]
+def _checked(read: Results, folder: Path, stream: str, learner: str) -> Checked:
+    suite, kept = read.suite, read.cells[stream, learner]
     seed = kept["seeds"][0]
     described = next(s for s in suite.streams if s["name"] == stream)
     task = suite.task_of(described)

@@ -16,7 +16,6 @@ by seeds within one).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -51,11 +50,6 @@ class Blocks(NamedTuple):
         return f"Left out for missing values: {'; '.join(parts)}." if parts else ""
 
 
-class AverageRanks(NamedTuple):
-    ranks: pd.Series  # learner -> mean over the streams of its rank, 1 is best; best first
-    blocks: Blocks
-
-
 class Friedman(NamedTuple):
     """Do the learners differ at all? Friedman's test, and the F of Iman and Davenport."""
 
@@ -69,17 +63,15 @@ class Friedman(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Average ranks, and which learners are not told apart.
+    """Average ranks, and which learners Nemenyi's test does not tell apart.
 
     A clique is a run of neighbours in rank of which no two differ, as long as it can be. A learner
     that differs from its neighbours is in none.
     """
 
-    ranks: pd.Series  # as of AverageRanks
+    ranks: pd.Series  # as of ``average_ranks``
     cliques: tuple[tuple[str, ...], ...]
-    unjoined: tuple[tuple[str, str], ...]  # pairs that do not differ, and share no clique
-    difference: float | None  # of ranks that is significant (Nemenyi); None for Wilcoxon
-    method: str
+    difference: float  # of ranks that is significant
     level: float
     silence: str  # why the streams are too few to tell any learners apart; "" if they are not
     blocks: Blocks
@@ -128,20 +120,14 @@ def complete_blocks(errors: pd.DataFrame, most_missing: float = MOST_MISSING) ->
     return Blocks(complete, learners, streams)
 
 
-def average_ranks(errors: pd.DataFrame) -> AverageRanks:
-    """The mean rank of each learner, the best first, equal ones by name.
+def average_ranks(errors: pd.DataFrame) -> tuple[pd.Series, Blocks]:
+    """The mean rank of each learner, the best first, equal ones by name; 1 is best.
 
     Equal errors share the mean of their ranks.
     """
     blocks = complete_blocks(errors)
-    ranks = _ranks(blocks.errors).mean()
-    return AverageRanks(
-        ranks.sort_index(key=lambda i: i.map(str)).sort_values(kind="stable"), blocks
-    )
-
-
-def _ranks(errors: pd.DataFrame) -> pd.DataFrame:
-    return errors.rank(axis=1, method="average")
+    ranks = blocks.errors.rank(axis=1).mean()
+    return ranks.sort_index(key=lambda i: i.map(str)).sort_values(kind="stable"), blocks
 
 
 def friedman(errors: pd.DataFrame) -> Friedman:
@@ -150,7 +136,7 @@ def friedman(errors: pd.DataFrame) -> Friedman:
     n, k = blocks.errors.shape
     if n < 2:
         raise ValueError("Friedman's test needs two streams at least, and there is one")
-    excess = _ranks(blocks.errors).to_numpy() - (k + 1) / 2
+    excess = blocks.errors.rank(axis=1).to_numpy() - (k + 1) / 2
     spread = float((excess**2).sum())  # of all ranks; 0 where every stream is one tie
     chi2 = (k - 1) * float((excess.sum(axis=0) ** 2).sum()) / spread if spread else 0.0
     rest = n * (k - 1) - chi2
@@ -164,45 +150,27 @@ def friedman(errors: pd.DataFrame) -> Friedman:
     )  # fmt: skip
 
 
-def signed_rank(differences: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """Wilcoxon's signed-rank statistic, the smaller sum of ranks, and its exact two-sided p.
-
-    Zeros are left out. Equal sizes share the mean of their ranks, and p is exact all the same: all
-    2^n signs of these very ranks are counted. Without a difference p = 1.
-    """
-    d = np.asarray(differences, dtype=np.float64)
-    d = d[d != 0.0]
-    doubled = np.rint(2 * stats.rankdata(np.abs(d))).astype(int)  # whole, ties or not
-    positive, total = int(doubled[d > 0].sum()), int(doubled.sum())
-    smaller = min(positive, total - positive)
-    share = np.zeros(total + 1)  # of all signs, by the doubled sum of positive ranks
-    share[0] = 1.0
-    for rank in doubled:
-        share[rank:] += share[: total + 1 - rank].copy()
-        share *= 0.5
-    return smaller / 2, min(1.0, 2.0 * float(share[: smaller + 1].sum()))
-
-
 def pairwise(errors: pd.DataFrame) -> pd.DataFrame:
     """A row a pair of learners: Wilcoxon's signed-rank test over the streams that both have.
 
     Columns: first, second; n_streams that both have, n_wins_first, n_wins_second (the rest are
-    ties); statistic, p (NaN without a common stream) and p_holm, adjusted for the number of pairs
-    that were tested. Failed learners (inf) lose with the largest ranks.
+    ties, which the test leaves out); statistic, p (NaN without a common stream) and p_holm,
+    adjusted for the number of pairs that were tested. Failed learners (inf) lose with the largest
+    ranks.
     """
     errors = checked(errors)
-    found = []
+    rows = []
     values = errors.to_numpy()
     for (i, first), (j, second) in combinations(enumerate(errors.columns), 2):
         both = ~np.isnan(values[:, i] + values[:, j])
         x, y = values[both, i], values[both, j]
         with np.errstate(invalid="ignore"):
             d = np.where(x == y, 0.0, x - y)  # two failures are tied
-        statistic, p = signed_rank(d) if len(d) else (np.nan, np.nan)
+        statistic, p = stats.wilcoxon(d) if d.any() else (0.0, 1.0) if len(d) else (np.nan, np.nan)
         wins = int((d < 0).sum()), int((d > 0).sum())
-        found.append((first, second, len(d), *wins, statistic, p))
+        rows.append((first, second, len(d), *wins, statistic, p))
     names = ["first", "second", "n_streams", "n_wins_first", "n_wins_second", "statistic", "p"]
-    table = pd.DataFrame(found, columns=names)
+    table = pd.DataFrame(rows, columns=names)
     return table.assign(p_holm=holm(table["p"]))
 
 
@@ -216,7 +184,6 @@ def critical_difference(errors: pd.DataFrame, level: float = LEVEL) -> Groups:
     n, k = blocks.errors.shape
     q = float(stats.studentized_range.ppf(1.0 - level, k, np.inf)) / np.sqrt(2.0)
     difference = q * np.sqrt(k * (k + 1) / (6.0 * n))
-    apart = np.abs(np.subtract.outer(ranks.to_numpy(), ranks.to_numpy())) >= difference
     needed = max(int(np.ceil(q**2 * k * (k + 1) / (6.0 * (k - 1) ** 2))), FEWEST_STREAMS)
     why = ""
     if difference > k - 1:
@@ -224,61 +191,23 @@ def critical_difference(errors: pd.DataFrame, level: float = LEVEL) -> Groups:
     elif n < FEWEST_STREAMS:
         chance = min(1.0, 2.0 ** (1 - n))
         why = f"of two that are equal one is better on all with a probability of {chance:.2g}"
-    silence = _too_few(n, k, why, needed) if why else ""
-    return _grouped(ranks, apart, blocks, float(difference), "Nemenyi", level, silence)
-
-
-def wilcoxon_groups(errors: pd.DataFrame, level: float = LEVEL) -> Groups:
-    """Wilcoxon's signed-rank test of all pairs with Holm, on the streams that all learners have.
-
-    Unlike Nemenyi's, whether two learners differ depends on the other learners only through their
-    number.
-    """
-    ranks, blocks = average_ranks(errors)
-    n, k = blocks.errors.shape
-    apart = np.zeros((k, k), dtype=bool)
-    above = np.triu_indices(k, 1)  # in the order of ``combinations``
-    apart[above] = pairwise(blocks.errors[ranks.index])["p_holm"] <= level
-    apart |= apart.T
-    n_pairs = k * (k - 1) // 2
     silence = ""
-    if (smallest := n_pairs * 2.0 ** (1 - n)) > level:
-        needed = 1 + int(np.ceil(np.log2(n_pairs / level)))
-        why = f"no p-value of theirs can be below {min(1.0, smallest):.2g}"
-        silence = _too_few(n, k, why, needed)
-    return _grouped(ranks, apart, blocks, None, "Wilcoxon, Holm", level, silence)
+    if why:
+        streams = f"{pluralize(n, 'stream')} {'is' if n == 1 else 'are'} too few"
+        silence = f"{streams} to tell {k} learners apart: {why} ({needed} streams are needed)"
+    cliques = _cliques(ranks, difference)
+    return Groups(ranks, cliques, float(difference), level, silence, blocks)
 
 
-def _too_few(n: int, k: int, why: str, needed: int) -> str:
-    streams = f"{pluralize(n, 'stream')} {'is' if n == 1 else 'are'} too few"
-    return f"{streams} to tell {k} learners apart: {why} ({needed} streams are needed)"
-
-
-def _grouped(
-    ranks: pd.Series,
-    apart: np.ndarray,
-    blocks: Blocks,
-    difference: float | None,
-    method: str,
-    level: float,
-    silence: str,
-) -> Groups:
-    """Runs of neighbours in rank of which no two are ``apart``, the longest ones."""
-    names, cliques, reached = list(ranks.index), [], 0
+def _cliques(ranks: pd.Series, difference: float) -> tuple[tuple[str, ...], ...]:
+    """The longest runs of neighbours in rank of which no two are ``difference`` apart."""
+    names, values, cliques, reached = list(ranks.index), ranks.to_numpy(), [], 0
     for start in range(len(names)):
-        stop = start + 1
-        while stop < len(names) and not apart[start:stop, stop].any():
-            stop += 1
+        stop = int(np.searchsorted(values - values[start], difference))
         if stop > max(reached, start + 1):
             cliques.append(tuple(names[start:stop]))
             reached = stop
-    joined = {pair for clique in cliques for pair in combinations(clique, 2)}
-    unjoined = tuple(
-        (names[i], names[j])
-        for i, j in combinations(range(len(names)), 2)
-        if not apart[i, j] and (names[i], names[j]) not in joined
-    )
-    return Groups(ranks, tuple(cliques), unjoined, difference, method, level, silence, blocks)
+    return tuple(cliques)
 
 
 def log_ratio(errors: pd.DataFrame, to: str = "ridge", level: float = LEVEL) -> pd.DataFrame:
@@ -296,16 +225,16 @@ def log_ratio(errors: pd.DataFrame, to: str = "ridge", level: float = LEVEL) -> 
     usable = errors.where((errors > 0.0) & np.isfinite(errors))
     if (errors < 0.0).to_numpy().any():
         raise ValueError("errors below 0 have no ratio: give scores that are 0 or more")
-    found = {}
+    rows = {}
     for name in errors.columns.drop(to):
         ratios = np.log(usable[name]) - np.log(usable[to])
         known = ratios.dropna()
         n, mean = len(known), known.mean()
         half = stats.t.ppf(1.0 - level / 2.0, n - 1) * known.std() / np.sqrt(n) if n > 1 else np.nan
         missing = ", ".join(map(str, ratios.index[ratios.isna()]))
-        found[name] = (n, mean, mean - half, mean + half, missing)
+        rows[name] = (n, mean, mean - half, mean + half, missing)
     names = ["n_streams", "mean", "low", "high", "left_out"]
-    table = pd.DataFrame.from_dict(found, orient="index", columns=names)
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=names)
     for column, log in (("ratio", "mean"), ("ratio_low", "low"), ("ratio_high", "high")):
         table[column] = np.exp(table[log])
     return table.sort_values("mean", kind="stable")

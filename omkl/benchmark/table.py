@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from omkl.benchmark import cells
 from omkl.benchmark.suite import PEER, PUBLISHED, REFERENCE, TASKS, Suite, checked
 from omkl.report import stars
 
+Cells = dict[tuple[str, str], dict[str, Any]]
 COLUMNS = ["stream", "learner", "kind", "seed", "score", "value"]
 BEYOND = 1e6  # times the MSE of the running mean, what is finite has diverged as well
 RELATIVE = ("mse", "mae", "error_rate")  # scores that are also told relative to the reference
@@ -28,7 +30,7 @@ class Results(NamedTuple):
 
     suite: Suite
     stated: dict[str, Any]
-    cells: dict[tuple[str, str], dict[str, Any]]
+    cells: Cells
     table: pd.DataFrame
 
     def streams(self, task: str) -> list[str]:
@@ -54,22 +56,20 @@ def read(folder: Path) -> Results:
     """The results in a folder. Raises ``cells.Damaged``."""
     index = cells.read_index(folder)
     suite = checked(index["suite"])
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    by_name: Cells = {}
     for named in index["cells"]:
         path = folder / named["folder"]
         result = cells.read(path)
         if result is None:
             raise cells.Damaged(f"{path}: there is no result.json, which suite.json names")
-        found[named["stream"], named["learner"]] = {**result, "folder": path}
-    found = {key: cell | _beyond(cell, found) for key, cell in found.items()}
-    return Results(suite, index, found, _long(suite, found))
+        by_name[named["stream"], named["learner"]] = {**result, "folder": path}
+    by_name = {key: cell | _beyond(cell, by_name) for key, cell in by_name.items()}
+    return Results(suite, index, by_name, _long(suite, by_name))
 
 
-def _beyond(
-    cell: Mapping[str, Any], found: Mapping[tuple[str, str], Mapping[str, Any]]
-) -> dict[str, str]:
+def _beyond(cell: Mapping[str, Any], by_name: Cells) -> dict[str, str]:
     """How a cell has ended whose numbers are finite and beyond all bounds; else nothing."""
-    of_mean = found.get((cell["stream"], "mean"), {}).get("scores", {}).get("mse", [0.0])[0]
+    of_mean = by_name.get((cell["stream"], "mean"), {}).get("scores", {}).get("mse", [0.0])[0]
     ratio = max(cell["scores"].get("mse", [0.0])) / of_mean if of_mean else 0.0
     if cell["status"] != cells.COMPLETE or ratio <= BEYOND:
         return {}
@@ -79,33 +79,26 @@ def _beyond(
     }
 
 
-def _long(suite: Suite, found: Mapping[tuple[str, str], Mapping[str, Any]]) -> pd.DataFrame:
+def _long(suite: Suite, by_name: Cells) -> pd.DataFrame:
     lines: list[tuple[Any, ...]] = []
-    for (stream, learner), cell in found.items():
-        scores = {**cell["scores"], **_relative(cell, found)}
-        for score, values in scores.items():
+    for (stream, learner), cell in by_name.items():
+        for score, values in (cell["scores"] | _relative(cell, by_name)).items():
             for seed, value in zip(cell["seeds"], values, strict=True):
                 lines.append((stream, learner, cell["kind"], seed, score, value))
     for row in suite.published:
-        about = ("stream", "learner", "source")
-        for score, value in row.items():
-            if score not in about:
-                lines.append((row["stream"], row["learner"], PUBLISHED, None, score, value))
-    table = pd.DataFrame(lines, columns=COLUMNS)
-    return table.astype({"seed": "Int64", "value": float})
+        for score in row.keys() - {"stream", "learner", "source"}:
+            lines.append((row["stream"], row["learner"], PUBLISHED, None, score, row[score]))
+    return pd.DataFrame(lines, columns=COLUMNS).astype({"seed": "Int64", "value": float})
 
 
-def _relative(
-    cell: Mapping[str, Any], found: Mapping[tuple[str, str], Mapping[str, Any]]
-) -> dict[str, list[float]]:
+def _relative(cell: Mapping[str, Any], by_name: Cells) -> dict[str, list[float]]:
     """Scores over the reference's of the same stream: mse_to_ridge, .."""
     name = REFERENCE[cell["task"]]
-    reference = found.get((cell["stream"], name))
-    scores = reference["scores"] if reference else {}
+    reference = by_name.get((cell["stream"], name), {}).get("scores", {})
     return {
-        f"{score}_to_{name}": [value / scores[score][0] for value in cell["scores"][score]]
+        f"{score}_to_{name}": [value / reference[score][0] for value in cell["scores"][score]]
         for score in RELATIVE
-        if score in cell["scores"] and scores.get(score, [0.0])[0] > 0.0
+        if score in cell["scores"] and reference.get(score, [0.0])[0] > 0.0
     }
 
 
@@ -128,16 +121,15 @@ def means(results: Results, task: str, score: str) -> pd.DataFrame:
     return values.loc[:, ~values.isna().all()]
 
 
-def deviations(results: Results, task: str, score: str) -> pd.DataFrame:
-    """The sample standard deviations over the seeds; NaN of one seed."""
-    found = means(results, task, score)
-    for stream in found.index:
-        for learner in found.columns:
-            cell = results.cells.get((str(stream), str(learner)), {})
-            of_seeds = cell.get("scores", {}).get(score, [])
-            many = len(of_seeds) > 1 and cell["status"] == cells.COMPLETE
-            found.loc[stream, learner] = np.std(of_seeds, ddof=1) if many else np.nan
-    return found
+def deviations(results: Results, means: pd.DataFrame, score: str) -> pd.DataFrame:
+    """The sample standard deviations over the seeds, where there are ``means``; NaN of one seed."""
+    spread = means * np.nan
+    for stream, learner in itertools.product(means.index, means.columns):
+        cell = results.cells.get((stream, learner), {})
+        values = cell.get("scores", {}).get(score, [])
+        if len(values) > 1 and cell["status"] == cells.COMPLETE:
+            spread.loc[stream, learner] = np.std(values, ddof=1)
+    return spread
 
 
 def starred(results: Results, means: pd.DataFrame, score: str) -> set[tuple[Any, Any]]:
@@ -146,7 +138,7 @@ def starred(results: Results, means: pd.DataFrame, score: str) -> set[tuple[Any,
     One of ours that gave a single number draws nothing, and has it on every seed; of a peer that is
     not known. Two seeds would tell next to nothing apart: the lowest is then alone.
     """
-    found = set()
+    best_cells = set()
     for stream in means.index:
         learners = [name for name in means.columns if np.isfinite(means.loc[stream, name])]
         by_seed = [results.cells[str(stream), str(name)]["scores"][score] for name in learners]
@@ -159,8 +151,8 @@ def starred(results: Results, means: pd.DataFrame, score: str) -> set[tuple[Any,
             if n_seeds < 3:
                 scores = np.nanmean(scores, axis=0, keepdims=True)
             best = stars.same_as_best(scores).starred
-            found |= {(stream, name) for name, it in zip(learners, best, strict=True) if it}
-    return found
+            best_cells |= {(stream, name) for name, it in zip(learners, best, strict=True) if it}
+    return best_cells
 
 
 def what_is_missing(results: Results) -> list[tuple[str, str, str, str]]:

@@ -12,7 +12,6 @@ import omkl
 from omkl.benchmark import (
     cells,
     checking,
-    documents,
     generators,
     page,
     running,
@@ -272,15 +271,6 @@ def test_the_page_in_four_formats(ran):
     ((stream, learner, status, why),) = table.what_is_missing(table.read(folder))
     assert (stream, learner, status) == ("far away", "all", "missing") and "download()" in why
     assert why in html
-
-
-def test_text_is_text_in_every_format():
-    parts = [documents.Table(["a_b", "x"], [["50 % & <more>", "**1 ± 2**"]])]
-    assert r"50 \% \& <more> & \textbf{1 $\pm$ 2} \\" in documents.latex(parts)
-    assert "<td class=l>50 % &amp; &lt;more&gt;</td><td><b>1 ± 2</b></td>" in documents.html_page(
-        "t", parts
-    )
-    assert r"a\_b" in documents.markdown(parts)
 
 
 @pytest.mark.parametrize("name", suite.names())

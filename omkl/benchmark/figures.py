@@ -1,4 +1,4 @@
-"""Pictures of a suite: error against time, and a heat map of streams and learners."""
+"""Figures of a suite: a heat map of streams and learners, average ranks, error against time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from omkl.benchmark import cells, table
+from omkl.benchmark import cells
 from omkl.benchmark.scores import MAIN
+from omkl.benchmark.statistics import Groups
 from omkl.benchmark.suite import OURS, PEER, REFERENCE, TRIVIAL
-from omkl.benchmark.table import Results
+from omkl.benchmark.table import Results, means
 from omkl.report import drawing, style
 
 PNG = ("png",)
@@ -78,6 +79,42 @@ def _short(ratio: float) -> str:
     return f"{ratio:.2f}".lstrip("0") if ratio < 1.995 else f"{ratio:.1f}"
 
 
+def rank_plot(groups: Groups, folder: Path, name: str) -> list[Path]:
+    """Average ranks, the best on top; upright bars join learners that are not told apart."""
+    ranks = groups.ranks
+    places = {learner: place for place, learner in enumerate(ranks.index)}
+    with style.applied():
+        figure = Figure(figsize=(drawing.WIDTH, 1.0 + 0.2 * len(ranks)))
+        axes, side = figure.subplots(1, 2, sharey=True, width_ratios=(5, 1))
+        side.set_axis_off()
+        axes.plot(ranks.to_numpy(), range(len(ranks)), "o", color=style.COLOURS[0])
+        labels = [style.wrapped(f"{name} ({rank:.2f})", 200) for name, rank in ranks.items()]
+        axes.set_yticks(range(len(ranks)), labels)
+        axes.set_ylim(len(ranks) - 0.5, -0.5)
+        axes.set_xlabel("average rank, 1 is best")
+        if not groups.silence:
+            reach = ranks.iloc[0] + groups.difference
+            axes.axvspan(ranks.iloc[0], reach, color=style.GREY, alpha=0.15, linewidth=0)
+            for level, clique in zip(bar_levels(groups), groups.cliques, strict=True):
+                ends = [places[clique[0]] - 0.25, places[clique[-1]] + 0.25]
+                look = {"color": style.COLOURS[1], "linewidth": 2.5, "solid_capstyle": "butt"}
+                side.plot([level, level], ends, **look)
+            side.set_xlim(-0.5, max(6, *bar_levels(groups)) + 0.5)
+        return style.save(figure, folder, name, PNG)
+
+
+def bar_levels(groups: Groups) -> list[int]:
+    """A column for each bar, so that those in one column share no learner."""
+    ends: list[int] = []  # of the last bar in each column
+    levels, places = [], {learner: place for place, learner in enumerate(groups.ranks.index)}
+    for clique in groups.cliques:
+        start, end = places[clique[0]], places[clique[-1]]
+        level = next((i for i, last in enumerate(ends) if last < start), len(ends))
+        ends[level : level + 1] = [end]
+        levels.append(level)
+    return levels
+
+
 def chosen_learners(results: Results, task: str, errors: pd.DataFrame) -> list[str]:
     """Those that are drawn over time: the reference, and the best of ours and of peers."""
     reference = REFERENCE[task]
@@ -94,7 +131,7 @@ def chosen_learners(results: Results, task: str, errors: pd.DataFrame) -> list[s
 
 def over_time(results: Results, task: str, what: str, folder: Path, name: str) -> list[Path]:
     """A panel a stream: ``what`` error ("running", "sliding") of some learners against rounds."""
-    errors = table.means(results, task, MAIN[task])
+    errors = means(results, task, MAIN[task])
     learners = chosen_learners(results, task, errors)
     streams = list(errors.index)
     with style.applied():
