@@ -180,8 +180,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _table(arguments: argparse.Namespace) -> int:
-    from omkl.papers import matching, tables
-    from omkl.papers.formats import rendering
+    from omkl.papers import matching, rendering, tables
 
     runs, known = _runs(arguments), conf.names("table")
     if arguments.name not in known:
@@ -246,7 +245,7 @@ def _figures(arguments: argparse.Namespace) -> int:
 
 def _draw(found: Run) -> str | None:
     """Draw a run's plots into its folder; returns what is wrong where that cannot be."""
-    from omkl.papers import regret_figures
+    from omkl.papers import figures
     from omkl.report import run_figures
     from omkl.runs.checksum import CorruptFileError
     from omkl.runs.writing import add_figures, staging_folder
@@ -258,7 +257,7 @@ def _draw(found: Run) -> str | None:
     try:
         with staging_folder(run.folder) as staging:
             run_figures.all_figures(run, staging)
-            regret_figures.regret_bound(run, staging)
+            figures.regret_bound(run, staging)
             if not add_figures(run, staging):
                 raise ValueError("another process has replaced it meanwhile: start again")
     except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from omkl import conf
-from omkl.papers.filled import Cell, Filled
+from omkl.papers.matching import Cell, FilledTable
 from omkl.papers.tables import VARIANTS
 
 PUBLISHED = "published"
@@ -92,7 +92,7 @@ def _tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
 # --- claims ---------------------------------------------------------------------------------------
 
 
-def effects(claim: Claim, filled: Mapping[str, Filled]) -> dict[str, list[float]]:
+def effects(claim: Claim, filled: Mapping[str, FilledTable]) -> dict[str, list[float]]:
     """By how many per cent it has more (minus: less) than the least of the others.
 
     Parameters
@@ -100,7 +100,7 @@ def effects(claim: Claim, filled: Mapping[str, Filled]) -> dict[str, list[float]
     claim
         What is compared.
     filled
-        Filled tables by name.
+        FilledTable tables by name.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def holds(claim: Claim, percent: float) -> bool:
     return percent < 0 or percent <= claim.at_most
 
 
-def _compared(claim: Claim, table: Filled) -> Iterator[tuple[Cell, list[Cell]]]:
+def _compared(claim: Claim, table: FilledTable) -> Iterator[tuple[Cell, list[Cell]]]:
     """The cell that is said to have less and the others, for each column (or row)."""
     metric = claim.metric or table.table.metrics[0]
     along_rows = claim.along == "rows"
@@ -166,7 +166,7 @@ def _other_data(cell: Cell, variant: str) -> bool:
 # --- what had to be known -------------------------------------------------------------------------
 
 
-def distances(known: Known, filled: Mapping[str, Filled]) -> dict[str, float]:
+def distances(known: Known, filled: Mapping[str, FilledTable]) -> dict[str, float]:
     """The mean distance from the published numbers, in per cent of them, by variant in print."""
     far: dict[str, list[float]] = {}
     for table in (filled[name] for name in known.tables if name in filled):

@@ -21,8 +21,7 @@ from omkl import conf
 from omkl.datasets.base import MissingFile
 from omkl.disk import write_atomically
 from omkl.experiment import queue
-from omkl.papers import comparison, comparison_peers, matching, page, tables
-from omkl.papers.formats import rendering
+from omkl.papers import comparison, comparison_peers, matching, page, rendering, tables
 from omkl.report import console
 from omkl.runs import run_folder
 from omkl.runs.wording import pluralize

@@ -13,8 +13,7 @@ from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.papers import matching, paper_figures, tables
-from omkl.papers.formats import markdown, rendering
+from omkl.papers import figures, matching, rendering, tables
 from omkl.report import drawing, run_figures, sweep_figures
 from omkl.runs.run_folder import Run
 
@@ -58,7 +57,9 @@ def test_random_labels_stand_beside_the_published_rows_and_are_not_judged():
     cells = filled.cells[table.rows.index("Random labels (as AMKL-AKS)")]
     assert {cell.published for cell in cells} == {None}
     assert len(filled.entries()) == 4 * 12 - 2 * 6  # without AL_eff of learners that always ask
-    assert "| as written" in markdown.document(filled).split("Random labels (as AMKL-AKS)")[1][:60]
+    assert (
+        "| as written" in rendering._markdown(filled).split("Random labels (as AMKL-AKS)")[1][:60]
+    )
 
 
 def test_a_row_may_name_only_columns_that_there_are():
@@ -174,7 +175,7 @@ def test_figures_of_the_page_without_runs_are_none(tmp_path):
         name: matching.fill(tables.load_table(name), [])
         for name in ("active_table2", "active_table3")
     }
-    assert paper_figures.active(filled, tmp_path) == []
+    assert figures.active(filled, tmp_path) == []
 
 
 def test_the_search_of_exact_rows_learns_as_the_algorithms_do():

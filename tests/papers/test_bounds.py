@@ -207,7 +207,7 @@ def test_bound_of_a_run(invented):
 def test_an_unproved_bound_says_so_where_it_is_evaluated_and_drawn(invented):
     from matplotlib.figure import Figure
 
-    from omkl.papers import regret_figures
+    from omkl.papers import figures
 
     for name, settings, gap in (
         ("gf", {}, True), ("gf", {"M": 1}, False), ("sfg", {}, False), ("sfg_r", {}, False),
@@ -216,7 +216,7 @@ def test_an_unproved_bound_says_so_where_it_is_evaluated_and_drawn(invented):
         notes = bounds.bound_of_run(run).notes
         assert any("is unproved" in note for note in notes) == gap
         axes = Figure().add_subplot()
-        regret_figures._draw_bound(axes, run, with_value=True)
+        figures._draw_bound(axes, run, with_value=True)
         (text,) = axes.texts
         assert ("unproved" in text.get_text()) == gap
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from omkl import conf
-from omkl.papers import matching, page, papers, pictures, regret_figures, tables
+from omkl.papers import figures, matching, page, papers, tables
 from omkl.papers.bounds import bound_of_run, fitted_slope
-from omkl.papers.filled import Cell, Entry, Filled
+from omkl.papers.matching import Cell, Entry, FilledTable
 from omkl.runs.run_folder import Run, find
 from tests.compositions import compose
 
@@ -45,7 +45,7 @@ def outputs(run_folder_maker, tmp_path):
         options = {"key": key, "params": params, "n_seeds": 20, "n_rounds": 200}
         folder = run_folder_maker(tmp_path, algorithm, dataset, **options)
         with open(folder / "config.yaml", "a") as file:
-            file.write("stream:\n  scaling: whole\nregret:\n  lam: 0.001\n")
+            file.write("stream:\n  scaling: whole\n")
         path = folder / "result.json"
         stored = json.loads(path.read_text()) | result
         stored["regret"]["ridge_features"]["kernels"] = ["gaussian 1"] * 10 + ["laplacian 1"] * 10
@@ -179,7 +179,7 @@ def cell(row, column, published, written=None, released=None, more=()):
 def table_of(*lines):
     rows, columns = [line[0].row for line in lines], [cell.column for cell in lines[0]]
     specs = tuple(tuple(cell.spec for cell in line) for line in lines)
-    return Filled(tables.Table("t", "", "p", "1", (*rows,), (*columns,), specs, ()), lines)
+    return FilledTable(tables.Table("t", "", "p", "1", (*rows,), (*columns,), specs, ()), lines)
 
 
 def test_a_claim_holds_where_the_first_has_less_than_the_best_of_the_others():
@@ -222,8 +222,8 @@ def test_regret_beside_the_theorem(outputs, tmp_path, monkeypatch):
     """The lines are the mean regret, the promised slope, the fitted one, T, and the bound."""
     (run,) = (r for r in find(outputs) if r.result["key"] == "10sfg" and "naval" in str(r.folder))
     drawn = {}
-    monkeypatch.setattr(pictures, "save", lambda figure, *_: drawn.update(axes=figure.axes) or [])
-    regret_figures.regret_bound(run)
+    monkeypatch.setattr(figures, "save", lambda figure, *_: drawn.update(axes=figure.axes) or [])
+    figures.regret_bound(run)
     regret, promised, *others = (line.get_data() for line in drawn["axes"][0].get_lines())
     mean = run.curves["regret_ridge_features"].mean(axis=0)
     assert np.nan_to_num(regret[1]) == pytest.approx(np.where(mean > 0, mean, 0))
@@ -242,13 +242,13 @@ def math_slope(x, y):
 
 def test_regret_bound_writes_both_formats(outputs):
     (run,) = (r for r in find(outputs) if r.result["key"] == "10gf" and "naval" in str(r.folder))
-    assert [p.name for p in regret_figures.regret_bound(run)] == [
+    assert [p.name for p in figures.regret_bound(run)] == [
         "regret_bound.png",
         "regret_bound.pdf",
     ]
     change = json.loads((run.folder / "result.json").read_text()) | {"algorithm": "mine"}
     (run.folder / "result.json").write_text(json.dumps(change))
-    assert regret_figures.regret_bound(Run(run.folder)) == []
+    assert figures.regret_bound(Run(run.folder)) == []
 
 
 @pytest.mark.slow

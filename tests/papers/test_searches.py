@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from omkl.papers import comparison, comparison_peers, page, reproduce, searches
-from omkl.papers.page import search
+from omkl.papers import comparison, comparison_peers, page, reproduce, searches, sections
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -61,15 +60,15 @@ def test_a_search_is_outdated_where_its_note_is_of_other_code_options_or_files(w
 def test_the_page_says_by_which_code_a_search_was_made(written):
     path = written("arxiv_v1", "search_graph.py")
     change(path, commit="abc123")
-    told = search.made_by_text(path)
+    told = sections.made_by_text(path)
     assert told.startswith("Made by python scripts/search_graph.py at abc123 (clean tree), by the ")
     assert searches.code_stamp() in told
-    assert search.commands(path.parent).endswith("; python scripts/search_graph.py")
+    assert sections.commands(path.parent).endswith("; python scripts/search_graph.py")
     change(path, code="0" * 12, commit="abc123+")
-    told = search.made_by_text(path)
+    told = sections.made_by_text(path)
     assert "abc123 with uncommitted changes, by other code than" in told
     path.with_suffix(".json").unlink()
-    assert "is not known" in search.made_by_text(path)
+    assert "is not known" in sections.made_by_text(path)
 
 
 @pytest.mark.slow

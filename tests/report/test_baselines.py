@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from omkl import tracking
-from omkl.papers.filled import Cell, Entry, Filled
-from omkl.papers.page.baselines import baseline_blocks
+from omkl.papers.matching import Cell, Entry, FilledTable
+from omkl.papers.sections import baseline_parts
 from omkl.papers.tables import WRITTEN, Spec, Table
 from omkl.report import baselines, console, run_figures, style, sweep_figures, sweep_table
 from omkl.report.text import readable
@@ -231,9 +231,16 @@ def test_the_head_of_the_page(with_baselines):
         for dataset, ridge in (("airfoil", 0.01), ("bias", 0.03))
     )
     table = Table("t", "", "graph-aided-jmlr", "1", (), (), (), ())
-    _, text, grid = baseline_blocks([Filled(table, cells)])
+    _, text, grid = baseline_parts([FilledTable(table, cells)])
     assert "every published multi-kernel learner on 1 of 2 streams (airfoil)." in text.text
     assert "all of them on 2 of 2 streams (airfoil, bias), the running" in text.text
     assert "the running mean of the labels on 0 of 2 streams." in text.text
-    assert grid.body[0] == ("airfoil", "34.00", "11.30", "10.00", "20", "row 20 (JMLR, table 1)")
-    assert baseline_blocks([]) == []
+    assert tuple(map(str, grid.cells[0])) == (
+        "airfoil",
+        "34.00",
+        "11.30",
+        "10.00",
+        "20",
+        "row 20 (JMLR, table 1)",
+    )
+    assert baseline_parts([]) == []

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from omkl.papers import matching, tables
-from omkl.papers.formats import rendering
+from omkl.papers import matching, rendering, tables
 from omkl.report.text import readable
 from omkl.runs.run_folder import Run, held_in_memory
 

@@ -27,9 +27,7 @@ from rich.console import Console
 from omkl import conf
 from omkl.checks.learners import default_settings
 from omkl.commands import report
-from omkl.papers import filled as filling
-from omkl.papers import matching, regret_figures, tables
-from omkl.papers.formats import origin, rendering
+from omkl.papers import figures, matching, rendering, tables
 from omkl.report import (
     chosen,
     drawing,
@@ -505,7 +503,7 @@ def test_runs_on_other_rows_are_told_apart_and_not_compared(streams, tmp_path, m
 
 def test_figures_are_drawn_of_the_runs_that_are_chosen(streams, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run_figures, "all_figures", lambda run, to: (to / "mse.png").touch())
-    monkeypatch.setattr(regret_figures, "regret_bound", lambda run, to: [])
+    monkeypatch.setattr(figures, "regret_bound", lambda run, to: [])
     assert report.main(["figures", "dataset.rows=500", "--outputs", str(tmp_path)]) == 0
     assert [(run.folder / "mse.png").exists() for run in streams] == [True, True, False]
     told = capsys.readouterr().out.splitlines()
@@ -583,20 +581,20 @@ def verdicts(filled, variant=tables.WRITTEN):
     ],
 )
 def test_verdict(ours, std, n_seeds, expected):
-    assert filling.verdict(100, ours, std, n_seeds) == expected
+    assert matching.verdict(100, ours, std, n_seeds) == expected
 
 
 def test_the_last_digit_of_a_published_number_may_be_cut():
-    assert filling.verdict(0.34, 0.3499, None, 1) == "reproduced"
-    assert filling.verdict(0.34, 0.37, None, 1) == "close"
-    assert filling.verdict(0.34, 0.32, None, 1) == "close"
+    assert matching.verdict(0.34, 0.3499, None, 1) == "reproduced"
+    assert matching.verdict(0.34, 0.37, None, 1) == "close"
+    assert matching.verdict(0.34, 0.32, None, 1) == "close"
 
 
 def test_the_margin_is_two_standard_errors_of_a_difference_of_two_means():
     rng = np.random.default_rng(0)
     means = rng.standard_normal((2, 20_000, 20)).mean(axis=2)
-    assert filling.margin(1.0, 20) == pytest.approx(2 * np.std(means[0] - means[1]), rel=0.02)
-    assert filling.margin(None, 20) is None
+    assert matching.margin(1.0, 20) == pytest.approx(2 * np.std(means[0] - means[1]), rel=0.02)
+    assert matching.margin(None, 20) is None
 
 
 @pytest.fixture
@@ -992,11 +990,11 @@ def test_a_number_that_stands_in_two_tables_counts_once(cell_run, here):
     ]
     filled = [matching.fill(table, runs) for table in both]
     assert [verdicts(table)["reproduced"] for table in filled] == [1, 2]
-    found = filling.counts(filled)
+    found = matching.counts(filled)
     assert (found.numbers, found.in_several) == (32 + 20 - 4, 4)
     assert found.verdicts["as written"]["reproduced"] == 2
     assert found.verdicts["as written"]["scatters"] == 1
-    assert filling.counts(filled[:1]).in_several == 0
+    assert matching.counts(filled[:1]).in_several == 0
 
 
 def test_the_distinct_published_numbers():
@@ -1004,7 +1002,7 @@ def test_the_distinct_published_numbers():
     specs = [tables.load_table(name) for name in conf.names("table")]
     filled = [matching.fill(table, []) for table in specs]
     found = {
-        paper: filling.counts(table for table in filled if table.table.paper == paper)
+        paper: matching.counts(table for table in filled if table.table.paper == paper)
         for paper in {table.paper for table in specs}
     }
     assert {paper: (counts.numbers, counts.in_several) for paper, counts in found.items()} == {
@@ -1024,22 +1022,22 @@ def test_the_distinct_published_numbers():
 
 def test_the_origin_of_runs_in_one_sentence(cell_run):
     clean = cell_run("gf", "airfoil", "0a")
-    told = origin.origin_text([clean, clean])
+    told = rendering.origin_text([clean, clean])
     assert told == "All 2 runs were made at commit abc1234 with a clean tree."
     dirty, unknown = (
         cell_run("gf", "airfoil", k, commit=c) for k, c in (("0b", "abc+"), ("0c", None))
     )
-    told = origin.origin_text([clean, dirty, clean, unknown])
+    told = rendering.origin_text([clean, dirty, clean, unknown])
     assert told.startswith("These numbers are not those of one commit with a clean tree")
     assert "abc1234 (clean tree): 2 runs; abc with uncommitted changes: 1 run; no commit" in told
-    assert origin.origin_text([dirty]).startswith("These numbers are not")
+    assert rendering.origin_text([dirty]).startswith("These numbers are not")
 
 
 def test_a_page_names_some_stamps_and_counts_them_all(cell_run):
-    told = dict(origin.provenance([cell_run("gf", "airfoil", "0a", numbers="a")]))["sources"]
+    told = dict(rendering.provenance([cell_run("gf", "airfoil", "0a", numbers="a")]))["sources"]
     assert told == "1 stamp of code and data, numbers in result.json: a"
     runs = [cell_run("gf", "airfoil", f"1{k}", numbers=k) for k in "fedcba"]
-    told = dict(origin.provenance([*runs, *runs]))["sources"]
+    told = dict(rendering.provenance([*runs, *runs]))["sources"]
     assert told.startswith("6 stamps of code and data") and told.endswith(": a; b; c; d; ...")
 
 

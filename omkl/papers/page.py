@@ -2,38 +2,31 @@
 
 ``build`` writes one page of all papers, README.md and index.html, a page for each paper, one with
 all cells of each paper, and their figures into a folder; none of them needs anything else. What a
-page says is a list of blocks, written down once and rendered twice.
+page says is a list of parts, written down once and rendered twice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from omkl.disk import write_atomically
-from omkl.papers import dumbbell, matching, papers
-from omkl.papers.filled import RULES, RUN_TIME_RULE, Filled
-from omkl.papers.formats import contents, origin
-from omkl.papers.page.baselines import baseline_blocks
-from omkl.papers.page.blocks import (
-    Block,
-    Facts,
-    Grid,
-    Heading,
-    Links,
-    Text,
-    html_page,
-    markdown_page,
-)
-from omkl.papers.page.numbers import duration, signed
-from omkl.papers.page.search import commands, search_blocks
-from omkl.papers.page.summary import summary_blocks
-from omkl.papers.page.theory import active_regret_blocks, theory_blocks
-from omkl.papers.paper_figures import active, arxiv_v1, federated, jmlr
+from omkl.papers import figures, matching, papers, rendering
+from omkl.papers.matching import RULES, RUN_TIME_RULE, Counts, FilledTable
 from omkl.papers.papers import Claim, Known, Paper
-from omkl.papers.pictures import Drawn
-from omkl.papers.tables import METRICS, VARIANTS, Table
+from omkl.papers.sections import (
+    active_regret_parts,
+    baseline_parts,
+    commands,
+    duration,
+    search_parts,
+    signed,
+    theory_parts,
+)
+from omkl.papers.tables import CITED, METRICS, VARIANTS, WRITTEN, Table
+from omkl.report import tables as printed
+from omkl.report.page import Facts, Heading, Links, Part, Picture, Text, html_page, markdown_page
 from omkl.runs import provenance
 from omkl.runs.run_folder import Run, find
 from omkl.runs.wording import pluralize
@@ -42,14 +35,7 @@ TITLE = "Published and reproduced: online multi-kernel learning"
 TIMES = "tables/times.json"  # seconds of each run, by its key
 COMPARISONS = "classification"  # the folder beside the page where comparisons are
 ERRATA = "errata.md"  # beside it, too
-
-Figures = Callable[[dict[str, Filled], Path], list[Drawn]]
-FIGURES: dict[str, Figures] = {
-    "jmlr": jmlr,
-    "arxiv_v1": arxiv_v1,
-    "active": active,
-    "federated": federated,
-}
+MOST, FEW = 0.9, 0.1  # shares of the numbers from which a paper does, and up to which it does not
 
 
 def read_times(outputs: Path) -> dict[str, float]:
@@ -76,24 +62,24 @@ def build(
     filled = [matching.fill(table, runs) for table in specs if table.paper]
     folder.mkdir(parents=True, exist_ok=True)
     times = read_times(outputs)
-    by_paper: dict[Paper, list[Filled]] = {}
+    by_paper: dict[Paper, list[FilledTable]] = {}
     for paper in papers.load():
         if members := [table for table in filled if table.table.paper == paper.paper]:
             by_paper[paper] = members
-    pages: dict[str, tuple[str, list[Block]]] = {
+    pages: dict[str, tuple[str, list[Part]]] = {
         "README": (TITLE, _overview(by_paper, times, outputs, folder))
     }
     for paper, members in by_paper.items():
-        pages[paper.file] = (paper.title, _paper_blocks(paper, members, times, folder))
-        cells = _cell_blocks(paper, members, outputs, folder)
+        pages[paper.file] = (paper.title, _paper_parts(paper, members, times, folder))
+        cells = _cell_parts(paper, members, outputs, folder)
         pages[f"{paper.file}_cells"] = (f"{paper.name}: all cells", cells)
     paths: list[Path] = []
-    for name, (title, blocks) in pages.items():
+    for name, (title, parts) in pages.items():
         paths += [folder / f"{'index' if name == 'README' else name}.html", folder / f"{name}.md"]
-        write_atomically(paths[-2], html_page(title, blocks))
-        write_atomically(paths[-1], markdown_page(title, blocks))
+        write_atomically(paths[-2], html_page(title, parts))
+        write_atomically(paths[-1], markdown_page(title, parts))
     drawn = [
-        block.path for _, blocks in pages.values() for block in blocks if isinstance(block, Drawn)
+        part.path for _, parts in pages.values() for part in parts if isinstance(part, Picture)
     ]
     return paths + drawn
 
@@ -102,11 +88,11 @@ def build(
 
 
 def _overview(
-    by_paper: Mapping[Paper, Sequence[Filled]],
+    by_paper: Mapping[Paper, Sequence[FilledTable]],
     times: Mapping[str, float],
     outputs: Path,
     folder: Path,
-) -> list[Block]:
+) -> list[Part]:
     links = [(f"{paper.name}: {paper.title}", paper.file) for paper in by_paper]
     cells = [(f"{paper.name}: all cells", f"{paper.file}_cells") for paper in by_paper]
     beside = sorted(comparison_folder(folder).glob("*.md"))
@@ -115,7 +101,7 @@ def _overview(
         for path in beside
     ]
     return [
-        *summary_blocks(by_paper),
+        *summary_parts(by_paper),
         Links((*links, *cells, *more, *_errata(folder))),
         *_made_with([table for tables in by_paper.values() for table in tables], times, outputs),
     ]
@@ -126,13 +112,15 @@ def _errata(folder: Path) -> list[tuple[str, str]]:
     return [("What the papers themselves have wrong", f"../{ERRATA}")] if there else []
 
 
-def _done(filled: Iterable[Filled]) -> list[Run]:
+def _done(filled: Iterable[FilledTable]) -> list[Run]:
     """The complete runs of tables, each once."""
     by_folder = {run.folder: run for table in filled for run in (*table.runs, *table.swept)}
     return [run for run in by_folder.values() if run.complete]
 
 
-def _made_with(filled: Sequence[Filled], times: Mapping[str, float], outputs: Path) -> list[Block]:
+def _made_with(
+    filled: Sequence[FilledTable], times: Mapping[str, float], outputs: Path
+) -> list[Part]:
     """Commands, commits and machine behind the numbers of these runs."""
     runs = _done(filled)
     if not runs:
@@ -140,12 +128,12 @@ def _made_with(filled: Sequence[Filled], times: Mapping[str, float], outputs: Pa
     started = sorted(str(run.result["started"]) for run in runs)
     facts = [
         ("commands", commands(outputs / "search")),
-        ("page", f"written at {origin.commit_text(provenance.commit())}"),
-        *origin.provenance(runs),
+        ("page", f"written at {rendering.commit_text(provenance.commit())}"),
+        *rendering.provenance(runs),
         ("computed", f"{started[0]} to {started[-1]}"),
         *_total_time(runs, times),
     ]
-    return [Heading("Made with"), Text(origin.origin_text(runs)), Facts(tuple(facts))]
+    return [Heading("Made with"), Text(rendering.origin_text(runs)), Facts(tuple(facts))]
 
 
 def _total_time(runs: Iterable[Run], times: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -154,16 +142,81 @@ def _total_time(runs: Iterable[Run], times: Mapping[str, float]) -> list[tuple[s
     return [("total time", total)] if known else []
 
 
+def summary_parts(papers: Mapping[Paper, Sequence[FilledTable]]) -> list[Part]:
+    """The sums of all papers, and a table with a line for each of those that have tables."""
+    total = matching.counts([table for tables in papers.values() for table in tables])
+    written, released, fitted, cited = (
+        total.verdicts[what] for what in (*VARIANTS.values(), CITED)
+    )
+    heads = ("paper", "does it reproduce?", "stated settings", "authors' code", "fitted", "why not")
+    body = []
+    for paper, tables in papers.items():
+        count = matching.counts(tables)
+        numbers = [_of(count.verdicts[what]) for what in VARIANTS.values()]
+        body.append((paper.name, answer(count), *numbers, paper.why_not))
+    said = [
+        f"{total.numbers} distinct published numbers, run times apart, {total.in_several} of which "
+        f"stand in two tables. With the settings that the papers state: {_said(written)}.",
+        f"With the code that the authors released, where they did: {_said(released)}.",
+        "With settings fitted to the published numbers, where that was tried; that they give them "
+        f"is what they were chosen for: {_said(fitted)}.",
+    ]
+    if sum(cited.values()):
+        said.append(f"Learners that a paper describes by a citation alone: {_said(cited)}.")
+    return [
+        Text(said[0]),
+        Text(" ".join(said[1:])),
+        printed.Table.of_rows(heads, tuple(body), left=1, broken=(1, 2, 3, 4, 5)),
+        Text(
+            "reproduced: at most 3 % off; consistent: more, but within two standard errors of the "
+            f"difference of both means. A paper does reproduce where {100 * MOST:.0f} % of its "
+            "numbers are one or the other with the settings that it states, and does not where "
+            f"{100 * FEW:.0f} % are."
+        ),
+    ]
+
+
+def answer(count: Counts) -> str:
+    """ "yes", "in part" or "no", of the numbers that the stated settings can be asked for."""
+    verdicts = count.verdicts[VARIANTS[WRITTEN]]
+    asked = compared(verdicts)
+    if not asked:
+        return "not run"
+    share = (verdicts["reproduced"] + verdicts["consistent"]) / asked
+    return "yes" if share >= MOST else "no" if share <= FEW else "in part"
+
+
+def compared(verdicts: Mapping[str, int]) -> int:
+    """How many numbers there are two of, theirs and ours."""
+    without = ("missing", matching.NO_DATA, "failed", "absent")
+    return sum(n for name, n in verdicts.items() if name not in without)
+
+
+def _of(verdicts: Mapping[str, int]) -> str:
+    """ "44 reproduced, 3 consistent of 92"."""
+    n = compared(verdicts)
+    if not n:
+        return "none" if not sum(verdicts.values()) else "not run"
+    parts = [f"{verdicts[name]} {name}" for name in ("reproduced", "consistent") if verdicts[name]]
+    return f"{', '.join(parts) or '0 reproduced'} of {n}"
+
+
+def _said(verdicts: Mapping[str, int]) -> str:
+    left = sum(verdicts.values()) - compared(verdicts)
+    rest = f"; {left} cannot be compared" if left else ""
+    return f"{_of(verdicts)}{rest}"
+
+
 # --- one screen for one paper ---------------------------------------------------------------------
 
 
-def _paper_blocks(
-    paper: Paper, filled: Sequence[Filled], times: Mapping[str, float], folder: Path
-) -> list[Block]:
+def _paper_parts(
+    paper: Paper, filled: Sequence[FilledTable], times: Mapping[str, float], folder: Path
+) -> list[Part]:
     by_name = {table.table.name: table for table in filled}
     drawn = [by_name[name] for name in paper.drawn if name in by_name]
-    figures = (
-        dumbbell.dumbbells(drawn, drawn[0].table.metrics[0], folder, paper.file) if drawn else []
+    dumbbells = (
+        figures.dumbbells(drawn, drawn[0].table.metrics[0], folder, paper.file) if drawn else []
     )
     names = " ".join(table.table.name for table in filled)
     return [
@@ -175,7 +228,7 @@ def _paper_blocks(
             "the others, from the least to the most over the data sets."
         ),
         Heading("Published and ours"),
-        *figures,
+        *dumbbells,
         Heading("What one has to know and the text does not say"),
         _needed([(known, papers.distances(known, by_name)) for known in paper.known]),
         Text(
@@ -193,7 +246,7 @@ def _paper_blocks(
     ]
 
 
-def _claims(found: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]]) -> Grid:
+def _claims(found: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]]) -> printed.Table:
     shown = [
         what
         for what in (papers.PUBLISHED, *VARIANTS.values())
@@ -203,7 +256,7 @@ def _claims(found: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]]) -> Gri
         (claim.text, *(_held(claim, effects.get(what, ())) for what in shown))
         for claim, effects in found
     )
-    return Grid(("claim", *shown), body, wordy=tuple(range(1 + len(shown))))
+    return printed.Table.of_rows(("claim", *shown), body, broken=tuple(range(1 + len(shown))))
 
 
 def _held(claim: Claim, percents: Sequence[float]) -> str:
@@ -215,38 +268,39 @@ def _held(claim: Claim, percents: Sequence[float]) -> str:
     return signed(f"{said} ({' to '.join(ends)} %)")
 
 
-def _needed(found: Sequence[tuple[Known, Mapping[str, float]]]) -> Grid:
+def _needed(found: Sequence[tuple[Known, Mapping[str, float]]]) -> printed.Table:
     shown = [w for w in VARIANTS.values() if any(w in effect for _, effect in found)]
     body = tuple(
         (known.text, *(f"{effect[w]:.1f} %" if w in effect else "" for w in shown))
         for known, effect in found
     )
-    return Grid(("", *shown), body, wordy=(0,))
+    return printed.Table.of_rows(("", *shown), body, broken=(0,))
 
 
 # --- all cells of a paper -------------------------------------------------------------------------
 
 
-def _cell_blocks(
-    paper: Paper, filled: Sequence[Filled], outputs: Path, folder: Path
-) -> list[Block]:
+def _cell_parts(
+    paper: Paper, filled: Sequence[FilledTable], outputs: Path, folder: Path
+) -> list[Part]:
     """Its tables, figures and theory; run times, which get no verdict, at the end."""
-    blocks: list[Block] = [
+    parts: list[Part] = [
         Links(((f"{paper.name}: {paper.title}", paper.file),)),
         Text(f"{RULES}."),
     ]
     judged = [one for table in filled if (one := table.of(lambda metric: METRICS[metric].judged))]
     timed = [one for table in filled if (one := table.of(lambda m: not METRICS[m].judged))]
     for table in judged:
-        blocks += [Heading(contents.caption(table.table)), table]
-    if figures := FIGURES[paper.file]({table.table.name: table for table in filled}, folder):
-        blocks += [Heading("Figures"), *figures]
-    blocks += active_regret_blocks([t for t in filled if t.table.name == "active_table3"])
-    blocks += theory_blocks([t for t in filled if t.table.name == "jmlr_table1"])
-    blocks += baseline_blocks(filled)
-    blocks += search_blocks(outputs / "search", paper.file)
-    blocks += [Heading("Run times"), Text(f"{RUN_TIME_RULE}.")] if timed else []
+        parts += [Heading(rendering.caption(table.table)), *rendering.parts_of(table)]
+    by_name = {table.table.name: table for table in filled}
+    if drawn := figures.FIGURES[paper.file](by_name, folder):
+        parts += [Heading("Figures"), *drawn]
+    parts += active_regret_parts([t for t in filled if t.table.name == "active_table3"])
+    parts += theory_parts([t for t in filled if t.table.name == "jmlr_table1"])
+    parts += baseline_parts(filled)
+    parts += search_parts(outputs / "search", paper.file)
+    parts += [Heading("Run times"), Text(f"{RUN_TIME_RULE}.")] if timed else []
     for table in timed:
-        blocks += [Heading(contents.caption(table.table), 3), table]
-    settings = [(contents.table_name(t.table), origin.settings_text(t.table)) for t in filled]
-    return [*blocks, Heading("Settings"), Facts(tuple(settings))]
+        parts += [Heading(rendering.caption(table.table), 3), *rendering.parts_of(table)]
+    settings = [(rendering.table_name(t.table), rendering.settings_text(t.table)) for t in filled]
+    return [*parts, Heading("Settings"), Facts(tuple(settings))]

@@ -1,0 +1,437 @@
+"""Sections of the page of all cells of a paper: baselines, regret beside its theory, searches."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from omkl.experiment.metrics import mean_and_deviation
+from omkl.papers import bounds, rendering, searches
+from omkl.papers.bounds import (
+    Assumption,
+    Bound,
+    assumptions,
+    bound_of_run,
+    fitted_slope,
+    promised,
+    theorem_meant,
+)
+from omkl.papers.matching import Cell, FilledTable
+from omkl.papers.tables import VARIANTS
+from omkl.report import style
+from omkl.report.baselines import NAMES, computed
+from omkl.report.page import Heading, Items, Part, Text
+from omkl.report.tables import Table
+from omkl.runs.run_folder import Run
+
+
+def scientific(value: float) -> str:
+    if value < 1e4:
+        return f"{value:,.0f}"
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits} × 10" + str(int(exponent)).translate(_RAISED)
+
+
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def short_number(text: str) -> str:
+    try:
+        return text if text.lstrip("-").isdigit() else f"{float(text):.4g}"
+    except ValueError:
+        return text
+
+
+def signed(text: str) -> str:
+    """With a minus sign as long as a plus."""
+    return text.replace("-", "−")
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
+
+
+# --- what needs no kernel -------------------------------------------------------------------------
+
+SHOWN = ("mean", "last", "ridge")
+
+
+class Line(NamedTuple):
+    """A data set: MSE of each baseline, and the cell of a table with the least published one."""
+
+    mse: dict[str, float]
+    table: FilledTable
+    best: Cell
+
+
+def baseline_parts(filled: Sequence[FilledTable]) -> list[Part]:
+    """Their MSE beside the least published of any kernel learner, where a run has them.
+
+    A data set's numbers are those of the runs that fill its cells; where these stream different
+    rows, the largest of a baseline counts, and a cell without such a run counts for nothing.
+    """
+    lines: dict[str, Line] = {}
+    for dataset, members in _by_dataset(filled).items():
+        runs = [computed(run.result) for _, cell in members for run in _runs(cell)]
+        values = {
+            name: max(entries[name]["mse"] for entries in runs if name in entries)
+            for name in SHOWN
+            if any(name in entries for entries in runs)
+        }
+        lines[dataset] = Line(values, *min(members, key=lambda member: _published(member[1])))
+    if not lines:
+        return []
+    body = tuple(
+        (
+            dataset,
+            *(f"{1e3 * line.mse[name]:.2f}" if name in line.mse else "" for name in SHOWN),
+            f"{_published(line.best):g}",
+            f"{line.best.row} ({rendering.table_name(line.table.table)})",
+        )
+        for dataset, line in lines.items()
+    )
+    return [
+        Heading("What needs no kernel"),
+        Text(_said(lines)),
+        Table.of_rows(
+            ("MSE × 10⁻³", *(NAMES[name] for name in SHOWN), "least published", "by"),
+            body,
+            left=1,
+            broken=(2 + len(SHOWN),),
+        ),
+    ]
+
+
+def _said(lines: Mapping[str, Line]) -> str:
+    def on(name: str) -> str:
+        where = [
+            dataset
+            for dataset, line in lines.items()
+            if 1e3 * line.mse.get(name, math.inf) < _published(line.best)
+        ]
+        names = f" ({', '.join(where)})" if where else ""
+        return f"{len(where)} of {len(lines)} streams{names}"
+
+    return (
+        "An online linear ridge on the inputs as prepared (algorithm=ridge), without any kernel, "
+        f"has a smaller error than every published multi-kernel learner on {on('ridge')}. To "
+        f"repeat the last label is better than all of them on {on('last')}, the running mean of "
+        f"the labels on {on('mean')}. So these tables say how kernels are combined, and not that "
+        "these learners are what a stream needs: every run names the three beside its result."
+    )
+
+
+def _by_dataset(filled: Sequence[FilledTable]) -> dict[str, list[tuple[FilledTable, Cell]]]:
+    """The cells with a published MSE that a run with baselines fills, federations aside.
+
+    Their rows and order are those of their clients.
+    """
+    found: dict[str, list[tuple[FilledTable, Cell]]] = {}
+    for table in filled:
+        for cell in table.judged:
+            if cell.spec.metric == "mse_e3" and any(computed(r.result) for r in _runs(cell)):
+                found.setdefault(cell.spec.dataset, []).append((table, cell))
+    return found
+
+
+def _published(cell: Cell) -> float:
+    assert cell.published is not None  # of a cell that is judged
+    return cell.published
+
+
+def _runs(cell: Cell) -> list[Run]:
+    runs = [entry.run for entry in cell.entries.values()]
+    return [run for run in runs if run and run.complete and "federated" not in run.result]
+
+
+# --- theory ---------------------------------------------------------------------------------------
+
+ACTIVE_REGRET = (
+    "Regret (15) of Hong and Chae: the cumulative squared error of all predictions, of "
+    "rounds without a label too, above that of the best kernel in hindsight. Each kernel "
+    "is fitted to the whole stream on the same random features with the learner's lam, "
+    "(45); the penalty shapes that fit and is not counted. Mean ± std over the seeds after "
+    "the last round. In brackets the slope of its logarithm over log t on the second half "
+    "of the rounds; theorems 1 to 3 promise 0.5 at most, for steps and eta_c of order "
+    "1/sqrt(T). Theorems 2 and 3 do not cover these runs: their lemma 6 needs a loss that "
+    "obeys the triangle inequality, (a5), which the squared error does not. As printed, "
+    "(15) lacks the loss around f*; theorem 1 has it."
+)
+THEORY = (
+    "Regret: cumulative squared error above that of the best kernel in hindsight (ridge "
+    "regression on its random features), after the last round, mean over the seeds. The "
+    "fitted slope is that of log regret over log t on the second half of the rounds; the "
+    "promised one belongs to the step sizes that the theorem asks for, which the "
+    "experiments do not use. The bounds are the theorem's right-hand side with the run's "
+    "own settings, once against the best function of the random features and once, as in "
+    "the theorem, against the best of the kernel's space. With losses in [0, 1] no regret "
+    "exceeds T, so a bound above T says nothing."
+)
+
+Judged = tuple[Assumption, str, str]  # with the learner and the data set
+
+
+def active_regret_parts(filled: Sequence[FilledTable]) -> list[Part]:
+    """Regret (15) of Hong and Chae after the last round, and how fast it still grows."""
+    body: list[tuple[str, ...]] = []
+    columns = list(dict.fromkeys(column for table in filled for column in table.table.columns))
+    for variant, row in itertools.product(VARIANTS, [row for t in filled for row in t.cells]):
+        texts = dict.fromkeys(columns, "")
+        for cell in row:
+            run = cell.entries[variant].run if variant in cell.entries else None
+            if run is not None and "regret_ridge_features" in run.curves:
+                texts[cell.column] = _regret_text(run)
+        if any(texts.values()):
+            body.append((row[0].row, VARIANTS[variant], *texts.values()))
+    if not body:
+        return []
+    return [
+        Heading("Regret of the active learners", 3),
+        Text(ACTIVE_REGRET),
+        Table.of_rows(("learner", "settings", *columns), tuple(body), left=2),
+    ]
+
+
+def _regret_text(run: Run) -> str:
+    regret = run.curves["regret_ridge_features"]
+    slope = fitted_slope(run.curves["t"], regret.mean(axis=0))
+    mean, std = mean_and_deviation(regret[:, -1])
+    text = f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
+    return signed(text + ("" if slope is None else f" ({slope:.2f})"))
+
+
+def theory_parts(filled: Sequence[FilledTable]) -> list[Part]:
+    """What the theorems say of the runs of table 1, and which of their conditions hold."""
+    entries = [cell.written for table in filled for cell in table.all_cells]
+    runs = [e.run for e in entries if e.run is not None and e.run.complete]
+    runs = [run for run in runs if theorem_meant(run.result["algorithm"])]
+    runs = [run for run in runs if "regret_ridge_features" in run.curves]
+    if not runs:
+        return []
+    evaluated = [bound_of_run(run) for run in runs]
+    notes: dict[str, dict[str, None]] = {}
+    judged: dict[str, list[Judged]] = {}
+    for run, bound in zip(runs, evaluated, strict=True):
+        if bound is None:
+            continue
+        for note in bound.notes:
+            notes.setdefault(note, {})[bound.theorem] = None
+        for assumption in assumptions(run):
+            found = (assumption, style.name_of(run), run.result["dataset"])
+            judged.setdefault(assumption.name, []).append(found)
+    heads = (
+        *("learner", "data set", "T", "regret", "fitted slope", "promised slope"),
+        *("bound, random features", "bound, kernel's space"),
+    )
+    worst = max(runs, key=lambda run: run.result["max_squared_error"])
+    return [
+        Heading("Theory beside experiment"),
+        Text(THEORY),
+        Table.of_rows(heads, tuple(map(_theory_line, runs, evaluated)), left=2),
+        Items(tuple(f"{', '.join(names)}: {note}" for note, names in notes.items())),
+        Heading("Assumptions on these data", 3),
+        Table.of_rows(
+            ("assumption", "holds", "fails", "cannot be told", "where it fails"),
+            tuple(_assumption_line(name, found) for name, found in judged.items()),
+            broken=(0, 4),
+        ),
+        Text(
+            "The largest squared error of a prediction in these runs is "
+            f"{worst.result['max_squared_error']:.3g} ({style.name_of(worst)} on "
+            f"{worst.result['dataset']}). (as2) speaks of every kernel, evaluated or not. "
+            + _features_text(runs)
+        ),
+    ]
+
+
+def _theory_line(run: Run, bound: Bound | None) -> tuple[str, ...]:
+    t, regret = run.curves["t"], run.curves["regret_ridge_features"].mean(axis=0)
+    slope, (rate, source) = fitted_slope(t, regret), promised(run.result["algorithm"])
+    return (
+        *(style.name_of(run), run.result["dataset"], f"{t[-1]:,}", f"{regret[-1]:.1f}"),
+        "" if slope is None else signed(f"{slope:.2f}"),
+        f"{rate:.2g} ({source})",
+        "" if bound is None else scientific(bound.value[-1]),
+        "" if bound is None else scientific(bound.full),
+    )
+
+
+def _assumption_line(name: str, found: Sequence[Judged]) -> tuple[str, ...]:
+    answers = [assumption.holds for assumption, _, _ in found]
+    failing: dict[str, list[tuple[str, str]]] = {}
+    for assumption, learner, dataset in found:
+        if assumption.holds is False:
+            failing.setdefault(assumption.text, []).append((learner, dataset))
+    texts = []
+    for text, where in failing.items():
+        places = []
+        for learner in dict.fromkeys(learner for learner, _ in where):
+            on = [dataset for other, dataset in where if other == learner]
+            everywhere = len(on) == sum(other == learner for _, other, _ in found)
+            places.append(learner if everywhere else f"{learner} on {', '.join(on)}")
+        texts.append(text if len(where) == len(found) else f"{', '.join(places)}: {text}")
+    counts = (str(answers.count(answer)) for answer in (True, False, None))
+    return (name, *counts, "; ".join(texts))
+
+
+def _features_text(runs: Sequence[Run]) -> str:
+    """How many random features the probability statement would need for a Gaussian kernel."""
+    chance = bounds.PROBABILITY
+    D, inputs = runs[0].result["D"], sorted({run.result["n_inputs"] for run in runs})
+    needed = [bounds.features_needed(0.1, chance, d, d) for d in inputs]
+    smallest = [bounds.smallest_epsilon(chance, d, D, d) for d in inputs]
+    return (
+        f"For a Gaussian kernel of variance 1 and D = {D}, probability {chance:g} "
+        f"needs epsilon of {min(smallest):.1f} to {max(smallest):.1f}, where 2 holds always; "
+        f"epsilon = 0.1 needs D of {min(needed):,.0f} to {max(needed):,.0f}."
+    )
+
+
+# --- searches -------------------------------------------------------------------------------------
+
+SEARCH_LINES = 8
+
+
+@dataclass(frozen=True)
+class Search:
+    """A grid of a script in words, the paper's page it is for, and its point that is the text."""
+
+    paper: str
+    title: str
+    grid: str
+    text: Mapping[str, str]
+
+
+SEARCHES = {
+    "arxiv_v1": Search(
+        "arxiv_v1",
+        "arXiv v1, tables 1 to 4: SFG-MKL and SFG-MKL-R, 4 data sets, M = 5",
+        "8 points: the similarity of two kernels is an integral over R^d, as in the text, or over "
+        "one input; a node has M out-neighbours with itself or besides itself; after round 300 "
+        "the node is that of the largest u, as in the text, or node 0.",
+        {"formula": "integral", "out-neighbours": "with itself", "rules": "text"},
+    ),
+    "active": Search(
+        "active",
+        "Active MKL, table III: Raker, AMKL, OMKL-AKS and AMKL-AKS, 5 data sets",
+        "74 points: the step of theta is 1/sqrt(T), as in the text, or 50/sqrt(T), which is what "
+        "features without their factor 1/sqrt(D) do; that of the weights 1, 7 or 50/sqrt(T); lam; "
+        "frequencies are independent, or orthogonal in blocks of d; the maximum in AMKL-AKS's "
+        "criterion is over all kernels, as in (33), or over those of the subset; and the target "
+        "of Plant is scaled to [0, 1] or taken as it is. Distances are over errors and, where "
+        "labels are queried, efficiencies. As written: the text, with Plant as in the file.",
+        {
+            "step": "1",
+            "weights": "1",
+            "lam": "0.01",
+            "frequencies": "independent",
+            "criterion": "all",
+            "plant": "as in the file",
+        },
+    ),
+    "active_exact": Search(
+        "active",
+        "Active MKL, table II: the eight rows with exact kernels, 5 data sets",
+        "96 points: all rows share one step, a constant or one over sqrt(T) or sqrt(t), and one "
+        "penalty, by which coefficients fade; the paper states neither for them. The target of "
+        "Plant is taken as it is or scaled to [0, 1]. No point reproduces the rows, together or "
+        "one at a time, so nothing is fitted; KL-RBF (10) and OMKL come near on four data "
+        "sets, at 0.1/sqrt(t) and lam = 0.1, and not on Plant.",
+        {"step": "1/sqrt(T)", "lam": "0", "plant": "as in the file"},
+    ),
+    "federated": Search(
+        "federated",
+        "Federated, tables 1 and 2: POF-MKL and four rivals on Naval, UJI and Air",
+        "96 points: eta of all learners and the step size of the weights (eta_w, of the clients "
+        "or of the server), as in the text, one of some constants, or eta once more; rows of naval "
+        "and uji dealt out at random, as in the text, or one after the other to each client; the "
+        "longitude of uji, as in the text, or its latitude; of Beijing's twelve sites the first "
+        "four by name or the last. Fitted, and chosen after the numbers were seen: consecutive, "
+        "LATITUDE, last; POF-MKL with eta = eta_k = 0.0775, the rivals with the steps of the text. "
+        "Cells of uji with 100 features a kernel take too long for a grid and are not in the "
+        "distances.",
+        {
+            "dealing": "iid",
+            "target": "LONGITUDE",
+            "sites": "first",
+            "eta": "1/sqrt(T)",
+            "eta_w": "1/sqrt(T)",
+        },
+    ),
+}
+
+
+ABOUT = (
+    "scripts/search_graph.py, search_active.py and search_federated.py run every point of a "
+    "grid on all cells of a paper's tables of these learners, with one or a few seeds, and "
+    "rank it by its distance: the mean of |ours / published − 1|. Where a point near to the "
+    "published numbers was found, it is the variant called fitted. That it gives these "
+    "numbers is what it was chosen for; it is no default anywhere."
+)
+
+
+def search_parts(folder: Path, paper: str) -> list[Part]:
+    """A table of each search for a paper whose CSV file is in the folder."""
+    parts: list[Part] = []
+    for name, described in SEARCHES.items():
+        path = folder / f"{name}.csv"
+        if described.paper == paper and path.exists():
+            with open(path, newline="", encoding="utf-8") as file:
+                parts += _one_search(path, described, list(csv.DictReader(file)))
+    heading = Heading("Search for settings that give the published numbers")
+    return [heading, Text(ABOUT), *parts] if parts else []
+
+
+def _one_search(path: Path, described: Search, lines: Sequence[Mapping[str, str]]) -> list[Part]:
+    """The first points of a grid, and that of the text at its rank."""
+    # A column a cell would be too wide; the distance sums them up.
+    heads = [head for head in lines[0] if " M=" not in head]
+    body = [_search_line(rank, line, heads) for rank, line in enumerate(lines, start=1)]
+    shown, note = body[:SEARCH_LINES], ""
+    if len(lines) > SEARCH_LINES:
+        note = f", the first {SEARCH_LINES} of {len(lines)} lines"
+    for rank, line in enumerate(lines, start=1):
+        if all(short_number(line.get(k, "")) == v for k, v in described.text.items()):
+            place = f"{rank}, as written"
+            shown = [row for row in shown if row is not body[rank - 1]]
+            shown.insert(min(rank - 1, len(shown)), (place, *body[rank - 1][1:]))
+    return [
+        Heading(described.title + note, 3),
+        Text(described.grid),
+        Text(made_by_text(path)),
+        Table.of_rows(("rank", *heads), tuple(shown)),
+    ]
+
+
+def made_by_text(path: Path) -> str:
+    """By what a search's table was made, and whether by the code that writes this page."""
+    content = searches.read_note(path)
+    if content is None:
+        return f"By which code {path.name} was made is not known: run its script again."
+    made = f"Made by {searches.command_of(content)} at {rendering.commit_text(content['commit'])}"
+    if content["code"] == searches.code_stamp():
+        return f"{made}, by the code that wrote this page (stamp {content['code']})."
+    return f"{made}, by other code than that which wrote this page: run it again."
+
+
+def commands(folder: Path) -> str:
+    """What writes the page anew: the tables and the searches that it shows."""
+    notes = [searches.read_note(path) for path in sorted(folder.glob("*.csv"))]
+    made = dict.fromkeys(searches.command_of(content) for content in notes if content)
+    return "; ".join(["make reproduce-tables (the runs, the searches, this page)", *made])
+
+
+def _search_line(rank: int, line: Mapping[str, str], heads: Iterable[str]) -> tuple[str, ...]:
+    texts = []
+    for head in heads:
+        value = short_number(line[head])
+        if head.startswith("distance"):
+            distance = float(line[head])
+            value = f"{100 * distance:.1f} %" if distance < 1e4 else "diverges"
+        texts.append(value)
+    return (str(rank), *texts)
