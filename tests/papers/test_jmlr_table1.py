@@ -15,7 +15,7 @@ from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.papers import filled
+from omkl.papers import matching
 
 RAKER = {"airfoil": 28.64, "bias": 12.70, "concrete": 35.22, "naval": 11.35}
 GF = {"airfoil": 25.73, "bias": 8.15, "concrete": 34.45, "naval": 5.11}
@@ -59,4 +59,4 @@ def test_raker_is_within_three_percent_of_the_published_number(dataset, dictiona
 @pytest.mark.parametrize("dataset", GF)
 def test_gf_reproduces_the_published_number(dataset, dictionary):
     ours = mse("gf", dataset, dictionary)
-    assert filled.verdict(GF[dataset], ours.mean(), ours.std(ddof=1), R) == "reproduced"
+    assert matching.verdict(GF[dataset], ours.mean(), ours.std(ddof=1), R) == "reproduced"
