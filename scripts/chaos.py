@@ -6,7 +6,7 @@ One sweep of six small jobs is run undisturbed, and its numbers are the truth. T
 
 kills-LAUNCHER   the sweep is killed with its children, after a random time, --kills times in all;
                  each time the same command goes on; basic, batch and joblib
-kills-flower     server and clients of a federation on Flower are killed and started again, --kills
+kills-federation server and clients of a federation are killed and started again, --kills
                  times in all
 ctrl-c           a run is interrupted while MLflow is told of it
 full-disk        no file may grow beyond a size, from no byte at all
@@ -53,10 +53,10 @@ SOON = 2.0  # seconds from Ctrl-C to the end
 LAUNCHERS = ("basic", "batch", "joblib")
 NEEDED = {  # module and extra
     "kills-joblib": ("hydra_plugins.hydra_joblib_launcher", "sweep"),
-    "kills-flower": ("flwr", "flower"),
+    "kills-federation": ("websockets", "federation"),
 }
-KINDS = (*(f"kills-{name}" for name in LAUNCHERS), "kills-flower", "ctrl-c", "full-disk", "damage",
-         "at-once")  # fmt: skip
+KINDS = (*(f"kills-{name}" for name in LAUNCHERS), "kills-federation", "ctrl-c", "full-disk",
+         "damage", "at-once")  # fmt: skip
 SIZES = (0, 1, 100, 1000, 4096, 20_000, 60_000)  # bytes that a file may have
 Losses = tuple[int, list[str]]  # how often it was disturbed, and what was lost
 
@@ -197,7 +197,7 @@ class Chaos:
         if launcher in LAUNCHERS:
             return self.killed(launcher)
         others: dict[str, Callable[[], Losses]] = {
-            "kills-flower": self.deployed,
+            "kills-federation": self.deployed,
             "ctrl-c": self.interrupted,
             "full-disk": self.full_disk,
             "damage": self.damage,

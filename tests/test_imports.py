@@ -12,7 +12,12 @@ from tests.test_sources import MODULES, imports, reached
 # Modules that import each other, one of them inside a function, and why.
 CIRCLES: dict[tuple[str, ...], str] = {}
 # Libraries that one folder alone imports.
-GUESTS = {"mlflow": "omkl.tracking", "flwr": "omkl.federation.flower", "numba": "omkl.core"}
+GUESTS = {
+    "mlflow": "omkl.tracking",
+    "flwr": "omkl.federation.flower",
+    "websockets": "omkl.federation",
+    "numba": "omkl.core",
+}
 
 
 def drawing(lazy, typing=False):

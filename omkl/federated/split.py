@@ -129,7 +129,7 @@ def _require_rows(scheme: str) -> None:
     if scheme == HOLDERS:
         raise ValueError(
             "federation=holders has no data set to split: its clients bring their own files, see "
-            "python -m omkl.federation.flower server"
+            "omkl-federate server"
         )
 
 

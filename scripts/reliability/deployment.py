@@ -1,4 +1,4 @@
-"""A federation on Flower, its server and clients processes of their own; any of them is killed."""
+"""A federation, its server and clients processes of their own; any of them is killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def kill_parties(folder: Path, draw: random.Random, kills: int) -> tuple[int, li
 
     Every prediction has to be that of the simulation: nobody's row is left out or learned twice.
     """
-    from omkl.federation.flower import apps, deployment  # Flower is an extra
+    from omkl.federation.trial import difference, trial  # its transport is an extra
 
     n_rounds = ROUNDS_A_KILL * (kills + 1)
     overrides = (
@@ -27,7 +27,7 @@ def kill_parties(folder: Path, draw: random.Random, kills: int) -> tuple[int, li
         f"federation.rounds={n_rounds} seeds=1 figures=false"
     )
     done = 0
-    with deployment.deployment(overrides, folder, timeout=TIMEOUT) as deployed:
+    with trial(overrides, folder, timeout=TIMEOUT) as deployed:
         try:
             for _ in range(kills):
                 party = draw.randrange(CLIENTS + 1)
@@ -42,11 +42,13 @@ def kill_parties(folder: Path, draw: random.Random, kills: int) -> tuple[int, li
                     deployed.kill(party)
                     deployed.start(party)
                 done += 1
-            flown = deployed.result(PATIENCE)
+            result = deployed.result(PATIENCE)
         except (RuntimeError, TimeoutError) as error:
             return done, [str(error)]
-    found = [f"client {c} misses rounds" for c in np.flatnonzero(np.isnan(flown.y_hat).any(axis=0))]
-    if not found and (worst := apps.difference(overrides, flown)) > 1e-12:
+    found = [
+        f"client {c} misses rounds" for c in np.flatnonzero(np.isnan(result.y_hat).any(axis=0))
+    ]
+    if not found and (worst := difference(overrides, result)) > 1e-12:
         found.append(f"a prediction is wrong by {worst:.1e}")
     return done, found
 

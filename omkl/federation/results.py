@@ -1,4 +1,4 @@
-"""The run of a federation of holders, from what its clients measured: as a job that has ended.
+"""The run of a federation, from what its clients measured: as a job that has ended.
 
 Its run folder has the keys of a federated run (``omkl.experiment.federation``) that do not need
 anybody's rows: ``regret`` has ``clients`` alone, and there is nothing in hindsight. The mse is in
@@ -22,7 +22,7 @@ from omkl.experiment.federation import COMPARATOR, over_clients
 from omkl.experiment.job import Computed, Timing, kernel_curves, reported
 from omkl.experiment.metrics import Recorder, label_cost
 from omkl.federated import budget
-from omkl.federation.holders.coordinator import Coordinator
+from omkl.federation.coordinator import Coordinator
 from omkl.runs.run_folder import MSE
 
 
@@ -31,14 +31,14 @@ class NothingMeasured(ValueError):
 
 
 class HeldRows(NamedTuple):
-    """What is known of rows that nobody but their holders has seen."""
+    """What is known of rows that nobody but their owners has seen."""
 
     n_inputs: int
     provenance: dict[str, Any]
 
 
 class HeldJob(NamedTuple):
-    """A federation of holders as a job of ``omkl.experiment``."""
+    """A federation of parties apart as a job of ``omkl.experiment``."""
 
     settings: Settings
     stream: HeldRows
@@ -62,8 +62,8 @@ def job_of(coordinator: Coordinator) -> HeldJob:
 
 def computed(coordinator: Coordinator) -> Computed:
     """The numbers of result.json and the curves of a federation that has ended."""
-    job, plan, found = job_of(coordinator), coordinator.plan, coordinator.measured()
-    errors, regrets = found.squared_error, found.regret
+    job, plan, measured = job_of(coordinator), coordinator.plan, coordinator.measured()
+    errors, regrets = measured.squared_error, measured.regret
     T = len(errors)
     recorder = Recorder(1)
     recorder.add(np.zeros((1, T)))
@@ -97,7 +97,7 @@ def computed(coordinator: Coordinator) -> Computed:
     but_the_first = (
         " but the first of each client" if coordinator.terms.scaling == "columns" else ""
     )
-    own: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "n_rounds": T,
         "n_kernels": len(plan.used),
         "deterministic": False,
@@ -111,8 +111,8 @@ def computed(coordinator: Coordinator) -> Computed:
         "federated": _communication(coordinator, curves["client_rounds"]),
         "events": len(coordinator.server.events),
     }
-    timing = Timing(found.seconds, [found.seconds], 1)
-    return Computed(reported(job, MSE, mse, timing, **own), curves)
+    timing = Timing(measured.seconds, [measured.seconds], 1)
+    return Computed(reported(job, MSE, mse, timing, **fields), curves)
 
 
 def _running_mse(errors: np.ndarray) -> np.ndarray:
@@ -127,8 +127,8 @@ def _last_known(values: np.ndarray) -> np.ndarray:
     """(T, K) with the number before it in place of a NaN, 0 before the first."""
     rounds = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
     last = np.maximum.accumulate(rounds, axis=0)
-    known = np.take_along_axis(values, np.maximum(last, 0), axis=0)
-    return np.where(last < 0, 0.0, known)
+    carried = np.take_along_axis(values, np.maximum(last, 0), axis=0)
+    return np.where(last < 0, 0.0, carried)
 
 
 def _weights(coordinator: Coordinator) -> np.ndarray:

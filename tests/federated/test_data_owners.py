@@ -17,12 +17,10 @@ from omkl.datasets import DataError
 from omkl.experiment import run as runner
 from omkl.federated.parties import Refused
 from omkl.federated.simulation import Federation
-from omkl.federation.holders import results, terms
-from omkl.federation.holders.coordinator import Coordinator
-from omkl.federation.holders.holder import COLUMNS, Holder
-from omkl.federation.holders.members import Members
-from omkl.federation.holders.rows import OwnRows, opened
-from omkl.federation.holders.units import Units
+from omkl.federation import results, terms
+from omkl.federation.coordinator import Coordinator, Members
+from omkl.federation.data_owner import COLUMNS, DataOwner
+from omkl.federation.rows import ClientRows, Units, open_rows
 from omkl.report import sweep_table
 
 LENGTHS = (12, 5, 9)
@@ -56,7 +54,7 @@ def files(tmp_path):
 
 
 def made(name="pof_mkl", *more, **others):
-    return terms.made(words_of(name, *more), ["a", "b"], "load", **others)
+    return terms.make_terms(words_of(name, *more), ["a", "b"], "load", **others)
 
 
 class Parties:
@@ -72,8 +70,8 @@ class Parties:
 
     def started(self, k):
         text = (self.files / f"{k}.csv").read_text()
-        rows = OwnRows(io.StringIO(text), f"{k}.csv", "load", ["id"])
-        holder = Holder(self.folder / f"client-{k}", rows)
+        rows = ClientRows(io.StringIO(text), f"{k}.csv", "load", ["id"])
+        holder = DataOwner(self.folder / f"client-{k}", rows)
         holder.join(self.server.terms.text())
         self.server.admit(f"key {k}", rows.columns, k, f"site {k}")
         return holder
@@ -206,8 +204,8 @@ def test_labels_may_come_later(tmp_path):
     lines = io.StringIO("a,b,load\n1,2,3\n2,,\n4\n3,1,\n5\n")
     agreed = made("vm_kofl", scaling="none")
     server = Coordinator(tmp_path / "server", agreed)
-    rows = opened("-", lines, "load")
-    holder = Holder(tmp_path / "client", rows, tell=lambda n, y_hat: said.append((n, y_hat)))
+    rows = open_rows("-", lines, "load")
+    holder = DataOwner(tmp_path / "client", rows, tell=lambda n, y_hat: said.append((n, y_hat)))
     holder.join(server.terms.text())
     server.admit("key", rows.columns, None, "")
     for t in (1, 2, 3, 4):
@@ -237,14 +235,14 @@ def test_labels_may_come_later(tmp_path):
 )
 def test_a_file_that_does_not_fit(text, message):
     with pytest.raises(DataError, match=message):
-        rows = OwnRows(io.StringIO(text), "rows.csv", "load")
+        rows = ClientRows(io.StringIO(text), "rows.csv", "load")
         rows.arrange(["a", "b"])
         rows.row()
 
 
 def test_rows_without_a_label_are_counted(tmp_path):
     (tmp_path / "rows.csv").write_text("load;b;a\n;1;2\n3;4;NA\n;;\n\n5;6;7\nNA;1;1\n")
-    rows = opened(str(tmp_path / "rows.csv"), io.StringIO(), "load")
+    rows = open_rows(str(tmp_path / "rows.csv"), io.StringIO(), "load")
     rows.arrange(["a", "b"])
     first, second = rows.row(), rows.row()
     np.testing.assert_array_equal(first.x, [np.nan, 4.0])
@@ -252,7 +250,7 @@ def test_rows_without_a_label_are_counted(tmp_path):
     assert (first.y, second.y, rows.ended, rows.n_without_label) == (3.0, 5.0, True, 2)
     rows.close()
     with pytest.raises(DataError, match=r"a text file: .csv, .tsv or .txt"):
-        opened(str(tmp_path / "rows.parquet"), io.StringIO(), "load")
+        open_rows(str(tmp_path / "rows.parquet"), io.StringIO(), "load")
 
 
 # --- who is who ----------------------------------------------------------------------------------
@@ -316,7 +314,7 @@ def test_what_is_refused_at_the_door(files):
     mean["config"]["kernels"]["parts"][0]["module"] = "os"
     mean["config"]["kernels"]["module"] = "antigravity"
     with pytest.raises(ValueError, match=r"module=antigravity.*nothing but omkl's own code"):
-        terms.read(json.dumps(mean))
+        terms.read_terms(json.dumps(mean))
 
 
 @pytest.mark.parametrize(
@@ -331,7 +329,7 @@ def test_what_is_refused_at_the_door(files):
 )
 def test_terms_that_cannot_be(words, inputs, message):
     with pytest.raises(ValueError, match=message):
-        terms.made(words, inputs, "load")
+        terms.make_terms(words, inputs, "load")
 
 
 def test_omkl_run_has_no_such_federation():
@@ -345,13 +343,13 @@ def test_omkl_run_has_no_such_federation():
 @pytest.mark.parametrize("name", [n for n in federated.names() if n != "perfedavg"])
 def test_a_model_predicts_as_its_client(name, tmp_path):
     """In the client's own units, from model.npz alone."""
-    agreed = terms.made(words_of(name, "D=8"), ["a", "b"], "load", scaling="columns")
+    agreed = terms.make_terms(words_of(name, "D=8"), ["a", "b"], "load", scaling="columns")
     server = Coordinator(tmp_path / "server", agreed)
     X, y = rows_of(0)
     text = "\n".join(["a,b,load", *(f"{a!r},{b!r},{v!r}" for (a, b), v in
                                     zip(X.tolist(), y.tolist(), strict=True))])  # fmt: skip
-    rows = OwnRows(io.StringIO(text), "rows", "load")
-    holder = Holder(tmp_path / "client", rows)
+    rows = ClientRows(io.StringIO(text), "rows", "load")
+    holder = DataOwner(tmp_path / "client", rows)
     holder.join(server.terms.text())
     server.admit("key", rows.columns, 0, "")
     for t in range(1, 10):

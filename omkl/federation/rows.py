@@ -1,24 +1,35 @@
-"""A client's own rows, one a line of a text file or of standard input.
+"""A client's own rows, one a line of a text file or of standard input, and their scaling.
 
 Nothing but the next line is read. In a stream from standard input the target of a row may be left
 empty: its prediction is then written out, and the next line is its label.
+
+Rows are scaled to the units that a federation learns in, and predictions back:
+
+columns  inputs and labels are standardised by what this client has seen of them: nothing looks
+         ahead, and nothing of it is sent. As ``omkl.learner(scaling="columns")`` does, to the bit.
+bounds   by [low, high] of the terms: (x - middle) / (high - low). The same arithmetic, with moments
+         of so many rows that none moves them.
+none     rows are taken as they are; a blank is 0.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
 import numpy as np
 
 from omkl.datasets import DataError
+from omkl.datasets.scaling import KnownLabels, Moments
+from omkl.federation.terms import Terms
 from omkl.online.rows import listed
 
 BLANKS = ("", "na", "nan", "null", "none")
 DELIMITERS = (",", ";", "\t")
+FIXED = 2.0**60  # rows behind moments that no further row moves
 
 
 class Row(NamedTuple):
@@ -28,7 +39,7 @@ class Row(NamedTuple):
     y: float
 
 
-class OwnRows:
+class ClientRows:
     """The rows of one client, in their order.
 
     ``columns`` are those of the header, without the target and what is ``left_out``; ``arrange``
@@ -54,8 +65,8 @@ class OwnRows:
         twice = {column for column in self._header if self._header.count(column) > 1}
         missing = [column for column in (target, *left_out) if column not in self._header]
         if twice or missing or not self._header:
-            told = f"two columns {twice.pop()!r}" if twice else f"no column {', '.join(missing)}"
-            raise DataError(f"{name} has {told}; its first line is {header.strip()[:200]!r}")
+            wrong = f"two columns {twice.pop()!r}" if twice else f"no column {', '.join(missing)}"
+            raise DataError(f"{name} has {wrong}; its first line is {header.strip()[:200]!r}")
         self.columns = [c for c in self._header if c not in (target, *left_out)]
         self.n_read = 0
         self.n_without_label = 0
@@ -78,10 +89,10 @@ class OwnRows:
 
     def row(self) -> Row | None:
         """The next row with a label, or of a live stream without; None at the end."""
-        found = self._take() if self._next is None else self._next
+        row = self._read() if self._next is None else self._next
         self._next = None
-        self.n_read += found is not None
-        return found
+        self.n_read += row is not None
+        return row
 
     @property
     def ended(self) -> bool:
@@ -89,7 +100,7 @@ class OwnRows:
         if self.live:
             return False
         if self._next is None:
-            self._next = self._take()
+            self._next = self._read()
         return self._next is None
 
     def label(self, tell: Callable[[], None]) -> float:
@@ -104,7 +115,7 @@ class OwnRows:
         """Close the file."""
         self._source.close()
 
-    def _take(self) -> Row | None:
+    def _read(self) -> Row | None:
         while (cells := next(self._lines, None)) is not None:
             if not any(cell.strip() for cell in cells):
                 continue
@@ -147,10 +158,10 @@ def _lines_of(source: TextIO) -> Iterator[str]:
     return iter(source.readline, "")
 
 
-def opened(path: str, stdin: TextIO, target: str, left_out: Sequence[str] = ()) -> OwnRows:
+def open_rows(path: str, stdin: TextIO, target: str, left_out: Sequence[str] = ()) -> ClientRows:
     """The rows of a file, or with "-" of standard input; DataError if it cannot be read."""
     if path == "-":
-        return OwnRows(stdin, "standard input", target, left_out, live=True)
+        return ClientRows(stdin, "standard input", target, left_out, live=True)
     file = Path(path).expanduser()
     if file.suffix.lower() not in (".csv", ".tsv", ".txt"):
         raise DataError(f"{file}: a client's rows are a text file: .csv, .tsv or .txt")
@@ -159,7 +170,81 @@ def opened(path: str, stdin: TextIO, target: str, left_out: Sequence[str] = ()) 
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from None
     try:
-        return OwnRows(source, file.name, target, left_out)
+        return ClientRows(source, file.name, target, left_out)
     except DataError:
         source.close()
         raise
+
+
+# --- scaling -----------------------------------------------------------------------------------
+
+
+class Units:
+    """The scaling of one client; it learns from each row that it is given."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.scaling = terms.scaling
+        self._columns = Moments(len(terms.inputs))
+        self._labels = KnownLabels(0, scaled=terms.scaling != "none")
+        self.n_outside = 0  # numbers beyond their bounds
+        self._bounds = np.array([terms.bounds[name] for name in terms.inputs if terms.bounds])
+        if terms.scaling == "bounds":
+            self._columns.restore(_fixed(self._bounds))
+            self._labels.restore(_fixed(np.array([terms.bounds[terms.target]])) | _NO_LAGS)
+        self._stats = self._labels.take(np.empty(0)).last
+
+    @property
+    def knows_labels(self) -> bool:
+        """Whether predictions are in units of the target: not before the first label."""
+        return self._stats.n_known > 0 or self.scaling == "none"
+
+    def inputs(self, x: np.ndarray) -> np.ndarray:
+        """The row x (d,) scaled, itself among what is known."""
+        if self.scaling == "none":
+            return np.nan_to_num(x)
+        if self.scaling == "bounds":
+            low, high = self._bounds.T
+            self.n_outside += int(np.count_nonzero((x < low) | (x > high)))
+        scaled = self._columns.standardised_row(x, math.inf)
+        assert scaled is not None  # nothing is too large
+        return scaled
+
+    def label(self, y: float) -> float:
+        """The label y in units of those before it."""
+        return self._stats.scaled(y) if self.scaling != "none" else y
+
+    def prediction(self, f: float) -> float:
+        """What the federation says, in the units of the target."""
+        return self._stats.centre + self._stats.unit * f
+
+    def learn(self, y: float) -> None:
+        """Take the label y into what is known."""
+        self._stats = self._labels.take_one(y)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of all that it knows, which ``restore`` takes."""
+        columns = {f"columns.{name}": a for name, a in self._columns.arrays().items()}
+        return columns | {f"labels.{name}": a for name, a in self._labels.arrays().items()}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        self._columns.restore(fields_below("columns.", kept))
+        self._labels.restore(fields_below("labels.", kept))
+        self._stats = self._labels.take(np.empty(0)).last
+
+
+_NO_LAGS = {"last": np.empty(0)}
+
+
+def _fixed(bounds: np.ndarray) -> dict[str, np.ndarray]:
+    """Moments whose mean is the middle of the bounds (C, 2), and whose deviation their distance."""
+    low, high = bounds.T
+    count = np.full(len(bounds), FIXED)
+    return {
+        "first": (low + high) / 2.0,
+        "sums": np.stack([count, np.zeros(len(bounds)), FIXED * (high - low) ** 2]),
+    }
+
+
+def fields_below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with ``head``, without it."""
+    return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}

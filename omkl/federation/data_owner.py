@@ -1,4 +1,4 @@
-"""A client of a federation of holders: its rows, its scaling, its learner, and its folder.
+"""A client of a federation without its network: rows, scaling, learner, and its folder.
 
     terms.json        what the server said; a client of this folder joins no other federation
     state.npz         after its last row: learner, scaling, and the reply that it gave
@@ -21,11 +21,10 @@ import numpy as np
 
 from omkl.disk import write_atomically
 from omkl.federated.parties import Broadcast, Client, Refused, Update
-from omkl.federation.holders import model
-from omkl.federation.holders import terms as agreement
-from omkl.federation.holders.rows import OwnRows, Row
-from omkl.federation.holders.terms import Terms
-from omkl.federation.holders.units import Units
+from omkl.federation import terms as agreement
+from omkl.federation.models import client_model
+from omkl.federation.rows import ClientRows, Row, Units, fields_below
+from omkl.federation.terms import Terms
 from omkl.runs.wording import pluralize
 from omkl.runs.writing import npz_bytes
 
@@ -49,14 +48,14 @@ class Reply(NamedTuple):
     done: bool
 
 
-class Holder:
+class DataOwner:
     """The client with these rows; ``folder`` keeps what it must not lose.
 
     ``tell(number, y_hat)`` is called with the prediction of a row whose label is to come.
     """
 
     def __init__(
-        self, folder: Path, rows: OwnRows, tell: Callable[[int, float], None] | None = None
+        self, folder: Path, rows: ClientRows, tell: Callable[[int, float], None] | None = None
     ) -> None:
         self.folder, self.rows = folder, rows
         self.terms: Terms | None = None
@@ -69,7 +68,7 @@ class Holder:
 
     def join(self, text: str) -> None:
         """Take the terms of a server; Refused, or a DataError, says why it does not join."""
-        terms = agreement.read(text)
+        terms = agreement.read_terms(text)
         if self.terms is not None:
             if terms.identity != self.terms.identity:
                 raise Refused(
@@ -82,7 +81,7 @@ class Holder:
                 f"the federation's target is {terms.target}, this client's {self.rows.target}"
             )
         self.rows.arrange(terms.inputs)
-        self._plan, self._units = agreement.agreed(terms), Units(terms)
+        self._plan, self._units = agreement.plan_of(terms), Units(terms)
         self._party: Client | None = None
         self._last: tuple[int, Reply] | None = None
         agreement.warm_up(self._plan)
@@ -90,7 +89,7 @@ class Holder:
         if not (self.folder / TERMS).exists():
             write_atomically(self.folder / TERMS, text)
         if self._kept:
-            self._go_on(self._kept)
+            self._read_state(self._kept)
 
     def play(self, number: int, broadcast: Broadcast) -> Reply:
         """The round of ``broadcast`` as client ``number``: predict, see the label, learn."""
@@ -110,14 +109,14 @@ class Holder:
         x = self._units.inputs(row.x)
         y = self._label_of(row, broadcast, x)
         played = party.play(broadcast, x, self._units.label(y))
-        y_hat, known = self._units.prediction(party.y_hat), self._units.knows_labels
+        y_hat, has_units = self._units.prediction(party.y_hat), self._units.knows_labels
         self._units.learn(y)
-        error = (y_hat - y) ** 2 if known else math.nan
+        error = (y_hat - y) ** 2 if has_units else math.nan
         self.regret = party.regret
-        told = (error, party.regret) if self.terms.measured else (math.nan, math.nan)
-        reply = Reply(played.update, *told, self.rows.ended)
+        reported = (error, party.regret) if self.terms.measured else (math.nan, math.nan)
+        reply = Reply(played.update, *reported, self.rows.ended)
         self._last = (broadcast.t, reply)
-        self._keep(y_hat, y, error)
+        self._write_state(y_hat, y, error)
         return reply
 
     def finish(self, number: int, broadcast: Broadcast) -> None:
@@ -129,7 +128,7 @@ class Holder:
         if self._party is None or self.terms is None or self._last is None:
             return None
         rounds = self._last[0]
-        content = model.of_client(self.terms, self._plan, self._party, self._units, rounds)
+        content = client_model(self.terms, self._plan, self._party, self._units, rounds)
         if content is None:
             return None
         write_atomically(self.folder / MODEL, content)
@@ -138,16 +137,16 @@ class Holder:
     def summary(self) -> str:
         """What became of its rows, in a sentence or two."""
         n = self.rows.n_read
-        told = pluralize(n, "row")
+        text = pluralize(n, "row")
         if self.n_scored:
-            told += f", mean squared error {self.squared_error / self.n_scored:.6g}"
+            text += f", mean squared error {self.squared_error / self.n_scored:.6g}"
         if self._last is not None:
-            told += f", regret {self.regret:.4g}"
+            text += f", regret {self.regret:.4g}"
         if missing := self.rows.n_without_label:
-            told += f"; left out: {pluralize(missing, 'row without a label')}"
+            text += f"; left out: {pluralize(missing, 'row without a label')}"
         if self.terms is not None and self._units.n_outside:
-            told += f"; beyond the bounds: {pluralize(self._units.n_outside, 'number')}"
-        return told
+            text += f"; beyond the bounds: {pluralize(self._units.n_outside, 'number')}"
+        return text
 
     def _party_of(self, number: int) -> Client:
         if self._party is None:
@@ -166,7 +165,7 @@ class Holder:
                 raise Refused(f"row {n} got no label: an empty line came where it was to be")
         return y
 
-    def _keep(self, y_hat: float, y: float, error: float) -> None:
+    def _write_state(self, y_hat: float, y: float, error: float) -> None:
         assert self._party is not None and self._last is not None
         if not math.isnan(error):
             self.squared_error, self.n_scored = self.squared_error + error, self.n_scored + 1
@@ -179,22 +178,21 @@ class Holder:
         assert reply.update is not None
         learned = {f"party.{name}": a for name, a in self._party.checkpoint().items()}
         learned |= {f"units.{name}": a for name, a in self._units.arrays().items()}
-        said = {f"reply.{n}": getattr(reply.update, n) for n in ("rows", "theta", "losses")}
-        told = (reply.squared_error, reply.regret)
-        numbers = np.array([self.squared_error, self.regret, *told])
+        sent = {f"reply.{n}": getattr(reply.update, n) for n in ("rows", "theta", "losses")}
+        numbers = np.array([self.squared_error, self.regret, reply.squared_error, reply.regret])
         counts = [self._party.client, t, self.rows.n_read, self.n_scored, int(reply.done)]
         counts.append(self._n_lines)
-        own = {"numbers": numbers, "counts": np.array(counts)}
-        write_atomically(self.folder / STATE, npz_bytes(learned | said | own))
+        scalars = {"numbers": numbers, "counts": np.array(counts)}
+        write_atomically(self.folder / STATE, npz_bytes(learned | sent | scalars))
 
-    def _go_on(self, kept: Mapping[str, np.ndarray]) -> None:
+    def _read_state(self, kept: Mapping[str, np.ndarray]) -> None:
         """Where the process that wrote the state was; rows of a live stream do not come again."""
         client, t, n_rows, self.n_scored, done, self._n_lines = kept["counts"].tolist()
         self.squared_error, self.regret, error, regret = kept["numbers"].tolist()
         party = self._party_of(client)
-        party.restore(_below("party.", kept))
-        self._units.restore(_below("units.", kept))
-        update = Update(client, t, **_below("reply.", kept))
+        party.restore(fields_below("party.", kept))
+        self._units.restore(fields_below("units.", kept))
+        update = Update(client, t, **fields_below("reply.", kept))
         self._last = (t, Reply(update, error, regret, bool(done)))
         self.rows.skip(n_rows)
         path = self.folder / PREDICTIONS
@@ -213,7 +211,3 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         return {}
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
-
-
-def _below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {n.removeprefix(head): array for n, array in arrays.items() if n.startswith(head)}

@@ -1,4 +1,4 @@
-"""What the server of a federation of holders tells every client, and what follows from it.
+"""What the server of a federation tells every client, and what follows from it.
 
 It names the columns, their bounds where there are any, and all settings; no row of anybody.
 """
@@ -26,7 +26,7 @@ from omkl.online.settings import input_names
 
 SCALINGS = ("columns", "bounds", "none")
 FORMAT = 1
-WORDS = ("dataset=file", f"federation={HOLDERS}", "seeds=1")  # of every federation of holders
+WORDS = ("dataset=file", f"federation={HOLDERS}", "seeds=1")  # where clients have the files
 ENDLESS = np.iinfo(np.int64).max  # rounds of a client whose rows nobody has counted
 
 
@@ -54,18 +54,18 @@ class Terms(NamedTuple):
     measured: bool = True
 
     def text(self) -> str:
-        """As JSON, which ``read`` reads."""
+        """As JSON, which ``read_terms`` reads."""
         return json.dumps({"format": FORMAT, **self._asdict()}, allow_nan=False)
 
 
-def read(text: str) -> Terms:
+def read_terms(text: str) -> Terms:
     """The terms that a server sent; ValueError for what is none, or for settings that name code."""
     try:
-        found = json.loads(text)
-        if found.pop("format") != FORMAT:
+        fields = json.loads(text)
+        if fields.pop("format") != FORMAT:
             raise ValueError("it is another version of omkl that the server runs")
-        found["inputs"] = input_names(list(found["inputs"]))
-        terms = Terms(**found)
+        fields["inputs"] = input_names(list(fields["inputs"]))
+        terms = Terms(**fields)
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"these are no terms of a federation: {error!r}") from None
     for key in _modules_in(terms.config):
@@ -83,7 +83,7 @@ def _modules_in(config: Any) -> list[str]:
     return here + [key for below in config.values() for key in _modules_in(below)]
 
 
-def made(
+def make_terms(
     overrides: Sequence[str],
     inputs: int | Sequence[str],
     target: str,
@@ -119,25 +119,25 @@ def made(
     rounds = config["federation"]["rounds"]
     n_clients = int(config["clients"])
     terms = Terms(identity, config, names, target, limits, scaling, n_clients, rounds, measured)
-    agreed(terms)
+    plan_of(terms)
     return terms
 
 
 def _checked_bounds(
-    given: Mapping[str, Sequence[float]], columns: Sequence[str]
+    bounds: Mapping[str, Sequence[float]], columns: Sequence[str]
 ) -> dict[str, list[float]]:
-    if given and set(given) != set(columns):
-        raise ValueError(f"bounds are of {', '.join(given)}; the columns are {', '.join(columns)}")
-    found = {}
-    for name, pair in given.items():
+    if bounds and set(bounds) != set(columns):
+        raise ValueError(f"bounds are of {', '.join(bounds)}; the columns are {', '.join(columns)}")
+    limits = {}
+    for name, pair in bounds.items():
         try:
             low, high = (float(number) for number in pair)
         except (TypeError, ValueError):
             raise ValueError(f"bounds of {name} are two numbers; got {pair!r}") from None
         if not (np.isfinite([low, high]).all() and low < high):
             raise ValueError(f"bounds of {name} are [low, high] with low < high; got {pair!r}")
-        found[name] = [low, high]
-    return found
+        limits[name] = [low, high]
+    return limits
 
 
 class Agreed(NamedTuple):
@@ -178,23 +178,23 @@ def _require_private(terms: Terms) -> None:
         )
 
 
-def agreed(terms: Terms) -> Agreed:
+def plan_of(terms: Terms) -> Agreed:
     """What follows from the terms; ValueError names the setting that is wrong."""
     settings = experiment_settings.read(terms.config)
     dictionary = kernels.dictionary(settings.kernels)
     algorithm = federated.load(settings.algorithm.name)
     sizes = {"N": len(dictionary), "D": settings.D or budget.MOST_FEATURES}
     settings = with_defaults_cut(settings, algorithm.Params, sizes)
-    given = settings.algorithm.given
-    named = [key for key, v in given.items() if isinstance(v, str) and "T" in v]
-    if named and terms.n_rounds is None:
+    values = settings.algorithm.given
+    with_T = [key for key, v in values.items() if isinstance(v, str) and "T" in v]
+    if with_T and terms.n_rounds is None:
         raise ValueError(
-            f"algorithm.{named[0]}={given[named[0]]} needs the number of rounds T, which nobody "
+            f"algorithm.{with_T[0]}={values[with_T[0]]} needs the number of rounds T, which nobody "
             "knows: set federation.rounds=T, or write the schedule in t"
         )
     if settings.safeguards.privacy is not None:
         _require_private(terms)
-    params = hyperparameters.build(algorithm.Params, given, terms.n_rounds, sizes)
+    params = hyperparameters.build(algorithm.Params, values, terms.n_rounds, sizes)
     used = algorithm.kernels(params, dictionary)
     D, limit = settings.D, settings.max_upload
     if D is None:

@@ -1,4 +1,4 @@
-"""The server of a federation of holders: terms, members, rounds, and its folder.
+"""The server of a federation without its network: terms, members, rounds, and its folder.
 
     terms.json     what every client is told
     clients.json   which key speaks for which client
@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,15 +24,87 @@ import numpy as np
 
 from omkl.disk import write_atomically
 from omkl.federated.parties import Broadcast, Event, Refused, Server
-from omkl.federation.holders import model
-from omkl.federation.holders import terms as agreement
-from omkl.federation.holders.holder import MODEL, STATE, TERMS, Reply
-from omkl.federation.holders.members import Member, Members
-from omkl.federation.holders.terms import Terms
+from omkl.federation import terms as agreement
+from omkl.federation.data_owner import MODEL, STATE, TERMS, Reply
+from omkl.federation.models import server_model
+from omkl.federation.terms import Terms
 from omkl.online.rows import listed
+from omkl.runs.wording import plain
 from omkl.runs.writing import npz_bytes
 
 CLIENTS, ROUNDS, EVENTS = "clients.json", "rounds.jsonl", "events.jsonl"
+SHOWN = 12  # hex digits of a key's fingerprint in print
+OVERHEAD = 2**16  # bytes of a message beside its numbers and the names of columns
+
+
+class Member(NamedTuple):
+    """A client, and what it calls itself."""
+
+    client: int
+    name: str
+
+
+class Members:
+    """The clients of a federation by the fingerprint of their key; ``path`` keeps them."""
+
+    def __init__(self, n_clients: int, path: Path | None = None) -> None:
+        self.n_clients, self._path = n_clients, path
+        self._by_key: dict[str, Member] = {}
+        if path is not None and path.exists():
+            kept = json.loads(path.read_text())
+            self._by_key = {key: Member(**member) for key, member in kept.items()}
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def get(self, key: str) -> Member | None:
+        return self._by_key.get(key)
+
+    def names(self) -> list[str]:
+        """Of all clients, in their order; those that never came are numbered."""
+        names = {member.client: member.name for member in self._by_key.values()}
+        return [names.get(k, str(k + 1)) for k in range(self.n_clients)]
+
+    def bind(self, key: str, wished: int | None, name: str) -> Member:
+        """The client that this key speaks for from now on: ``wished``, or the first that is free.
+
+        Refused where the key speaks for another client, or the client has another key.
+        """
+        member = self._by_key.get(key)
+        if member is not None:
+            self.require(key, member.client if wished is None else wished)
+            return member
+        taken = {other.client for other in self._by_key.values()}
+        free = [k for k in range(self.n_clients) if k not in taken]
+        client = wished if wished is not None else (free[0] if free else self.n_clients)
+        if not 0 <= client < self.n_clients:
+            problem = f"there are {self.n_clients} clients, all here" if wished is None else (
+                f"there is no client {client}: the last of {self.n_clients} is {self.n_clients - 1}"
+            )  # fmt: skip
+            raise Refused(f"node {key[:SHOWN]} is refused: {problem}")
+        if client in taken:
+            self.require(key, client)
+        member = Member(client, plain(name) or str(client + 1))
+        self._by_key[key] = member
+        if self._path is not None:
+            kept = {key: bound._asdict() for key, bound in self._by_key.items()}
+            write_atomically(self._path, json.dumps(kept, indent=1))
+        return member
+
+    def keep(self, keys: Iterable[str]) -> None:
+        """Forget all others: of nodes without a key, those that are gone."""
+        there = set(keys)
+        self._by_key = {key: m for key, m in self._by_key.items() if key in there}
+
+    def require(self, key: str, client: int) -> None:
+        """Refused, with the names of both, unless this key speaks for the client."""
+        member = self._by_key.get(key)
+        if member is not None and member.client == client:
+            return
+        owner = next((k for k, m in self._by_key.items() if m.client == client), None)
+        is_it = f"which is node {owner[:SHOWN]}" if owner else "which nobody is yet"
+        itself = f"; it is client {member.client}" if member else ""
+        raise Refused(f"node {key[:SHOWN]} says that it is client {client}, {is_it}{itself}")
 
 
 class Measured(NamedTuple):
@@ -60,9 +133,12 @@ class Coordinator:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.stop = folder, stop
         self.terms = _terms_of(folder, terms)
-        self.plan = agreement.agreed(self.terms)
+        self.plan = agreement.plan_of(self.terms)
         agreement.warm_up(self.plan)
         self.server = Server(self.plan, self.plan.settings.seed)
+        numbers = self.server.most_numbers + len(self.server.state.model.theta)
+        # In bytes: a client names its columns, and sends numbers and the rows that they are of.
+        self.largest_message = OVERHEAD + 2 * len(self.terms.text()) + 8 * numbers
         self.members = Members(self.terms.n_clients, folder / CLIENTS)
         self.used = np.zeros(len(self.server.state.model.theta), dtype=np.int64)
         self.sent = np.zeros((self.terms.n_clients, 2), dtype=np.int64)
@@ -70,7 +146,7 @@ class Coordinator:
         self._lines: list[dict[str, Any]] = []
         self._n_events = 0
         self._opened = time.perf_counter()
-        self._go_on()
+        self._read_state()
 
     @property
     def t(self) -> int:
@@ -151,7 +227,7 @@ class Coordinator:
                 self.server.lengths[client] = min(self.server.lengths[client], last)
         seconds = time.perf_counter() - self._opened
         self._lines.append({"squared_error": squared, "regret": regret, "seconds": seconds})
-        self._keep()
+        self._write_state()
 
     def last_broadcast(self) -> Broadcast:
         """The parameters after the last round, as a broadcast of the one that would follow."""
@@ -159,32 +235,32 @@ class Coordinator:
 
     def measured(self) -> Measured:
         T, K = self.t, self.terms.n_clients
-        found = {name: np.full((T, K), math.nan) for name in ("squared_error", "regret")}
-        for name, array in found.items():
+        arrays = {name: np.full((T, K), math.nan) for name in ("squared_error", "regret")}
+        for name, array in arrays.items():
             for t, line in enumerate(self._lines):
                 for client, value in line[name].items():
                     array[t, int(client)] = value
-        return Measured(**found, seconds=sum(line["seconds"] for line in self._lines))
+        return Measured(**arrays, seconds=sum(line["seconds"] for line in self._lines))
 
     def write_model(self) -> Path | None:
         """``model.npz`` of the parameters after the last round; None for a network."""
-        content = model.of_server(self.terms, self.plan, self.server, self.t)
+        content = server_model(self.terms, self.plan, self.server, self.t)
         if content is None:
             return None
         write_atomically(self.folder / MODEL, content)
         return self.folder / MODEL
 
-    def _keep(self) -> None:
+    def _write_state(self) -> None:
         """Lines first: those of a round whose state was not written are left out again."""
         _append(self.folder / ROUNDS, self._lines[-1:])
         events = self.server.events[self._n_events :]
         _append(self.folder / EVENTS, [event._asdict() for event in events])
         self._n_events = len(self.server.events)
-        own = {"n_events": np.array(self._n_events), "used": self.used, "sent": self.sent}
-        kept = self.server.checkpoint() | own
+        counts = {"n_events": np.array(self._n_events), "used": self.used, "sent": self.sent}
+        kept = self.server.checkpoint() | counts
         write_atomically(self.folder / STATE, npz_bytes(kept))
 
-    def _go_on(self) -> None:
+    def _read_state(self) -> None:
         if not (self.folder / STATE).exists():
             for name in (ROUNDS, EVENTS):
                 (self.folder / name).unlink(missing_ok=True)
@@ -199,9 +275,9 @@ class Coordinator:
         self.server.events[:] = [Event(**event) for event in events]
 
 
-def reopened(folder: Path) -> Coordinator:
+def reopen(folder: Path) -> Coordinator:
     """The server whose folder this is, to look at what it holds."""
-    return Coordinator(folder, agreement.read((folder / TERMS).read_text()))
+    return Coordinator(folder, agreement.read_terms((folder / TERMS).read_text()))
 
 
 def _terms_of(folder: Path, terms: Terms) -> Terms:
@@ -210,10 +286,10 @@ def _terms_of(folder: Path, terms: Terms) -> Terms:
     if not path.exists():
         write_atomically(path, terms.text())
         return terms
-    kept = agreement.read(path.read_text())
+    kept = agreement.read_terms(path.read_text())
     config = json.loads(terms.text())["config"]
-    for known in (config, kept.config):
-        known["dataset"].pop("name", None)
+    for settings in (config, kept.config):
+        settings["dataset"].pop("name", None)
     differing = sorted(
         key for key in kept._fields
         if key not in ("identity", "config") and getattr(kept, key) != getattr(terms, key)
@@ -224,7 +300,7 @@ def _terms_of(folder: Path, terms: Terms) -> Terms:
             f"{folder} holds a federation with other settings ({', '.join(differing)}): go on with "
             "those, or name another folder"
         )
-    return agreement.read(path.read_text())
+    return agreement.read_terms(path.read_text())
 
 
 def _append(path: Path, lines: list[dict[str, Any]]) -> None:

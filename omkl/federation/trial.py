@@ -1,4 +1,4 @@
-"""A trial of a federation of holders on this machine: a server and K clients as processes.
+"""A trial of a federation on this machine: a server and K clients as processes.
 
 The rows of a data set are dealt out to files, one a client, as the split of a simulated federation
 has them, so that the numbers can be compared with it.
@@ -7,6 +7,7 @@ has them, so that the numbers can be compared with it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shlex
 import signal
@@ -16,25 +17,67 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from omkl import disk
-from omkl.federation.flower import keys
-from omkl.federation.flower.apps import TIMEOUT, Flown, job_of
-from omkl.federation.holders.coordinator import MODEL, reopened
-from omkl.federation.holders.holder import PREDICTIONS
+from omkl.config.compose import compose
+from omkl.experiment.federation import FederatedJob
+from omkl.experiment.run import prepare
+from omkl.federated.parties import Event
+from omkl.federation import keys
+from omkl.federation.coordinator import MODEL, reopen
+from omkl.federation.data_owner import PREDICTIONS
 
 HOST = "127.0.0.1"
+TIMEOUT = 60.0  # seconds that the server waits for the replies of a round
 # Words that say how the simulated federation gets its rows: here clients have theirs.
 OF_THE_DATA = ("dataset", "federation", "stream", "seeds", "clients", "outputs")
 
 
-class Deployment:
+class FederationResult(NamedTuple):
+    """What came out of a federation of processes.
+
+    y_hat, regret  (T, K), NaN where no usable update came or the client was done
+    theta          (N, W) shared parameters after the last round
+    events         what went wrong
+    numbers        (K,) received from each client
+    """
+
+    y_hat: np.ndarray
+    regret: np.ndarray
+    theta: np.ndarray
+    events: list[Event]
+    numbers: np.ndarray
+
+
+@functools.lru_cache(maxsize=2)
+def job_of(overrides: str) -> FederatedJob:
+    """The federation that a line of omkl-run's overrides describes."""
+    job = prepare(compose(shlex.split(overrides)))
+    if not isinstance(job, FederatedJob):
+        raise ValueError("no federation is asked for: add federation=iid clients=K")
+    return job
+
+
+def difference(overrides: str, result: FederationResult) -> float:
+    """The largest distance of its predictions from those of our own simulation.
+
+    Missing replies do not count; NaN if all are missing.
+    """
+    job = job_of(overrides)
+    n = len(result.y_hat)
+    ours = job.federation(job.seeds[0]).partial_fit(job.split.X[:n], job.split.y[:n]).y_hat
+    came = ~np.isnan(result.y_hat)
+    return float(np.max(np.abs(result.y_hat - ours)[came])) if came.any() else float("nan")
+
+
+class Trial:
     """One server and a client for each of K, as processes of their own on loopback.
 
     ``folder`` has ``data`` (a file a client), ``keys``, ``server`` and a folder a client.
-    ``insecure``: without TLS and registered keys. Made by ``deployment``, which ends all of them.
+    ``insecure``: without TLS and registered keys. Made by ``trial``, which ends all of them.
     """
 
     def __init__(
@@ -86,7 +129,7 @@ class Deployment:
         """Start a client, or start it again; ``more`` are further arguments, the last counts."""
         secured = ["--insecure"] if self.insecure else []
         self._clients[client] = self._start(
-            _name(client), "client", "--superlink", f"{HOST}:{self._port}", "--target", "y",
+            _name(client), "client", "--server", f"{HOST}:{self._port}", "--target", "y",
             "--data", str(self.data(client)), "--keys", str(self.folder / "keys"), "--name",
             _name(client), "--folder", str(self.of_client(client)), "--number", str(client),
             *secured, *more,
@@ -106,7 +149,7 @@ class Deployment:
         played = _predictions(self.of_client(client))
         return int(played[-1, 0]) if len(played) else 0
 
-    def result(self, seconds: float) -> Flown:
+    def result(self, seconds: float) -> FederationResult:
         """What came out; RuntimeError, with the end of the logs, if nothing has in time."""
         end = time.monotonic() + seconds
         for process in (self._server, *self._clients.values()):
@@ -117,15 +160,15 @@ class Deployment:
                 code = 1
             if code:
                 raise RuntimeError(f"no result came.\n{_log_ends(self.folder)}")
-        server = reopened(self.of_server)
+        server = reopen(self.of_server)
         regret = server.measured().regret
         y_hat = np.full(regret.shape, np.nan)
         for client in range(self.n_clients):
-            for t, _, said, _ in _predictions(self.of_client(client)):
-                y_hat[int(t) - 1, client] = said
+            for t, _, predicted, _ in _predictions(self.of_client(client)):
+                y_hat[int(t) - 1, client] = predicted
         y_hat[np.isnan(regret)] = np.nan
         theta = server.server.state.model.theta
-        return Flown(y_hat, regret, theta, server.server.events, server.server.numbers)
+        return FederationResult(y_hat, regret, theta, server.server.events, server.server.numbers)
 
     def models(self) -> list[Path]:
         """The models that were kept: that of the server first."""
@@ -139,10 +182,11 @@ class Deployment:
                 end(process)
 
     def _start(self, log: str, *arguments: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        paths = os.pathsep.join(filter(None, sys.path))
+        environment = {**os.environ, "PYTHONPATH": paths, "no_proxy": HOST}
         with open(self.folder / f"{log}.log", "ab") as log_file:
             return subprocess.Popen(
-                [sys.executable, "-m", "omkl.federation.flower", *arguments],
+                [sys.executable, "-m", "omkl.federation", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=subprocess.STDOUT,
@@ -152,36 +196,36 @@ class Deployment:
 
 
 @contextlib.contextmanager
-def deployment(
+def trial(
     overrides: str,
     folder: Path | None = None,
     n_rounds: int = 0,
     timeout: float = TIMEOUT,
     insecure: bool = False,
-) -> Iterator[Deployment]:
+) -> Iterator[Trial]:
     """A server and its clients on this machine; ``folder`` keeps what they write."""
     with contextlib.ExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(disk.temporary_folder()))
-        deployed = Deployment(overrides, folder.resolve(), n_rounds, timeout, insecure)
-        stack.callback(deployed.stop)
-        deployed.start_server()
-        for client in range(deployed.n_clients):
-            deployed.start(client)
-        yield deployed
+        parties = Trial(overrides, folder.resolve(), n_rounds, timeout, insecure)
+        stack.callback(parties.stop)
+        parties.start_server()
+        for client in range(parties.n_clients):
+            parties.start(client)
+        yield parties
 
 
-def run_deployed(
+def run_trial(
     overrides: str,
     n_rounds: int = 0,
     timeout: float = TIMEOUT,
     folder: Path | None = None,
     seconds: float = 1800.0,
     insecure: bool = False,
-) -> Flown:
+) -> FederationResult:
     """A server and its clients as processes of their own; a fraction of a second a round."""
-    with deployment(overrides, folder, n_rounds, timeout, insecure) as deployed:
-        return deployed.result(seconds)
+    with trial(overrides, folder, n_rounds, timeout, insecure) as parties:
+        return parties.result(seconds)
 
 
 def _name(client: int) -> str:

@@ -10,15 +10,15 @@ import numpy as np
 
 from omkl.core.representations.random_features import whole_packs
 from omkl.federated.parties import Client, Server
-from omkl.federation.holders.terms import Agreed, Terms
-from omkl.federation.holders.units import Units
+from omkl.federation.rows import Units
+from omkl.federation.terms import Agreed, Terms
 from omkl.online import model_file, settings
 from omkl.online.learner import OnlineLearner
 
 FAR = -1e4  # the logarithm of a weight that counts for nothing
 
 
-def of_client(terms: Terms, plan: Agreed, party: Client, units: Units, t: int) -> bytes | None:
+def client_model(terms: Terms, plan: Agreed, party: Client, units: Units, t: int) -> bytes | None:
     """``model.npz`` of a client after round t, in the units of its rows; None for a network."""
     if not plan.used:
         return None
@@ -37,8 +37,8 @@ def of_client(terms: Terms, plan: Agreed, party: Client, units: Units, t: int) -
     return _content(terms, plan, theta, log_w, units, t)
 
 
-def of_server(terms: Terms, plan: Agreed, server: Server, t: int) -> bytes | None:
-    """The same of the server, which knows the clients' weights only where they send losses.
+def server_model(terms: Terms, plan: Agreed, server: Server, t: int) -> bytes | None:
+    """``model.npz`` of the server, which knows the clients' weights only where they send losses.
 
     Without them kernels count the same. Where clients scale by what they see, the model is in
     these units: inputs and target with mean 0 and deviation 1.
@@ -58,7 +58,7 @@ def _content(
     units: Units | None,
     t: int,
 ) -> bytes:
-    given = plan.settings.algorithm.given
+    algorithm = plan.settings.algorithm.given
     scaled = units is not None and terms.scaling != "none"
     made = settings.read(
         "raker",
@@ -66,7 +66,7 @@ def _content(
         kernels=_kernels(plan),
         task="regression",
         classes=None,
-        params={"eta": given["eta"], "lam": given["lam"]},
+        params={"eta": algorithm["eta"], "lam": algorithm["lam"]},
         D=plan.D,
         precision="float64",
         seed=plan.settings.seed,
@@ -84,9 +84,9 @@ def _content(
     arrays["learner.0.t"] = np.array([t])
     if scaled:
         assert units is not None
-        known = units.arrays()
-        arrays |= {name: a for name, a in known.items() if name.startswith("columns.")}
-        labels = {n: a for n, a in known.items() if n.startswith("labels.")}
+        moments = units.arrays()
+        arrays |= {name: a for name, a in moments.items() if name.startswith("columns.")}
+        labels = {n: a for n, a in moments.items() if n.startswith("labels.")}
         arrays |= {n.replace("labels.", "labels.0.", 1): a for n, a in labels.items()}
     return model_file.content(made, arrays)
 
