@@ -12,7 +12,6 @@ import collections
 import contextlib
 import functools
 import gc
-import hashlib
 import io
 import json
 import os
@@ -36,9 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not os.access(config.rootpath, os.W_OK):  # somebody else's checkout
         hypothesis.settings.register_profile("no database", database=None)
         hypothesis.settings.load_profile("no database")
-    if hasattr(config, "workerinput"):
-        compile_once_in_all_workers()
-    elif config.getoption("numprocesses", None):
+    if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
         # What workers inherit: threads of linear algebra that wait for a core wait busily.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -118,23 +115,12 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(usable_cores(), MOST_WORKERS)  # one more takes longer: each compiles pieces again
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log):
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Together(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid)
-
-    if config.getoption("dist") != "load":
-        return None  # another way was asked for
-    config.option.loadscopereorder = False  # the order is that of the items
-    return Together(config, log)
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
         put_in_order(items)
+        for item in items:  # for --dist loadgroup
+            item.add_marker(pytest.mark.xdist_group(group_of(item.nodeid)))
     if gone := [name for name in sorted(NOT_QUICK) if not (config.rootpath / name).is_file()]:
         raise pytest.UsageError(f"NOT_QUICK of tests/conftest.py names {gone}, which are not there")
     for item in items:
@@ -197,30 +183,6 @@ def families() -> dict[str, str]:
 
     central = {name: algorithms.load(name).representation.name for name in algorithms.names()}
     return central | dict.fromkeys(federated.names(), "federated")
-
-
-def compile_once_in_all_workers() -> None:
-    """Let whoever needs what another worker is compiling wait, and load it from disk."""
-    from filelock import FileLock
-    from numba.core.compiler_lock import global_compiler_lock
-    from numba.core.dispatcher import Dispatcher
-
-    from omkl.core import cache, compiler
-
-    folder = cache.folder()
-    if folder is None or not compiler.ENABLED:
-        return
-    compile_one = Dispatcher.compile
-
-    def compile(self, signature):
-        if not isinstance(self._cache, cache.KeptCode):
-            return compile_one(self, signature)
-        name = hashlib.sha256(f"{self._cache.name} {signature}".encode()).hexdigest()
-        # The compiler's own lock first: threads of one process must not wait for each other.
-        with global_compiler_lock, FileLock(folder / f"{name[:24]}.lock", timeout=600):
-            return compile_one(self, signature)
-
-    Dispatcher.compile = compile
 
 
 def make_run_folder(
