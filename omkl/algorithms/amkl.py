@@ -46,7 +46,7 @@ from omkl.algorithms.raker import local_step, step_size
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import COUNT, COUNTS, NON_NEGATIVE, Schedule
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.local_features import followed_step
+from omkl.core.representations.blocked import followed_step
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.simd import LANES, at_least, largest, load, pack
 from omkl.core.weights import mean_of_all, variance_of_all

@@ -34,6 +34,7 @@ from omkl.core.hyperparameters import (
 )
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register_as, reweigh
+from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.kernel_perceptrons import (
     BUDGETED,
     PERCEPTRONS,
@@ -43,7 +44,6 @@ from omkl.core.representations.kernel_perceptrons import (
     project,
     vote,
 )
-from omkl.core.representations.local_features import LOCAL_FEATURES
 from omkl.core.representations.random_features import RANDOM_FEATURES
 from omkl.core.weights import (
     draw_by_sums,

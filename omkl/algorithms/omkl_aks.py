@@ -44,7 +44,7 @@ from omkl.algorithms.raker import local_step, step_size
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import KERNELS, NON_NEGATIVE, SIZE, Range, Schedule, rate
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.local_features import LOCAL_FEATURES
+from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.rng import FOUR
 from omkl.core.weights import draw, largest_of, mean_of_all, pay, shares_below

@@ -29,7 +29,7 @@ import numpy as np
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.local_features import LOCAL_FEATURES
+from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import mean_of_all, pay
 

@@ -30,7 +30,7 @@ import numpy as np
 from omkl.algorithms.raker import State, local_step, predict, select, step_size
 from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE, Schedule
 from omkl.core.protocol import register
-from omkl.core.representations.local_features import LOCAL_FEATURES
+from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import pay
 

@@ -71,7 +71,7 @@ from omkl.core.hyperparameters import (
     Schedule,
 )
 from omkl.core.protocol import choose_all, register
-from omkl.core.representations.local_features import LOCAL_FEATURES
+from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import draw, exp_nonpositive, mean_of_all_by_shares, shares_of_all
 

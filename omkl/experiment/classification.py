@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from omkl.config.settings import Settings
-from omkl.core.side_by_side import SideBySide
+from omkl.core.learner import SideBySide
 from omkl.core.simd import LANES
 from omkl.datasets import DataError
 from omkl.experiment import baselines, bounds, weight_history

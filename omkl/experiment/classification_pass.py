@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.learner import Learner, one_against_rest
-from omkl.core.side_by_side import SideBySide
+from omkl.core.learner import Learner, SideBySide, one_against_rest
 from omkl.datasets import Stream
 from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model, metrics

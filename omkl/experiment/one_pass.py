@@ -1,7 +1,7 @@
 """Jobs that differ in parameters of their algorithm alone, in one pass over the stream.
 
 Rows are read, features drawn, and baselines learned once for all. What learners can share is the
-core's business (``core.side_by_side``). Every job's numbers are those that it has by itself, to the
+core's business (``core.learner``). Every job's numbers are those that it has by itself, to the
 bit; its seconds are its share of the pass.
 """
 
@@ -14,8 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from omkl.core.learner import Learner, Trace
-from omkl.core.side_by_side import SideBySide, stacked
+from omkl.core.learner import Learner, SideBySide, Trace, stacked
 from omkl.core.simd import LANES
 from omkl.datasets.base import Chunk
 from omkl.experiment import classification, memory

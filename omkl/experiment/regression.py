@@ -14,9 +14,8 @@ from omkl.config.settings import Settings, interval_around
 from omkl.core import hyperparameters
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import FAMILIES
-from omkl.core.learner import Learner, Trace
+from omkl.core.learner import Learner, Trace, stacked
 from omkl.core.protocol import Algorithm
-from omkl.core.side_by_side import stacked
 from omkl.core.weights import normalised
 from omkl.datasets import DataError, Stream, label_sources
 from omkl.datasets.base import Chunk

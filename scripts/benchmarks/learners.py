@@ -22,7 +22,7 @@ from benchmarks.setting import Case, Rows
 from benchmarks.timing import Spread, deciles
 from omkl import algorithms
 from omkl.core.learner import Learner
-from omkl.core.representations.local_features import BLOCK
+from omkl.core.representations.blocked import BLOCK
 
 ROUNDS, EXACT_ROUNDS = 1000, 4000
 CLASSIFIED_ROUNDS, SUPPORT_BLOCK = 4000, 100

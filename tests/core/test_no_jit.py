@@ -18,10 +18,9 @@ from omkl.algorithms.mean import kernels, predict, select  # noqa: F401 - regist
 from omkl.checks import federations as federated_checks
 from omkl.checks.learners import DICTIONARY, Case, stream
 from omkl.core import compiler, protocol
-from omkl.core.learner import PRECISIONS, Learner
+from omkl.core.learner import PRECISIONS, Learner, SideBySide
+from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.experts import CONSTANT, Constant
-from omkl.core.representations.local_features import LOCAL_FEATURES
-from omkl.core.side_by_side import SideBySide
 
 # Enough to see that the switch works: of all rounds, the steps as plain Python are held to compiled
 # ones by the conformance suite.

@@ -18,7 +18,7 @@ from omkl.commands.sweep import Task
 from omkl.config.compose import compose
 from omkl.config.settings import key_of_pass
 from omkl.core.learner import Learner
-from omkl.core.representations.local_features import LOCAL_FEATURES
+from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.experiment import classification_pass, one_pass
 from omkl.experiment import run as runner
 

@@ -19,7 +19,7 @@ import numpy as np
 from omkl.core.compiler import inlined, qualify_name
 from omkl.core.hyperparameters import Range
 from omkl.core.representations import Representation
-from omkl.core.representations.local_features import LOCAL_FEATURES
+from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.random_features import (
     RANDOM_FEATURES,
     RandomFeatures,

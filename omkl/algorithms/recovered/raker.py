@@ -24,7 +24,7 @@ from omkl.algorithms.omkl_aks import reweigh
 from omkl.algorithms.raker import State, init, local_step, predict, select, step_size
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule
 from omkl.core.protocol import register
-from omkl.core.representations.local_features import LOCAL_FEATURES
+from omkl.core.representations.blocked import LOCAL_FEATURES
 
 
 class Params(NamedTuple):

@@ -5,7 +5,7 @@ Level j has the intervals [k 2^j, (k + 1) 2^j - 1] for k = 1, 2, ..: in round t 
 coefficients of its own on every level, and its function is their mean by the levels' weights.
 
 Every row of coefficients learns from its own output alone, so a block of rounds is learned kernel
-by kernel, as in ``local_features``, with all levels of a kernel side by side. ``step_size`` gets
+by kernel, as in ``blocked``, with all levels of a kernel side by side. ``step_size`` gets
 the length of an interval, in place of the round.
 """
 
@@ -20,14 +20,15 @@ import numpy as np
 from omkl.core.compiler import dispatch, inlined
 from omkl.core.hyperparameters import Range
 from omkl.core.protocol import local_step, step_size
-from omkl.core.representations import evaluate_row, learn_block, learn_row, local_features
-from omkl.core.representations.local_features import (
+from omkl.core.representations import evaluate_row, learn_block, learn_row
+from omkl.core.representations.blocked import (
     BLOCK,
     RENEWED,
     copy,
+    follow_norm,
     followed_norm2,
-    followed_step,
     hand_out_norms,
+    local_scratch,
     renew_norms,
     return_coefficients,
     say,
@@ -38,13 +39,16 @@ from omkl.core.representations.local_features import (
 from omkl.core.representations.random_features import (
     RANDOM_FEATURES,
     RandomFeatures,
-    TileScratch,
     draw_features,
-    outputs,
-    transform_ahead,
 )
-from omkl.core.representations.waves import turn_rows, waves_of_eight
-from omkl.core.simd import LANES, aligned, fma, load, pack, store
+from omkl.core.representations.waves import (
+    descend,
+    say_at,
+    turn_rows,
+    waves_of_eight,
+    waves_of_row,
+)
+from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 from omkl.core.trigonometry import Double, Single
 
 if TYPE_CHECKING:
@@ -81,9 +85,9 @@ class Intervals(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What rounds write to, as ``LocalScratch`` of ``local_features``, level by level.
+    """What rounds write to, as ``LocalScratch`` of ``blocked``, level by level.
 
-    tile    features, for rows that are looked at one by one
+    single  waves (N W,) each of a row that is looked at by itself; angle (W,) its arguments
     f       (J N,) what each row of theta says; before (J N,) their squared norms
     blocks  (BLOCK, J N) f of a block of rounds; norm2 (BLOCK + 1, J N) likewise
     place, waves, theta, columns, last   as there, of one kernel; theta (J 2 W,)
@@ -92,7 +96,8 @@ class Scratch(NamedTuple):
     outputs, norms, steps, shrinks    (V,) of the levels of the present kernel and round
     """
 
-    tile: TileScratch
+    single: Double | Single
+    angle: np.ndarray
     f: np.ndarray
     before: np.ndarray
     blocks: np.ndarray
@@ -122,12 +127,13 @@ def fresh(kernels: Sequence[Kernel], d: int, D: int, seed: int, n_levels: int) -
 
 
 def _scratch(model: Intervals, threads: int, every_kernel: bool, precision: str) -> Scratch:
-    like: Any = local_features.scratch(model.rows, precision)
+    like: Any = local_scratch(model.rows, precision)
     J, N = model.row.shape
     W = model.rows.padded.shape[2]
     V = -(-J // LANES) * LANES
     return Scratch(
-        tile=like.tile,
+        single=like.single.waves,
+        angle=like.single.angle,
         f=np.zeros(J * N),
         before=np.zeros(J * N),
         blocks=np.zeros((BLOCK, J * N)),
@@ -225,7 +231,6 @@ def _learn_block(scratch, params, model, t, X, y, row):
         return
     N, d, W = model.rows.padded.shape
     D = model.rows.n_waves[0]
-    scratch.tile.place[0] = 0  # what comes after the block is filled anew
     turn_rows(X, row, n, scratch.columns)
     J = n_alive(t + n - 1, model.row.shape[0])
     length = 1
@@ -250,6 +255,7 @@ def _learn_row(scratch, params, model, t, y, selection):
     N = selection.f.shape[0]
     J = model.alive[0]
     rows = model.rows
+    W = rows.padded.shape[2]
     if scratch.place[1] > 0:
         hand_out_norms(scratch, rows, J * N)
         return
@@ -264,7 +270,8 @@ def _learn_row(scratch, params, model, t, y, selection):
                 _forget(rows, m)
             else:
                 step, shrink = local_step(params, step_size(params, length), y, f)
-                followed_step(rows, m, i, t, f, scratch.tile, step, shrink)
+                descend(rows, m, scratch.single, i * W, step, shrink)
+                follow_norm(rows, m, t, scratch.before[m], f, step, shrink)
         length *= 2
 
 
@@ -274,9 +281,14 @@ def _evaluate(scratch, model, X, row, selection):
     if scratch.place[1] > 0:
         copy(scratch.blocks, scratch.place[0] * scratch.blocks.shape[1], scratch.f, 0, J * N)
     else:
-        transform_ahead(model.rows, X, row, scratch.tile)
-        for j in range(J):
-            outputs(model.rows, model.row[j], N, scratch.tile, scratch.f)
+        rows = model.rows
+        W = rows.padded.shape[2]
+        scale = 1.0 / math.sqrt(rows.n_waves[0])
+        for i in range(N):
+            waves_of_row(rows, i, X, row, scratch.angle, scratch.single, i * W)
+            for j in range(J):
+                said = say_at(rows, model.row[j, i], scratch.single, i * W)
+                scratch.f[j * N + i] = total(said) * scale
     for i in range(0, N, LANES):
         n = min(LANES, N - i)
         said = pack(0.0)

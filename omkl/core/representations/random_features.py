@@ -144,10 +144,10 @@ def scratch(
     every_kernel: bool = False,
     precision: str = "float64",
     rows: int = ROWS,
-) -> ChosenScratch | TileScratch:
+) -> SparseScratch | TileScratch:
     """What a model's rounds write to; ``rows`` of a tile are a choice of speed."""
     if not every_kernel:
-        return chosen_scratch(model, precision)
+        return sparse_scratch(model, precision)
     N, S = len(model.padded), model.theta.shape[1] // 2
     waves = empty_waves(N * S * rows, precision)
     return TileScratch(aligned((ROWS * S,)), waves, np.array([S, 0]))
@@ -263,18 +263,21 @@ def _evaluate_every(scratch, model, X, row, selection):
 dispatch(evaluate_row, TileScratch, _evaluate_every)
 
 
-# --- few kernels: a guess ahead of the choice -----------------------------------------------------
+# --- Chosen kernels, row by row, with a guess ahead of the choice ---------------------------------
 #
 # The choice needs the last round, so the frequencies of what is chosen are read for one row. A
 # kernel that was chosen many times in a row is likely to be chosen again: its features are then
-# evaluated for eight rows, for which its frequencies are read once. A guess costs time where it is
-# wrong and changes no number: features do not depend on labels, and sums have one order both ways.
+# evaluated for eight rows, for which its frequencies are read once. An output is known as soon as
+# the features and the last step of its kernel are, and is taken then, while both are near the
+# processor: for all eight rows where the kernel seldom learns, for the next row with each step.
+# A guess costs time where it is wrong and changes no number: features do not depend on labels, and
+# sums have one order both ways.
 
 STREAK = 8  # rounds in a row that a kernel was chosen in before it is guessed to be chosen again
 
 
-class ChosenScratch(NamedTuple):
-    """What a round writes to; W is D in whole packs.
+class SparseScratch(NamedTuple):
+    """What a round of chosen kernels writes to; W is D in whole packs.
 
     waves    sines and cosines, (9 N W,) each: eight rows of each kernel, for those that are
              guessed, and behind them one of each of the others, side by side in the order of
@@ -283,7 +286,9 @@ class ChosenScratch(NamedTuple):
     clock    (1,) int64: counts the rounds, and makes a jump where other rows begin
     seen     (N,) int64: when a kernel was chosen last; streak (N,) how many times in a row
     first    (N,) int64: the round of the first of its eight rows; one long past, for none
-    said     (N,) the last output of a kernel that is guessed; said_for (N,) int64: of which round
+    outputs  (N, 8) of kernels at their eight rows
+    known    (N,) int64: how many of these are, from the first one on
+    n_steps  (N,) int64: steps that a kernel has taken since its eight rows were begun
     angle    (4 W,) arguments of four rows
     """
 
@@ -293,23 +298,25 @@ class ChosenScratch(NamedTuple):
     seen: np.ndarray
     streak: np.ndarray
     first: np.ndarray
-    said: np.ndarray
-    said_for: np.ndarray
+    outputs: np.ndarray
+    known: np.ndarray
+    n_steps: np.ndarray
     angle: np.ndarray
 
 
-def chosen_scratch(model: RandomFeatures, precision: str) -> ChosenScratch:
+def sparse_scratch(model: RandomFeatures, precision: str) -> SparseScratch:
     N, _, W = model.padded.shape
-    zeros = np.zeros((5, N), dtype=np.int64)
-    return ChosenScratch(
+    start, seen, streak, first, known, n_steps = np.zeros((6, N), dtype=np.int64)
+    return SparseScratch(
         waves=empty_waves(N * (LANES + 1) * W, precision),
-        start=zeros[0],
+        start=start,
         clock=np.zeros(1, dtype=np.int64),
-        seen=zeros[1],
-        streak=zeros[2],
-        first=zeros[3],
-        said=np.zeros(N),
-        said_for=zeros[4],
+        seen=seen,
+        streak=streak,
+        first=first,
+        outputs=aligned((N, LANES)),
+        known=known,
+        n_steps=n_steps,
         angle=aligned((4 * W,)),
     )
 
@@ -327,29 +334,57 @@ def is_guessed(scratch, i, now):
 
 @inlined
 def begin_eight(model, i, X, row, scratch, now):
-    """Features of kernel i at X[row] .. X[row + 7]."""
+    """Features of kernel i at X[row] .. X[row + 7], and what is known of its outputs there."""
     W = model.padded.shape[2]
-    waves_of_rows(model, i, X, row, scratch.angle, scratch.waves, LANES * W * i)
+    z = LANES * W * i
+    waves = scratch.waves
+    waves_of_rows(model, i, X, row, scratch.angle, waves, z)
     scratch.first[i] = now
+    scratch.known[i] = 0
+    # Where a kernel learns in most rounds, its outputs at later rows would not last.
+    if 2 * scratch.n_steps[i] <= LANES:
+        eight = totals(
+            say_at(model, i, waves, z),
+            say_at(model, i, waves, z + W),
+            say_at(model, i, waves, z + 2 * W),
+            say_at(model, i, waves, z + 3 * W),
+            say_at(model, i, waves, z + 4 * W),
+            say_at(model, i, waves, z + 5 * W),
+            say_at(model, i, waves, z + 6 * W),
+            say_at(model, i, waves, z + 7 * W),
+        )
+        store(scratch.outputs, i * LANES, eight * (1.0 / math.sqrt(model.n_waves[0])))
+        scratch.known[i] = LANES
+    scratch.n_steps[i] = 0
 
 
-def _evaluate_chosen(scratch, model, X, row, selection):
-    D = model.n_waves[0]
+@inlined
+def forget_rows(scratch):
+    """Other rows begin: features of those before are of no use."""
+    scratch.clock[0] += LANES
+
+
+def evaluate_chosen(scratch, model, X, row, selection):
+    """f_i(X[row]) of the kernels to evaluate, whose features are kept for ``gradient_step``."""
+    scale = 1.0 / math.sqrt(model.n_waves[0])
     N, _, W = model.padded.shape
-    scratch.clock[0] += 1 if row > 0 else 1 + LANES
+    if row == 0:
+        forget_rows(scratch)
+    scratch.clock[0] += 1
     now = scratch.clock[0]
-    for m in range(selection.n_evaluated[0]):
+    n = selection.n_evaluated[0]
+    for m in range(n):
         i = selection.evaluate[m]
-        guessed = is_guessed(scratch, i, now)
-        if now - scratch.first[i] >= LANES and guessed and row + LANES <= X.shape[0]:
+        guessed = n == N or is_guessed(scratch, i, now)
+        r = now - scratch.first[i]
+        if r >= LANES and guessed and row + LANES <= X.shape[0]:
             begin_eight(model, i, X, row, scratch, now)
-        ahead = now - scratch.first[i]
-        if ahead < LANES:
-            z = (LANES * i + ahead) * W
-            if scratch.said_for[i] != now:
-                said = total(say_at(model, i, scratch.waves, z))
-                scratch.said[i] = said * (1.0 / math.sqrt(D))
-            selection.f[i] = scratch.said[i]
+            r = 0
+        if r < LANES:
+            z = (LANES * i + r) * W
+            if r >= scratch.known[i]:
+                scratch.outputs[i, r] = total(say_at(model, i, scratch.waves, z)) * scale
+            selection.f[i] = scratch.outputs[i, r]
         else:
             z = (LANES * N + m) * W
             selection.f[i] = say_row(model, i, X, row, scratch.angle, scratch.waves, z)
@@ -357,146 +392,20 @@ def _evaluate_chosen(scratch, model, X, row, selection):
 
 
 def take_step_of_chosen(scratch, model, i, m, step, shrink):
-    """And say what the kernel says of the next row, where its features are there already."""
+    """And the kernel's output at the next row, where its features are there already."""
     z = scratch.start[m]
-    now = scratch.clock[0]
-    if now + 1 - scratch.first[i] < LANES:
-        after = z + model.padded.shape[2]
-        scratch.said[i] = descend_and_say(model, i, scratch.waves, z, after, step, shrink)
-        scratch.said_for[i] = now + 1
+    after = scratch.clock[0] + 1 - scratch.first[i]  # of the eight rows
+    scratch.n_steps[i] += 1
+    if after < LANES:
+        said = descend_and_say(model, i, scratch.waves, z, z + model.padded.shape[2], step, shrink)
+        scratch.outputs[i, after] = said
+        scratch.known[i] = after + 1
     else:
         descend(model, i, scratch.waves, z, step, shrink)
 
 
-dispatch(evaluate_row, ChosenScratch, _evaluate_chosen)
-dispatch(take_step, ChosenScratch, take_step_of_chosen)
-
-
-# --- every kernel, each waiting for the others: outputs ahead of their rounds ---------------------
-#
-# Features are of eight rows at a time. An output is known as soon as the features and the last step
-# of its kernel are, and is taken then, while both are near the processor: for all rows of the tile
-# where kernels seldom learn, for the next row with each step. Sums have the order that they have
-# one by one, so the numbers are the same, to the bit.
-
-
-class AheadScratch(NamedTuple):
-    """What a tile of eight rows writes to; W is D in whole packs.
-
-    waves    sines and cosines, (N 8 W,) each: kernel by kernel, row by row
-    place    (2,) int64: the features of kernel i begin at i place[0] + place[1], so these are 8 W
-             and the present row's part of that
-    said     (N, 8) outputs for the rows of the tile
-    known    (N,) int64: of how many of its rows, from the first one on
-    n_rows   (1,) int64: how many there are
-    n_steps  (1,) int64: steps that kernels have taken since the tile was begun
-    angle    (4 W,) arguments of four rows
-    """
-
-    waves: Double | Single
-    place: np.ndarray
-    said: np.ndarray
-    known: np.ndarray
-    n_rows: np.ndarray
-    n_steps: np.ndarray
-    angle: np.ndarray
-
-
-def ahead_scratch(model: RandomFeatures, precision: str) -> AheadScratch:
-    N, _, W = model.padded.shape
-    return AheadScratch(
-        waves=empty_waves(N * LANES * W, precision),
-        place=np.array([LANES * W, 0]),
-        said=aligned((N, LANES)),
-        known=np.zeros(N, dtype=np.int64),
-        n_rows=np.zeros(1, dtype=np.int64),
-        n_steps=np.zeros(1, dtype=np.int64),
-        angle=aligned((4 * W,)),
-    )
-
-
-def take_step_and_say(scratch, model, i, m, step, shrink):
-    """And say what the kernel says of the next row, while its coefficients are at hand."""
-    W = model.padded.shape[2]
-    z = m * scratch.place[0] + scratch.place[1]
-    r = scratch.place[1] // W + 1
-    after = z + W if r < scratch.n_rows[0] else z
-    said = descend_and_say(model, i, scratch.waves, z, after, step, shrink)
-    scratch.known[i] = r
-    scratch.n_steps[0] += 1
-    if r < scratch.n_rows[0]:
-        scratch.said[i, r] = said
-        scratch.known[i] = r + 1
-
-
-@inlined
-def _say_eight(model, i, scratch):
-    """What kernel i says of all eight rows of the tile."""
-    D = model.n_waves[0]
-    W = model.padded.shape[2]
-    waves = scratch.waves
-    z = LANES * W * i
-    eight = totals(
-        say_at(model, i, waves, z),
-        say_at(model, i, waves, z + W),
-        say_at(model, i, waves, z + 2 * W),
-        say_at(model, i, waves, z + 3 * W),
-        say_at(model, i, waves, z + 4 * W),
-        say_at(model, i, waves, z + 5 * W),
-        say_at(model, i, waves, z + 6 * W),
-        say_at(model, i, waves, z + 7 * W),
-    )
-    store(scratch.said, i * LANES, eight * (1.0 / math.sqrt(D)))
-    scratch.known[i] = LANES
-
-
-@inlined
-def begin_tile(model, X, row, scratch):
-    """Features of the next eight rows from X[row] on, X (rows, d), or of one if there are less."""
-    N, _, W = model.padded.shape
-    D = model.n_waves[0]
-    scratch.place[1] = 0
-    if row + LANES > X.shape[0]:
-        scratch.n_rows[0] = 1
-        for i in range(N):
-            z = LANES * W * i
-            scratch.said[i, 0] = say_row(model, i, X, row, scratch.angle, scratch.waves, z)
-            scratch.known[i] = 1
-        return
-    # Where most kernels learn in most rounds, what they say of later rows would not last.
-    many = 2 * scratch.n_steps[0] > N * scratch.n_rows[0]
-    scratch.n_rows[0] = LANES
-    scratch.n_steps[0] = 0
-    for i in range(N):
-        z = LANES * W * i
-        waves_of_rows(model, i, X, row, scratch.angle, scratch.waves, z)
-        if many:
-            said = total(say_at(model, i, scratch.waves, z))
-            scratch.said[i, 0] = said * (1.0 / math.sqrt(D))
-            scratch.known[i] = 1
-        else:
-            _say_eight(model, i, scratch)
-
-
-def _evaluate_ahead(scratch, model, X, row, selection):
-    D = model.n_waves[0]
-    W = model.padded.shape[2]
-    r = scratch.place[1] // W + 1
-    if row > 0 and r < scratch.n_rows[0]:
-        scratch.place[1] += W
-    else:
-        begin_tile(model, X, row, scratch)
-        r = 0
-    for i in range(selection.f.shape[0]):
-        if r >= scratch.known[i]:
-            z = i * scratch.place[0] + scratch.place[1]
-            said = total(say_at(model, i, scratch.waves, z))
-            scratch.said[i, r] = said * (1.0 / math.sqrt(D))
-        selection.f[i] = scratch.said[i, r]
-
-
-dispatch(evaluate_row, AheadScratch, _evaluate_ahead)
-dispatch(take_step, AheadScratch, take_step_and_say)
+dispatch(evaluate_row, SparseScratch, evaluate_chosen)
+dispatch(take_step, SparseScratch, take_step_of_chosen)
 
 
 # --- the representation ---------------------------------------------------------------------------
@@ -508,8 +417,8 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
 
 def _scratch(
     model: RandomFeatures, threads: int, every_kernel: bool, precision: str
-) -> ChosenScratch | AheadScratch:
-    return (ahead_scratch if every_kernel else chosen_scratch)(model, precision)
+) -> SparseScratch:
+    return sparse_scratch(model, precision)
 
 
 RANDOM_FEATURES = Representation(

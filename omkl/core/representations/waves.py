@@ -363,6 +363,16 @@ def say_row(model, i, X, row, angle, waves, z):
 
 
 @inlined
+def waves_of_row(model, i, X, row, angle, waves, z):
+    """Waves of kernel i at X[row], from z on; angle (W,)."""
+    W = model.padded.shape[2]
+    arguments_of_row(model.padded, i, X, row, angle)
+    for j in range(0, W, LANES):
+        fill_pack(waves, z + j, load(angle, j))
+    clear_behind(waves, z, model.n_waves[0], W)
+
+
+@inlined
 def waves_of_rows(model, i, X, row, angle, waves, start):
     """Waves of kernel i at X[row] .. X[row + 7], W apart from ``start`` on; angle (4 W,).
 

@@ -20,7 +20,7 @@ def test_a_guessed_kernel_says_what_a_chosen_one_says(name):
     np.testing.assert_array_equal(whole.partial_fit(X, y).y_hat, one_by_one(rows, X, y))
     np.testing.assert_array_equal(whole.state.model.coefficients, rows.state.model.coefficients)
     assert whole.selection.scratch.first.any(), "no kernel was guessed"
-    assert whole.selection.scratch.said_for.any(), "nothing was said ahead"
+    assert whole.selection.scratch.known.any(), "no output was taken ahead"
     assert not rows.selection.scratch.first.any(), "of a single row there is nothing ahead"
 
 
