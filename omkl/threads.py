@@ -7,13 +7,13 @@ import functools
 import multiprocessing
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
-from contextlib import AbstractContextManager
 
 
 def usable_cores() -> int:
@@ -37,8 +37,8 @@ def default_to_one_thread() -> None:
     Ray tell in the environment what a process was given; submitit's local jobs are told
     nothing.
     """
-    given = (os.environ.get(name, "") for name in ("SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS"))
-    os.environ.setdefault("OMKL_THREADS", next((n for n in given if n.isdigit()), "1"))
+    numbers = (os.environ.get(name, "") for name in ("SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS"))
+    os.environ.setdefault("OMKL_THREADS", next((n for n in numbers if n.isdigit()), "1"))
 
 
 @contextlib.contextmanager
@@ -51,23 +51,27 @@ def thread_pool(n: int) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def worker_processes(n: int | None = None) -> ProcessPoolExecutor:
-    """Processes of one thread each for work that holds the interpreter's lock; None: all cores.
+def worker_processes(
+    n: int | None = None, threads: int = 1, begin: Callable[[], object] = int
+) -> ProcessPoolExecutor:
+    """Processes for work that holds the interpreter's lock; None: one for each core.
 
-    None is forked: a fork of a process with threads may hang (and NumPy has some).
+    Each may use so many ``threads``, and calls ``begin`` first. None is forked: a fork of a process
+    with threads may hang (and NumPy has some).
     """
     spawn = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(n or default_threads(), spawn, _be_one_thread)
+    return ProcessPoolExecutor(n or default_threads(), spawn, _begin_worker, (threads, begin))
 
 
 _limits: list[object] = []  # of this process, for as long as it lives
 
 
-def _be_one_thread() -> None:
-    os.environ["OMKL_THREADS"] = "1"
+def _begin_worker(threads: int, begin: Callable[[], object]) -> None:
+    os.environ["OMKL_THREADS"] = str(threads)
     import scipy.linalg  # noqa: F401  # its library is limited with NumPy's
 
     _limits.append(one_thread_each())
+    begin()
 
 
 def one_thread_each() -> AbstractContextManager[object]:

@@ -76,10 +76,10 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
     clock.switch("command line")
     from omkl.commands import run as run_command
 
-    job = run_command.job
+    run_alone = run_command.run_alone
 
-    @functools.wraps(job)
-    def timed_job(cfg: Any) -> None:
+    @functools.wraps(run_alone)
+    def timed(*arguments: Any) -> int:
         clock.switch("imports")
         from omkl.experiment import regression
         from omkl.experiment import run as runner
@@ -95,9 +95,9 @@ def _inside(since: float, report: Path, arguments: Sequence[str]) -> None:
         clock.timed(Viewers, "_track", "tracking")
         clock.timed(runner, "write_together", "results")
         _noting_the_first_round(clock, regression)
-        job(cfg)
+        return run_alone(*arguments)
 
-    setattr(run_command, "job", timed_job)  # noqa: B010
+    setattr(run_command, "run_alone", timed)  # noqa: B010
 
     def write() -> None:
         clock.switch("the rest")

@@ -12,6 +12,7 @@ from omegaconf.errors import InterpolationResolutionError
 
 from omkl import conf
 from omkl.config.compose import Composer, compose, resolve, without_hydra
+from omkl.runs import config_file
 
 FILES = {
     "newest": "defaults: [gf, _self_]\neta: 1.0\n",
@@ -181,3 +182,20 @@ def test_what_is_no_secret_is_resolved(monkeypatch):
         monkeypatch.setenv(name, "/somewhere")
         title = compose([f"dataset.title='${{oc.env:{name}}}'"])["dataset"]["title"]
         assert title == "/somewhere"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1e-3", "y", "No", "null", "~", "a: b", "0.1/sqrt(t)", "", "2020-01-01", "nan", "1_000",
+        "0x1f", "1:30", "é # x", "line\ntwo", "'q'", None, 1e-3, 1e22, 1.5e-300, True, float("inf"),
+        -3, [1, [2.5, None]], {}, [], {"a": {"b": "true"}},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_config_files_are_as_omegaconf_reads_and_writes_them(value):
+    config = {"value": value, "list": [value, value]}
+    text = config_file.config_text(config)
+    assert OmegaConf.to_container(OmegaConf.create(text)) == config
+    assert config_file.read_config(text) == config
+    assert config_file.read_config(OmegaConf.to_yaml(OmegaConf.create(config))) == config

@@ -49,7 +49,7 @@ class Copy:
         self.raker = folder / "omkl" / "algorithms" / "raker.py"
         root = sources.PACKAGE.parent
         without = shutil.ignore_patterns("__pycache__")
-        for name in ("omkl", "conf", "hydra_plugins"):
+        for name in ("omkl", "conf"):
             shutil.copytree(root / name, folder / name, ignore=without)
         self.env = os.environ | {
             "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache"),

@@ -22,7 +22,7 @@ def cite(arguments: Sequence[str]) -> str:
     if not chosen:
         raise UsageError(f"{FLAG} shows what to cite for an algorithm: add algorithm=NAME")
     typed = [name for one in chosen for name in values_of(one, known)]
-    names = [conf.entry("algorithm", name, line.besides)["name"] for name in typed]
+    names = [conf.entry("algorithm", name, line.config_dirs)["name"] for name in typed]
     remarks = [_remark(name) for name in dict.fromkeys(names) if not citation.papers_of(name)]
     return "\n\n".join([*remarks, citation.bibtex(names)])
 

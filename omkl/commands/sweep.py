@@ -1,28 +1,37 @@
-"""A sweep: its jobs, their files, and the table that it ends with."""
+"""A sweep: its jobs, where they run, their files, and the table that it ends with."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
-import math
 import os
+import sys
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl import outside, registry
-from omkl.config.command_line import EXTRAS, parse_override, values_of
+from omkl import conf, interrupts, outside, registry
+from omkl.config.command_line import EXTRAS, CommandLine, UsageError, jobs_of, swept_keys
+from omkl.config.compose import BATCH, Composer, declare_batch, resolve, search_path
+from omkl.core.kinds import or_null, whole
 from omkl.disk import remove_leftovers, write_atomically
+from omkl.runs.config_file import override_text
+from omkl.threads import default_threads, default_to_one_thread, one_thread_each
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from omkl.experiment.run import Outcome
+    from omkl.report.console import Bar
     from omkl.runs.run_folder import Run
 
 PAGE = "page.html"  # of a sweep, in its folder
+COUNT = or_null(whole(1, 1_024))  # of workers, and of jobs together
+MOST_TOGETHER = 24  # unless typed: what they learn of a kernel fits into a first cache of 32 KiB
+WAITING = 256  # jobs that wait for others like them, at most
 
 
 class Task(NamedTuple):
@@ -33,84 +42,79 @@ class Task(NamedTuple):
     place: Path
 
 
-class Sweep:
-    """What happens around a sweep, which ends with one table of all jobs and failures.
+class Answer(NamedTuple):
+    """The text that says how a job ended, and whether it failed."""
 
-    Each job leaves a file of its own in the sweep's folder, so the table is the
-    same under every launcher that shares the file system.
+    text: str
+    failed: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """A sweep in its folder, the same for the processes of all its jobs.
+
+    Each job leaves a file of its own there, so the table is the same wherever jobs run.
+
+    Attributes
+    ----------
+    start
+        Names this start: what an earlier one has left in the folder holds up nobody.
+    swept
+        The keys that have several values.
+    modules
+        Those outside the package that were named, by the names of their algorithms.
     """
 
-    folder: Path | None = None
-    start = ""  # names this start: what an earlier one has left in the folder holds up nobody
-    outputs = Path()
-    figures = True
-    n_jobs: int | None = None
-    swept: tuple[str, ...] = ()
-    lines: Lines | None = None
-    failed = False
-
-    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Called by Hydra, before any job and in this process."""
-        Sweep.folder = Path(config.hydra.sweep.dir)
-        Sweep.outputs = Path(config.outputs)
-        Sweep.figures = config.figures is True
-        texts = [*config.hydra.overrides.task]
-        if params := config.hydra.sweeper.get("params"):
-            texts = [*(f"{key}={value}" for key, value in params.items()), *texts]
-        counts: dict[str, int | None] = {}
-        for text in texts:  # the last of each key counts
-            override = parse_override(text)[1]
-            counts.pop(override.key_or_group, None)
-            if override.is_sweep_override():
-                values = override.value()
-                known = not hasattr(values, "filter") and override.is_discrete_sweep()
-                counts[override.key_or_group] = len(values_of(override, [])) if known else None
-        Sweep.swept = tuple(counts)
-        each = [n for n in counts.values() if n is not None]
-        Sweep.n_jobs = math.prod(each) if len(each) == len(counts) else None
-        Sweep.start = uuid.uuid4().hex
-        with contextlib.suppress(OSError):  # the sweeper meets the same and tells it
-            Sweep.folder.mkdir(parents=True, exist_ok=True)
-            for place in (Sweep.folder, Sweep.folder / "jobs"):
-                remove_leftovers(place)
-            _drop_claims(Sweep.folder)
-            facts = {
-                "n_jobs": Sweep.n_jobs,
-                "swept": Sweep.swept,
-                "start": Sweep.start,
-                "modules": outside.declared(),
-            }
-            write_atomically(Sweep.folder / "sweep.json", json.dumps(facts), sync=False)
-        if config.hydra.runtime.choices.get("hydra/launcher") in EXTRAS:
-            Sweep.lines = Lines(Sweep.folder)
+    folder: Path
+    start: str
+    n_jobs: int
+    swept: tuple[str, ...]
+    modules: dict[str, str]
 
     @classmethod
-    def recall(cls, folder: Path) -> None:
-        """In the process of a job: what the process that began the sweep has found."""
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            facts = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
-            cls.n_jobs, cls.swept = facts["n_jobs"], tuple(facts["swept"])
-            cls.start = facts["start"]
-            for name, module in facts["modules"].items():
-                registry.declare(name, module)
-
-    def __getattr__(self, name: str) -> Any:
-        """Hydra's other occasions pass without notice."""
-        if name.startswith("on_"):
-            return lambda *args, **kwargs: None
-        raise AttributeError(name)
+    def begin(cls, folder: Path, n_jobs: int, swept: Sequence[str]) -> Sweep:
+        """Make the folder, and take away what killed processes have left there."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for place in (folder, folder / "jobs"):
+            remove_leftovers(place)
+        sweep = cls(folder, uuid.uuid4().hex, n_jobs, tuple(swept), outside.declared())
+        sweep.drop_claims()
+        facts = {key: value for key, value in vars(sweep).items() if key != "folder"}
+        write_atomically(folder / "sweep.json", json.dumps(facts), sync=False)
+        return sweep
 
     @classmethod
-    def label(cls, number: int) -> str:
-        if cls.n_jobs is None:
-            return f"[{number + 1}] "
-        return f"[{number + 1:{len(str(cls.n_jobs))}}/{cls.n_jobs}] "
+    def read(cls, folder: Path) -> Sweep:
+        """The sweep that another process has begun; its modules are made known in this one."""
+        facts = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
+        facts["swept"] = tuple(facts["swept"])
+        sweep = cls(folder, **facts)
+        for name, module in sweep.modules.items():
+            registry.declare(name, module)
+        return sweep
 
-    @classmethod
-    def settings(cls, config: Mapping[str, Any]) -> str:
+    def task(self, config: dict[str, Any], number: int) -> Task | None:
+        """The job of this configuration; None, and a line, if an earlier one has the same."""
+        from omkl.config import checks, settings
+
+        try:
+            checks.check_sections(config)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        config = settings.fit_to_algorithm(config)
+        width = len(str(self.n_jobs))
+        label = f"[{number + 1:{width}}/{self.n_jobs}] {config['algorithm']['name']} on "
+        label += config["dataset"]["name"] + self._settings(config)
+        place = self.claim(config, number)
+        if place is None:
+            print(f"{label}: the same as an earlier job", flush=True)
+            return None
+        return Task(label, config, place)
+
+    def _settings(self, config: Mapping[str, Any]) -> str:
         """What is swept and is neither algorithm nor data set."""
         pairs = []
-        for key in cls.swept:
+        for key in self.swept:
             value: Any = config
             for part in key.split("."):
                 value = value.get(part) if isinstance(value, Mapping) else None
@@ -119,62 +123,7 @@ class Sweep:
                 pairs.append(f"{key.removeprefix('algorithm.')}={value}")
         return f" ({', '.join(pairs)})" if pairs else ""
 
-    @classmethod
-    def task(cls, config: dict[str, Any], sweep_folder: str, number: int) -> Task | None:
-        """The job of this configuration; None, and told, if an earlier one has the same."""
-        from omkl.config import settings
-
-        config = settings.fit_to_algorithm(config)
-        label = f"{cls.label(number)}{config['algorithm']['name']} on {config['dataset']['name']}"
-        label += cls.settings(config)
-        place = cls.claim(config, sweep_folder, number)
-        if place is None:
-            print(f"{label}: the same as an earlier job", flush=True)
-            return None
-        return Task(label, config, place)
-
-    @staticmethod
-    def load() -> None:
-        """Import what every job needs."""
-        import omkl.report.console
-        import omkl.viewers  # noqa: F401  and with it the compiler
-
-    @staticmethod
-    def work(task: Task, progress: Any = None) -> tuple[str, bool]:
-        """Run a job: the text that tells how it ended, and whether it failed."""
-        from omkl import viewers
-
-        return Sweep.ended(task, viewers.run_and_show(task.config, progress))
-
-    @staticmethod
-    def work_together(tasks: Sequence[Task]) -> Iterator[tuple[int, tuple[str, bool]]]:
-        """The same of several jobs, by their numbers, as they end; they may share a pass."""
-        from omkl import viewers
-
-        if len(tasks) == 1:
-            yield 0, Sweep.work(tasks[0])
-            return
-        for number, outcome in viewers.run_together_and_show([task.config for task in tasks]):
-            yield number, Sweep.ended(tasks[number], outcome)
-
-    @staticmethod
-    def ended(task: Task, outcome: Outcome) -> tuple[str, bool]:
-        from omkl.report import console
-
-        text = console.line_text(task.label, outcome)
-        Sweep.record(task.place, outcome, text)
-        return text, outcome.status == "failed"
-
-    @classmethod
-    def has_failed(cls, folder: Path) -> bool:
-        """Whether a job of this start has failed."""
-        from omkl.runs import sweeps
-
-        facts = (fact for fact, _ in sweeps.facts_of_jobs(folder) if fact.get("start") == cls.start)
-        return any(fact["status"] == "failed" for fact in facts)
-
-    @classmethod
-    def claim(cls, config: Mapping[str, Any], sweep_folder: str, number: int) -> Path | None:
+    def claim(self, config: Mapping[str, Any], number: int) -> Path | None:
         """A file for this job, or None if another job of this start has the same settings.
 
         What an earlier start of the sweep in this folder has left claims nothing, and neither does
@@ -182,90 +131,28 @@ class Sweep:
         """
         from omkl.runs import writing
 
-        place = Path(sweep_folder) / "jobs" / f"{writing.folder_of(config).name}.json"
+        place = self.folder / "jobs" / f"{writing.folder_of(config).name}.json"
         place.parent.mkdir(parents=True, exist_ok=True)
-        claim = place.with_suffix(f".{cls.start}.claim")
-        if not _taken(claim, number):
+        if not _holds(place.with_suffix(f".{self.start}.claim"), number):
             place.with_suffix(f".{number}").touch()  # the first of them has its place in the table
             return None
-        facts = {"number": number, "status": "begun", "start": cls.start}
+        facts = {"number": number, "status": "begun", "start": self.start}
         write_atomically(place, json.dumps(facts), sync=False)
         return place
 
-    @staticmethod
-    def record(place: Path, outcome: Outcome, text: str) -> None:
-        run = outcome.run
-        facts = json.loads(place.read_text(encoding="utf-8"))
-        facts |= {"status": outcome.status, "tracked": outcome.tracked, "text": text}
-        facts["folder"] = os.path.relpath(run.folder, place.parent)
-        if outcome.status == "failed":  # its run folder may not exist, or hold an older result
-            facts |= {"result": run.content, "config": run.config}
-        write_atomically(place, json.dumps(facts, indent=2), sync=False)
+    def drop_claims(self) -> None:
+        for claim in self.folder.glob("jobs/*.claim"):
+            claim.unlink(missing_ok=True)
 
-    @classmethod
-    def finish(cls, interrupted: bool = False) -> None:
-        """Print and write the table, unless there was no sweep; draw the plots."""
-        folder, cls.folder = cls.folder, None
-        if folder is None:
-            return
-        if cls.lines is not None:
-            cls.lines.finish()
-        _drop_claims(folder)
-        from rich.console import Console
+    def has_failed(self) -> bool:
+        """Whether a job of this start has failed."""
+        from omkl.runs import sweeps
 
-        from omkl.report import console, sweep_table
-        from omkl.runs import run_folder, sweeps
-        from omkl.runs.checksum import CorruptFileError
-
-        draws = cls.figures and not interrupted
-        jobs = []
-        for run, tracked in sweeps.jobs_of(folder):
-            try:
-                jobs.append((as_it_is(run, draws), tracked))
-            except (CorruptFileError, FileNotFoundError) as error:
-                cls.failed = True
-                gone = isinstance(error, FileNotFoundError)
-                run_folder.left_out(run, "it is no longer there" if gone else str(error))
-        runs = [run for run, _ in jobs]
-        finished = [run for run in runs if run.complete]
-        if not runs:
-            return
-        if len(finished) < len(runs):
-            cls.failed = True
-        rows, failures = sweep_table.sweep_table(runs), sweep_table.failure_table(runs)
-        print()
-        sweep_table.print_sweep(rows, failures, Console())
-        sweep_table.write_sweep(rows, failures, folder)
-        print(f"\ntable    {folder}/")
-        print("         table.md, table.csv")
-        if draws and len(finished) > 1:
-            from omkl.report import sweep_figures, sweep_page
-
-            drawn = sweep_figures.all_figures(finished, folder)
-            print(console.plots_text([path.name for path in drawn if path.suffix == ".png"]))
-            print(f"page     {sweep_page.write(finished, folder / PAGE, failures=failures)}")
-        if any(tracked for _, tracked in jobs):
-            if not interrupted:
-                _track(folder, cls.outputs)
-            print(console.tracked_text(cls.outputs))
+        facts = (fact for fact, _ in sweeps.facts_of_jobs(self.folder))
+        return any(f["status"] == "failed" for f in facts if f.get("start") == self.start)
 
 
-def _track(sweep: Path, outputs: Path) -> None:
-    """Put the sweep above its runs in the MLflow view; what goes wrong is told."""
-    from omkl import tracking
-
-    try:
-        tracking.log_sweep(sweep, outputs)
-    except tracking.TrackingError as error:
-        print(f"Note: {error}")
-
-
-def _drop_claims(sweep: Path) -> None:
-    for claim in sweep.glob("jobs/*.claim"):
-        claim.unlink(missing_ok=True)
-
-
-def _taken(claim: Path, number: int) -> bool:
+def _holds(claim: Path, number: int) -> bool:
     """Whether job ``number`` holds a claim now, as one of those that ask for it at once."""
     try:
         with open(claim, "x", encoding="utf-8") as file:
@@ -275,32 +162,294 @@ def _taken(claim: Path, number: int) -> bool:
     return True
 
 
-class Lines:
-    """Tells the jobs of other processes as they end, from the files that they leave."""
+def run(line: CommandLine, overrides: Sequence[str], composer: Composer, first: DictConfig) -> bool:
+    """Run all jobs and end with their table; whether all of them are complete.
 
-    def __init__(self, sweep: Path) -> None:
-        self.sweep = sweep
-        self.told: set[Path] = set()
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self._watch, daemon=True)
-        self.thread.start()
+    Parameters
+    ----------
+    line, overrides
+        What was typed, and the checked overrides of it.
+    composer, first
+        What composes the jobs, and the first of them with Hydra's own settings.
+    """
+    if params := first.hydra.sweeper.params:
+        overrides = [*(f"{key}={value}" for key, value in params.items()), *overrides]
+    jobs = jobs_of(overrides, line.groups())
+    launcher = first.hydra.runtime.choices["hydra/launcher"]
+    elsewhere = launcher in EXTRAS
+    configs = [] if elsewhere else [composer.compose(job) for job in jobs]  # mistakes are early
+    workers = _workers_of(first) if launcher == BATCH else None
+    sweep = Sweep.begin(Path(first.hydra.sweep.dir), len(jobs), swept_keys(overrides))
+    try:
+        if elsewhere:
+            _run_elsewhere(sweep, line, overrides)
+        else:
+            tasks = (task for n, c in enumerate(configs) if (task := sweep.task(c, n)) is not None)
+            answers = _in_workers(tasks, len(jobs), workers) if workers else _here(tasks)
+            with contextlib.closing(answers):
+                for task, answer in answers:
+                    print(answer.text, flush=True)
+                    if answer.failed and task.config["fail_fast"]:
+                        break
+    except BaseException:
+        draws = first.figures is True and not interrupts.came()
+        finish(sweep, Path(first.outputs), draws, interrupts.came())
+        raise
+    return finish(sweep, Path(first.outputs), first.figures is True)
 
-    def _watch(self) -> None:
-        while not self.over.wait(0.5):
-            self._tell()
 
-    def _tell(self) -> None:
+# --- jobs in this process -------------------------------------------------------------------------
+
+
+def _here(tasks: Iterator[Task]) -> Generator[tuple[Task, Answer]]:
+    for task in tasks:
+        yield task, work(task)
+
+
+def work(task: Task, with_bar: bool = True) -> Answer:
+    """Run a job, with a bar on a terminal."""
+    from omkl import viewers
+
+    with bar_of(task.label, task.config, with_bar) as progress:
+        return record(task, viewers.run_and_show(task.config, interrupts.ending(progress)))
+
+
+def bar_of(label: str, config: Mapping[str, Any], shown: bool = True) -> Bar:
+    """The progress bar of a job; it would write over the questions of a prompt."""
+    from omkl.config import settings
+    from omkl.report import console
+
+    classify = False
+    with contextlib.suppress(ValueError):  # the job says what is wrong
+        classify = settings.task_in(config) == "classification"
+    shown = shown and config["stream"]["labels"] != "prompt"
+    return console.Bar(label, config["seeds"], shown, classify)
+
+
+def record(task: Task, outcome: Outcome) -> Answer:
+    """Write how a job ended into its file of the sweep."""
+    from omkl.report import console
+
+    text, run = console.line_text(task.label, outcome), outcome.run
+    facts = json.loads(task.place.read_text(encoding="utf-8"))
+    facts |= {"status": outcome.status, "tracked": outcome.tracked, "text": text}
+    facts["folder"] = os.path.relpath(run.folder, task.place.parent)
+    if outcome.status == "failed":  # its run folder may not exist, or hold an older result
+        facts |= {"result": run.content, "config": run.config}
+    write_atomically(task.place, json.dumps(facts, indent=2), sync=False)
+    return Answer(text, outcome.status == "failed")
+
+
+# --- launcher=batch -------------------------------------------------------------------------------
+
+
+class Workers(NamedTuple):
+    """How many processes, threads of each, and jobs that share a pass at most."""
+
+    n: int
+    threads: int
+    together: int
+
+
+def _workers_of(config: DictConfig) -> Workers:
+    options = config.hydra.launcher
+    for key in ("workers", "together"):
+        if refusal := COUNT.refusal(f"launcher.{key}", options[key]):
+            raise UsageError(refusal)
+    threads = max(1, config.threads) if isinstance(config.threads, int) else 1
+    n = options.workers or max(1, default_threads() // threads)
+    return Workers(n, threads, options.together or MOST_TOGETHER)
+
+
+def _in_workers(
+    tasks: Iterator[Task], n_jobs: int, options: Workers
+) -> Generator[tuple[Task, Answer]]:
+    """Jobs in processes that stay; those that differ in parameters alone share a pass."""
+    from omkl.experiment import queue
+    from omkl.experiment import run as runner
+
+    workers = queue.Workers(options.n, options.threads, _load)
+    threading.Thread(target=_load_table, daemon=True).start()
+    groups = grouped(tasks, size_of_groups(n_jobs, options.n, options.together))
+    for group, answers in workers.run(work_together, groups, _one_by_one):
+        if answers is None:
+            (task,) = group
+            answers = [(0, record(task, runner.lost(task.config, queue.DIED)))]
+        yield from ((group[number], answer) for number, answer in answers)
+
+
+def _one_by_one(group: list[Task]) -> list[list[Task]]:
+    return [[task] for task in group]
+
+
+def _load() -> None:
+    """Import what every job needs."""
+    import omkl.report.console
+    import omkl.viewers  # noqa: F401  and with it the compiler
+
+
+def _load_table() -> None:
+    """Import what the table of the sweep needs, while its jobs run: half a second."""
+    import scipy.special  # noqa: F401
+
+    import omkl.report.sweep_table  # noqa: F401
+
+
+def work_together(group: list[Task]) -> list[tuple[int, Answer]]:
+    """Run jobs in a worker; they may share a pass. Their numbers in the group, as they ended."""
+    from omkl import viewers
+    from omkl.disk import Syncing
+
+    if len(group) == 1:
+        return [(0, work(group[0], with_bar=False))]
+    answers = []
+    Syncing.in_background()
+    for number, outcome in viewers.run_together_and_show([task.config for task in group]):
+        answers.append((number, record(group[number], outcome)))
+        if answers[-1][1].failed and group[number].config["fail_fast"]:
+            break
+    Syncing.finish()
+    return answers
+
+
+def size_of_groups(n_jobs: int, n_workers: int, most: int) -> int:
+    """So that every worker gets as many groups, none of more than ``most`` jobs."""
+    n_rounds = -(-n_jobs // (n_workers * most))
+    return -(-n_jobs // (n_workers * n_rounds)) if n_jobs else 1
+
+
+def grouped(tasks: Iterator[Task], size: int) -> Iterator[list[Task]]:
+    """The tasks, those that can share a pass together: in groups of at most that size."""
+    from omkl.config.settings import key_of_pass
+
+    waiting: dict[str, list[Task]] = {}
+    for task in tasks:
+        key = key_of_pass(task.config) if size > 1 else None
+        if key is None:
+            yield [task]
+            continue
+        group = waiting.setdefault(key, [])
+        group.append(task)
+        if len(group) == size:
+            yield waiting.pop(key)
+        elif sum(map(len, waiting.values())) > WAITING:
+            yield waiting.pop(next(iter(waiting)))
+    yield from waiting.values()
+
+
+# --- the launchers of others ----------------------------------------------------------------------
+
+
+def _run_elsewhere(sweep: Sweep, line: CommandLine, overrides: Sequence[str]) -> None:
+    """Let a launcher of Hydra's run the jobs, and print their lines from the files they leave."""
+    told: set[Path] = set()
+    over = threading.Event()
+
+    def tell() -> None:
         from omkl.runs import sweeps  # NumPy, which a prompt does not wait for
 
-        for fact, path in sweeps.facts_of_jobs(self.sweep, self.told):
-            if "text" in fact and fact.get("start") == Sweep.start:
-                self.told.add(path)
+        for fact, path in sweeps.facts_of_jobs(sweep.folder, told):
+            if "text" in fact and fact.get("start") == sweep.start:
+                told.add(path)
                 print(fact["text"], flush=True)
 
-    def finish(self) -> None:
-        self.over.set()
-        self.thread.join()
-        self._tell()
+    def watch() -> None:
+        while not over.wait(0.5):
+            tell()
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        folder = f"hydra.sweep.dir={override_text(str(sweep.folder))}"
+        by_hydra(["-m", *line.options], [*overrides, folder], line.config_dirs, job_elsewhere)
+    finally:
+        over.set()
+        watching.join()
+        tell()
+
+
+def by_hydra(
+    options: Sequence[str], overrides: Sequence[str], config_dirs: Sequence[Path], job: Any
+) -> None:
+    """Give a command line to Hydra, whose errors are raised then, not printed."""
+    import hydra
+
+    declare_batch()
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    others = [text for text in overrides if not text.startswith("hydra.searchpath=")]
+    sys.argv[1:] = [*options, *others, search_path(config_dirs)]
+    place = conf.main_file()
+    hydra.main(version_base="1.3", config_path=str(place.parent), config_name=place.stem)(job)()
+
+
+def job_elsewhere(cfg: DictConfig) -> None:
+    """One job of a sweep in a process of a launcher's, with others beside it."""
+    from hydra.core.hydra_config import HydraConfig
+
+    default_to_one_thread()
+    hydra_config = HydraConfig.get()
+    sweep = Sweep.read(Path(hydra_config.sweep.dir))
+    config = resolve(cfg, hydra_config.overrides.task)
+    if config["fail_fast"] and sweep.has_failed():
+        return
+    task = sweep.task(config, hydra_config.job.num)
+    if task is not None:
+        with one_thread_each():
+            work(task, with_bar=False)
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+def finish(sweep: Sweep, outputs: Path, draws: bool, interrupted: bool = False) -> bool:
+    """Print and write the table, and draw the plots; whether all jobs are complete."""
+    from rich.console import Console
+
+    from omkl.report import console, sweep_table
+    from omkl.runs import run_folder, sweeps
+    from omkl.runs.checksum import CorruptFileError
+
+    sweep.drop_claims()
+    folder, complete = sweep.folder, True
+    jobs = []
+    for run, tracked in sweeps.jobs_of(folder):
+        try:
+            jobs.append((as_it_is(run, draws), tracked))
+        except (CorruptFileError, FileNotFoundError) as error:
+            complete = False
+            gone = isinstance(error, FileNotFoundError)
+            run_folder.left_out(run, "it is no longer there" if gone else str(error))
+    runs = [run for run, _ in jobs]
+    if not runs:
+        return complete
+    finished = [run for run in runs if run.complete]
+    rows, failures = sweep_table.sweep_table(runs), sweep_table.failure_table(runs)
+    print()
+    sweep_table.print_sweep(rows, failures, Console())
+    sweep_table.write_sweep(rows, failures, folder)
+    print(f"\ntable    {folder}/")
+    print("         table.md, table.csv")
+    if draws and len(finished) > 1:
+        from omkl.report import sweep_figures, sweep_page
+
+        drawn = sweep_figures.all_figures(finished, folder)
+        print(console.plots_text([path.name for path in drawn if path.suffix == ".png"]))
+        print(f"page     {sweep_page.write(finished, folder / PAGE, failures=failures)}")
+    if any(tracked for _, tracked in jobs):
+        if not interrupted:
+            _track(folder, outputs)
+        print(console.tracked_text(outputs))
+    return complete and len(finished) == len(runs)
+
+
+def _track(sweep: Path, outputs: Path) -> None:
+    """Put the sweep above its runs in the MLflow view; what goes wrong is said."""
+    from omkl import tracking
+
+    try:
+        tracking.log_sweep(sweep, outputs)
+    except tracking.TrackingError as error:
+        print(f"Note: {error}")
 
 
 def as_it_is(run: Run, with_curves: bool) -> Run:

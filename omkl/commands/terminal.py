@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import io
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from omkl.runs.wording import UNEXPLAINED, plain
 from omkl.version import __version__
@@ -133,34 +131,6 @@ def add_version(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(VERSION, action="version", version=version(), help="omkl's version")
 
 
-class Interrupts:
-    """A Ctrl-C that C code swallowed, as the import of a Cython module does, is raised again."""
-
-    came = False
-
-    @classmethod
-    def listen(cls) -> None:
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, cls._take)
-
-    @classmethod
-    def _take(cls, *_: Any) -> NoReturn:
-        cls.came = True
-        raise KeyboardInterrupt
-
-    @classmethod
-    def insisting(cls, progress: Callable[..., None] | None) -> Callable[..., None]:
-        """What is called while a job goes on, which it does not after a Ctrl-C."""
-
-        def called(*arguments: Any) -> None:
-            if cls.came:
-                raise KeyboardInterrupt
-            if progress is not None:
-                progress(*arguments)
-
-        return called
-
-
 def is_count(text: str) -> bool:
     """Whether it is a whole number in plain digits."""
     return text.isascii() and text.isdecimal()
@@ -188,17 +158,6 @@ def command(program: str, main: Callable[[], int]) -> None:
         print(f"\n{UNEXPLAINED}", file=sys.stderr)
         code = EXIT_FAILED
     sys.exit(ended(program, code))
-
-
-def leave(code: int) -> NoReturn:
-    """End the process without taking apart what it holds: compiled code alone takes a second.
-
-    What is registered to be done at the end is done.
-    """
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(code)
 
 
 def ended(program: str, code: int) -> int:

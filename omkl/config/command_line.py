@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from omkl import conf, outside, registry
 from omkl.config import help_text
+from omkl.config.compose import SEARCH
 
 MODULE = "algorithm.module"
 
@@ -39,7 +40,8 @@ def _spelt_out(text: str) -> str:
     return re.sub(r"^(\+{0,2})launcher(?=\.)", r"\1hydra.launcher", text)
 
 
-def _installed(package: str) -> bool:
+def installed(package: str) -> bool:
+    """Whether a package of Hydra plugins is there."""
     try:
         return importlib.util.find_spec(f"hydra_plugins.{package}") is not None
     except ModuleNotFoundError:
@@ -47,9 +49,8 @@ def _installed(package: str) -> bool:
 
 
 class Typed(NamedTuple):
-    """An override: its place on the command line, its text for Hydra, and as Hydra reads it."""
+    """An override: its text for Hydra, and as Hydra reads it."""
 
-    place: int
     text: str
     override: Any
 
@@ -59,7 +60,19 @@ class Typed(NamedTuple):
 
 
 class CommandLine:
-    """The arguments of ``omkl-run``: what they name is looked up before Hydra sees them."""
+    """The arguments of ``omkl-run``: what they name is looked up before anything is composed.
+
+    Attributes
+    ----------
+    options
+        Those of Hydra, with their values, but for ``--config-dir``.
+    config_dirs
+        Folders of YAML files that are searched after conf.
+    is_sweep
+        Whether there are several runs, with ``-m`` say.
+    is_hydras
+        Whether Hydra answers, and nothing is run: ``--help``, ``--cfg job``, ...
+    """
 
     _WITH_VALUE = (
         "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp",
@@ -72,47 +85,47 @@ class CommandLine:
     )  # fmt: skip
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        self.arguments = list(arguments)
         self.flags = {argument.partition("=")[0] for argument in arguments}
-        self.besides: list[Path] = []  # folders of YAML files that are searched after conf
-        self.overrides: list[tuple[int, str]] = []
+        self.options: list[str] = []
+        self.config_dirs: list[Path] = []
+        self.is_sweep = bool(self.flags & {"-m", "--multirun"})
+        self.is_hydras = bool(self.flags.intersection(self._ANOTHER_MATTER + self._INFORMATION))
         self.module = ""  # as typed
+        self._texts: list[str] = []
         before = ""
-        for number, argument in enumerate(arguments):
+        for argument in arguments:
             flag, equals, value = argument.partition("=")
             if before in self._WITH_VALUE:
-                flag, value = before, argument
-                before = ""
+                flag, value, before = before, argument, ""
             elif before in ("--info", "-i") and argument.replace("-", "").isalpha():
                 before = ""  # its value can be left out
             elif not argument.startswith("-"):
-                self.overrides.append((number, argument))
+                self._texts.append(argument)
                 continue
             else:
                 before = "" if equals else flag
-            if flag in ("--config-dir", "-cd") and value:
-                self.besides.append(Path(value))
-
-        keys = {text.partition("=")[0] for _, text in self.overrides}
+            if flag not in ("--config-dir", "-cd"):
+                self.options.append(argument)
+            elif value:
+                self.config_dirs.append(Path(value))
+        keys = {text.partition("=")[0] for text in self._texts}
         if "resume" in keys and "dataset" not in keys:
-            self.overrides.append((len(self.arguments), "dataset=file"))
+            self._texts.append("dataset=file")
 
     def checked(self) -> list[str]:
-        """The command line for Hydra. Raises UsageError that lists what exists, and the nearest.
+        """The overrides. Raises UsageError that lists what exists, and the nearest.
 
         A parameter that only some of the swept algorithms have is marked ``++``, so
         that Hydra lets it pass for the others, which run without it.
         """
-        if not self.overrides or self.flags.intersection(self._ANOTHER_MATTER):
-            return self.arguments
+        if self.flags.intersection(self._ANOTHER_MATTER):
+            return self._texts
         try:
             typed = self._read()
             groups = self.groups()
             chosen, optional = self._choices(typed, groups)
-            sweeping = self._sweeping(typed)
-            if sweeping and any(one.key == "resume" for one in typed):
-                raise UsageError("resume= goes on with one run: leave -m out")
-            added = self._launched(typed, sweeping)
+            self._look_for_sweeps(typed)
+            added = self._launched(typed)
             self._look_up(chosen, optional, groups)
             self._load_modules(chosen)
             # Where another group may choose the algorithm, Hydra and the runner judge its fields.
@@ -130,22 +143,17 @@ class CommandLine:
                     texts.append(self._setting(one, chosen, optional))
         except (conf.MissingEntry, conf.UnreadableFile, outside.ModuleProblem) as error:
             raise UsageError(str(error)) from None
-        # Hydra wants its own options first.
-        places = {one.place for one in typed}
-        options = [text for n, text in enumerate(self.arguments) if n not in places]
-        return [*options, *texts, *added]
+        return [*texts, *added]
 
     def _read(self) -> list[Typed]:
         """The overrides, parsed; notes the folders that they add to the search."""
-        typed = []
-        for place, text in self.overrides:
-            text, override = parse_override(_spelt_out(text))
-            typed.append(Typed(place, text, override))
-            if override.key_or_group == "hydra.searchpath":
-                given = override.value()
-                paths = map(str, given if isinstance(given, list) else [given])
+        typed = [Typed(*parse_override(_spelt_out(text))) for text in self._texts]
+        for one in typed:
+            if one.key == SEARCH:
+                value = one.override.value()
+                paths = map(str, value if isinstance(value, list) else [value])
                 local = [path for path in paths if not path.startswith("pkg://")]
-                self.besides += [Path(path.removeprefix("file://")) for path in local]
+                self.config_dirs += [Path(path.removeprefix("file://")) for path in local]
         return self._with_module(typed)
 
     def _with_module(self, typed: list[Typed]) -> list[Typed]:
@@ -153,7 +161,7 @@ class CommandLine:
         places = [n for n, one in enumerate(typed) if one.key == MODULE]
         if not places:
             return typed
-        place, text, override = given = typed[places[-1]]
+        text, override = typed[places[-1]]
         if override.is_sweep_override() or override.is_delete() or len(places) > 1:
             raise UsageError(f"{text}: one module is typed; others are named in their YAML files")
         self.module = str(override.value())
@@ -161,11 +169,11 @@ class CommandLine:
         outside.require(self.module)
         registry.declare(name, self.module)  # the folder conf beside it is searched from here on
         key, _, value = text.lstrip("+").partition("=")
-        typed[places[-1]] = given._replace(text=f"++{key}={value}")
+        typed[places[-1]] = Typed(f"++{key}={value}", override)
         if all(one.key != "algorithm" for one in typed):
             if name not in self.groups()["algorithm"]:
                 raise UsageError(outside.without_yaml(name, self.module))
-            typed.insert(0, Typed(place, *parse_override(f"algorithm={name}")))
+            typed.insert(0, Typed(*parse_override(f"algorithm={name}")))
         return typed
 
     def _load_modules(self, chosen: Mapping[str, Sequence[str]]) -> None:
@@ -187,7 +195,7 @@ class CommandLine:
     ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         """Names that are chosen in each group of config.yaml, and in those that may be left out."""
         shown = self.flags.intersection(self._INFORMATION)
-        if shown and self.flags & {"-m", "--multirun"}:
+        if shown and self.is_sweep:
             raise UsageError(f"{shown.pop()} is about one run: leave -m out")
         items = [item for item in self._main()["defaults"] if isinstance(item, dict)]
         pairs = {group: name for item in items for group, name in item.items()}
@@ -211,22 +219,25 @@ class CommandLine:
         """Put in what chosen files choose in other groups, an own file its algorithm say."""
         for group in [*chosen]:
             known = [name for name in chosen[group] if name in groups[group]]
-            found = [conf.choices_of(group, name, self.besides) for name in known]
+            found = [conf.choices_of(group, name, self.config_dirs) for name in known]
             for other in {key for some in found for key in some} - typed:
                 default = chosen[other]
                 names = [[some[other]] if other in some else default for some in found]
                 chosen[other] = list(dict.fromkeys(itertools.chain(*names)))
 
-    def _sweeping(self, typed: Sequence[Typed]) -> bool:
-        """Whether there are several runs; where not, no override may name several values."""
+    def _look_for_sweeps(self, typed: Sequence[Typed]) -> None:
+        """Where there is one run, no override may name several values."""
         mode = [str(t.override.value()) for t in typed if t.key == "hydra.mode"]
-        sweeping = bool(self.flags & {"-m", "--multirun"}) or "MULTIRUN" in mode
+        self.is_sweep = self.is_sweep or "MULTIRUN" in mode
         for one in typed:
-            if one.override.is_sweep_override() and not sweeping:
+            if one.override.is_sweep_override() and not self.is_sweep:
                 raise UsageError(f"{one.text} names several values: add -m to run them one by one")
             if one.override.is_range_sweep() and not list(one.override.sweep_iterator()):
                 raise UsageError(f"{one.text} names no value: there would be nothing to run")
-        return sweeping
+            if one.override.is_interval_sweep():
+                raise UsageError(f"{one.text} is no list of values: write them, or range(1,5)")
+            if one.key == "resume" and self.is_sweep:
+                raise UsageError("resume= goes on with one run: leave -m out")
 
     def _look_up(
         self,
@@ -247,7 +258,7 @@ class CommandLine:
                 if group in chosen and "name" not in self._fields(group, name):
                     raise UsageError(f"{group}/{name}.yaml has no key 'name'")
 
-    def _launched(self, typed: Sequence[Typed], sweeping: bool) -> list[str]:
+    def _launched(self, typed: Sequence[Typed]) -> list[str]:
         """Look up the launcher; what else it sets, unless that is set already."""
         chosen = [t.override.value() for t in typed if t.key == "hydra/launcher"]
         launcher = str(chosen[-1]) if chosen else "basic"
@@ -262,7 +273,7 @@ class CommandLine:
                 raise UsageError(f"{name} is of launcher=batch, which is not typed")
         if launcher not in known[1:]:
             return []  # Hydra knows it, or says what there is
-        if not sweeping:
+        if not self.is_sweep:
             raise UsageError(f"launcher={launcher} runs the jobs of a sweep: add -m")
         if launcher == "batch":
             given = {one.key for one in typed}
@@ -275,7 +286,7 @@ class CommandLine:
                 )
             return added
         package, extra = EXTRAS[launcher]
-        if not _installed(package):
+        if not installed(package):
             raise UsageError(
                 f"launcher={launcher} is not installed: in the checkout, "
                 f"pip install -e '.[{extra}]'"
@@ -285,7 +296,7 @@ class CommandLine:
 
     def _parameter(self, typed: Typed, group: str, field: str, names: Sequence[str]) -> str:
         """An override of one key of an algorithm, a data set or a dictionary."""
-        _, text, override = typed
+        text, override = typed
         if (group, field) == ("algorithm", "name"):
             raise UsageError(f"{text}: an algorithm is chosen by algorithm=NAME")
         have = {name: _flat(self._fields(group, name)) for name in names}
@@ -339,21 +350,21 @@ class CommandLine:
 
     def groups(self) -> dict[str, list[str]]:
         """Names to choose from, by group."""
-        for folder in self.besides:
+        for folder in self.config_dirs:
             if not folder.is_dir():
                 raise UsageError(f"there is no folder {folder} (--config-dir)")
         of_reports = ("table", "paper", "comparison", "benchmark")
-        return {k: v for k, v in conf.groups(self.besides).items() if k not in of_reports}
+        return {k: v for k, v in conf.groups(self.config_dirs).items() if k not in of_reports}
 
     def _fields(self, group: str, name: str) -> dict[str, Any]:
-        return conf.entry(group, name, self.besides)
+        return conf.entry(group, name, self.config_dirs)
 
     def _main(self) -> dict[str, Any]:
         return conf.read(conf.main_file())
 
     def help(self) -> str:
         """The part of ``--help`` that depends on the YAML files."""
-        return help_text.of(self.groups(), self.besides)
+        return help_text.of(self.groups(), self.config_dirs)
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -397,6 +408,30 @@ def values_of(override: Any, names: Sequence[str]) -> list[str]:
     if override.is_sweep_override():
         return [str(getattr(v, "text", v)) for v in override.sweep_iterator()]
     return ["null" if value is None else str(value)]
+
+
+def jobs_of(overrides: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """The overrides of each job of a sweep: all combinations.
+
+    Of several overrides of one key the last counts.
+    """
+    choices: dict[str, list[str]] = {}
+    for text in overrides:
+        _, override = parse_override(text)
+        key, value = override.get_key_element(), override.value()
+        if not override.is_sweep_override():
+            choices[key] = [text]
+        elif hasattr(value, "filter"):
+            choices[key] = [f"{key}={name}" for name in value.filter(list(groups[key]))]
+        else:
+            choices[key] = [f"{key}={one}" for one in override.sweep_string_iterator()]
+    return [list(job) for job in itertools.product(*choices.values())]
+
+
+def swept_keys(overrides: Sequence[str]) -> list[str]:
+    """The keys that have several values."""
+    parsed = {one.key_or_group: one for _, one in map(parse_override, overrides)}
+    return [key for key, one in parsed.items() if one.is_sweep_override()]
 
 
 def _names_a_folder(override: Any) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 SEARCH = "hydra.searchpath"
+BATCH = "batch"  # a launcher
 
 
 class Composer:
@@ -80,6 +81,7 @@ class Composer:
             else:
                 others.append(text)
         places = search_path(folders)
+        declare_batch()
         with hydra_of_our_own():
             name = conf.main_file().stem
             return hydra.compose(name, [places, *others], return_hydra_config=True)
@@ -90,6 +92,16 @@ def search_path(config_dirs: Iterable[Path | str]) -> str:
     places = [str(place) for place in (*outside.conf_folders(), *config_dirs)]
     full = [text if "://" in text else f"file://{Path(text).resolve()}" for text in places]
     return f"{SEARCH}={override_text(full)}"
+
+
+def declare_batch() -> None:
+    """Let Hydra know ``launcher=batch`` and what it may set; ``omkl.commands.sweep`` runs it."""
+    from hydra.core.config_store import ConfigStore
+
+    # workers: processes, null: one for each `threads` cores; together: jobs that share a pass over
+    # their stream, at most
+    options = {"workers": None, "together": None}
+    ConfigStore.instance().store(BATCH, options, group="hydra/launcher", provider="omkl")
 
 
 @functools.lru_cache(maxsize=4096)

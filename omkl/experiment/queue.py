@@ -1,19 +1,18 @@
-"""Finished runs of many jobs, side by side in processes of one thread each.
-
-Many jobs share what takes long: machine code is compiled once for an algorithm, and what is best in
-hindsight is found once for a data set. Two that share do not run at once where there is a choice:
-the second finds what the first has left.
-"""
+"""Many jobs side by side, in processes that stay: imports, machine code and data are there then."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import multiprocessing
+import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from omkl import interrupts
 from omkl.experiment import run as runner
 from omkl.runs.run_folder import Run
 from omkl.threads import default_threads, worker_processes
@@ -21,7 +20,134 @@ from omkl.threads import default_threads, worker_processes
 if TYPE_CHECKING:
     from omkl.config.compose import Composer
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Job = Sequence[str]  # its overrides, as typed
+DIED = "its process died; not enough memory is the usual reason"
+PATIENCE = 10.0  # seconds that a worker has to tidy up after what it gives up
+
+
+class Workers:
+    """So many processes with so many threads each; they begin to start when this is made.
+
+    Parameters
+    ----------
+    n, threads
+        Processes, and threads of each.
+    prepare
+        Called in each process as it starts, for imports that work does not have to wait for then.
+    """
+
+    def __init__(self, n: int, threads: int = 1, prepare: Callable[[], object] = int) -> None:
+        self.n, self.threads, self._prepare = n, threads, prepare
+        self._others = set(multiprocessing.active_children())
+        self._pool = self._started(n)
+
+    def _started(self, n: int) -> ProcessPoolExecutor:
+        begin = functools.partial(_begin, self._prepare)
+        pool = worker_processes(n, self.threads, begin)
+        for _ in range(n):
+            pool.submit(int)  # the first submissions start the processes
+        return pool
+
+    def run(
+        self,
+        work: Callable[[Item], Result],
+        items: Iterator[Item],
+        parts: Callable[[Item], Iterable[Item]] = lambda item: (item,),
+        ahead: int = 1,
+    ) -> Iterator[tuple[Item, Result | None]]:
+        """What ``work`` returns for each item, as they end; None for one whose process died.
+
+        Nobody knows which of the items under way a process died of: each of them is then done
+        again by itself, in its ``parts``. What ``work`` raises is raised here. Left before the
+        end, and at a Ctrl-C, it ends what is under way.
+
+        Parameters
+        ----------
+        work
+            A function of a module, called in the processes.
+        items
+            Taken one by one, when there is a process for it.
+        ahead
+            How many items wait for each process, so that it never waits for the next.
+        """
+        running: dict[Future[Result], Item] = {}
+        try:
+            while True:
+                while len(running) < self.n * (1 + ahead):
+                    try:
+                        item = next(items)
+                    except StopIteration:
+                        break
+                    running[self._submitted(work, item)] = item
+                if not running:
+                    return
+                wait(running, return_when=FIRST_COMPLETED)
+                if any(map(_has_died, running)):
+                    again = [f for f in running if not f.done() or _has_died(f)]
+                    self._pool.shutdown()
+                    self._pool = self._started(self.n)
+                    for item in [running.pop(future) for future in again]:
+                        for part in parts(item):
+                            yield part, self._by_itself(work, part)
+                for future in [future for future in running if future.done()]:
+                    yield running.pop(future), future.result()
+        finally:
+            self.end()
+
+    def _submitted(self, work: Callable[[Item], Result], item: Item) -> Future[Result]:
+        try:
+            return self._pool.submit(_do, work, item)
+        except BrokenProcessPool as error:  # a process has died meanwhile
+            future: Future[Result] = Future()
+            future.set_exception(error)
+            return future
+
+    def _by_itself(self, work: Callable[[Item], Result], item: Item) -> Result | None:
+        with self._started(1) as pool:
+            try:
+                pool.submit(int).result()
+            except BrokenProcessPool:
+                raise RuntimeError("no worker process can be started") from None
+            try:
+                return pool.submit(_do, work, item).result()
+            except BrokenProcessPool:
+                return None
+
+    def end(self) -> None:
+        """End all processes; what one is at work on is given up and leaves nothing behind."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        workers = set(multiprocessing.active_children()) - self._others
+        for process in workers:
+            process.terminate()
+        for process in workers:
+            process.join(PATIENCE)
+            if process.is_alive():
+                process.kill()
+
+
+def _has_died(future: Future[Any]) -> bool:
+    return future.done() and isinstance(future.exception(), BrokenProcessPool)
+
+
+# --- in a worker ----------------------------------------------------------------------------------
+
+
+def _begin(prepare: Callable[[], object]) -> None:
+    # A Ctrl-C reaches all processes of a terminal; the first ends the others, by SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupts.listen(signal.SIGTERM, at_work=False)
+    with contextlib.suppress(Exception):  # the work will tell
+        prepare()
+
+
+def _do(work: Callable[[Item], Result], item: Item) -> Result:
+    with interrupts.at_work():
+        return work(item)
+
+
+# --- jobs of overrides ----------------------------------------------------------------------------
 
 
 class Ended(NamedTuple):
@@ -36,7 +162,7 @@ class Ended(NamedTuple):
 def compute(job: Job) -> Ended:
     """Run one job, or find it finished."""
     start = time.perf_counter()
-    config = _compositions().compose(job)
+    config = _composer().compose(job)
     outcome = runner.run(config)
     if "jobs_in_pass" in outcome.run.result:  # a sweep's, whose seconds are a share
         outcome = runner.run({**config, "force": True})
@@ -46,38 +172,41 @@ def compute(job: Job) -> Ended:
 def side_by_side(jobs: Sequence[Job]) -> Iterator[tuple[int, Ended]]:
     """The numbers of jobs, and how they ended, as they do: on all cores, long ones first.
 
-    A job that breaks fails alone, and so does one whose process does not live to tell it.
+    Machine code is compiled once for an algorithm, and what is best in hindsight is found once for
+    a data set: two jobs that share do not run at once where there is a choice, so that the second
+    finds what the first has left. A job that breaks fails alone, and so does one whose process
+    dies.
     """
     n = min(default_threads(), len(jobs))
     waiting = sorted(range(len(jobs)), key=lambda number: turn_of(jobs[number]))
     if n <= 1:
         yield from ((number, compute(jobs[number])) for number in waiting)
         return
-    pool, running = worker_processes(n), dict[Future[Ended], int]()
-    try:
-        while waiting or running:
-            while waiting and len(running) < n:
-                number = _next(waiting, jobs, running.values())
-                waiting.remove(number)
-                running[pool.submit(compute, jobs[number])] = number
-            ended, _ = wait(running, return_when=FIRST_COMPLETED)
-            lost = [running[future] for future in ended if _is_lost(future)]
-            if lost:  # nobody knows with which of them the process died
-                lost += [number for future, number in running.items() if future not in ended]
-                pool.shutdown()
-                pool = worker_processes(n)
-            for number in lost:
-                yield number, _alone(jobs[number])
-            for future in ended:
-                if not _is_lost(future):
-                    yield running[future], future.result()
-            running = {f: k for f, k in running.items() if f not in ended and k not in lost}
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    busy: set[int] = set()
+
+    def in_turn() -> Iterator[tuple[int, Job]]:
+        while waiting:
+            number = _next(waiting, jobs, busy)
+            waiting.remove(number)
+            busy.add(number)
+            yield number, jobs[number]
+
+    for (number, job), ended in Workers(n).run(_compute, in_turn(), ahead=0):
+        busy.remove(number)
+        yield number, ended or _lost(job)
+
+
+def _compute(numbered: tuple[int, Job]) -> Ended:
+    return compute(numbered[1])
+
+
+def _lost(job: Job) -> Ended:
+    outcome = runner.lost(_composer().compose(job), DIED)
+    return Ended(outcome.status, outcome.run, outcome.notes, 0.0)
 
 
 @functools.cache
-def _compositions() -> Composer:
+def _composer() -> Composer:
     """A process reads every YAML file once."""
     from omkl.config.compose import Composer  # Hydra, which not every process needs
 
@@ -90,9 +219,9 @@ def turn_of(job: Job) -> tuple[bool, bool]:
     return not federated, "regret.ridge_features=true" not in job
 
 
-def _next(waiting: Sequence[int], jobs: Sequence[Job], running: Iterable[int]) -> int:
+def _next(waiting: Sequence[int], jobs: Sequence[Job], busy: Iterable[int]) -> int:
     """The first job that shares nothing with those that are running; else the first."""
-    others = [jobs[number] for number in running]
+    others = [jobs[number] for number in busy]
     alone = (k for k in waiting if not any(shares(jobs[k], other) for other in others))
     return next(alone, waiting[0])
 
@@ -107,19 +236,3 @@ def _split(job: Job) -> tuple[str, frozenset[str]]:
     """The override that names the algorithm, and those that say nothing of it."""
     named = next(text for text in job if text.startswith("algorithm="))
     return named, frozenset(text for text in job if not text.startswith("algorithm"))
-
-
-def _is_lost(future: Future[Ended]) -> bool:
-    return isinstance(future.exception(), BrokenProcessPool)
-
-
-def _alone(job: Job) -> Ended:
-    """Run a job in a process of its own; if that dies, the job has failed."""
-    start = time.perf_counter()
-    with worker_processes(1) as pool:
-        try:
-            return pool.submit(compute, job).result()
-        except BrokenProcessPool:
-            why = "its process died; not enough memory is the usual reason"
-            lost = runner.lost(_compositions().compose(job), why)
-    return Ended(lost.status, lost.run, lost.notes, time.perf_counter() - start)

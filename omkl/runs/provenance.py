@@ -188,7 +188,7 @@ def _processor() -> str:
 
 
 # What of a checkout can change a run, or how it is started.
-_WATCHED = ("omkl", "conf", "hydra_plugins", "pyproject.toml", "requirements.lock")
+_WATCHED = ("omkl", "conf", "pyproject.toml", "requirements.lock")
 CHANGES = "changes.diff"  # in a run folder: how the checkout differed from its commit
 MOST_CHANGES = 2**18  # characters of it; of a longer one only the digest is kept
 

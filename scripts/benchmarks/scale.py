@@ -6,7 +6,6 @@ user would, with the memory of that process looked at a few times a second.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import shlex
@@ -326,19 +325,10 @@ def seeds(counts: Sequence[int], rounds: int) -> list[dict[str, Any]]:
 GOAL_JOB_MS = 30.0
 
 
-def launcher() -> str | None:
-    """The override that puts several settings into one process; None where there is none."""
-    return "launcher=batch" if importlib.util.find_spec("omkl.commands.batch_launcher") else None
-
-
 def jobs(count: int, count_one_by_one: int) -> list[dict[str, Any]]:
     """A sweep of small jobs, several in one process and one by one."""
-    batch = launcher()
     found: list[dict[str, Any]] = []
-    if batch is None:
-        missing = "this version has no launcher=batch"
-        found.append({"launcher": "batch", "jobs": count, "missing": missing})
-    for override, n in ((batch, count), (None, count_one_by_one)):
+    for override, n in (("launcher=batch", count), (None, count_one_by_one)):
         if override is None and n == count:
             continue
         command = [

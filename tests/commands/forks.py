@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 MODULES = (
-    *("hydra._internal.hydra", "pyarrow.parquet", "rich.progress", "rich.table", "scipy.linalg"),
-    *("omkl.commands.run", "omkl.commands.batch_launcher", "omkl.viewers"),
+    *("hydra", "pyarrow.parquet", "rich.progress", "rich.table", "scipy.linalg"),
+    *("omkl.commands.run", "omkl.commands.sweep", "omkl.viewers"),
     *("omkl.experiment.regression", "omkl.report.console", "omkl.report.sweep_table"),
 )
 Ended = subprocess.CompletedProcess[str]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -112,16 +110,3 @@ def test_ports_out_of_range(port, capsys):
     with pytest.raises(SystemExit):
         report.main(["ui", f"--port={port}"])
     assert "is no port: 1 to 65535" in capsys.readouterr().err
-
-
-def test_an_interrupt_that_was_swallowed_is_raised_again(monkeypatch):
-    """C code that imports may clear it: the next time that progress is told, the job ends."""
-    monkeypatch.setattr(terminal.Interrupts, "came", False)
-    told = []
-    progress = terminal.Interrupts.insisting(told.append)
-    progress("rounds")
-    with contextlib.suppress(KeyboardInterrupt):
-        terminal.Interrupts._take(signal.SIGINT, None)
-    with pytest.raises(KeyboardInterrupt):
-        progress("rounds")
-    assert told == ["rounds"]

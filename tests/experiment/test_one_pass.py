@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from omkl import viewers
-from omkl.commands import batch_launcher
-from omkl.commands.batch_launcher import Worker, Workers, grouped, size_of_groups
-from omkl.commands.sweep import Task
+from omkl.commands import sweep
+from omkl.commands.sweep import Task, grouped, size_of_groups
 from omkl.config.compose import compose
 from omkl.config.settings import key_of_pass
 from omkl.core.learner import Learner
@@ -249,20 +246,5 @@ def test_tasks_of_one_key_are_grouped_as_they_come(monkeypatch):
         ["gf 5 2", "gf 5 3"], ["gf 6 2", "gf 6 3"], ["omkr 5 3"], ["gf 5 4"], ["gf 6 4"],
     ]  # fmt: skip
     assert [len(group) for group in grouped(iter(tasks), 1)] == 7 * [1]
-    monkeypatch.setattr(batch_launcher, "WAITING", 1)
+    monkeypatch.setattr(sweep, "WAITING", 1)
     assert [len(group) for group in grouped(iter(tasks[:4]), 4)] == [1, 1, 1, 1]
-
-
-def test_the_tasks_of_a_worker_that_died_are_given_out_one_by_one(monkeypatch):
-    """Nobody knows which of a group it died of; by itself that one fails alone."""
-    monkeypatch.setattr(Workers, "_replace", lambda self, worker: None)
-    workers, process = Workers(0, {}), SimpleNamespace(join=lambda: None, exitcode=-9)
-    tasks: list[Any] = [Task(name, {}, Path()) for name in "abc"]
-    groups = deque([dict(enumerate(tasks))])
-    del groups[0][1]  # is answered
-    assert workers._bury(Worker(process, None, groups)) is None
-    assert [workers._next(iter([[tasks[1]]])) for _ in range(3)] == [
-        [tasks[0]],
-        [tasks[2]],
-        [tasks[1]],
-    ]

@@ -2,10 +2,69 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from omkl.experiment import queue
+
+
+def fatal(item: str) -> int:
+    """The process number; ``die`` kills the process, ``raise`` raises."""
+    if "die" in item:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if "raise" in item:
+        raise OSError(item)
+    if "long" in item:
+        Path(item).touch()
+        try:
+            time.sleep(60.0)
+        finally:
+            Path(item).unlink()  # tidy
+    return os.getpid()
+
+
+def halves(item: str) -> list[str]:
+    return item.split("+")
+
+
+def test_of_items_under_way_when_a_process_dies_each_is_done_again_by_itself():
+    workers = queue.Workers(2)
+    items = ["one", "two+die+three", *"456789"]
+    ended = dict(workers.run(fatal, iter(items), halves))
+    assert ended.keys() >= {"one", "two", "die", "three", *"456789"}
+    assert [name for name, pid in ended.items() if pid is None] == ["die"]
+
+
+def test_what_work_raises_is_raised_and_what_is_left_early_is_ended_tidily(tmp_path):
+    with pytest.raises(OSError, match="raise"):
+        list(queue.Workers(1).run(fatal, iter(["raise"])))
+    long = tmp_path / "long"
+    started = queue.Workers(2).run(fatal, iter(["one", str(long), "two"]))
+    with contextlib.closing(started):
+        next(started)
+        deadline = time.monotonic() + 60.0
+        while not long.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        began = time.monotonic()
+    assert not long.exists() and time.monotonic() - began < 5.0
+    assert not multiprocessing.active_children()
+
+
+def dies() -> None:
+    os._exit(3)
+
+
+def test_processes_that_cannot_start_are_given_up():
+    with pytest.raises(RuntimeError, match="no worker process can be started"):
+        list(queue.Workers(1, prepare=dies).run(fatal, iter(["one"])))
+
 
 SMALL = ["dataset=synthetic", "dataset.rows=60", "kernels=gauss13", "D=4", "seeds=2"]
 FEDERATED = ["federation=iid", "clients=3", "algorithm=pof_mkl"]

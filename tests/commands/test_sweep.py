@@ -1,4 +1,4 @@
-"""Sweeps by other means than one job after another: the same numbers and the same table."""
+"""Sweeps: their files, and other means than one job after another, with the same table."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from multiprocessing import Pipe
 from pathlib import Path
+from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
 from omkl import conf, threads
-from omkl.commands import batch_launcher
-from omkl.commands.sweep import Sweep
-from omkl.config.command_line import EXTRAS, CommandLine, UsageError
-from omkl.runs import config_file
+from omkl.commands.sweep import Sweep, finish, work
+from omkl.config.command_line import EXTRAS, CommandLine, UsageError, installed
 from omkl.runs.sweeps import facts_of_jobs
 from tests.commands.test_cli import (
     TINY,
@@ -34,31 +31,14 @@ from tests.commands.test_cli import (
     started,
     write_table,
 )
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "1e-3", "y", "No", "null", "~", "a: b", "0.1/sqrt(t)", "", "2020-01-01", "nan", "1_000",
-        "0x1f", "1:30", "é # x", "line\ntwo", "'q'", None, 1e-3, 1e22, 1.5e-300, True, float("inf"),
-        -3, [1, [2.5, None]], {}, [], {"a": {"b": "true"}},
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_config_files_are_as_omegaconf_reads_and_writes_them(value):
-    config = {"value": value, "list": [value, value]}
-    text = config_file.config_text(config)
-    assert OmegaConf.to_container(OmegaConf.create(text)) == config
-    assert config_file.read_config(text) == config
-    assert config_file.read_config(OmegaConf.to_yaml(OmegaConf.create(config))) == config
-
+from tests.compositions import compose
 
 # --- the command line ---------------------------------------------------------------------------
 
 
 def test_launcher_is_short_for_hydras_group(capsys):
     def line(*typed: str) -> list[str]:
-        return CommandLine(["-m", "seeds=1,2", *typed]).checked()[2:]
+        return CommandLine(["-m", "seeds=1,2", *typed]).checked()[1:]
 
     quick = ["figures=false", "tracking=none"]
     assert line("launcher=batch") == ["hydra/launcher=batch", *quick]
@@ -105,18 +85,76 @@ def test_a_job_beside_others_takes_the_cores_it_was_given(monkeypatch, environme
     monkeypatch.delenv("OMKL_THREADS")
 
 
+# --- the files of a sweep -------------------------------------------------------------------------
+
+QUICK = (
+    "algorithm=raker", "dataset.rows=30", "D=2", "seeds=1", "tracking=none", "figures=false",
+    "regret.kernel_ridge=false", "kernels.parts=[{family: gaussian, bandwidth: [0.3, 1]}]",
+)  # fmt: skip
+
+
+def begin(folder: Path) -> tuple[Sweep, list[dict[str, Any]]]:
+    """Start the sweep of D=2,3 in its folder; it and the configurations of its jobs."""
+    sweep = Sweep.begin(folder / "sweep", 2, ["D"])
+    return sweep, [compose([*QUICK, f"D={D}", f"outputs={folder / 'out'}"]) for D in (2, 3)]
+
+
+def run_job(sweep: Sweep, config: dict[str, Any], number: int) -> str | None:
+    task = sweep.task(config, number)
+    return task and work(task).text
+
+
 def test_the_table_does_not_depend_on_who_is_first(tmp_path):
     """Of jobs with the same settings the one that begins runs; the lowest number counts."""
+    sweep, configs = begin(tmp_path)
     for number in (3, 1, 2):
-        config = {
-            "algorithm": {"name": "gf"},
-            "dataset": {"name": "x"},
-            "kernels": {},
-            "outputs": "o",
-        }
-        place = Sweep.claim(config | {"D": number % 2}, str(tmp_path), number)
-        assert (place is None) == (number == 1)
-    assert [fact["number"] for fact, _ in facts_of_jobs(tmp_path)] == [1, 2]
+        assert (sweep.claim(configs[number % 2], number) is None) == (number == 1)
+    assert [fact["number"] for fact, _ in facts_of_jobs(sweep.folder)] == [1, 2]
+
+
+def test_only_jobs_of_this_start_are_the_same_as_another(tmp_path, capsys):
+    """As a cluster does that puts a sweep back into its queue."""
+    sweep, (first, second) = begin(tmp_path)
+    assert "MSE" in run_job(sweep, first, 0)
+    assert sweep.claim(second, 1) is not None  # and is killed
+    assert sweep.claim(second, 1) is not None, "put back, it is itself"
+    assert run_job(sweep, second, 2) is None
+    assert "the same as an earlier job" in capsys.readouterr().out
+
+    sweep, (first, second) = begin(tmp_path)
+    assert Sweep.read(sweep.folder) == sweep
+    assert run_job(sweep, first, 0).endswith("(found finished)")
+    assert "MSE" in run_job(sweep, second, 1)
+    assert run_job(sweep, second, 2) is None
+    assert [fact["status"] for fact, _ in facts_of_jobs(sweep.folder)] == ["reused", "complete"]
+    assert finish(sweep, tmp_path / "out", draws=False)
+    assert len((sweep.folder / "table.md").read_text().splitlines()) > 5
+
+
+def test_failures_of_an_earlier_start_end_nothing(tmp_path):
+    sweep, (config, _) = begin(tmp_path)
+    assert "failed" in run_job(sweep, config | {"D": -1}, 0)
+    assert sweep.has_failed()
+    sweep, _ = begin(tmp_path)
+    assert not sweep.has_failed(), "with fail_fast nothing would run again"
+
+
+@pytest.mark.parametrize("fault", ["damaged", "removed"])
+def test_a_damaged_run_is_named_and_left_out_of_the_table(tmp_path, capsys, fault):
+    sweep, configs = begin(tmp_path)
+    for number, config in enumerate(configs):
+        assert "MSE" in run_job(sweep, config, number)
+    fact, place = facts_of_jobs(sweep.folder)[0]
+    folder = place.parent / fact["folder"]
+    if fault == "removed":
+        shutil.rmtree(folder)
+    else:
+        result = json.loads((folder / "result.json").read_text())
+        (folder / "result.json").write_text(json.dumps(result | {"mse_mean": 0.0}))
+    assert not finish(sweep, tmp_path / "out", draws=False)
+    printed = capsys.readouterr()
+    assert f"omkl: {folder.resolve()} is damaged and left out: " in printed.err
+    assert (sweep.folder / "table.csv").exists()
 
 
 # --- batch --------------------------------------------------------------------------------------
@@ -224,117 +262,20 @@ def test_interrupted_batch_keeps_what_is_finished(tmp_path):
     assert before.items() <= results_of(tmp_path / "outputs").items()
 
 
-TERMINATED_AT_ITS_END = """
-import os, signal, threading, time
-from multiprocessing import Pipe
-from omkl import disk
-from omkl.commands import batch_launcher, sweep
-
-def slowly(files):
-    {while_it_syncs}
-    time.sleep(0.5)
-    print("on the disk", flush=True)
-
-def first():
-    assert ours.recv() is batch_launcher.READY
-    disk.Syncing.do([])
-    ours.close()
-    time.sleep(0.2)
-    os.kill(os.getpid(), signal.SIGTERM)
-
-disk._sync, sweep.Sweep.load = slowly, lambda: None
-ours, theirs = Pipe()
-threading.Thread(target=first).start()
-batch_launcher._serve(theirs, {{}})
-"""
-
-
-@pytest.mark.parametrize(
-    ("while_it_syncs", "out", "err"),
-    [
-        ("pass", "on the disk\n", ""),
-        ("raise OSError('full')", "", "omkl-run: not all that was written is on the disk: full\n"),
-    ],
-)
-def test_a_worker_that_is_told_to_end_at_its_end_still_syncs(while_it_syncs, out, err):
-    # As at the end of a sweep: the connection is closed, and then multiprocessing sends SIGTERM.
-    code = TERMINATED_AT_ITS_END.format(while_it_syncs=while_it_syncs)
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, out, err)
-
-
-TOLD_WHERE_NOBODY_LISTENS = """
-import os, signal, sys, weakref
-from multiprocessing.connection import Connection
-from omkl.commands import batch_launcher, sweep
-
-def swallow(_):
-    os.kill(os.getpid(), signal.SIGTERM)
-    for _ in range(1000):
-        pass  # what is raised in a callback is printed and forgotten
-
-class Thing:
-    pass
-
-def work(tasks):
-    thing = Thing()
-    kept = weakref.ref(thing, swallow)
-    del thing
-    yield "done"
-
-def load():
-    raise OSError("not to be loaded")
-
-sweep.Sweep.work_together, sweep.Sweep.load = work, load
-batch_launcher._serve(Connection(int(sys.argv[1])), {})
-"""
-
-
-def test_a_worker_ends_even_if_a_library_swallows_that_it_was_told_to():
-    """Its connection is still open; and what cannot be loaded beforehand stops nobody."""
-    ours, theirs = Pipe()
-    with subprocess.Popen(
-        [sys.executable, "-c", TOLD_WHERE_NOBODY_LISTENS, str(theirs.fileno())],
-        env=environment(), stderr=subprocess.PIPE, text=True, pass_fds=[theirs.fileno()],
-    ) as worker:  # fmt: skip
-        assert ours.poll(60.0) and ours.recv() is batch_launcher.READY
-        ours.send([])
-        assert ours.poll(60.0) and ours.recv() == "done"
-        _, told = worker.communicate(timeout=60)
-    assert worker.returncode == 0 and "KeyboardInterrupt" in told, "nobody swallowed it"
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="children are looked up in /proc")
-def test_a_worker_that_is_killed_fails_its_job_alone(tmp_path):
-    with started(tmp_path, *LONG) as process:
+def test_what_a_killed_worker_was_at_is_done_again_by_itself(tmp_path):
+    """One that kills its process again fails alone: tests/experiment/test_queue.py."""
+    with started(tmp_path, *LONG[:-1], "dataset.rows=200,900000,100,150") as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(3)]
         assert all(": MSE" in line for line in lines), lines
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         # Multiprocessing has a child of its own; the one at work has used the most time.
         os.kill(max(map(int, children), key=seconds_of), signal.SIGKILL)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 1, err
-    assert "[2/4] gf on synthetic (dataset.rows=9000000): failed: its process ended by" in out
-    assert "1 not complete" in out
-
-
-def test_a_worker_that_dies_as_it_starts_is_replaced():
-    """Its task is then another's, whose answer here is that this is no task."""
-    workers = batch_launcher.Workers(1, {})
-    os.kill(workers._workers[0].process.pid, signal.SIGKILL)
-    with pytest.raises(AttributeError, match="'str' object has no attribute"):
-        list(workers.run(iter([["no task"]])))
-
-
-def test_workers_that_cannot_start_are_given_up(monkeypatch):
-    monkeypatch.setattr(batch_launcher, "_serve", print)  # ends before it says that it is ready
-    monkeypatch.setattr(batch_launcher.Workers, "_STARTS", 2)
-    with pytest.raises(RuntimeError, match="no worker process could start, with status"):
-        list(batch_launcher.Workers(1, {}).run(iter([["no task"]])))
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "[2/4] gf on synthetic (dataset.rows=900000): MSE" in out
 
 
 def seconds_of(pid: int) -> int:
@@ -350,7 +291,7 @@ def seconds_of(pid: int) -> int:
 def available(launcher: str) -> str | None:
     """Why an engine cannot be tested here; None if it can."""
     package, extra = EXTRAS[launcher]
-    if importlib.util.find_spec(f"hydra_plugins.{package}") is None:
+    if not installed(package):
         return f"{package} is not installed (extra {extra!r})"
     if launcher == "submitit_slurm":
         if shutil.which("sbatch") is None:
