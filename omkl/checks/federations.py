@@ -18,11 +18,10 @@ from omkl.checks import shared
 from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip, default_settings
 from omkl.core import compiler, hyperparameters
 from omkl.core.kernels import Kernel
-from omkl.federated import protocol
-from omkl.federated.exchange import Protection, no_protection
-from omkl.federated.leakage import ATTACKED, Seen, guess
-from omkl.federated.rounds import FederatedTrace
-from omkl.federated.simulation import Federation
+from omkl.federated import parties, protocol, simulation
+from omkl.federated.messages import Protection, no_protection
+from omkl.federated.privacy import ATTACKED, Seen, guess
+from omkl.federated.simulation import FederatedTrace, Federation
 
 CLIENTS, ROUNDS = 5, 200
 
@@ -32,7 +31,7 @@ class Case:
 
     rounds_to_play = 60
     many_rounds = 20_000
-    loop = staticmethod(protocol.run_rounds)
+    loop = staticmethod(simulation.run_rounds)
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -80,7 +79,7 @@ class Case:
     @functools.cached_property
     def played(self) -> FederatedTrace:
         federation = self.learner()
-        federation._run = getattr(protocol.run_rounds, "py_func", protocol.run_rounds)
+        federation._run = getattr(simulation.run_rounds, "py_func", simulation.run_rounds)
         return federation.partial_fit(*self.stream(self.rounds_to_play))
 
     def errors(self, y_hat: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -101,9 +100,9 @@ def check_another_number_of_clients(case: Case) -> None:
     """Fewer clients need no new machine code."""
     X, y = streams()
     case.learner().partial_fit(X, y)
-    before = compiler.n_specialisations(protocol.run_rounds)
+    before = compiler.n_specialisations(simulation.run_rounds)
     case.learner(seed=3, K=2, lam=0.1).partial_fit(X[:7, :2], y[:7, :2])
-    assert compiler.n_specialisations(protocol.run_rounds) == before
+    assert compiler.n_specialisations(simulation.run_rounds) == before
 
 
 def check_blocks_leave_the_same_state(case: Case) -> None:
@@ -123,7 +122,7 @@ def check_predict_is_pure(case: Case) -> None:
     federation = case.learner()
     federation.partial_fit(X[:50], y[:50])
     states = (federation.params, federation.server, federation.clients)
-    protocol.announce(*states[:2], 51, np.array([0.3, 0.6]))
+    protocol.broadcast_selection(*states[:2], 51, np.array([0.3, 0.6]))
     protocol.select(*states, 0, 51, np.array([0.3]), federation._scratch, federation._message)
     before = pickle.dumps((states, federation._message))
     first, second = (protocol.predict(*states, 0, 51, X[50], 0, federation._scratch) for _ in "ab")
@@ -183,8 +182,8 @@ def sent_by_one(
     federation.partial_fit(X[:start], y[:start])
     params, server, clients = federation.params, federation.server, federation.clients
     message, scratch = federation._message, federation._scratch
-    run = protocol.compiled_for(type(params), protocol.run_client_round)
-    announce = protocol.compiled_for(type(params), protocol.run_announcement)
+    run = protocol.compiled_for(type(params), parties.run_client_round)
+    announce = protocol.compiled_for(type(params), parties.run_broadcast_selection)
     rng = np.random.default_rng(5)
     theta, found = server.model.theta.copy(), []
     for s in range(start, len(y)):

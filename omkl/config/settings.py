@@ -22,9 +22,7 @@ from omkl.datasets import Stream, keys
 from omkl.datasets.base import name_of_file
 from omkl.datasets.files import FileContent
 from omkl.datasets.keys import default_order, default_scaling
-from omkl.federated import safeguards
-from omkl.federated.privacy import Privacy
-from omkl.federated.safeguards import Safeguards
+from omkl.federated.privacy import NO_SAFEGUARDS, Privacy, Safeguards
 from omkl.threads import default_threads
 
 if TYPE_CHECKING:
@@ -150,7 +148,7 @@ class Settings:
         robust = given._replace(clients_per_round=None, privacy=None)
         on = {
             "clients_per_round": given.clients_per_round is not None,
-            "robust": robust != safeguards.NONE,
+            "robust": robust != NO_SAFEGUARDS,
             "privacy": given.privacy is not None,
         }
         return {key for key, is_on in on.items() if not is_on}
@@ -287,7 +285,7 @@ def _safeguards_of(config: Mapping[str, Any], scheme: str | None) -> Safeguards:
     if privacy.get("epsilon") is not None:
         noise = Privacy(**privacy)
     given = Safeguards(config.get("clients_per_round"), **robust, privacy=noise)
-    if scheme is None and given != safeguards.NONE:
+    if scheme is None and given != NO_SAFEGUARDS:
         raise ValueError(
             "clients_per_round, robust and privacy are of a federation: add federation=iid"
         )

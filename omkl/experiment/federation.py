@@ -83,10 +83,10 @@ from omkl.experiment.metrics import (
 )
 from omkl.experiment.regret import MOST_MEBIBYTES, load_or_compute
 from omkl.experiment.weight_history import WeightHistory
-from omkl.federated import budget, hindsight, privacy, safeguards
+from omkl.federated import hindsight, privacy, protocol
+from omkl.federated.privacy import NO_SAFEGUARDS
 from omkl.federated.protocol import FederatedAlgorithm
-from omkl.federated.rounds import FederatedTrace
-from omkl.federated.simulation import Federation
+from omkl.federated.simulation import FederatedTrace, Federation
 from omkl.federated.split import Split, split
 from omkl.runs import run_folder
 from omkl.runs.run_folder import MSE
@@ -201,16 +201,16 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     """
     dictionary = kernels.dictionary(settings.kernels)
     algorithm = federated.load(settings.algorithm.name)
-    sizes = {"N": len(dictionary), "D": settings.D or budget.MOST_FEATURES}
+    sizes = {"N": len(dictionary), "D": settings.D or protocol.MOST_FEATURES}
     settings = with_defaults_cut(settings, algorithm.Params, sizes)
     given = settings.algorithm.given
     early = hyperparameters.build(algorithm.Params, given, 2, sizes)
     max_upload, D = settings.max_upload, settings.D
     used = algorithm.kernels(early, dictionary)
     if D is None:
-        D = budget.features_for(algorithm, early, len(used), max_upload) if used else 1
+        D = protocol.features_for(algorithm, early, len(used), max_upload) if used else 1
     if used:  # before the data are opened: a wrong number should not wait for a large file
-        budget.check_budget(algorithm, early, (len(used), 2 * D), max_upload)
+        protocol.check_budget(algorithm, early, (len(used), 2 * D), max_upload)
     if settings.safeguards.privacy is not None:  # so should what it cannot keep, and for whom
         privacy.account(settings.safeguards.privacy, algorithm, early, max(1, len(used)), 2)
     clients = _split(settings.config) if clients is None else clients
@@ -222,7 +222,7 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
         model = algorithm.model(built, used, d, features, settings.seed, max_upload)
         one = memory.bytes_of(algorithm.client_state(built, used, model, 1))
         if settings.safeguards.trim:  # the server looks at all messages of a round
-            one += budget.BYTES * algorithm.upload(built, *model.theta.shape)
+            one += protocol.BYTES * algorithm.upload(built, *model.theta.shape)
         return memory.bytes_of(model) + n_clients * one
 
     each = memory.extrapolated(party_bytes, D)
@@ -375,14 +375,14 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
         "rows": job.stream.n_rounds,
         "rows_used": int(lengths.sum()),
         "max_upload": job.settings.max_upload,
-        **budget.traffic(job.algorithm, server, sent, n_rounds, most),
+        **protocol.traffic(job.algorithm, server, sent, n_rounds, most),
     }
 
 
 def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
     """What the safeguards did, of those that are on; messages are means over the seeds."""
     given = job.settings.safeguards
-    if given == safeguards.NONE:
+    if given == NO_SAFEGUARDS:
         return {}
     asked, refused = np.stack([run.totals.replies for run in runs]).sum(axis=1).mean(axis=0)
     found: dict[str, Any] = {"safeguards": {**given._replace(privacy=None)._asdict()}}
@@ -456,7 +456,7 @@ def against_comparators(
     curves["server_regret"] = above
     norm = float(np.sqrt(np.mean(found["theta_norm"] ** 2)))
     bound = server_regret_bound(job.params, len(job.used), K, rounds, norm)
-    learned_as_told = job.settings.safeguards._replace(clients_per_round=None) == safeguards.NONE
+    learned_as_told = job.settings.safeguards._replace(clients_per_round=None) == NO_SAFEGUARDS
     if bound is not None and sums.squared.together and learned_as_told:
         regret["server"] |= _bounded(bound, "theorem 2", "all clients together", largest_loss)
         curves["server_bound"] = bound

@@ -1,13 +1,12 @@
 """Federated online learning: K clients, each with a stream of its own, and a server.
 
-``protocol`` holds the steps of a round and the compiled loop, ``messages`` what a client sends,
-``budget`` how much it may send, ``algorithms`` one file a learner, ``simulation`` a whole
-federation in one process, ``split`` how rows become clients, ``hindsight`` what regret is measured
-against, ``parties`` server and client on their own, ``flower`` the same parties as Flower apps.
-
-``exchange`` clips and adds noise to what a client sends, refuses and trims at the server;
-``safeguards`` are its settings, ``privacy`` counts what the noise is worth, and ``leakage`` works
-out what a message without it gives away: the sample.
+``protocol`` holds the steps of a round, the states, and how much may be sent; ``messages`` what a
+client sends and how the server combines it; ``algorithms`` one file a learner; ``client_features``
+the features of several clients at once. ``simulation`` is a whole federation in one process,
+``parties`` server and client on their own (``omkl.federation`` puts them on machines apart).
+``split`` deals rows to clients, ``hindsight`` is what regret is measured against. ``privacy`` has
+the settings of noise, refusals and robust means, what noise is worth, and what a message without
+it gives away: the sample.
 """
 
 from __future__ import annotations

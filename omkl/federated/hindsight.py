@@ -12,7 +12,7 @@ import numpy as np
 
 from omkl.core.linalg import empty_moments, least_objectives, padded_frequencies
 from omkl.core.representations.random_features import features_at, features_of
-from omkl.federated.client_tiles import arguments_by_others, few_others, sums_over_inputs
+from omkl.federated.client_features import arguments_by_others, few_others, sums_over_inputs
 
 CLIENTS = "each client's best kernel in hindsight, ridge regression on its random features"
 SERVER = "the best function of all clients in hindsight (12), ridge regression on random features"

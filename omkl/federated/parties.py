@@ -14,12 +14,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from omkl.core.compiler import compiled
 from omkl.core.rng import asking_generator, noise_generators, party_generators
-from omkl.federated import protocol, safeguards, states
-from omkl.federated.budget import check_budget
-from omkl.federated.messages import Message
-from omkl.federated.privacy import SecretNormals
-from omkl.federated.protocol import FederatedAlgorithm, compiled_for
+from omkl.federated import privacy, protocol
+from omkl.federated.messages import (
+    Message,
+    clear,
+    combine_messages,
+    protect,
+    receive,
+    squared_norm,
+)
+from omkl.federated.privacy import Safeguards, SecretNormals
+from omkl.federated.protocol import (
+    FederatedAlgorithm,
+    aggregate,
+    broadcast_selection,
+    check_budget,
+    compiled_for,
+    learn,
+    select,
+)
 from omkl.runs.wording import plain
 
 if TYPE_CHECKING:
@@ -34,7 +49,7 @@ class Agreed(Protocol):
     @property
     def max_upload(self) -> int | None: ...
     @property
-    def safeguards(self) -> safeguards.Safeguards: ...
+    def safeguards(self) -> Safeguards: ...
 
 
 class Plan(Protocol):
@@ -118,6 +133,43 @@ class Refused(ValueError):
     """An update that cannot be used; the text says why."""
 
 
+@compiled
+def run_client_round(params, server, clients, t, X, y, u, normals, protection, scratch, message):
+    """The round of one client, X (1, d), with the server's state as sent to it; returns y_hat."""
+    select(params, server, clients, 0, t, u, scratch, message)
+    y_hat = learn(params, server, clients, 0, t, X, 0, y, scratch, message)
+    protect(protection, server.model.theta, message, normals)
+    return y_hat
+
+
+@compiled
+def run_broadcast_selection(params, server, t, u):
+    """The server's part before the clients'."""
+    broadcast_selection(params, server, t, u)
+
+
+@compiled
+def run_receipt(server, message, inbox):
+    """One message at the server; returns whether it is taken."""
+    return receive(server, message, inbox)
+
+
+@compiled
+def run_aggregation(params, server, t, n_clients, inbox):
+    """The server's part after the clients'."""
+    combine_messages(server, inbox)
+    aggregate(params, server, t, n_clients)
+    clear(server)
+
+
+@compiled
+def set_row(model, i, values):
+    """model.theta[i] = values (W,), and its norm."""
+    for e in range(values.shape[0]):
+        model.theta[i, e] = values[e]
+    model.norm2[i] = squared_norm(model.theta, i)
+
+
 def shared_parameters(job: Plan, seed: int) -> Any:
     """The shared parameters before the first round, which every party draws for itself."""
     d, D, budget = job.n_inputs, job.D, job.settings.max_upload
@@ -143,30 +195,30 @@ class Server:
         check_budget(job.algorithm, job.params, self.shape, budget)
         most = job.algorithm.upload(job.params, *self.shape)
         self.most_numbers = most if budget is None else min(most, budget)
-        self.state = states.new_server_state(job.algorithm, model)
+        self.state = protocol.new_server_state(job.algorithm, model)
         self.events: list[Event] = []
         self.numbers = np.zeros(self.n_clients, dtype=np.int64)  # received from each client
         self.t = 0
         self._rng = party_generators(seed, self.n_clients)[0]
-        self._message = states.new_message(job.algorithm, job.params, model)
+        self._message = protocol.new_message(job.algorithm, job.params, model)
         self.guards = job.settings.safeguards
-        self._inbox = safeguards.inbox_for(self.guards, self.n_clients, self._message)
+        self._inbox = privacy.inbox_for(self.guards, self.n_clients, self._message)
         self._asking_rng = asking_generator(seed)
         self._asked: list[int] = []  # in this round
         self._senders: set[int] = set()  # of this round
-        states.qualify_names(model)
+        protocol.qualify_names(model)
         kind = type(job.params)
-        self._set_row = compiled_for(kind, protocol.set_row)
-        self._announce = compiled_for(kind, protocol.run_announcement)
-        self._receive = compiled_for(kind, protocol.run_receipt)
-        self._aggregate = compiled_for(kind, protocol.run_aggregation)
+        self._set_row = compiled_for(kind, set_row)
+        self._choose = compiled_for(kind, run_broadcast_selection)
+        self._receive = compiled_for(kind, run_receipt)
+        self._aggregate = compiled_for(kind, run_aggregation)
 
     def broadcast(self) -> Broadcast:
         """Begin the next round; returns what every client receives."""
         self.t += 1
         self._senders = set()
         state = self.state
-        self._announce(self.params, state, self.t, self._rng.random(self.algorithm.draws[1]))
+        self._choose(self.params, state, self.t, self._rng.random(self.algorithm.draws[1]))
         sends_rows = self.algorithm.announces[0]
         rows = state.announced[:sends_rows] if sends_rows else slice(None)
         log_w = state.log_w[:0] if sends_rows else state.log_w
@@ -177,7 +229,7 @@ class Server:
         """Draw the clients that are asked for an update; (0,) stands for all."""
         there = np.array(self.present(), dtype=np.int64)
         wanted = self.guards.clients_per_round
-        drawn = safeguards.draw_asked(self._asking_rng, 1, self.n_clients, there, wanted)
+        drawn = privacy.draw_asked(self._asking_rng, 1, self.n_clients, there, wanted)
         self._asked = there[drawn[0]].tolist()
         return np.array(self._asked if wanted else [], dtype=np.int64)
 
@@ -310,20 +362,20 @@ class Client:
         self.X, self.y = job.rows_of(client)
         algorithm = job.algorithm
         model = shared_parameters(job, seed)
-        self.server = states.new_server_state(algorithm, model)  # as last broadcast
+        self.server = protocol.new_server_state(algorithm, model)  # as last broadcast
         kernels = algorithm.kernels(job.params, job.dictionary)
         self._first_state = algorithm.client_state(job.params, kernels, model, 1)
-        states.qualify_names(self._first_state, model)
-        self._scratch = states.new_scratch(algorithm, model)
-        self._message = states.new_message(algorithm, job.params, model)
-        self._protection = safeguards.protection_for(
+        protocol.qualify_names(self._first_state, model)
+        self._scratch = protocol.new_scratch(algorithm, model)
+        self._message = protocol.new_message(algorithm, job.params, model)
+        self._protection = privacy.protection_for(
             job.settings.safeguards, algorithm, job.params, len(model.theta), int(job.lengths.max())
         )
         self._normals = self._message.theta.size + len(self._message.losses)
         self._simulated = simulated
         self.private = job.settings.safeguards.privacy is not None
-        self._run = compiled_for(type(job.params), protocol.run_client_round)
-        self._set_row = compiled_for(type(job.params), protocol.set_row)
+        self._run = compiled_for(type(job.params), run_client_round)
+        self._set_row = compiled_for(type(job.params), set_row)
         self._rewind()
 
     def _rewind(self) -> None:

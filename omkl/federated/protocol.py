@@ -1,15 +1,15 @@
-"""The protocol of a federated learner, and the loop over its rounds and clients.
+"""The protocol of a federated learner: its steps, its states, its registration.
 
 K clients see a stream each; a server holds the parameters that they share. Every round is
 
-    announce    the server draws what it names to all clients
-    select      a client draws the rows of the shared parameters that it will learn
-    predict     it predicts from the server's state and from its own; no label yet
-    local_step  it sees the label, learns its own state and writes a message
-    aggregate   the server learns from the messages of all clients that it asked for them
+    broadcast_selection  the server draws what it names to all clients
+    select               a client draws the rows of the shared parameters that it will learn
+    predict              it predicts from the server's state and from its own; no label yet
+    local_step           it sees the label, learns its own state and writes a message
+    aggregate            the server learns from the messages of all clients that it asked for them
 
-The same steps run in the simulation, all clients in compiled code, and behind Flower, a client
-a process (``omkl.federation.flower``). Where all clients send all rows, the simulation may let them
+The same steps run in the simulation, all clients in compiled code, and on machines apart, a client
+a process (``omkl.federation``). Where all clients send all rows, the simulation may let them
 learn together, to the same bits: ``learn_clients``.
 
 Shared parameters are rows of one matrix: theta_i of kernel i, or the parameters of a network
@@ -33,21 +33,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.compiler import compiled, compiled_uncached, dispatch, inlined
-from omkl.core.representations.random_features import (
-    RandomFeatures,
-    compact,
-    draw_features,
-    outputs,
-    transform_ahead,
-)
-from omkl.federated.client_tiles import client_tile
-from omkl.federated.exchange import is_simple, protect, settle, take
-from omkl.federated.messages import clear, receive_losses, squared_norm
-from omkl.federated.rounds import add_losses
+from omkl.core.compiler import compiled_uncached, dispatch, inlined, qualify_name
+from omkl.core.representations.random_features import RandomFeatures, compact, draw_features
+from omkl.federated.client_features import client_tile
+from omkl.federated.messages import Message, empty_message
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
+
+BYTES = 8  # of a float64 and of the index of a row
+MOST_FEATURES = 100  # the paper's limit of what a client can hold
 
 
 class ServerState(NamedTuple):
@@ -109,7 +104,7 @@ def no_client_state(
 
 
 @functools.singledispatch
-def announce(params, server, t, u):
+def broadcast_selection(params, server, t, u):
     """The server draws what it names to all clients, from the uniform numbers u."""
     raise TypeError(f"no federated algorithm is registered for {type(params)}")
 
@@ -156,7 +151,7 @@ def aggregate(params, server, t, n_clients):
 
 @inlined
 def no_announcement(params, server, t, u):
-    """``announce`` of a server that draws nothing."""
+    """``broadcast_selection`` of a server that draws nothing."""
 
 
 @inlined
@@ -177,33 +172,6 @@ def choose_all(server, scratch, message):
 
 
 @inlined
-def evaluate(model, X, row, scratch):
-    """scratch.f[i] = theta_i'z_i(X[row]) of all N kernels; X (C, d).
-
-    Rows are visited in their order: the features of several clients are computed together.
-    """
-    transform_ahead(model, X, row, scratch.model)
-    outputs(model, scratch.every, scratch.f.shape[0], scratch.model, scratch.f)
-
-
-# --- the loop -----------------------------------------------------------------------------------
-
-
-@inlined
-def client_round(
-    params, server, clients, k, t, X, row, y, u, normals, protection, scratch, message
-):
-    """A client's round: its prediction, given before y is seen; ``message`` is ready to be sent.
-
-    Within a round the rows of X (C, d) are visited in their order, none left out (``evaluate``).
-    """
-    select(params, server, clients, k, t, u, scratch, message)
-    y_hat = learn(params, server, clients, k, t, X, row, y, scratch, message)
-    protect(protection, server.model.theta, message, normals)
-    return y_hat
-
-
-@inlined
 def learn(params, server, clients, k, t, X, row, y, scratch, message):
     """The part of a client's round that its learner decides, with the rows selected."""
     message.n[1] = 0
@@ -212,94 +180,54 @@ def learn(params, server, clients, k, t, X, row, y, scratch, message):
     return y_hat
 
 
-@compiled
-def run_rounds(
-    params, server, clients, t, present, X, Y, draws, protection, inbox, scratch, message, totals,
-    trace,
-):  # fmt: skip
-    """Rounds t + 1 .. t + n of the C clients ``present`` (C,) int64, of K.
-
-    X (n, C, d), Y (n, C); ``draws`` is what was drawn for these rounds. Written: the sums
-    ``totals`` of all K clients, and ``trace`` (n, C) of those present.
-    """
-    n, C = Y.shape
-    worst = totals.worst
-    simple = is_simple(protection, inbox)
-    for s in range(n):
-        now = t + s + 1
-        announce(params, server, now, draws.v[s])
-        n_asked = 0
-        for c in range(C):
-            n_asked += draws.asked[s, c]
-        together = simple and n_asked == C
-        learned = 0  # clients that have learned together
-        for c in range(C):
-            k = present[c]
-            y = Y[s, c]
-            u, normals = draws.u[s, c], draws.normals[s, c]
-            if together and c == learned:
-                learned += learn_clients(params, server, now, X[s], Y[s], c, scratch)
-            if c == 0 or c >= learned:
-                select(params, server, clients, k, now, u, scratch, message)
-            y_hat = learn(params, server, clients, k, now, X[s], c, y, scratch, message)
-            trace.y_hat[s, c] = y_hat
-            best = add_losses(totals.losses, k, scratch, worst)
-            worst[0] = max(worst[0], (y_hat - y) * (y_hat - y))
-            trace.loss[s, c] = totals.losses[k, 0]
-            trace.regret[s, c] = totals.losses[k, 0] - best
-            if not draws.asked[s, c]:
-                continue
-            totals.sent[k, 0] += message.n[0] * message.theta.shape[1] + message.n[1]
-            totals.sent[k, 1] += message.n[0]
-            totals.replies[k, 0] += 1
-            if c < learned:
-                receive_losses(server, message)
-                continue
-            protect(protection, server.model.theta, message, normals)
-            for j in range(message.n[0]):
-                totals.used[message.rows[j]] += 1
-            totals.replies[k, 1] += not take(server, message, inbox)
-        for j in range(message.n[0] if learned > 0 else 0):
-            totals.used[message.rows[j]] += learned
-        settle(server, inbox)
-        aggregate(params, server, now, n_asked)
-        clear(server)
+# --- states before the first round --------------------------------------------------------------
 
 
-@compiled
-def run_client_round(params, server, clients, t, X, y, u, normals, protection, scratch, message):
-    """The round of one client, X (1, d), with the server's state as sent to it; returns y_hat."""
-    return client_round(
-        params, server, clients, 0, t, X, 0, y, u, normals, protection, scratch, message
+def _n_losses(algorithm: FederatedAlgorithm, model: Any) -> int:
+    """E: the losses that a client sends."""
+    return len(model.theta) if algorithm.shared_weights else 0
+
+
+def new_server_state(algorithm: FederatedAlgorithm, model: Any) -> ServerState:
+    """The server before the first round."""
+    N, W = model.theta.shape
+    E = _n_losses(algorithm, model)
+    return ServerState(
+        model,
+        log_w=np.zeros(E),
+        announced=np.zeros(algorithm.announces[1], dtype=np.int64),
+        sums=np.zeros((N, W)),
+        senders_of=np.zeros(N, dtype=np.int64),
+        losses=np.zeros(E),
+        senders=np.zeros(1, dtype=np.int64),
     )
 
 
-@compiled
-def run_announcement(params, server, t, u):
-    """The server's part before the clients'."""
-    announce(params, server, t, u)
+def new_message(algorithm: FederatedAlgorithm, params: Any, model: Any) -> Message:
+    """An empty message with room for the most that a client may send."""
+    N, W = model.theta.shape
+    E = _n_losses(algorithm, model)
+    return empty_message((algorithm.upload(params, N, W) - E) // W, W, E)
 
 
-@compiled
-def run_receipt(server, message, inbox):
-    """One message at the server; returns whether it is taken."""
-    return take(server, message, inbox)
+def new_scratch(algorithm: FederatedAlgorithm, model: Any) -> ClientScratch:
+    """What the rounds of a client of this model write to."""
+    N = len(model.theta)
+    return ClientScratch(
+        every=np.arange(N),
+        f=np.zeros(N),
+        loss=np.zeros(N),
+        own_loss=np.zeros(1),
+        p=np.zeros(1),
+        w=np.zeros(N),
+        model=algorithm.scratch(model),
+    )
 
 
-@compiled
-def run_aggregation(params, server, t, n_clients, inbox):
-    """The server's part after the clients'."""
-    settle(server, inbox)
-    aggregate(params, server, t, n_clients)
-    clear(server)
-
-
-@compiled
-def set_row(model, i, values):
-    """model.theta[i] = values (W,), and its norm."""
-    for e in range(values.shape[0]):
-        model.theta[i, e] = values[e]
-    model.norm2[i] = squared_norm(model.theta, i)
+def qualify_names(*states: Any) -> None:
+    """Give the types of these states their full names in compiled code."""
+    for state in states:
+        qualify_name(type(state))
 
 
 def compiled_for(Params: type, function: Any) -> Any:
@@ -365,7 +293,7 @@ def _all_messages(params: Any, N: int, n_rounds: int) -> int:
 
 # The steps, and what a module may leave out.
 _STEPS = {
-    "announce": announce,
+    "broadcast_selection": broadcast_selection,
     "select": select,
     "predict": predict,
     "local_step": local_step,
@@ -373,7 +301,7 @@ _STEPS = {
     "aggregate": aggregate,
 }
 _OPTIONAL = {
-    "announce": no_announcement,
+    "broadcast_selection": no_announcement,
     "client_state": no_client_state,
     "learn_clients": learn_one_by_one,
 }
@@ -392,13 +320,15 @@ def register(
     """Make the steps that a module defines those that the loop takes for its Params.
 
     Read from the module by their names: Params, select, predict, local_step, aggregate and
-    upload; announce, client_state, learn_clients and exposure where it has them. AttributeError
-    names what it lacks.
+    upload; broadcast_selection, client_state, learn_clients and exposure where it has them.
+    AttributeError names what it lacks.
     """
     own = vars(importlib.import_module(module))
     exposure = _all_messages if "client_state" in own else _one_message
     given: dict[str, Any] = {"exposure": exposure, **_OPTIONAL, **own}
     wanted = ("Params", "upload", *_OPTIONAL, *_STEPS)
+    if "announce" in own:
+        raise AttributeError(f"{module}: the step announce is called broadcast_selection now")
     if missing := [name for name in wanted if name not in given]:
         raise AttributeError(
             f"{module} registers a federated algorithm without {', '.join(missing)}"
@@ -420,3 +350,75 @@ def register(
         announces,
         own.get("EXPECTED_FAILURES", {}),
     )
+
+
+# --- how many numbers go up and down ------------------------------------------------------------
+#
+# ``max_upload`` is the most numbers that a client may send in a round: float64 values, parameters
+# and losses. An index of a row is no number, but takes as many bytes.
+
+
+def download(algorithm: FederatedAlgorithm, server: ServerState) -> tuple[int, int]:
+    """Numbers and indices that the server sends to each client in a round."""
+    N, W = server.model.theta.shape
+    rows, named = algorithm.announces
+    weights = 0 if rows else len(server.log_w)  # a server that draws keeps them to itself
+    return (rows or N) * W + weights, named
+
+
+def traffic(
+    algorithm: FederatedAlgorithm, server: ServerState, sent: np.ndarray, n_rounds: float, most: int
+) -> dict[str, Any]:
+    """What went up and down between a client and the server, as ``result.json`` has it.
+
+    sent (.., K, 2) numbers and indices that each of K clients sent, in ``n_rounds`` rounds on
+    average, at most ``most`` numbers in one.
+    """
+    numbers, indices = download(algorithm, server)
+    up = {
+        "numbers_a_round": float(sent[..., 0].mean() / n_rounds),
+        "bytes_a_round": float(BYTES * sent.sum(axis=-1).mean() / n_rounds),
+        "most_numbers_a_round": most,
+        "numbers": float(sent[..., 0].mean()),
+        "bytes": float(BYTES * sent.sum(axis=-1).mean()),
+    }
+    down = {
+        "numbers_a_round": numbers,
+        "bytes_a_round": BYTES * (numbers + indices),
+        "most_numbers_a_round": numbers,
+        "numbers": numbers * n_rounds,
+        "bytes": BYTES * (numbers + indices) * n_rounds,
+    }
+    both = sent.shape[-2] * (up["bytes"] + down["bytes"])
+    return {"up": up, "down": down, "bytes_of_all": both}
+
+
+def features_for(
+    algorithm: FederatedAlgorithm, params: Any, n_kernels: int, max_upload: int | None
+) -> int:
+    """D: the most random features, up to 100, with which no message exceeds ``max_upload``."""
+    if max_upload is None:
+        return MOST_FEATURES
+    for D in range(MOST_FEATURES, 0, -1):
+        if algorithm.upload(params, n_kernels, 2 * D) <= max_upload:
+            return D
+    least = algorithm.upload(params, n_kernels, 2)
+    raise ValueError(
+        f"max_upload={max_upload}: {algorithm.name} sends at least {least} numbers a round, even "
+        "with one random feature a kernel. Allow more, or choose fewer kernels or a smaller M"
+    )
+
+
+def check_budget(
+    algorithm: FederatedAlgorithm, params: Any, shape: tuple[int, int], max_upload: int | None
+) -> None:
+    """ValueError if a message of these shared parameters (N, W) could exceed the budget."""
+    if max_upload is None:
+        return
+    N, W = shape
+    most = algorithm.upload(params, N, W)
+    if most > max_upload:
+        raise ValueError(
+            f"{algorithm.name} would send {most} numbers a round, max_upload={max_upload}; "
+            "leave D=null, which chooses it from the budget, or choose a smaller D or M"
+        )

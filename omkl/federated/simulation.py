@@ -3,21 +3,169 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from omkl.core.compiler import compiled, inlined
 from omkl.core.rng import asking_generator, noise_generators, party_generators
-from omkl.federated import protocol, safeguards, states
-from omkl.federated.budget import check_budget
-from omkl.federated.protocol import FederatedAlgorithm
-from omkl.federated.rounds import Draws, FederatedTrace, Totals
-from omkl.federated.safeguards import Safeguards
+from omkl.core.simd import LANES, at_least, largest, load, pack, store
+from omkl.federated import privacy, protocol
+from omkl.federated.messages import (
+    add_message_losses,
+    clear,
+    combine_messages,
+    is_simple,
+    protect,
+    receive,
+)
+from omkl.federated.privacy import NO_SAFEGUARDS, Safeguards
+from omkl.federated.protocol import (
+    FederatedAlgorithm,
+    aggregate,
+    broadcast_selection,
+    check_budget,
+    compiled_for,
+    learn,
+    learn_clients,
+    select,
+)
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
 
 MOST_NOISE = 2**20  # numbers of noise that are drawn ahead of their rounds
+
+
+class Draws(NamedTuple):
+    """What was drawn for n rounds of C clients.
+
+    u        (n, C, a) uniform numbers of the clients      v  (n, b) those of the server
+    asked    (n, C) whether the server asks for the client's message
+    normals  (n, C, m W + E) standard normal numbers of the clients' noise; (n, C, 0) without
+    """
+
+    u: np.ndarray
+    v: np.ndarray
+    asked: np.ndarray
+    normals: np.ndarray
+
+
+class Totals(NamedTuple):
+    """Sums over all rounds so far.
+
+    losses  (K, 1 + N) of the prediction and of every kernel, by client
+    sent    (K, 2) int64 numbers and rows that each client has sent
+    replies (K, 2) int64 messages that each client was asked for, and those that were refused
+    used    (N,) int64 messages that held a row
+    worst   (2,) the largest squared error of a prediction and the largest loss of a kernel
+    """
+
+    losses: np.ndarray
+    sent: np.ndarray
+    replies: np.ndarray
+    used: np.ndarray
+    worst: np.ndarray
+
+
+class FederatedTrace(NamedTuple):
+    """What n rounds gave.
+
+    y_hat   (n, K), given before each label; NaN where a client is done
+    loss    (n, K) of the predictions, L of the paper, summed up to each round
+    regret  (n, K) after each round, as in (11)
+
+    Sums of a client that is done stay what they are.
+    """
+
+    y_hat: np.ndarray
+    loss: np.ndarray
+    regret: np.ndarray
+
+    def rows(self, rows: slice) -> FederatedTrace:
+        """The trace of some rounds, without a copy."""
+        return FederatedTrace(self.y_hat[rows], self.loss[rows], self.regret[rows])
+
+
+@inlined
+def add_losses(losses, k, scratch, worst):
+    """Add the losses of a round to losses[k] (1 + N,); return the least sum of a kernel."""
+    losses[k, 0] += scratch.own_loss[0]
+    N = scratch.loss.shape[0]
+    at = k * losses.shape[1] + 1
+    least = pack(-np.inf)  # of all sums, negated
+    most = pack(worst[1])
+    i = 0
+    while i + LANES <= N:
+        loss = load(scratch.loss, i)
+        cumulative = load(losses, at + i) + loss
+        store(losses, at + i, cumulative)
+        least = at_least(cumulative * -1.0, least)
+        most = at_least(loss, most)
+        i += LANES
+    best = -largest(least)
+    top = largest(most)
+    while i < N:
+        losses[k, 1 + i] += scratch.loss[i]
+        best = min(best, losses[k, 1 + i])
+        top = max(top, scratch.loss[i])
+        i += 1
+    worst[1] = top
+    return best
+
+
+@compiled
+def run_rounds(
+    params, server, clients, t, present, X, Y, draws, protection, inbox, scratch, message, totals,
+    trace,
+):  # fmt: skip
+    """Rounds t + 1 .. t + n of the C clients ``present`` (C,) int64, of K.
+
+    X (n, C, d), Y (n, C); ``draws`` is what was drawn for these rounds. Written: the sums
+    ``totals`` of all K clients, and ``trace`` (n, C) of those present.
+    """
+    n, C = Y.shape
+    worst = totals.worst
+    simple = is_simple(protection, inbox)
+    for s in range(n):
+        now = t + s + 1
+        broadcast_selection(params, server, now, draws.v[s])
+        n_asked = 0
+        for c in range(C):
+            n_asked += draws.asked[s, c]
+        together = simple and n_asked == C
+        learned = 0  # clients that have learned together
+        for c in range(C):
+            k = present[c]
+            y = Y[s, c]
+            u, normals = draws.u[s, c], draws.normals[s, c]
+            if together and c == learned:
+                learned += learn_clients(params, server, now, X[s], Y[s], c, scratch)
+            if c == 0 or c >= learned:
+                select(params, server, clients, k, now, u, scratch, message)
+            y_hat = learn(params, server, clients, k, now, X[s], c, y, scratch, message)
+            trace.y_hat[s, c] = y_hat
+            best = add_losses(totals.losses, k, scratch, worst)
+            worst[0] = max(worst[0], (y_hat - y) * (y_hat - y))
+            trace.loss[s, c] = totals.losses[k, 0]
+            trace.regret[s, c] = totals.losses[k, 0] - best
+            if not draws.asked[s, c]:
+                continue
+            totals.sent[k, 0] += message.n[0] * message.theta.shape[1] + message.n[1]
+            totals.sent[k, 1] += message.n[0]
+            totals.replies[k, 0] += 1
+            if c < learned:
+                add_message_losses(server, message)
+                continue
+            protect(protection, server.model.theta, message, normals)
+            for j in range(message.n[0]):
+                totals.used[message.rows[j]] += 1
+            totals.replies[k, 1] += not receive(server, message, inbox)
+        for j in range(message.n[0] if learned > 0 else 0):
+            totals.used[message.rows[j]] += learned
+        combine_messages(server, inbox)
+        aggregate(params, server, now, n_asked)
+        clear(server)
 
 
 class Federation:
@@ -46,7 +194,7 @@ class Federation:
         (K,) whole numbers of at least 1: rounds after which each client is done, and the others
         go on. None: all stay.
     guards
-        Noise at the clients, refusals and robust means at the server; ``safeguards.NONE``.
+        Noise at the clients, refusals and robust means at the server; ``NO_SAFEGUARDS``.
         ValueError for privacy that the algorithm cannot keep, or without ``lengths``.
     """
 
@@ -62,7 +210,7 @@ class Federation:
         max_upload: int | None = None,
         model: Any = None,
         lengths: np.ndarray | None = None,
-        guards: Safeguards = safeguards.NONE,
+        guards: Safeguards = NO_SAFEGUARDS,
     ) -> None:
         kernels = algorithm.kernels(params, dictionary)
         if model is None:
@@ -80,14 +228,14 @@ class Federation:
         self.lengths = np.array(lengths, dtype=np.int64)
         if self.lengths.shape != (n_clients,) or self.lengths.min() < 1:
             raise ValueError(f"lengths are {n_clients} numbers of at least 1; got {lengths}")
-        self.server = states.new_server_state(algorithm, model)
+        self.server = protocol.new_server_state(algorithm, model)
         self.clients = algorithm.client_state(params, kernels, model, n_clients)
-        states.qualify_names(self.clients, model)
+        protocol.qualify_names(self.clients, model)
         server_rng, *self._client_rngs = party_generators(seed, n_clients)
         self._server_rng = server_rng
         self.guards = guards
         n_rounds = int(self.lengths.max())
-        self._protection = safeguards.protection_for(guards, algorithm, params, N, n_rounds)
+        self._protection = privacy.protection_for(guards, algorithm, params, N, n_rounds)
         self._asking_rng = asking_generator(seed)
         self._noise_rngs = noise_generators(seed, n_clients if guards.privacy else 0)
         self.t = 0
@@ -101,10 +249,10 @@ class Federation:
         self._prepare()
 
     def _prepare(self) -> None:
-        self._run = protocol.compiled_for(type(self.params), protocol.run_rounds)
-        self._scratch = states.new_scratch(self.algorithm, self.server.model)
-        self._message = states.new_message(self.algorithm, self.params, self.server.model)
-        self._inbox = safeguards.inbox_for(self.guards, self.n_clients, self._message)
+        self._run = compiled_for(type(self.params), run_rounds)
+        self._scratch = protocol.new_scratch(self.algorithm, self.server.model)
+        self._message = protocol.new_message(self.algorithm, self.params, self.server.model)
+        self._inbox = privacy.inbox_for(self.guards, self.n_clients, self._message)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> FederatedTrace:
         """n rounds: X (n, K, d), y (n, K). Any split into blocks gives the same numbers.
@@ -162,7 +310,7 @@ class Federation:
     ) -> None:
         """Rounds of the C clients ``present``: X (n, C, d), y (n, C), u (n, C, a), v (n, b)."""
         n, K, most = len(y), self.n_clients, self.guards.clients_per_round
-        asked = safeguards.draw_asked(self._asking_rng, n, K, present, most)
+        asked = privacy.draw_asked(self._asking_rng, n, K, present, most)
         size = self._message.theta.size + len(self._message.losses)
         step = max(1, MOST_NOISE // (K * size)) if self._noise_rngs else n
         for start in range(0, n, step):

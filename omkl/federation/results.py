@@ -21,7 +21,7 @@ from omkl.core.weights import normalised
 from omkl.experiment.federation import COMPARATOR, over_clients
 from omkl.experiment.job import Computed, Timing, kernel_curves, reported
 from omkl.experiment.metrics import Recorder, label_cost
-from omkl.federated import budget
+from omkl.federated import protocol
 from omkl.federation.coordinator import Coordinator
 from omkl.runs.run_folder import MSE
 
@@ -154,5 +154,5 @@ def _communication(coordinator: Coordinator, client_rounds: Sequence[int]) -> di
         "rows": served,
         "rows_used": served,
         "max_upload": plan.settings.max_upload,
-        **budget.traffic(plan.algorithm, server.state, sent, n_rounds, server.most_numbers),
+        **protocol.traffic(plan.algorithm, server.state, sent, n_rounds, server.most_numbers),
     }

@@ -18,7 +18,7 @@ from omkl.config.compose import compose
 from omkl.config.settings import Settings, with_defaults_cut
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
-from omkl.federated import budget
+from omkl.federated import protocol
 from omkl.federated.parties import Client, Server
 from omkl.federated.protocol import FederatedAlgorithm
 from omkl.federated.split import HOLDERS
@@ -183,7 +183,7 @@ def plan_of(terms: Terms) -> Agreed:
     settings = experiment_settings.read(terms.config)
     dictionary = kernels.dictionary(settings.kernels)
     algorithm = federated.load(settings.algorithm.name)
-    sizes = {"N": len(dictionary), "D": settings.D or budget.MOST_FEATURES}
+    sizes = {"N": len(dictionary), "D": settings.D or protocol.MOST_FEATURES}
     settings = with_defaults_cut(settings, algorithm.Params, sizes)
     values = settings.algorithm.given
     with_T = [key for key, v in values.items() if isinstance(v, str) and "T" in v]
@@ -198,9 +198,9 @@ def plan_of(terms: Terms) -> Agreed:
     used = algorithm.kernels(params, dictionary)
     D, limit = settings.D, settings.max_upload
     if D is None:
-        D = budget.features_for(algorithm, params, len(used), limit) if used else 1
+        D = protocol.features_for(algorithm, params, len(used), limit) if used else 1
     if used:
-        budget.check_budget(algorithm, params, (len(used), 2 * D), limit)
+        protocol.check_budget(algorithm, params, (len(used), 2 * D), limit)
     lengths = np.full(terms.n_clients, terms.n_rounds or ENDLESS, dtype=np.int64)
     settings = settings.resolved(D=D, n_clients=terms.n_clients)
     return Agreed(settings, algorithm, params, dictionary, D, len(terms.inputs), lengths)

@@ -23,8 +23,7 @@ from omkl.config.compose import compose
 from omkl.core import hyperparameters, kernels
 from omkl.core.kernels import Kernel
 from omkl.core.rng import party_generators
-from omkl.federated.budget import MOST_FEATURES, features_for
-from omkl.federated.protocol import FederatedAlgorithm
+from omkl.federated.protocol import MOST_FEATURES, FederatedAlgorithm, features_for
 from omkl.federated.simulation import Federation
 
 CLIENTS, ROUNDS, NUMPY_ROUNDS = 23, 100, 10

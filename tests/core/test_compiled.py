@@ -19,7 +19,7 @@ from omkl.checks import learners
 from omkl.core import compiler, trigonometry
 from omkl.core import protocol as engine
 from omkl.core.representations import random_features, waves
-from omkl.federated import protocol
+from omkl.federated import simulation
 
 pytestmark = pytest.mark.skipif(not compiler.ENABLED, reason="NUMBA_DISABLE_JIT is set")
 
@@ -56,15 +56,15 @@ def test_one_specialisation_serves_every_shape_block_and_layout(name):
 def test_one_specialisation_serves_every_federation(name):
     X, y = federated_checks.streams()
     case = federated_checks.Case(name)
-    before = compiler.n_specialisations(protocol.run_rounds)
+    before = compiler.n_specialisations(simulation.run_rounds)
     case.learner().partial_fit(X, y)
-    once = compiler.n_specialisations(protocol.run_rounds)
+    once = compiler.n_specialisations(simulation.run_rounds)
     assert once - before <= 1
     federation = case.learner(seed=3, dictionary=learners.DICTIONARY[2:], d=2, K=3)
     federation.partial_fit(X[:1, :3, :2], y[:1, :3])
     federation.partial_fit(X[1:90:3, ::2, 1:], y[1:90:3, ::2])  # strided
     federation.partial_fit(np.asfortranarray(X[:9, :3, :2], dtype=np.float32), y[:9, :3] > 0.5)
-    assert compiler.n_specialisations(protocol.run_rounds) == once
+    assert compiler.n_specialisations(simulation.run_rounds) == once
 
 
 # --- no machine code that nobody runs ------------------------------------------------------------
@@ -257,7 +257,7 @@ def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
 def test_no_round_of_a_federation_calls_the_mathematical_library(name, packed):
     X, y = federated_checks.streams()
     federation = federated_checks.Case(name).learner()
-    federation._run = block = compiler.compiled_uncached(protocol.run_rounds)
+    federation._run = block = compiler.compiled_uncached(simulation.run_rounds)
     before = set(block.signatures)
     federation.partial_fit(X[:4], y[:4])
     (signature,) = set(block.signatures) - before

@@ -16,7 +16,7 @@ from omkl.core.representations.random_features import (
     transform_ahead,
 )
 from omkl.federated import hindsight
-from omkl.federated.client_tiles import FEWEST_INPUTS, SHARE, client_tile
+from omkl.federated.client_features import FEWEST_INPUTS, SHARE, client_tile
 
 d, D = FEWEST_INPUTS + 6, 13
 SOME = learners.DICTIONARY[:2]

@@ -19,11 +19,18 @@ from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import draw_features
 from omkl.core.rng import asking_generator, noise_generators
 from omkl.experiment import run as runner
-from omkl.federated.exchange import no_protection
-from omkl.federated.leakage import Seen, guess
+from omkl.federated.messages import no_protection
 from omkl.federated.parties import Client, Server, play
-from omkl.federated.privacy import Privacy, SecretNormals, account
-from omkl.federated.safeguards import Safeguards, cuts, draw_asked
+from omkl.federated.privacy import (
+    Privacy,
+    Safeguards,
+    SecretNormals,
+    Seen,
+    account,
+    cuts,
+    draw_asked,
+    guess,
+)
 from omkl.federated.simulation import Federation
 
 DICTIONARY = tuple(Kernel("gaussian", b) for b in (0.1, 1.0, 10.0))

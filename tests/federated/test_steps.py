@@ -28,9 +28,9 @@ from omkl.core.weights import normalised
 from omkl.experiment.bounds import client_regret_bound, server_regret_bound
 from omkl.federated import protocol
 from omkl.federated.algorithms.perfedavg import layer_sizes, n_parameters
-from omkl.federated.budget import features_for
 from omkl.federated.hindsight import ridge
-from omkl.federated.safeguards import NONE
+from omkl.federated.privacy import NO_SAFEGUARDS
+from omkl.federated.protocol import features_for
 from omkl.federated.simulation import Federation
 
 FIVE = tuple(Kernel("gaussian", b) for b in (0.01, 0.1, 1.0, 10.0, 100.0))
@@ -174,7 +174,7 @@ def test_clients_that_learn_together_are_clients_one_by_one(name, n_clients, n_k
     dictionary = tuple(Kernel("gaussian", b) for b in np.logspace(-1.0, 1.0, n_kernels))
     x, y = streams(20, n_clients)
     ends = []
-    for guards in (NONE, NONE._replace(max_change=1e9)):
+    for guards in (NO_SAFEGUARDS, NO_SAFEGUARDS._replace(max_change=1e9)):
         federation = Federation(
             case.algorithm, case.params(), dictionary, 3, D, SEED, n_clients, guards=guards
         )

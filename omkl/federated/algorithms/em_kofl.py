@@ -43,8 +43,9 @@ from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
 from omkl.core.weights import draw, softmax
 from omkl.federated.algorithms.vm_kofl import send_losses, weigh
+from omkl.federated.client_features import evaluate
 from omkl.federated.messages import average, copy_row
-from omkl.federated.protocol import evaluate, register
+from omkl.federated.protocol import register
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -77,7 +78,7 @@ def learned_by(server, clients, k):
     return RandomFeatures(model.padded, clients.theta[k], clients.norm2[k], model.n_waves)
 
 
-def announce(params, server, t, u):
+def broadcast_selection(params, server, t, u):
     # The sums of this round's losses are empty now: the weights are computed there.
     softmax(server.log_w, server.losses)
     server.announced[0] = server.announced[1] if t > 1 else draw(server.losses, u[0])

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Schedule
 from omkl.core.kernels import Kernel
 from omkl.federated.algorithms import ofmkl_avg
-from omkl.federated.kernel_lanes import lane_scratch
+from omkl.federated.client_features import lane_scratch
 from omkl.federated.protocol import register
 
 

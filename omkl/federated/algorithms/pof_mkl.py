@@ -41,8 +41,9 @@ from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, UP_TO_N, Range, Schedule, rate
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.weights import mean_by_shares, softmax, weighted_mean
+from omkl.federated.client_features import evaluate
 from omkl.federated.messages import average, step_into
-from omkl.federated.protocol import choose_all, evaluate, register
+from omkl.federated.protocol import choose_all, register
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel

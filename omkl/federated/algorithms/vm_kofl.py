@@ -31,7 +31,7 @@ from typing import NamedTuple
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
 from omkl.core.weights import mean_by_shares, softmax
-from omkl.federated.kernel_lanes import (
+from omkl.federated.client_features import (
     evaluate_or_take,
     lane_scratch,
     learn_by_lanes,
