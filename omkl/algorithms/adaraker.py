@@ -42,7 +42,7 @@ from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Range
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations import intervals, learn_row
 from omkl.core.representations.intervals import INTERVALS, Intervals
-from omkl.core.weights import mean_of_all_by_shares, pay, shares_of_all, softmax
+from omkl.core.weights import exponential_update, mean_of_all_by_shares, shares_of_all, softmax
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -115,7 +115,9 @@ def update(params, state, t, y, selection):
         gain = (y_hat - y) ** 2 - (said_on(state, selection, j) - y) ** 2
         state.log_h[j] += math.log(1.0 + eta * min(1.0, max(-1.0, gain)))
         rows = slice(j * N, j * N + N)
-        pay(state.log_v[rows], eta, y, scratch.f[rows], params.lam, scratch.before[rows])
+        exponential_update(
+            state.log_v[rows], eta, y, scratch.f[rows], params.lam, scratch.before[rows]
+        )
     _begin(params, state, t + 1)
     _mix(state)
 

@@ -47,7 +47,7 @@ from omkl.core.protocol import choose_all, register
 from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
 from omkl.core.rng import FOUR
-from omkl.core.weights import draw, largest_of, mean_of_all, pay, shares_below
+from omkl.core.weights import draw, exponential_update, largest_of, mean_of_all, shares_below
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -166,7 +166,7 @@ def choose_subset(state, selection):
 @inlined
 def reweigh(params, state, t, y, f, norm2):
     """(22) of every kernel."""
-    pay(state.log_w, rate(params.eta_g, t), y, f, params.lam, norm2)
+    exponential_update(state.log_w, rate(params.eta_g, t), y, f, params.lam, norm2)
 
 
 def select(params, state, t, rng, selection):

@@ -31,7 +31,7 @@ from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
 from omkl.core.protocol import choose_all, register
 from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.weights import mean_of_all, pay
+from omkl.core.weights import exponential_update, mean_of_all
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -70,7 +70,7 @@ def local_step(params, eta, y, f):
 
 
 def reweigh(params, state, t, y, f, norm2):
-    pay(state.log_w, rate(params.eta, t), y, f, params.lam, norm2)
+    exponential_update(state.log_w, rate(params.eta, t), y, f, params.lam, norm2)
 
 
 algorithm = register(__name__, representation=LOCAL_FEATURES, theorem="Shen et al. 2019")

@@ -32,7 +32,7 @@ from omkl.core.hyperparameters import FRACTION, NON_NEGATIVE, Schedule
 from omkl.core.protocol import register
 from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.random_features import RandomFeatures
-from omkl.core.weights import pay
+from omkl.core.weights import exponential_update
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -50,7 +50,7 @@ def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) ->
 
 
 def reweigh(params, state, t, y, f, norm2):
-    pay(state.log_w, -math.log(params.beta), y, f, params.lam, norm2)
+    exponential_update(state.log_w, -math.log(params.beta), y, f, params.lam, norm2)
 
 
 EXPECTED_FAILURES = {

@@ -142,7 +142,7 @@ class State(NamedTuple):
 
 
 class Conformal:
-    """Half the width of an interval for every prediction, which is told its label afterwards.
+    """Half the width of an interval for every prediction, which learns its label afterwards.
 
     Parameters
     ----------
@@ -189,9 +189,11 @@ class Conformal:
 
     def learn(self, y_hat: float, y: float, spread: float = 1.0) -> float:
         """``follow`` of one prediction: half the width of its interval, before its label y."""
-        said, label, unit, half = self._row
-        said[0], label[0], unit[0] = y_hat, y, spread
-        _learn_one(self.state, said, label, unit, half, 1.0 - self.level, self._eta, self._floor)
+        prediction, label, unit, half = self._row
+        prediction[0], label[0], unit[0] = y_hat, y, spread
+        _learn_one(
+            self.state, prediction, label, unit, half, 1.0 - self.level, self._eta, self._floor
+        )
         return float(half[0])
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
@@ -230,7 +232,7 @@ def _learn(state, b, alpha, eta):
 
 @compiled
 def _follow(state, y_hat, y, spread, half, alpha, eta, floor):
-    """Write half (n,), and learn each label after its interval was said."""
+    """Write half (n,), and learn each label after its interval was written."""
     for s in range(y_hat.shape[0]):
         half[s] = math.nan
         unit = spread[s]

@@ -241,8 +241,8 @@ def _check_range(
         name_low, name_high = _bound(bounds.low, low), _bound(bounds.high, high)
         left = "(" if bounds.open_low else "["
         right = ")" if bounds.open_high or high == math.inf else "]"
-        said = f"{given:g}" if isinstance(given, float) and given.is_integer() else given
-        raise ValueError(f"{key}={said} lies outside {left}{name_low}, {name_high}{right}")
+        shown_value = f"{given:g}" if isinstance(given, float) and given.is_integer() else given
+        raise ValueError(f"{key}={shown_value} lies outside {left}{name_low}, {name_high}{right}")
 
 
 def _bound(stated: float | str, value: float) -> str:
@@ -286,5 +286,5 @@ def fields_with(State: type, annotation: Any) -> list[str]:
 def bounds_of(State: type) -> dict[str, Range]:
     """Of the fields whose annotation has a ``Range``: what its numbers may be."""
     hints = get_type_hints(State, include_extras=True)
-    said = ((name, x) for name, hint in hints.items() for x in get_args(hint)[1:])
-    return {name: x for name, x in said if isinstance(x, Range)}
+    ranges = ((name, x) for name, hint in hints.items() for x in get_args(hint)[1:])
+    return {name: x for name, x in ranges if isinstance(x, Range)}

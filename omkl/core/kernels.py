@@ -18,7 +18,7 @@ the measure is a probability distribution:
 
 Exact-kernel learners also know the polynomials kappa(x, x') = (x'x')^degree, which have
 no spectral measure; their "bandwidth" is the degree. Learners of second order also know the
-linear kernel kappa(x, x') = x'x' + 1, whose features are x and 1; its "bandwidth" says nothing.
+linear kernel kappa(x, x') = x'x' + 1, whose features are x and 1; its "bandwidth" has no meaning.
 
 "Bandwidth" in the dictionaries of Ghari and Shen is the variance for Gaussian
 kernels (exp(-||r||^2 / (2 b))) and the length for Laplacian ones.
@@ -507,7 +507,7 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
     ends = [given[key] for key in ("from", "to") if is_number(given.get(key))]
     if set(given) != {"from", "to", "n"} or len(ends) < 2:
         raise ValueError(f"{where}.log10_bandwidth needs from, to and n; got {shown(grid)}")
-    if told := whole(1, MOST_KERNELS).refusal(f"{where}.log10_bandwidth.n", given["n"]):
-        raise ValueError(told)
+    if refusal := whole(1, MOST_KERNELS).refusal(f"{where}.log10_bandwidth.n", given["n"]):
+        raise ValueError(refusal)
     with np.errstate(over="ignore", invalid="ignore"):  # the infinity is refused with its place
         return [float(10.0**e) for e in np.linspace(float(ends[0]), float(ends[1]), given["n"])]

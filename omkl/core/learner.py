@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Trace(NamedTuple):
-    """What a learner said in a block, before each label.
+    """The predictions of a learner in a block, each made before its label.
 
     y_hat (n,); asked (n,) bool; spread (n,), the deviation of the label from y_hat that it
     expects, or of a learner with intervals of its own half their width; NaN where there is none.
@@ -51,7 +51,7 @@ def empty_trace(n: int) -> Trace:
 
 
 def _empty_row(d: int) -> tuple[np.ndarray, np.ndarray, Trace]:
-    """A row X (1, d), its label y (1,) and what is said of it."""
+    """A row X (1, d), its label y (1,) and its prediction."""
     return np.empty((1, d)), np.empty(1), empty_trace(1)
 
 
@@ -185,7 +185,7 @@ class Learner:
     ) -> None:
         """``partial_fit`` of a block of ``checked_block`` whose labels are all numbers.
 
-        What is said goes to ``trace``. For a representation with a lookahead ``prepare_tile`` has
+        Predictions go to ``trace``. For a representation with a lookahead ``prepare_tile`` has
         to come first. ``loop`` is what ``loop_for`` made of this learner or one like it, and of
         arrays of these types.
         """
@@ -213,12 +213,12 @@ class Learner:
         ``spread`` is then that of this prediction. RuntimeError while a round is open.
         """
         self.require_no_open_round()
-        X, y, said = self._row
+        X, y, trace = self._row
         X[0] = x if self._is_row(x) else self._rows(np.reshape(x, (1, -1)))
         self.prepare_tile(X)
-        self._run_row(OPEN, X, y, said)
-        self._asked, self.spread = said.asked.item(), said.spread.item()
-        return said.y_hat.item(), self._asked
+        self._run_row(OPEN, X, y, trace)
+        self._asked, self.spread = trace.asked.item(), trace.spread.item()
+        return trace.y_hat.item(), self._asked
 
     def learn_one(self, y: float | None = None) -> None:
         """Close the open round with the label y of its row.
@@ -232,10 +232,10 @@ class Learner:
         label = math.nan if y is None else float(y)
         if self._asked and not math.isfinite(label):
             raise ValueError(f"the learner asked for the label of row {self.t + 1}, and it is {y}")
-        X, told, said = self._row
-        told[0], said.asked[0] = label, self._asked
+        X, y_row, trace = self._row
+        y_row[0], trace.asked[0] = label, self._asked
         self._asked = None
-        self._run_row(CLOSE, X, told, said)
+        self._run_row(CLOSE, X, y_row, trace)
         self.t += 1
 
     def before_round(self) -> Before:
@@ -257,7 +257,7 @@ class Learner:
         self.state, self._asked = before.state, None
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """What ``predict_one`` would say of each row X (n, d) as the next one, (n,).
+        """What ``predict_one`` would predict for each row X (n, d) as the next one, (n,).
 
         Nothing is learned and nothing changes: a learner that chooses kernels by chance predicts
         with those of its next round, drawn from a copy of its generator, and will draw them
@@ -290,7 +290,7 @@ class Learner:
         return look
 
     def _open(self, X: np.ndarray) -> Trace:
-        """What is said of each row, or of as many as fit into a tile, as that of the round."""
+        """Predictions for each row, or for as many as fit into a tile, as that of the round."""
         X = X[: self.prepare_tile(X)]
         trace = empty_trace(len(X))
         self._run(OPEN, X, np.empty(len(X)), trace)

@@ -11,13 +11,15 @@ The order of every sum is the same on all processors.
 ``narrow`` makes a pack of eight floats for arithmetic in single precision. An array
 may hold floats too: they are loaded as doubles, and stored from either kind of pack.
 
-In plain Python a pack is an array of eight. The module is long because each instruction is here
-twice, as its plain Python and as its machine code.
+In plain Python a pack is an array of eight. Each instruction is here twice: as plain Python, and
+below as machine code, by Numba's public ``intrinsic``.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -160,18 +162,75 @@ if ENABLED:
     PACK = Pack("pack", ir.DoubleType(), types.float64)
     NARROW = Pack("narrow_pack", ir.FloatType(), types.float32)
     _INT = ir.IntType(64)
+    _INDEX = ir.IntType(32)
     _WHOLES = ir.VectorType(_INT, LANES)
     _BITS = ir.VectorType(ir.IntType(1), LANES)
     _FUSE = ("contract", "nsz")
+    _ALIGN = ir.Constant(_INDEX, 4)  # of a load or store: rows may begin anywhere
 
     @register_model(Pack)
     class _PackModel(models.PrimitiveModel):
         def __init__(self, manager: Any, kind: Any) -> None:
             super().__init__(manager, kind, kind.vector)
 
-    def _result(*kinds: Any) -> Any:
-        """Single precision as soon as one of several is."""
-        return NARROW if NARROW in kinds else PACK
+    # --- How an instruction is made ---------------------------------------------------------------
+    #
+    # ``build(context, builder, kinds, args)`` writes the LLVM code of one instruction: kinds are
+    # Numba's types of the arguments, args their values. ``result(*kinds)`` is the type of what
+    # comes out, or None where the instruction is not for such arguments.
+
+    def _instruction(names: Sequence[str], result: Any) -> Callable[[Any], Any]:
+        """Decorate ``build``: an intrinsic whose arguments have these names."""
+
+        def decorate(build: Any) -> Any:
+            def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                value = build(context, builder, signature.args, args)
+                return context.get_dummy_value() if value is None else value
+
+            def choose(typingctx: Any, *kinds: Any) -> Any:
+                kind = result(*kinds)
+                return None if kind is None else (kind(*kinds), lower)
+
+            position = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            arguments = [inspect.Parameter(name, position) for name in ("typingctx", *names)]
+            # Numba asks an intrinsic for the names of its arguments.
+            choose.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
+            choose.__name__ = build.__name__
+            return intrinsic(choose)
+
+        return decorate
+
+    def _code_of(function: Any, result: Any) -> Callable[[Any], Any]:
+        """Decorate ``build``: what the function is in compiled code, for what has a ``result``."""
+        names = list(inspect.signature(function).parameters)
+
+        def decorate(build: Any) -> Any:
+            step = _instruction(names, result)(build)
+            scope: dict[str, Any] = {"step": step, "result": result}
+            called = ", ".join(names)
+            exec(
+                f"def choose({called}):\n"
+                f"    if result({called}) is None:\n"
+                f"        return None\n"
+                f"    return lambda {called}: step({called})",
+                scope,
+            )
+            overloads(function)(scope["choose"])
+            return step
+
+        return decorate
+
+    def _a_pack(*kinds: Any) -> Any:
+        return PACK
+
+    def _like_first(*kinds: Any) -> Any:
+        return kinds[0]
+
+    def _widest(*kinds: Any) -> Any:
+        """Single precision as soon as one of several is; None where none is a pack."""
+        if NARROW in kinds:
+            return NARROW
+        return PACK if PACK in kinds else None
 
     def _spread(context: Any, builder: Any, kind: Any, value: Any, like: Any) -> Any:
         """A pack as it is, a number eight times."""
@@ -182,28 +241,51 @@ if ENABLED:
 
     def _eight_times(builder: Any, number: Any, vector: Any) -> Any:
         blank = ir.Constant(vector, ir.Undefined)
-        first = builder.insert_element(blank, number, ir.Constant(ir.IntType(32), 0))
-        order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return builder.shuffle_vector(first, blank, order)
+        first = builder.insert_element(blank, number, ir.Constant(_INDEX, 0))
+        return builder.shuffle_vector(first, blank, _places([0] * LANES))
 
-    def _stored(kind: Any) -> Any:
+    def _places(numbers: Sequence[int]) -> Any:
+        """Which elements a shuffle takes."""
+        return ir.Constant(ir.VectorType(_INDEX, len(numbers)), list(numbers))
+
+    def _wholes(number: int) -> Any:
+        return ir.Constant(_WHOLES, [number] * LANES)
+
+    def _declare(builder: Any, name: str, result: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(result, arguments)
+        return cgutils.get_or_insert_function(builder.module, kind, name)
+
+    # --- Memory -----------------------------------------------------------------------------------
+
+    def _stored(array: Any) -> Any:
         """The pack as it lies in an array of that type."""
-        return PACK if kind.dtype == types.float64 else NARROW
+        return PACK if array.dtype == types.float64 else NARROW
 
-    def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        start = context.cast(builder, args[1], signature.args[1], types.intp)
+    def _is_array(kind: Any) -> bool:
+        numbers = (types.float64, types.float32)
+        return isinstance(kind, types.Array) and kind.layout == "C" and kind.dtype in numbers
+
+    def _loaded(array: Any, *kinds: Any) -> Any:
+        return PACK if _is_array(array) else None
+
+    def _storing(array: Any, start: Any, pack: Any, *kinds: Any) -> Any:
+        return types.void if _is_array(array) and isinstance(pack, Pack) else None
+
+    def _pointer(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        """To the pack that begins at args[1] of the array args[0]."""
+        array = context.make_array(kinds[0])(context, builder, args[0])
+        start = context.cast(builder, args[1], kinds[1], types.intp)
         first = builder.gep(array.data, [start], inbounds=True)
-        return builder.bitcast(first, _stored(signature.args[0]).vector.as_pointer())
+        return builder.bitcast(first, _stored(kinds[0]).vector.as_pointer())
 
-    def _counting(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        """Which of the eight lie before the first ``value``."""
+    def _first(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        """A mask of the first ``value`` of the eight."""
         n = context.cast(builder, value, kind, types.intp)
         limit = _eight_times(builder, n, _WHOLES)
         return builder.icmp_signed("<", ir.Constant(_WHOLES, list(range(LANES))), limit)
 
-    def _widened(builder: Any, kind: Any, value: Any) -> Any:
-        return value if _stored(kind) is PACK else builder.fpext(value, PACK.vector)
+    def _widened(builder: Any, array: Any, value: Any) -> Any:
+        return value if _stored(array) is PACK else builder.fpext(value, PACK.vector)
 
     def _as_stored(builder: Any, array: Any, pack: Any, value: Any) -> Any:
         if _stored(array) is pack:
@@ -212,347 +294,212 @@ if ENABLED:
             return builder.fptrunc(value, NARROW.vector)
         return builder.fpext(value, PACK.vector)
 
-    def _name(step: str, array: Any) -> str:
-        return f"llvm.masked.{step}.v8f{64 if _stored(array) is PACK else 32}.p0"
+    def _masked(builder: Any, step: str, array: Any, result: Any, arguments: Any) -> Any:
+        """LLVM's masked load or store of packs of that array."""
+        name = f"llvm.masked.{step}.v8f{64 if _stored(array) is PACK else 32}.p0"
+        return _declare(builder, name, result, arguments)
 
-    def _is_array(kind: Any) -> bool:
-        known = (types.float64, types.float32)
-        return isinstance(kind, types.Array) and kind.layout == "C" and kind.dtype in known
+    @_instruction(("array", "start"), _loaded)
+    def _load(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, kinds, args)
+        return _widened(builder, kinds[0], builder.load(pointer, align=4))
 
-    def _declare(builder: Any, name: str, result: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(result, arguments)
-        return cgutils.get_or_insert_function(builder.module, kind, name)
+    @_instruction(("array", "start", "n"), _loaded)
+    def _load_first(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, kinds, args)
+        mask = _first(context, builder, kinds[2], args[2])
+        vector = _stored(kinds[0]).vector
+        arguments = [pointer.type, _INDEX, _BITS, vector]
+        load_first = _masked(builder, "load", kinds[0], vector, arguments)
+        zeros = ir.Constant(vector, [0.0] * LANES)
+        value = builder.call(load_first, [pointer, _ALIGN, mask, zeros])
+        return _widened(builder, kinds[0], value)
 
-    @intrinsic
-    def _load(typingctx: Any, array: Any, start: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = _pointer(context, builder, signature, args)
-            return _widened(builder, signature.args[0], builder.load(pointer, align=4))
+    @_instruction(("array", "start", "pack"), _storing)
+    def _store(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        value = _as_stored(builder, kinds[0], kinds[2], args[2])
+        builder.store(value, _pointer(context, builder, kinds, args), align=4)
 
-        return (PACK(array, start), build) if _is_array(array) else None
+    @_instruction(("array", "start", "pack", "n"), _storing)
+    def _store_first(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, kinds, args)
+        mask = _first(context, builder, kinds[3], args[3])
+        value = _as_stored(builder, kinds[0], kinds[2], args[2])
+        arguments = [value.type, pointer.type, _INDEX, _BITS]
+        store_first = _masked(builder, "store", kinds[0], ir.VoidType(), arguments)
+        builder.call(store_first, [value, pointer, _ALIGN, mask])
 
-    @intrinsic
-    def _load_first(typingctx: Any, array: Any, start: Any, n: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = _pointer(context, builder, signature, args)
-            mask = _counting(context, builder, signature.args[2], args[2])
-            vector = _stored(signature.args[0]).vector
-            arguments = [pointer.type, ir.IntType(32), _BITS, vector]
-            masked = _declare(builder, _name("load", signature.args[0]), vector, arguments)
-            zeros = ir.Constant(vector, [0.0] * LANES)
-            value = builder.call(masked, [pointer, ir.Constant(ir.IntType(32), 4), mask, zeros])
-            return _widened(builder, signature.args[0], value)
-
-        return (PACK(array, start, n), build) if _is_array(array) else None
-
-    @intrinsic
-    def _gather(typingctx: Any, array: Any, index: Any, start: Any, base: Any, n: Any) -> Any:
-        """Number by number: written to memory first, they would have to be waited for."""
-
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            values, places = (
-                context.make_array(kind)(context, builder, value)
-                for kind, value in zip(signature.args[:2], args[:2], strict=True)
-            )
-            start, base, n = (
-                context.cast(builder, value, kind, types.intp)
-                for kind, value in zip(signature.args[2:], args[2:], strict=True)
-            )
-            last = builder.sub(n, ir.Constant(_INT, 1))
-            pack = ir.Constant(PACK.vector, ir.Undefined)
-            for j in range(LANES):
-                here = ir.Constant(_INT, j)
-                here = builder.select(builder.icmp_signed("<", here, last), here, last)
-                place = builder.gep(places.data, [builder.add(start, here)], inbounds=True)
-                offset = builder.sub(builder.load(place), base)
-                number = builder.load(builder.gep(values.data, [offset], inbounds=True))
-                pack = builder.insert_element(pack, number, ir.Constant(ir.IntType(32), j))
-            return pack
-
-        return PACK(array, index, start, base, n), build
-
-    @intrinsic
-    def _store(typingctx: Any, array: Any, start: Any, value: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value = _as_stored(builder, signature.args[0], signature.args[2], args[2])
-            builder.store(value, _pointer(context, builder, signature, args), align=4)
-            return context.get_dummy_value()
-
-        known = _is_array(array) and isinstance(value, Pack)
-        return (types.void(array, start, value), build) if known else None
-
-    @intrinsic
-    def _store_first(typingctx: Any, array: Any, start: Any, value: Any, n: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = _pointer(context, builder, signature, args)
-            mask = _counting(context, builder, signature.args[3], args[3])
-            value = _as_stored(builder, signature.args[0], signature.args[2], args[2])
-            arguments = [value.type, pointer.type, ir.IntType(32), _BITS]
-            masked = _declare(builder, _name("store", signature.args[0]), ir.VoidType(), arguments)
-            builder.call(masked, [value, pointer, ir.Constant(ir.IntType(32), 4), mask])
-            return context.get_dummy_value()
-
-        known = _is_array(array) and isinstance(value, Pack)
-        return (types.void(array, start, value, n), build) if known else None
-
-    @intrinsic
-    def _store_pairs(typingctx: Any, array: Any, start: Any, stride: Any, a: Any, b: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            index = ir.IntType(32)
-            kinds, stored = signature.args, _stored(signature.args[0])
-            a, b = (
-                _as_stored(builder, kinds[0], kind, value)
-                for kind, value in zip(kinds[3:], args[3:], strict=True)
-            )
-            array = context.make_array(kinds[0])(context, builder, args[0])
-            place, stride = (
-                context.cast(builder, value, kind, types.intp)
-                for kind, value in zip(kinds[1:3], args[1:3], strict=True)
-            )
-            two = ir.VectorType(stored.vector.element, 2)
-            for r in range(LANES):
-                both = ir.Constant(ir.VectorType(index, 2), [r, LANES + r])
-                pointer = builder.gep(array.data, [place], inbounds=True)
-                pointer = builder.bitcast(pointer, two.as_pointer())
-                builder.store(builder.shuffle_vector(a, b, both), pointer, align=4)
-                place = builder.add(place, stride)
-            return context.get_dummy_value()
-
-        return types.void(array, start, stride, a, b), build
-
-    @intrinsic
-    def _pack(typingctx: Any, x: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return _spread(context, builder, signature.args[0], args[0], PACK)
-
-        return PACK(x), build
-
-    @intrinsic
-    def _fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kind = signature.return_type
-            spread = [
-                _spread(context, builder, k, v, kind)
-                for k, v in zip(signature.args, args, strict=True)
-            ]
-            name = f"llvm.fmuladd.v8f{kind.number.bitwidth}"
-            return builder.call(_declare(builder, name, kind.vector, [kind.vector] * 3), spread)
-
-        return _result(a, b, c)(a, b, c), build
-
-    def _elementwise(name: str) -> Any:
-        @intrinsic
-        def step(typingctx: Any, a: Any, b: Any) -> Any:
-            def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                kind = signature.return_type
-                left = _spread(context, builder, signature.args[0], args[0], kind)
-                right = _spread(context, builder, signature.args[1], args[1], kind)
-                return getattr(builder, name)(left, right, flags=_FUSE)
-
-            return _result(a, b)(a, b), build
-
-        return step
-
-    @intrinsic
-    def _narrow(typingctx: Any, value: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.fptrunc(args[0], NARROW.vector)
-
-        return NARROW(value), build
-
-    def _halved(build_one: Any) -> Any:
-        """Reduce the eight to one number: the upper half with the lower one, three times."""
-
-        @intrinsic
-        def step(typingctx: Any, value: Any) -> Any:
-            def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                part, width = args[0], LANES
-                while width > 1:
-                    width //= 2
-                    kind = ir.VectorType(ir.IntType(32), width)
-                    blank = ir.Constant(part.type, ir.Undefined)
-                    low = ir.Constant(kind, list(range(width)))
-                    high = ir.Constant(kind, list(range(width, 2 * width)))
-                    part = build_one(
-                        builder,
-                        builder.shuffle_vector(part, blank, low),
-                        builder.shuffle_vector(part, blank, high),
-                    )
-                return builder.extract_element(part, ir.Constant(ir.IntType(32), 0))
-
-            return types.float64(value), build
-
-        return step
-
-    def _larger(builder: Any, low: Any, high: Any) -> Any:
-        return builder.select(builder.fcmp_ordered(">", high, low), high, low)
-
-    _total = _halved(lambda builder, low, high: builder.fadd(low, high))
-    _largest = _halved(_larger)
-
-    @intrinsic
-    def _totals(
-        typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any
-    ) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kind, packs = ir.VectorType(ir.IntType(32), LANES), list(args)
-            for width in (4, 2, 1):
-                low = [k for k in range(2 * LANES) if k // width % 2 == 0]
-                high = [k + width for k in low]
-                packs = [
-                    builder.fadd(
-                        builder.shuffle_vector(one, other, ir.Constant(kind, low)),
-                        builder.shuffle_vector(one, other, ir.Constant(kind, high)),
-                    )
-                    for one, other in zip(packs[::2], packs[1::2], strict=True)
-                ]
-            return packs[0]
-
-        return PACK(a, b, c, d, e, f, g, h), build
-
-    @intrinsic
-    def _clip(typingctx: Any, value: Any, bound: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            x = args[0]
-            high = _spread(context, builder, signature.args[1], args[1], PACK)
-            low = builder.fsub(ir.Constant(PACK.vector, [-0.0] * LANES), high)
-            # Ordered comparisons are false for NaN, which then stays.
-            x = builder.select(builder.fcmp_ordered(">", x, high), high, x)
-            return builder.select(builder.fcmp_ordered("<", x, low), low, x)
-
-        return PACK(value, bound), build
-
-    @intrinsic
-    def _flip_where_odd(typingctx: Any, value: Any, k: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            bits = builder.bitcast(args[1], _WHOLES)
-            whole = _WHOLES
-            if value is NARROW:
-                whole = ir.VectorType(ir.IntType(32), LANES)
-                bits = builder.trunc(bits, whole)
-            last = value.number.bitwidth - 1
-            sign = builder.shl(bits, ir.Constant(whole, [last] * LANES))
-            flipped = builder.xor(builder.bitcast(args[0], whole), sign)
-            return builder.bitcast(flipped, value.vector)
-
-        return value(value, k), build
-
-    @intrinsic
-    def _at_least(typingctx: Any, value: Any, bound: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            low = _spread(context, builder, signature.args[1], args[1], PACK)
-            return builder.select(builder.fcmp_ordered(">=", args[0], low), args[0], low)
-
-        return PACK(value, bound), build
-
-    @intrinsic
-    def _below(typingctx: Any, value: Any, bound: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            high = _spread(context, builder, signature.args[1], args[1], PACK)
-            least = ir.Constant(PACK.vector, [-math.inf] * LANES)
-            return builder.select(builder.fcmp_ordered("<", args[0], high), args[0], least)
-
-        return PACK(value, bound), build
-
-    @intrinsic
-    def _times_power_of_two(typingctx: Any, value: Any, k: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            bits = builder.bitcast(args[1], _WHOLES)
-            biased = builder.add(bits, ir.Constant(_WHOLES, [1023] * LANES))
-            power = builder.shl(biased, ir.Constant(_WHOLES, [52] * LANES))
-            return builder.fmul(args[0], builder.bitcast(power, PACK.vector))
-
-        return PACK(value, k), build
+    # Without n every element counts: a mask would cost an instruction, on some processors several.
 
     @overloads(load)
     def _load_compiled(array, start, n=LANES):
         if isinstance(n, int | types.Omitted):
-            return lambda array, start, n=LANES: _load(array, start)  # type: ignore[call-arg]
-        return lambda array, start, n=LANES: _load_first(array, start, n)  # type: ignore[call-arg]
-
-    @overloads(gather)
-    def _gather_compiled(array, index, start, base, n=LANES):
-        return lambda array, index, start, base, n=LANES: _gather(array, index, start, base, n)  # type: ignore[call-arg]
+            return lambda array, start, n=LANES: _load(array, start)
+        return lambda array, start, n=LANES: _load_first(array, start, n)
 
     @overloads(store)
     def _store_compiled(array, start, pack, n=LANES):
         if isinstance(n, int | types.Omitted):
-            return lambda array, start, pack, n=LANES: _store(array, start, pack)  # type: ignore[call-arg]
-        return lambda array, start, pack, n=LANES: _store_first(array, start, pack, n)  # type: ignore[call-arg]
+            return lambda array, start, pack, n=LANES: _store(array, start, pack)
+        return lambda array, start, pack, n=LANES: _store_first(array, start, pack, n)
 
-    @overloads(store_pairs)
-    def _store_pairs_compiled(array, start, stride, a, b):
-        return lambda array, start, stride, a, b: _store_pairs(array, start, stride, a, b)  # type: ignore[call-arg]
+    @_instruction(("array", "index", "start", "base", "n"), _a_pack)
+    def _gather(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        """Number by number: written to memory first, they would have to be waited for."""
+        values, places = (
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(kinds[:2], args[:2], strict=True)
+        )
+        start, base, n = (
+            context.cast(builder, value, kind, types.intp)
+            for kind, value in zip(kinds[2:], args[2:], strict=True)
+        )
+        last = builder.sub(n, ir.Constant(_INT, 1))
+        pack = ir.Constant(PACK.vector, ir.Undefined)
+        for j in range(LANES):
+            here = ir.Constant(_INT, j)
+            here = builder.select(builder.icmp_signed("<", here, last), here, last)
+            place = builder.gep(places.data, [builder.add(start, here)], inbounds=True)
+            offset = builder.sub(builder.load(place), base)
+            number = builder.load(builder.gep(values.data, [offset], inbounds=True))
+            pack = builder.insert_element(pack, number, ir.Constant(_INDEX, j))
+        return pack
 
-    @overloads(pack)
-    def _pack_compiled(x):
-        return lambda x: _pack(x)  # type: ignore[call-arg]
+    @overloads(gather)
+    def _gather_compiled(array, index, start, base, n=LANES):
+        return lambda array, index, start, base, n=LANES: _gather(array, index, start, base, n)
 
-    @overloads(fma)
-    def _fma_compiled(a, b, c):
-        return lambda a, b, c: _fma(a, b, c)  # type: ignore[call-arg]
+    @_code_of(store_pairs, lambda *kinds: types.void)
+    def _store_pairs(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        a, b = (
+            _as_stored(builder, kinds[0], kind, value)
+            for kind, value in zip(kinds[3:], args[3:], strict=True)
+        )
+        array = context.make_array(kinds[0])(context, builder, args[0])
+        place, stride = (
+            context.cast(builder, value, kind, types.intp)
+            for kind, value in zip(kinds[1:3], args[1:3], strict=True)
+        )
+        two = ir.VectorType(_stored(kinds[0]).vector.element, 2)
+        for r in range(LANES):
+            both = builder.shuffle_vector(a, b, _places([r, LANES + r]))
+            pointer = builder.gep(array.data, [place], inbounds=True)
+            builder.store(both, builder.bitcast(pointer, two.as_pointer()), align=4)
+            place = builder.add(place, stride)
 
-    @overloads(narrow)
-    def _narrow_compiled(pack):
-        return lambda pack: _narrow(pack)  # type: ignore[call-arg]
+    # --- Arithmetic -------------------------------------------------------------------------------
 
-    @overloads(totals)
-    def _totals_compiled(a, b, c, d, e, f, g, h):
-        return lambda a, b, c, d, e, f, g, h: _totals(a, b, c, d, e, f, g, h)  # type: ignore[call-arg]
+    @_code_of(pack, _a_pack)
+    def _pack(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        return _spread(context, builder, kinds[0], args[0], PACK)
 
-    @overloads(total)
-    def _total_compiled(pack):
-        return lambda pack: _total(pack)
+    @_code_of(fma, _widest)
+    def _fma(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        kind = _widest(*kinds)
+        spread = [_spread(context, builder, k, v, kind) for k, v in zip(kinds, args, strict=True)]
+        name = f"llvm.fmuladd.v8f{kind.number.bitwidth}"
+        return builder.call(_declare(builder, name, kind.vector, [kind.vector] * 3), spread)
 
-    @overloads(largest)
-    def _largest_compiled(pack):
-        return lambda pack: _largest(pack)
+    @_code_of(narrow, lambda pack: NARROW)
+    def _narrow(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        return builder.fptrunc(args[0], NARROW.vector)
 
-    @overloads(clip)
-    def _clip_compiled(pack, bound):
-        return lambda pack, bound: _clip(pack, bound)  # type: ignore[call-arg]
+    def _element_by_element(operation: Any, name: str) -> None:
+        """What an operator of Python is between packs, or a pack and a number."""
 
-    @overloads(flip_where_odd)
-    def _flip_where_odd_compiled(pack, k):
-        return lambda pack, k: _flip_where_odd(pack, k)  # type: ignore[call-arg]
+        def build(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+            left, right = (
+                _spread(context, builder, k, v, _widest(*kinds))
+                for k, v in zip(kinds, args, strict=True)
+            )
+            return getattr(builder, name)(left, right, flags=_FUSE)
 
-    @overloads(at_least)
-    def _at_least_compiled(pack, bound):
-        return lambda pack, bound: _at_least(pack, bound)  # type: ignore[call-arg]
+        _code_of(operation, _widest)(build)
 
-    @overloads(below)
-    def _below_compiled(pack, bound):
-        return lambda pack, bound: _below(pack, bound)  # type: ignore[call-arg]
+    _element_by_element(operator.add, "fadd")
+    _element_by_element(operator.sub, "fsub")
+    _element_by_element(operator.mul, "fmul")
+    _element_by_element(operator.truediv, "fdiv")
 
-    @overloads(times_power_of_two)
-    def _times_power_of_two_compiled(pack, k):
-        return lambda pack, k: _times_power_of_two(pack, k)  # type: ignore[call-arg]
+    @_code_of(abs, lambda x: x if isinstance(x, Pack) else None)
+    def _absolute(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        vector = kinds[0].vector
+        name = f"llvm.fabs.v8f{kinds[0].number.bitwidth}"
+        return builder.call(_declare(builder, name, vector, [vector]), args)
 
-    @intrinsic
-    def _absolute(typingctx: Any, value: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            vector = signature.args[0].vector
-            name = f"llvm.fabs.v8f{signature.args[0].number.bitwidth}"
-            return builder.call(_declare(builder, name, vector, [vector]), args)
+    # --- Eight numbers to one ---------------------------------------------------------------------
 
-        return value(value), build
+    def _halved(function: Any, build_one: Any) -> None:
+        """Reduce the eight to one number: the upper half with the lower one, three times."""
 
-    @overloads(abs)
-    def _absolute_compiled(pack):
-        if isinstance(pack, Pack):
-            return lambda pack: _absolute(pack)  # type: ignore[call-arg]
-        return None
+        def build(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+            part, width = args[0], LANES
+            while width > 1:
+                width //= 2
+                blank = ir.Constant(part.type, ir.Undefined)
+                low = builder.shuffle_vector(part, blank, _places(range(width)))
+                high = builder.shuffle_vector(part, blank, _places(range(width, 2 * width)))
+                part = build_one(builder, low, high)
+            return builder.extract_element(part, ir.Constant(_INDEX, 0))
 
-    def _overload_operator(python: Any, name: str) -> None:
-        step = _elementwise(name)
+        _code_of(function, lambda pack: types.float64)(build)
 
-        @overloads(python)
-        def compiled(a, b):
-            if isinstance(a, Pack) or isinstance(b, Pack):
-                return lambda a, b: step(a, b)
-            return None
+    def _larger(builder: Any, low: Any, high: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", high, low), high, low)
 
-    _overload_operator(operator.add, "fadd")
-    _overload_operator(operator.sub, "fsub")
-    _overload_operator(operator.mul, "fmul")
-    _overload_operator(operator.truediv, "fdiv")
+    _halved(total, lambda builder, low, high: builder.fadd(low, high))
+    _halved(largest, _larger)
+
+    @_code_of(totals, _a_pack)
+    def _totals(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        packs = list(args)
+        for width in (4, 2, 1):
+            low = [k for k in range(2 * LANES) if k // width % 2 == 0]
+            high = [k + width for k in low]
+            packs = [
+                builder.fadd(
+                    builder.shuffle_vector(one, other, _places(low)),
+                    builder.shuffle_vector(one, other, _places(high)),
+                )
+                for one, other in zip(packs[::2], packs[1::2], strict=True)
+            ]
+        return packs[0]
+
+    # --- Comparisons and bits ---------------------------------------------------------------------
+
+    @_code_of(clip, _a_pack)
+    def _clip(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        x = args[0]
+        high = _spread(context, builder, kinds[1], args[1], PACK)
+        low = builder.fsub(ir.Constant(PACK.vector, [-0.0] * LANES), high)
+        # Ordered comparisons are false for NaN, which then stays.
+        x = builder.select(builder.fcmp_ordered(">", x, high), high, x)
+        return builder.select(builder.fcmp_ordered("<", x, low), low, x)
+
+    @_code_of(at_least, _a_pack)
+    def _at_least(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        low = _spread(context, builder, kinds[1], args[1], PACK)
+        return builder.select(builder.fcmp_ordered(">=", args[0], low), args[0], low)
+
+    @_code_of(below, _a_pack)
+    def _below(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        high = _spread(context, builder, kinds[1], args[1], PACK)
+        least = ir.Constant(PACK.vector, [-math.inf] * LANES)
+        return builder.select(builder.fcmp_ordered("<", args[0], high), args[0], least)
+
+    @_code_of(flip_where_odd, _like_first)
+    def _flip_where_odd(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        bits, whole = builder.bitcast(args[1], _WHOLES), _WHOLES
+        if kinds[0] is NARROW:
+            whole = ir.VectorType(_INDEX, LANES)
+            bits = builder.trunc(bits, whole)
+        last = kinds[0].number.bitwidth - 1
+        sign = builder.shl(bits, ir.Constant(whole, [last] * LANES))
+        flipped = builder.xor(builder.bitcast(args[0], whole), sign)
+        return builder.bitcast(flipped, kinds[0].vector)
+
+    @_code_of(times_power_of_two, _a_pack)
+    def _times_power_of_two(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        biased = builder.add(builder.bitcast(args[1], _WHOLES), _wholes(1023))
+        power = builder.shl(biased, _wholes(52))
+        return builder.fmul(args[0], builder.bitcast(power, PACK.vector))

@@ -213,7 +213,7 @@ def variance_of_all(log_w, f, mean):
 
 
 @inlined
-def pay(log_w, eta, y, f, lam, norm2):
+def exponential_update(log_w, eta, y, f, lam, norm2):
     """log_w <- log_w - eta ((f - y)^2 + lam norm2), all kernels at once; three of (N,)."""
     N = log_w.shape[0]
     j = 0

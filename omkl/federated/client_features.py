@@ -35,7 +35,7 @@ from omkl.core.representations.random_features import (
     take_step_in_tile,
     transform_ahead,
 )
-from omkl.core.representations.waves import arguments, waves_of_four
+from omkl.core.representations.sincos_features import arguments, waves_of_four
 from omkl.core.simd import LANES, aligned, fma, load, pack, store
 from omkl.core.trigonometry import Double, Single
 from omkl.federated.messages import step_into

@@ -18,7 +18,7 @@ from omkl.checks import federations as federated_checks
 from omkl.checks import learners
 from omkl.core import compiler, trigonometry
 from omkl.core import protocol as engine
-from omkl.core.representations import random_features, waves
+from omkl.core.representations import random_features, sincos_features
 from omkl.federated import simulation
 
 pytestmark = pytest.mark.skipif(not compiler.ENABLED, reason="NUMBA_DISABLE_JIT is set")
@@ -223,7 +223,7 @@ def arguments_by_name() -> dict:
 # product is one multiply-add; an argument is one; a step shrinks, adds and takes the squares.
 LEAST = {
     trigonometry.sincos: 15,
-    waves.say_row: 17,
+    sincos_features.output_at_row: 17,
     random_features.outputs: 2,
     random_features.gradient_step: 3,
 }

@@ -25,7 +25,7 @@ from omkl.algorithms.as_released.draws import REPLAY, REPLAYED_LOCAL_FEATURES
 from omkl.algorithms.raker import State, init, local_step, predict, select, step_size
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
 from omkl.core.protocol import register
-from omkl.core.weights import pay
+from omkl.core.weights import exponential_update
 
 
 class Params(NamedTuple):
@@ -35,7 +35,9 @@ class Params(NamedTuple):
 
 
 def reweigh(params, state, t, y, f, norm2):
-    pay(state.log_w, rate(params.eta, t), y, f, params.lam, state.model.norm2)  # moved
+    exponential_update(
+        state.log_w, rate(params.eta, t), y, f, params.lam, state.model.norm2
+    )  # moved
 
 
 EXPECTED_FAILURES = {

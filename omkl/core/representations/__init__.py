@@ -112,7 +112,7 @@ def learn_block(scratch, params, model, t, X, y, row):
     """Learn rounds t, t + 1, .. kernel by kernel, from X[row], y[row] on: as many as it likes.
 
     Nothing is done while rounds of the last block are still to come. ``evaluate_row`` and
-    ``learn_row`` then hand out, round by round, what was said and the norms.
+    ``learn_row`` then hand out, round by round, the outputs and the norms.
     """
     raise TypeError(f"no local learner is made of {type(scratch)}")
 

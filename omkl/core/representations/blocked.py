@@ -8,7 +8,7 @@ and norms are kept for the engine, which then combines round by round.
 
 Every sum is added up in the order of ``random_features``, so outputs and coefficients are those of
 rows that go one by one, as those left over from the last eight do. Squared norms are not added up
-in every round: a step and the output say how the norm moves, to rounding (of single precision, with
+in every round: the norm follows from a step and the output, to rounding (of single precision, with
 such features), and in rounds that are multiples of RENEWED it is added up. Both ways do that, by
 the number of the round, so no split into blocks shows.
 
@@ -35,7 +35,7 @@ from omkl.core.representations.random_features import (
     gradient_step,
     sparse_scratch,
 )
-from omkl.core.representations.waves import turn_rows, waves_of_eight
+from omkl.core.representations.sincos_features import turn_rows, waves_of_eight
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
 from omkl.core.trigonometry import Double, Single, wide_waves
 
@@ -89,7 +89,7 @@ def local_scratch(model: RandomFeatures, precision: str) -> LocalScratch:
 
 
 @inlined
-def say(theta, w, waves, z, W):
+def dot_coefficients(theta, w, waves, z, W):
     """A pack whose total is theta'z sqrt(D), of the coefficients at w and the waves at z."""
     a = pack(0.0)
     b = pack(0.0)
@@ -100,8 +100,11 @@ def say(theta, w, waves, z, W):
 
 
 @inlined
-def learn_and_say(theta, w, waves, z, after, W, scaled, shrink):
-    """theta <- shrink theta + scaled times the waves at z; then ``say`` of those at ``after``."""
+def step_and_evaluate(theta, w, waves, z, after, W, scaled, shrink):
+    """theta <- shrink theta + scaled times the waves at z; then its product with those ``after``.
+
+    One pass reads and writes the coefficients once for both.
+    """
     a = pack(0.0)
     b = pack(0.0)
     for j in range(0, W, LANES):
@@ -115,9 +118,11 @@ def learn_and_say(theta, w, waves, z, after, W, scaled, shrink):
 
 
 @inlined
-def four_learn_and_say(held, w, waves, z, after, W, steps, shrinks, s, said):
-    """``learn_and_say`` of learners s .. s + 3, whose coefficients are at w, w + 2 W, ..: one look
-    at the waves. What they say goes to ``said``, a pack each."""
+def four_step_and_evaluate(held, w, waves, z, after, W, steps, shrinks, s, dots):
+    """``step_and_evaluate`` of learners s .. s + 3, whose coefficients are at w, w + 2 W, ..
+
+    One look at the waves serves all four. Their packs go to ``dots``.
+    """
     k0, k1, k2, k3 = pack(steps[s]), pack(steps[s + 1]), pack(steps[s + 2]), pack(steps[s + 3])
     h0, h1 = pack(shrinks[s]), pack(shrinks[s + 1])
     h2, h3 = pack(shrinks[s + 2]), pack(shrinks[s + 3])
@@ -145,35 +150,35 @@ def four_learn_and_say(held, w, waves, z, after, W, steps, shrinks, s, said):
         store(held, w2 + W + j, v2)
         store(held, w3 + W + j, v3)
         b0, b1, b2, b3 = fma(v0, then, b0), fma(v1, then, b1), fma(v2, then, b2), fma(v3, then, b3)
-    store(said, s * LANES, a0 + b0)
-    store(said, (s + 1) * LANES, a1 + b1)
-    store(said, (s + 2) * LANES, a2 + b2)
-    store(said, (s + 3) * LANES, a3 + b3)
+    store(dots, s * LANES, a0 + b0)
+    store(dots, (s + 1) * LANES, a1 + b1)
+    store(dots, (s + 2) * LANES, a2 + b2)
+    store(dots, (s + 3) * LANES, a3 + b3)
 
 
 @inlined
-def several_learn_and_say(held, waves, z, after, W, steps, shrinks, first, last, said):
-    """``learn_and_say`` of learners first .. last - 1, whose coefficients are 2 W apart."""
+def several_step_and_evaluate(held, waves, z, after, W, steps, shrinks, first, last, dots):
+    """``step_and_evaluate`` of learners first .. last - 1, whose coefficients are 2 W apart."""
     s = first
     while s + 4 <= last:
-        four_learn_and_say(held, 2 * W * s, waves, z, after, W, steps, shrinks, s, said)
+        four_step_and_evaluate(held, 2 * W * s, waves, z, after, W, steps, shrinks, s, dots)
         s += 4
     while s < last:
         w = 2 * W * s
-        one = learn_and_say(held, w, waves, z, after, W, pack(steps[s]), shrinks[s])
-        store(said, s * LANES, one)
+        one = step_and_evaluate(held, w, waves, z, after, W, pack(steps[s]), shrinks[s])
+        store(dots, s * LANES, one)
         s += 1
 
 
 @inlined
-def say_totals(said, scale, outputs):
+def outputs_of_packs(dots, scale, outputs):
     """The outputs, from the packs of all learners, whole packs of them."""
-    for s in range(0, said.shape[0], LANES):
+    for s in range(0, dots.shape[0], LANES):
         p = s * LANES
         sums = totals(
-            load(said, p), load(said, p + LANES), load(said, p + 2 * LANES),
-            load(said, p + 3 * LANES), load(said, p + 4 * LANES), load(said, p + 5 * LANES),
-            load(said, p + 6 * LANES), load(said, p + 7 * LANES),
+            load(dots, p), load(dots, p + LANES), load(dots, p + 2 * LANES),
+            load(dots, p + 3 * LANES), load(dots, p + 4 * LANES), load(dots, p + 5 * LANES),
+            load(dots, p + 6 * LANES), load(dots, p + 7 * LANES),
         )  # fmt: skip
         store(outputs, s, sums * scale)
 
@@ -211,8 +216,8 @@ def _learn_eight(scratch, params, t, y, row, first, n_kernels, D, W, r0):
     root = math.sqrt(D)
     scale = 1.0 / math.sqrt(D)
     for g in range(n_kernels):
-        said = say(theta, 2 * W * g, waves, LANES * W * g, W)
-        scratch.f[r0, first + g] = scale * total(said)
+        dot = dot_coefficients(theta, 2 * W * g, waves, LANES * W * g, W)
+        scratch.f[r0, first + g] = scale * total(dot)
     for r in range(LANES):
         for g in range(n_kernels):
             i = first + g
@@ -224,14 +229,14 @@ def _learn_eight(scratch, params, t, y, row, first, n_kernels, D, W, r0):
             after = z + W if r + 1 < LANES else z
             renewed = (t + r) % RENEWED == 0
             if step != 0.0 or shrink != 1.0 or renewed:
-                said = learn_and_say(theta, w, waves, z, after, W, pack(-step / root), shrink)
+                dot = step_and_evaluate(theta, w, waves, z, after, W, pack(-step / root), shrink)
                 follow = followed_norm2(norm2, f, step, shrink)
                 norm2 = squared_norm_at(theta, w, W) if renewed else follow
             else:
-                said = say(theta, w, waves, after, W)
+                dot = dot_coefficients(theta, w, waves, after, W)
             scratch.norm2[r0 + r + 1, i] = norm2
             if r + 1 < LANES:
-                scratch.f[r0 + r + 1, i] = scale * total(said)
+                scratch.f[r0 + r + 1, i] = scale * total(dot)
 
 
 @inlined
@@ -376,7 +381,7 @@ class MultiLearner(NamedTuple):
     waves    of eight rows at the present kernel, (8 W,) each
     columns, last    as ``LocalScratch`` has them
     eight    (2, 8, S, BLOCK) outputs of eight kernels, and squared norms after each round
-    said     (V, 8) packs whose totals are the outputs times sqrt(D)
+    dots     (V, 8) packs whose totals are the outputs times sqrt(D)
     outputs, norms, steps, shrinks    (V,) of the present kernel in the present round
     """
 
@@ -393,7 +398,7 @@ class MultiLearner(NamedTuple):
     columns: np.ndarray
     last: Double | Single
     eight: np.ndarray
-    said: np.ndarray
+    dots: np.ndarray
     outputs: np.ndarray
     norms: np.ndarray
     steps: np.ndarray
@@ -457,7 +462,7 @@ def _fresh_multi(S: int, model: RandomFeatures, scratch: LocalScratch) -> MultiL
         columns=aligned((BLOCK * d,)),
         last=scratch.last,
         eight=aligned((2, LANES, S, BLOCK)),
-        said=aligned((V, LANES)),
+        dots=aligned((V, LANES)),
         outputs=aligned((V,)),
         norms=aligned((V,)),
         steps=aligned((V,)),
@@ -515,19 +520,19 @@ def _take_steps(shared, settings, r, y, root, S):
 
 @inlined
 def _learn_round(shared, z, after, W, S, n_idle, renewed):
-    """All learners learn the row whose waves begin at z, and say the one at ``after``."""
-    held, waves, said = shared.held, shared.waves, shared.said
+    """All learners learn the row whose waves begin at z; ``dots`` are for the one at ``after``."""
+    held, waves, dots = shared.held, shared.waves, shared.dots
     steps, shrinks = shared.steps, shared.shrinks
     if n_idle == 0:
-        several_learn_and_say(held, waves, z, after, W, steps, shrinks, 0, S, said)
+        several_step_and_evaluate(held, waves, z, after, W, steps, shrinks, 0, S, dots)
     else:
         for s in range(S):
             w = 2 * W * s
             if renewed or steps[s] != 0.0 or shrinks[s] != 1.0:
-                one = learn_and_say(held, w, waves, z, after, W, pack(steps[s]), shrinks[s])
+                one = step_and_evaluate(held, w, waves, z, after, W, pack(steps[s]), shrinks[s])
             else:
-                one = say(held, w, waves, after, W)
-            store(said, s * LANES, one)
+                one = dot_coefficients(held, w, waves, after, W)
+            store(dots, s * LANES, one)
     if renewed:
         renew_norms(held, W, 0, S, shared.norms)
 
@@ -537,9 +542,9 @@ def _learn_eight_together(shared, settings, i, t, y, row, r0, D, W, S):
     """Rounds t .. t + 7 of kernel i, whose waves are there; they begin at row r0 of f."""
     root, scale = math.sqrt(D), 1.0 / math.sqrt(D)
     for s in range(S):
-        store(shared.said, s * LANES, say(shared.held, 2 * W * s, shared.waves, 0, W))
+        store(shared.dots, s * LANES, dot_coefficients(shared.held, 2 * W * s, shared.waves, 0, W))
     for r in range(LANES):
-        say_totals(shared.said, scale, shared.outputs)
+        outputs_of_packs(shared.dots, scale, shared.outputs)
         for s in range(S):
             shared.eight[0, i % LANES, s, r0 + r] = shared.outputs[s]
         n_idle = _take_steps(shared, settings, r0 + r, y[row + r], root, S)
@@ -580,7 +585,7 @@ def learn_rows(
 
     ``settings`` are of ``columns_of``; X (n, d), y (n,). None, 0, where rows or features are too
     few to be worth it: learners then go by themselves. After it each has to go through just these
-    rounds, in which it combines what its kernels have said.
+    rounds, in which it combines its kernels' outputs.
     """
     N, _, W = made.padded.shape
     n = min(BLOCK, len(X) - row) // LANES * LANES

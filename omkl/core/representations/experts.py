@@ -1,6 +1,6 @@
 """Experts for a stream that nobody prepared: inputs and past labels are standardised as they come.
 
-An expert says the mean of the labels so far, or the last one, or is a recursive learner
+An expert predicts the mean of the labels so far, or the last one, or is a recursive learner
 (``recursive``) of labels less the mean, or less the last one. A learner reads some columns of the
 row: inputs, past labels, how both changed since the row before, products of two inputs. It has
 waves of one length in them, or none, and the first ones as they are.
@@ -149,7 +149,7 @@ class Neighbours(NamedTuple):
 
     rows    (d, KEPT)
     labels  (KEPT,)
-    errors  (KEPT,) by how much a label was above what the other learner said
+    errors  (KEPT,) by how much a label was above the other learner's prediction
     n       (1,) int64, how many rows there have been
     """
 
@@ -431,21 +431,21 @@ def _reference(model, i):
 
 
 @inlined
-def near_labels(model, said):
+def near_labels(model, prediction):
     """A prediction, or what is nearest to it not far beyond the labels so far."""
     margin = MARGIN * (model.bounds[1] - model.bounds[0])
-    return min(model.bounds[1] + margin, max(model.bounds[0] - margin, said))
+    return min(model.bounds[1] + margin, max(model.bounds[0] - margin, prediction))
 
 
 @inlined
 def evaluate_experts(scratch, model, X, row, f):
-    """Write what the experts say of X[row] into f (N + 2,)."""
+    """Write the experts' predictions at X[row] into f (N + 2,)."""
     write_outputs(model, scratch, X, row)
     f[MEAN] = model.label.mean[0]
     f[LAST] = model.lags[0]
     for i in range(scratch.f.shape[0]):
-        said = _reference(model, i) + scratch.f[i] / (1.0 + scratch.first.variance[i])
-        f[i + N_PLAIN] = near_labels(model, said)
+        prediction = _reference(model, i) + scratch.f[i] / (1.0 + scratch.first.variance[i])
+        f[i + N_PLAIN] = near_labels(model, prediction)
 
 
 @inlined

@@ -25,15 +25,15 @@ from omkl.core.representations.blocked import (
     BLOCK,
     RENEWED,
     copy,
+    dot_coefficients,
     follow_norm,
     followed_norm2,
     hand_out_norms,
     local_scratch,
+    outputs_of_packs,
     renew_norms,
     return_coefficients,
-    say,
-    say_totals,
-    several_learn_and_say,
+    several_step_and_evaluate,
     take_coefficients,
 )
 from omkl.core.representations.random_features import (
@@ -41,9 +41,9 @@ from omkl.core.representations.random_features import (
     RandomFeatures,
     draw_features,
 )
-from omkl.core.representations.waves import (
-    descend,
-    say_at,
+from omkl.core.representations.sincos_features import (
+    dot_features,
+    gradient_step_at,
     turn_rows,
     waves_of_eight,
     waves_of_row,
@@ -88,11 +88,11 @@ class Scratch(NamedTuple):
     """What rounds write to, as ``LocalScratch`` of ``blocked``, level by level.
 
     single  waves (N W,) each of a row that is looked at by itself; angle (W,) its arguments
-    f       (J N,) what each row of theta says; before (J N,) their squared norms
+    f       (J N,) the output of each row of theta; before (J N,) their squared norms
     blocks  (BLOCK, J N) f of a block of rounds; norm2 (BLOCK + 1, J N) likewise
     place, waves, theta, columns, last   as there, of one kernel; theta (J 2 W,)
     eta     (V,) step sizes of the levels; V is J in whole packs
-    said    (V, 8) packs whose totals are what the levels of a kernel say, times sqrt(D)
+    dots    (V, 8) packs whose totals are the outputs of a kernel's levels, times sqrt(D)
     outputs, norms, steps, shrinks    (V,) of the levels of the present kernel and round
     """
 
@@ -108,7 +108,7 @@ class Scratch(NamedTuple):
     columns: np.ndarray
     last: Double | Single
     eta: np.ndarray
-    said: np.ndarray
+    dots: np.ndarray
     outputs: np.ndarray
     norms: np.ndarray
     steps: np.ndarray
@@ -144,7 +144,7 @@ def _scratch(model: Intervals, threads: int, every_kernel: bool, precision: str)
         columns=like.columns,
         last=like.last,
         eta=aligned((V,)),
-        said=aligned((V, LANES)),
+        dots=aligned((V, LANES)),
         outputs=aligned((V,)),
         norms=aligned((V,)),
         steps=aligned((V,)),
@@ -184,11 +184,11 @@ def _forget(model, r):
 
 @inlined
 def _begin_anew(scratch, n, W):
-    """The first n levels of a kernel begin: their coefficients are 0, and so is what they say."""
+    """The first n levels of a kernel begin: their coefficients are 0, and so are their outputs."""
     for k in range(0, n * 2 * W, LANES):
         store(scratch.theta, k, pack(0.0))
     for j in range(n):
-        store(scratch.said, j * LANES, pack(0.0))
+        store(scratch.dots, j * LANES, pack(0.0))
         scratch.norms[j] = 0.0
 
 
@@ -199,13 +199,15 @@ def _learn_eight(scratch, params, t, y, row, i, N, J, D, W, r0):
     root = math.sqrt(D)
     scale = 1.0 / math.sqrt(D)
     for j in range(J):
-        store(scratch.said, j * LANES, say(scratch.theta, 2 * W * j, scratch.waves, 0, W))
+        store(
+            scratch.dots, j * LANES, dot_coefficients(scratch.theta, 2 * W * j, scratch.waves, 0, W)
+        )
         norms[j] = scratch.norm2[r0, j * N + i]
     for r in range(LANES):
         z = r * W
         after = z + W if r + 1 < LANES else z
         alive, begun = n_alive(t + r, J), n_begun(t + r + 1, J)
-        say_totals(scratch.said, scale, outputs_of)
+        outputs_of_packs(scratch.dots, scale, outputs_of)
         for j in range(J):
             scratch.blocks[r0 + r, j * N + i] = outputs_of[j]
         for j in range(begun, alive):
@@ -214,9 +216,9 @@ def _learn_eight(scratch, params, t, y, row, i, N, J, D, W, r0):
             norms[j] = followed_norm2(norms[j], f, step, shrink)
             scratch.steps[j] = -step / root
             scratch.shrinks[j] = shrink
-        several_learn_and_say(
+        several_step_and_evaluate(
             scratch.theta, scratch.waves, z, after, W, scratch.steps, scratch.shrinks, begun, alive,
-            scratch.said,
+            scratch.dots,
         )  # fmt: skip
         if (t + r) % RENEWED == 0:
             renew_norms(scratch.theta, W, begun, alive, norms)
@@ -270,7 +272,7 @@ def _learn_row(scratch, params, model, t, y, selection):
                 _forget(rows, m)
             else:
                 step, shrink = local_step(params, step_size(params, length), y, f)
-                descend(rows, m, scratch.single, i * W, step, shrink)
+                gradient_step_at(rows, m, scratch.single, i * W, step, shrink)
                 follow_norm(rows, m, t, scratch.before[m], f, step, shrink)
         length *= 2
 
@@ -287,14 +289,14 @@ def _evaluate(scratch, model, X, row, selection):
         for i in range(N):
             waves_of_row(rows, i, X, row, scratch.angle, scratch.single, i * W)
             for j in range(J):
-                said = say_at(rows, model.row[j, i], scratch.single, i * W)
-                scratch.f[j * N + i] = total(said) * scale
+                dot = dot_features(rows, model.row[j, i], scratch.single, i * W)
+                scratch.f[j * N + i] = total(dot) * scale
     for i in range(0, N, LANES):
         n = min(LANES, N - i)
-        said = pack(0.0)
+        mean = pack(0.0)
         for j in range(J):
-            said = fma(load(scratch.f, j * N + i, n), model.mix[j], said)
-        store(selection.f, i, said, n)
+            mean = fma(load(scratch.f, j * N + i, n), model.mix[j], mean)
+        store(selection.f, i, mean, n)
 
 
 dispatch(learn_block, Scratch, _learn_block)

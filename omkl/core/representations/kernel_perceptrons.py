@@ -81,9 +81,9 @@ def vote(log_w, f):
     j = 0
     while j + LANES <= N:
         w = exp_of_pack(load(log_w, j) - top)
-        said = load(f, j)
+        output = load(f, j)
         weights = weights + w
-        scores = fma(w, _positive(said) - _positive(said * -1.0), scores)
+        scores = fma(w, _positive(output) - _positive(output * -1.0), scores)
         j += LANES
     total_w, score = total(weights), total(scores)
     for i in range(j, N):

@@ -107,14 +107,14 @@ class MixtureScratch(NamedTuple):
     """What a round writes to.
 
     corrections  with z = (f - p, e), for each the same; correction (2,) theta'z
-    said         (6,) both q, p and PLAIN; y_hat (1,) their mixture
+    candidates         (6,) both q, p and PLAIN; y_hat (1,) their mixture
     """
 
     experts: ExpertsScratch
     neighbours: NeighboursScratch
     corrections: RlsScratch
     correction: np.ndarray
-    said: np.ndarray
+    candidates: np.ndarray
     y_hat: np.ndarray
 
 
@@ -142,7 +142,7 @@ def mixture_scratch(
         neighbours_scratch(),
         rls_scratch(model.corrections, threads, every_kernel, precision),
         correction=np.zeros(len(FADING)),
-        said=np.zeros(REGRETS + 1 + len(PLAIN)),
+        candidates=np.zeros(REGRETS + 1 + len(PLAIN)),
         y_hat=np.zeros(1),
     )
 
@@ -171,11 +171,11 @@ def _evaluate_mixture(scratch, model, X, row, selection):
     z[:, f.shape[0]] = model.error[0]
     for c in range(len(FADING)):
         scratch.correction[c] = rls_output(model.corrections, c, scratch.corrections)
-        scratch.said[c] = min(high, max(low, p + scratch.correction[c]))
-    scratch.said[REGRETS] = p
+        scratch.candidates[c] = min(high, max(low, p + scratch.correction[c]))
+    scratch.candidates[REGRETS] = p
     for k in range(len(PLAIN)):
-        scratch.said[REGRETS + 1 + k] = f[PLAIN[k]]
-    scratch.y_hat[0] = mixture_of(model.last.w, scratch.said)
+        scratch.candidates[REGRETS + 1 + k] = f[PLAIN[k]]
+    scratch.y_hat[0] = mixture_of(model.last.w, scratch.candidates)
 
 
 dispatch(evaluate_row, MixtureScratch, _evaluate_mixture)
@@ -189,18 +189,18 @@ def _foreseen(p, y, farthest):
 
 @inlined
 def learn_mixture(model, scratch, f, y, t):
-    """Experts, which said f (N,), and mixtures learn y, the label of round t.
+    """Experts, whose predictions were f (N,), and mixtures learn y, the label of round t.
 
-    In round 1 all of them said 0, and there is nothing to tell them apart.
+    In round 1 all of them predicted 0, and there is nothing to tell them apart.
     """
     if t > 1:
-        p = scratch.said[REGRETS]
+        p = scratch.candidates[REGRETS]
         farthest = np.inf
         if model.noise[1] > 0.0:
             farthest = FARTHEST * math.sqrt(model.noise[0] / model.noise[1])
         y_hat = scratch.y_hat[0]
         learn_regrets(model.regrets, f, p, _foreseen(p, y, farthest))
-        learn_regrets(model.last, scratch.said, y_hat, _foreseen(y_hat, y, farthest))
+        learn_regrets(model.last, scratch.candidates, y_hat, _foreseen(y_hat, y, farthest))
         _learn_correction(model, scratch, y - p)
         model.error[0] = _foreseen(p, y, farthest) - p
     error = y - f[LINEAR] if t > 1 else 0.0
@@ -238,7 +238,7 @@ MIXTURE_OF_EXPERTS = RECURSIVE._replace(
 #
 # Probabilities are mixed by weights that are multiplied by the probability of the label, of which a
 # share starts anew in each round. The mixture's logit is corrected by another such learner, on what
-# the experts say beyond it; and the correction is mixed once more with the mixture and plain
+# the experts predict beyond it; and the correction is mixed once more with the mixture and plain
 # experts.
 
 
@@ -282,14 +282,14 @@ class LogisticScratch(NamedTuple):
     """What a round writes to.
 
     off (1, N + 1) inputs of the correction; margin (1,) what it makes of them
-    said (5,) what is mixed last, in [-1, 1]; y_hat (1,) the prediction
+    candidates (5,) what is mixed last, in [-1, 1]; y_hat (1,) the prediction
     """
 
     experts: ExpertsScratch
     correction: RlsScratch
     off: np.ndarray
     margin: np.ndarray
-    said: np.ndarray
+    candidates: np.ndarray
     y_hat: np.ndarray
 
 
@@ -317,7 +317,7 @@ def logistic_scratch(
         rls_scratch(model.correction, threads, every_kernel, precision),
         off=np.zeros((1, model.n_kernels + 1)),
         margin=np.zeros(1),
-        said=np.zeros(2 + len(LOGISTIC_PLAIN)),
+        candidates=np.zeros(2 + len(LOGISTIC_PLAIN)),
         y_hat=np.zeros(1),
     )
 
@@ -408,11 +408,11 @@ def _evaluate_logistic(scratch, model, X, row, selection):
     write_features(model.correction, scratch.off, 0, N + 1, 0, scratch.correction)
     scratch.margin[0] = logits[N] + rls_output(model.correction, 0, scratch.correction)
     corrected = _averaged(scratch.margin[0], scratch.correction.variance[0], FARTHEST_CORRECTED)
-    scratch.said[CORRECTED] = math.tanh(0.5 * corrected)
-    scratch.said[MIXTURE] = mixture
+    scratch.candidates[CORRECTED] = math.tanh(0.5 * corrected)
+    scratch.candidates[MIXTURE] = mixture
     for k in range(len(LOGISTIC_PLAIN)):
-        scratch.said[2 + k] = f[LOGISTIC_PLAIN[k]]
-    scratch.y_hat[0] = mixture_of(model.last, scratch.said)
+        scratch.candidates[2 + k] = f[LOGISTIC_PLAIN[k]]
+    scratch.y_hat[0] = mixture_of(model.last, scratch.candidates)
 
 
 dispatch(evaluate_row, LogisticScratch, _evaluate_logistic)
@@ -420,7 +420,7 @@ dispatch(evaluate_row, LogisticScratch, _evaluate_logistic)
 
 @inlined
 def learn_logistic(model, scratch, f, y):
-    """Experts, which said f (N,), and mixtures learn the label y."""
+    """Experts, whose predictions were f (N,), and mixtures learn the label y."""
     first = scratch.experts.first
     for i in range(scratch.experts.f.shape[0]):
         _learn_logistic(
@@ -428,7 +428,7 @@ def learn_logistic(model, scratch, f, y):
         )
     _learn_logistic(model.correction, 0, scratch.correction, 1.0, scratch.margin[0], y)
     _learn_weights(model.w, f, y)
-    _learn_weights(model.last, scratch.said, y)
+    _learn_weights(model.last, scratch.candidates, y)
     if model.experts.label.n[0] > 0.0:
         before = 1 if model.experts.lags[0] > 0.0 else 0
         model.followed[before, 1 if y > 0.0 else 0] += 1.0

@@ -20,14 +20,14 @@ import numpy as np
 
 from omkl.core.compiler import compiled, dispatch, inlined, qualify_name
 from omkl.core.representations import Representation, evaluate_row
-from omkl.core.representations.waves import (
+from omkl.core.representations.sincos_features import (
     arguments,
     arguments_of_four,
     clear_behind,
-    descend,
-    descend_and_say,
-    say_at,
-    say_row,
+    dot_features,
+    gradient_step_and_output,
+    gradient_step_at,
+    output_at_row,
     waves_of_rows,
 )
 from omkl.core.rng import feature_generator
@@ -208,7 +208,7 @@ def outputs(model, kernels, n, scratch, f):
     for m in range(n):
         i = kernels[m]
         z = m * scratch.place[0] + scratch.place[1]
-        f[i] = scale * total(say_at(model, i, scratch.waves, z))
+        f[i] = scale * total(dot_features(model, i, scratch.waves, z))
 
 
 @inlined
@@ -225,7 +225,7 @@ def take_step(scratch, model, i, m, step, shrink):
 
 def take_step_in_tile(scratch, model, i, m, step, shrink):
     """``take_step`` by features that lie as ``TileScratch`` has them."""
-    descend(model, i, scratch.waves, m * scratch.place[0] + scratch.place[1], step, shrink)
+    gradient_step_at(model, i, scratch.waves, m * scratch.place[0] + scratch.place[1], step, shrink)
 
 
 dispatch(take_step, TileScratch, take_step_in_tile)
@@ -344,14 +344,14 @@ def begin_eight(model, i, X, row, scratch, now):
     # Where a kernel learns in most rounds, its outputs at later rows would not last.
     if 2 * scratch.n_steps[i] <= LANES:
         eight = totals(
-            say_at(model, i, waves, z),
-            say_at(model, i, waves, z + W),
-            say_at(model, i, waves, z + 2 * W),
-            say_at(model, i, waves, z + 3 * W),
-            say_at(model, i, waves, z + 4 * W),
-            say_at(model, i, waves, z + 5 * W),
-            say_at(model, i, waves, z + 6 * W),
-            say_at(model, i, waves, z + 7 * W),
+            dot_features(model, i, waves, z),
+            dot_features(model, i, waves, z + W),
+            dot_features(model, i, waves, z + 2 * W),
+            dot_features(model, i, waves, z + 3 * W),
+            dot_features(model, i, waves, z + 4 * W),
+            dot_features(model, i, waves, z + 5 * W),
+            dot_features(model, i, waves, z + 6 * W),
+            dot_features(model, i, waves, z + 7 * W),
         )
         store(scratch.outputs, i * LANES, eight * (1.0 / math.sqrt(model.n_waves[0])))
         scratch.known[i] = LANES
@@ -383,11 +383,11 @@ def evaluate_chosen(scratch, model, X, row, selection):
         if r < LANES:
             z = (LANES * i + r) * W
             if r >= scratch.known[i]:
-                scratch.outputs[i, r] = total(say_at(model, i, scratch.waves, z)) * scale
+                scratch.outputs[i, r] = total(dot_features(model, i, scratch.waves, z)) * scale
             selection.f[i] = scratch.outputs[i, r]
         else:
             z = (LANES * N + m) * W
-            selection.f[i] = say_row(model, i, X, row, scratch.angle, scratch.waves, z)
+            selection.f[i] = output_at_row(model, i, X, row, scratch.angle, scratch.waves, z)
         scratch.start[m] = z
 
 
@@ -397,11 +397,13 @@ def take_step_of_chosen(scratch, model, i, m, step, shrink):
     after = scratch.clock[0] + 1 - scratch.first[i]  # of the eight rows
     scratch.n_steps[i] += 1
     if after < LANES:
-        said = descend_and_say(model, i, scratch.waves, z, z + model.padded.shape[2], step, shrink)
-        scratch.outputs[i, after] = said
+        output = gradient_step_and_output(
+            model, i, scratch.waves, z, z + model.padded.shape[2], step, shrink
+        )
+        scratch.outputs[i, after] = output
         scratch.known[i] = after + 1
     else:
-        descend(model, i, scratch.waves, z, step, shrink)
+        gradient_step_at(model, i, scratch.waves, z, step, shrink)
 
 
 dispatch(evaluate_row, SparseScratch, evaluate_chosen)

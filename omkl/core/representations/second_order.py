@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #
 # A matrix of second order fills the cache nearest to the processor, and those of all kernels none
 # that is near. A learner that learns from its own output alone need not wait for the others: one
-# after the other takes the whole block, and the engine then combines round by round what they said.
+# after the other takes the whole block, and the engine then combines their outputs round by round.
 # Rounds that are opened and closed by themselves go row by row, to the same bits.
 
 
@@ -67,7 +67,7 @@ def rounds_to_learn(block, X, row):
 
 @inlined
 def hand_out(block, f, variance):
-    """Write what was said in the present round into f and variance (N,)."""
+    """Write the outputs of the present round into f and variance (N,)."""
     for i in range(f.shape[0]):
         f[i] = block.f[block.place[0], i]
         variance[i] = block.variance[block.place[0], i]
@@ -126,8 +126,8 @@ class RlsScratch(NamedTuple):
     projected  (N, 8 B) U'z; alpha (N, 8 B + 8) of ``project``; variance (N,) z'P z
     gain, slope, step   (8 B,) of ``take_in``
     forecasts  (1,) bool: f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i had taken the row in
-               already: what a forecaster of Vovk, Azoury and Warmuth says; else theta_i'z_i
-    block      what was said in rounds that are learned already
+               already: the forecaster of Vovk, Azoury and Warmuth; else theta_i'z_i
+    block      outputs of rounds that are learned already
     """
 
     z: np.ndarray
@@ -271,7 +271,7 @@ def learn_rls(model, i, scratch, noise, decay, error):
 
 @inlined
 def _learn_one(model, i, scratch, f, y):
-    """Learner i learns y, where f is what it said or forecast."""
+    """Learner i learns y, where f is its output or forecast."""
     forecasts = 1.0 if scratch.forecasts[0] else 0.0
     error = y - f * (1.0 + forecasts * scratch.variance[i])
     learn_rls(model, i, scratch, 1.0, 1.0, error)
@@ -279,7 +279,7 @@ def _learn_one(model, i, scratch, f, y):
 
 @inlined
 def learn_every(model, scratch, f, y):
-    """All learners learn y, where f (N,) is what they said or forecast, unless they have."""
+    """All learners learn y, where f (N,) are their outputs or forecasts, unless they have."""
     if was_learned(scratch.block):
         return
     for i in range(f.shape[0]):
@@ -290,7 +290,7 @@ def learn_every(model, scratch, f, y):
 def learn_rounds(model, scratch, X, y, row):
     """Each learner takes a block of rounds by itself, from X[row] (n, d) and y[row] on.
 
-    ``evaluate`` then hands out what it said, and ``learn_every`` has nothing left to do.
+    ``evaluate`` then hands out its outputs, and ``learn_every`` has nothing left to do.
     """
     n = rounds_to_learn(scratch.block, X, row)
     for i in range(model.theta.shape[0] if n > 0 else 0):
@@ -365,7 +365,7 @@ class WalkScratch(NamedTuple):
 
     z            (N, 8 B) features of the evaluated kernels, each in its kernel's row
     product      (N, 8 B) P z; variance (N,) z'P z
-    block        what was said in rounds that are learned already
+    block        outputs of rounds that are learned already
     """
 
     z: np.ndarray
@@ -505,7 +505,7 @@ def _learn_and_walk(model, i, scratch, error, walk):
 
 @inlined
 def walk_every(model, scratch, f, y, walk):
-    """All learners, who said f (N,), learn y and walk, unless they have."""
+    """All learners, whose outputs were f (N,), learn y and walk, unless they have."""
     if was_learned(scratch.block):
         return
     for i in range(f.shape[0]):
@@ -641,7 +641,7 @@ class StackedRls(NamedTuple):
 
 
 class StackedScratch(NamedTuple):
-    """What a round writes to: that of either level, and f (1,), what the second says."""
+    """What a round writes to: that of either level, and f (1,), the output of the second."""
 
     first: RlsScratch
     second: RlsScratch
@@ -674,7 +674,7 @@ dispatch(evaluate_row, StackedScratch, _evaluate_stacked)
 
 @inlined
 def learn_both(model, scratch, f, y):
-    """The forecasters of the kernels, who said f (N,), and the one over them learn y."""
+    """The forecasters of the kernels, which gave f (N,), and the one over them learn y."""
     learn_every(model.first, scratch.first, f, y)
     learn_every(model.second, scratch.second, scratch.f, y)
 

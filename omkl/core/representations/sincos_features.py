@@ -44,26 +44,6 @@ def seven_packs(padded, w, X, row):
 
 
 @inlined
-def four_packs(padded, w, X, row):
-    """The same of four."""
-    d = padded.shape[1]
-    W = padded.shape[2]
-    u = X[row, 0]
-    a0 = load(padded, w) * u
-    a1 = load(padded, w + LANES) * u
-    a2 = load(padded, w + 2 * LANES) * u
-    a3 = load(padded, w + 3 * LANES) * u
-    for k in range(1, d):
-        w += W
-        u = X[row, k]
-        a0 = fma(load(padded, w), u, a0)
-        a1 = fma(load(padded, w + LANES), u, a1)
-        a2 = fma(load(padded, w + 2 * LANES), u, a2)
-        a3 = fma(load(padded, w + 3 * LANES), u, a3)
-    return a0, a1, a2, a3
-
-
-@inlined
 def two_packs(padded, w, X, row):
     """The same of two."""
     d = padded.shape[1]
@@ -95,18 +75,22 @@ def one_pack(padded, w, X, row):
 def arguments(padded, D, i, X, row, angle, start):
     """angle[start : start + D] = omega_i X[row], the sum over inputs in their order.
 
-    padded (N, d, W), X (n, d).
+    padded (N, d, W), X (n, d). Seven packs are added up side by side: each waits four cycles for
+    its last addition, and two begin in a cycle.
     """
     W = padded.shape[2]
     first = i * padded.shape[1] * W
     j = 0
-    while j + 4 * LANES <= W:
-        a0, a1, a2, a3 = four_packs(padded, first + j, X, row)
+    while j + 7 * LANES <= W:
+        a0, a1, a2, a3, a4, a5, a6 = seven_packs(padded, first + j, X, row)
         store(angle, start + j, a0)
         store(angle, start + j + LANES, a1)
         store(angle, start + j + 2 * LANES, a2)
-        store(angle, start + j + 3 * LANES, a3, min(LANES, D - j - 3 * LANES))
-        j += 4 * LANES
+        store(angle, start + j + 3 * LANES, a3)
+        store(angle, start + j + 4 * LANES, a4)
+        store(angle, start + j + 5 * LANES, a5)
+        store(angle, start + j + 6 * LANES, a6, min(LANES, D - j - 6 * LANES))
+        j += 7 * LANES
     while j + 2 * LANES <= W:
         a0, a1 = two_packs(padded, first + j, X, row)
         store(angle, start + j, a0)
@@ -288,7 +272,7 @@ def waves_of_eight(padded, D, i, X, row, columns, first, scratch, start):
 
 
 @inlined
-def say_at(model, i, waves, z):
+def dot_features(model, i, waves, z):
     """A pack whose total is theta_i'z sqrt(D), of the waves at z."""
     theta = model.theta
     S = theta.shape[1] // 2
@@ -308,34 +292,7 @@ def say_at(model, i, waves, z):
 
 
 @inlined
-def arguments_of_row(padded, i, X, row, angle):
-    """angle[:W] = omega_i X[row], whole packs; seven at a time are added up side by side.
-
-    Each waits four cycles for its last addition, and two begin in a cycle.
-    """
-    W = padded.shape[2]
-    first = i * padded.shape[1] * W
-    n_sevens = W // (7 * LANES)
-    for g in range(n_sevens):
-        j = 7 * LANES * g
-        a0, a1, a2, a3, a4, a5, a6 = seven_packs(padded, first + j, X, row)
-        store(angle, j, a0)
-        store(angle, j + LANES, a1)
-        store(angle, j + 2 * LANES, a2)
-        store(angle, j + 3 * LANES, a3)
-        store(angle, j + 4 * LANES, a4)
-        store(angle, j + 5 * LANES, a5)
-        store(angle, j + 6 * LANES, a6)
-    for j in range(7 * LANES * n_sevens, W - LANES, 2 * LANES):
-        a0, a1 = two_packs(padded, first + j, X, row)
-        store(angle, j, a0)
-        store(angle, j + LANES, a1)
-    if (W // LANES - 7 * n_sevens) % 2 == 1:
-        store(angle, W - LANES, one_pack(padded, first + W - LANES, X, row))
-
-
-@inlined
-def say_row(model, i, X, row, angle, waves, z):
+def output_at_row(model, i, X, row, angle, waves, z):
     """f_i(X[row]), X (rows, d), with its features, which go to ``waves`` from z on; angle (W,).
 
     The sines of a pack and what they add to theta'z do not wait for those of the next.
@@ -343,7 +300,7 @@ def say_row(model, i, X, row, angle, waves, z):
     D = model.n_waves[0]
     theta = model.theta
     S = theta.shape[1] // 2
-    arguments_of_row(model.padded, i, X, row, angle)
+    arguments(model.padded, model.padded.shape[2], i, X, row, angle, 0)
     w = 2 * S * i
     a = pack(0.0)
     b = pack(0.0)
@@ -366,7 +323,7 @@ def say_row(model, i, X, row, angle, waves, z):
 def waves_of_row(model, i, X, row, angle, waves, z):
     """Waves of kernel i at X[row], from z on; angle (W,)."""
     W = model.padded.shape[2]
-    arguments_of_row(model.padded, i, X, row, angle)
+    arguments(model.padded, W, i, X, row, angle, 0)
     for j in range(0, W, LANES):
         fill_pack(waves, z + j, load(angle, j))
     clear_behind(waves, z, model.n_waves[0], W)
@@ -389,7 +346,7 @@ def waves_of_rows(model, i, X, row, angle, waves, start):
 
 
 @inlined
-def descend(model, i, waves, z, step, shrink):
+def gradient_step_at(model, i, waves, z, step, shrink):
     """theta_i <- shrink theta_i - step times the features at z, and its squared norm."""
     D = model.n_waves[0]
     theta = model.theta
@@ -419,8 +376,8 @@ def descend(model, i, waves, z, step, shrink):
 
 
 @inlined
-def descend_and_say(model, i, waves, z, after, step, shrink):
-    """``descend``, and what the kernel then says of the row whose features are at ``after``."""
+def gradient_step_and_output(model, i, waves, z, after, step, shrink):
+    """``gradient_step_at``, and the kernel's output then, for the features at ``after``."""
     D = model.n_waves[0]
     theta = model.theta
     S = theta.shape[1] // 2
