@@ -85,7 +85,7 @@ ui: setup         ## Open MLflow on the runs in outputs/
 	$(BIN)/omkl-report ui
 
 reproduce-tables: setup  ## Rerun the published tables and the searches, put each number beside ours
-	$(BIN)/python scripts/reproduce_tables.py
+	$(BIN)/omkl-report run --searches
 
 chaos: setup      ## Kill, starve and damage sweeps at random, and count what is lost (half an hour)
 	$(BIN)/python scripts/chaos.py --docs docs

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import omkl
-from omkl import algorithms, citation, conf, federated, registry
+from omkl import algorithms, conf, federated, registry
 from omkl.commands import benchmark, check, cite, data, predict, report, run
 from omkl.config.command_line import UsageError
+from omkl.papers import citation
 
 ROOT = Path(__file__).parents[1]
 NAMES = [*algorithms.names(), *federated.names()]

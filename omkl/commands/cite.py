@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omkl import citation, conf, registry
+from omkl import conf, registry
 from omkl.config.command_line import CommandLine, UsageError, parse_override, values_of
+from omkl.papers import citation
 
 FLAG = "--cite"
 

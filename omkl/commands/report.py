@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl import conf
+from omkl import papers
 from omkl.commands import terminal
 from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED
 from omkl.config.command_line import unknown_name
@@ -16,7 +16,6 @@ from omkl.runs.wording import pluralize
 
 # Each command imports what it needs: the compiler, MLflow and matplotlib take a second each.
 if TYPE_CHECKING:
-    from omkl.papers.reproduce import BeforePage
     from omkl.runs.run_folder import Run
 
 CHOICES = (
@@ -26,6 +25,7 @@ CHOICES = (
 
 FIGURES_OF = "which runs, as in show: dataset=naval algorithm=raker,gf"
 PAGE_OF = "runs of all sweeps instead, as in show: dataset=naval algorithm=raker,gf"
+SEARCHES = "the searches and comparisons that the page shows as well, where they are out of date"
 NO_RUNS = "there are no runs in {}; omkl-run makes some"
 
 
@@ -34,12 +34,9 @@ def report() -> None:
     terminal.command("omkl-report", lambda: main(sys.argv[1:]))
 
 
-def main(argv: Sequence[str] | None = None, before_page: Sequence[BeforePage] = ()) -> int:
-    """Run ``omkl-report`` with ``argv`` (without the program's name); returns the exit status.
-
-    ``before_page`` is for ``run``: see ``omkl.papers.reproduce.command``.
-    """
-    arguments = _parser(before_page).parse_args(argv)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``omkl-report`` with ``argv`` (without the program's name); returns the exit status."""
+    arguments = _parser().parse_args(argv)
     try:
         return int(arguments.act(arguments))
     except KeyboardInterrupt:
@@ -52,7 +49,7 @@ def main(argv: Sequence[str] | None = None, before_page: Sequence[BeforePage] = 
         return EXIT_FAILED
 
 
-def _parser(before_page: Sequence[BeforePage]) -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="omkl-report", description="Tables, figures and the MLflow view, from results alone."
     )
@@ -72,15 +69,18 @@ def _parser(before_page: Sequence[BeforePage]) -> argparse.ArgumentParser:
     showing = add("show", _show, "one table of finished and failed runs")
     showing.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=CHOICES)
     running = add("run", _run, "run what published tables need, fill them, make the page")
-    known, also = conf.names("table"), ", ".join(conf.names("comparison"))
+    known, also = papers.names("table"), ", ".join(papers.names("comparison"))
     tables = f"default: {', '.join(known)}; there are also: {also}"
     running.add_argument("tables", nargs="*", metavar="TABLE", help=tables)
     running.add_argument("--page", type=Path, help="folder of the page; default: OUTPUTS/page")
-    running.set_defaults(before_page=before_page, error=running.error)
+    running.add_argument("--searches", action="store_true", help=SEARCHES)
+    running.set_defaults(error=running.error)
     filling = add("table", _table, "fill a published table from the runs that are there")
     filling.add_argument("name", help="jmlr_table1, say")
-    papers = add("papers", _papers, "one page of all published tables and figures beside ours")
-    papers.add_argument("--to", type=Path, help="folder; default: OUTPUTS/page")
+    paging_papers = add(
+        "papers", _papers, "one page of all published tables and figures beside ours"
+    )
+    paging_papers.add_argument("--to", type=Path, help="folder; default: OUTPUTS/page")
     paging = add("page", _page, "one HTML file of a sweep: table, curves, settings, commands")
     paging.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=PAGE_OF)
     paging.add_argument("--sweep", type=Path, help="folder of a sweep; default: the last one")
@@ -164,7 +164,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    known = [*conf.names("table"), *conf.names("comparison")]
+    known = [*papers.names("table"), *papers.names("comparison")]
     for name in arguments.tables:
         if name not in known:
             arguments.error(f"there is no table {name}; there are: {', '.join(known)}")
@@ -172,7 +172,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     try:
         return reproduce.command(
-            arguments.tables, arguments.outputs, arguments.page, arguments.before_page
+            arguments.tables, arguments.outputs, arguments.page, arguments.searches
         )
     except KeyboardInterrupt:
         print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
@@ -182,7 +182,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _table(arguments: argparse.Namespace) -> int:
     from omkl.papers import matching, rendering, tables
 
-    runs, known = _runs(arguments), conf.names("table")
+    runs, known = _runs(arguments), papers.names("table")
     if arguments.name not in known:
         raise ValueError(unknown_name(f"table {arguments.name}", arguments.name, known))
     table = matching.fill(tables.load_table(arguments.name), runs)
@@ -221,7 +221,7 @@ def _papers(arguments: argparse.Namespace) -> int:
     from omkl.papers import page, tables
 
     runs, outputs = _runs(arguments), arguments.outputs
-    every = [tables.load_table(name) for name in sorted(conf.names("table"), key=tables.order_of)]
+    every = [tables.load_table(name) for name in sorted(papers.names("table"), key=tables.order_of)]
     print(page.build(every, outputs, arguments.to or outputs / "page", runs)[0])
     return 0
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from omkl.disk import write_atomically
-from omkl.papers import figures, matching, papers, rendering
+from omkl.papers import claims, figures, matching, rendering
+from omkl.papers.claims import Claim, Known, Paper
 from omkl.papers.matching import RULES, RUN_TIME_RULE, Counts, FilledTable
-from omkl.papers.papers import Claim, Known, Paper
 from omkl.papers.sections import (
     active_regret_parts,
     baseline_parts,
@@ -63,7 +63,7 @@ def build(
     folder.mkdir(parents=True, exist_ok=True)
     times = read_times(outputs)
     by_paper: dict[Paper, list[FilledTable]] = {}
-    for paper in papers.load():
+    for paper in claims.load():
         if members := [table for table in filled if table.table.paper == paper.paper]:
             by_paper[paper] = members
     pages: dict[str, tuple[str, list[Part]]] = {
@@ -222,7 +222,7 @@ def _paper_parts(
     return [
         Text(paper.verdict),
         Heading("What it claims"),
-        _claims([(claim, papers.effects(claim, by_name)) for claim in paper.claims]),
+        _claims([(claim, claims.effects(claim, by_name)) for claim in paper.claims]),
         Text(
             "In brackets: by how many per cent the first learner has more or less than the best of "
             "the others, from the least to the most over the data sets."
@@ -230,7 +230,7 @@ def _paper_parts(
         Heading("Published and ours"),
         *dumbbells,
         Heading("What one has to know and the text does not say"),
-        _needed([(known, papers.distances(known, by_name)) for known in paper.known]),
+        _needed([(known, claims.distances(known, by_name)) for known in paper.known]),
         Text(
             "The numbers are mean distances from the published ones, of the cells that it changes."
         ),
@@ -249,7 +249,7 @@ def _paper_parts(
 def _claims(found: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]]) -> printed.Table:
     shown = [
         what
-        for what in (papers.PUBLISHED, *VARIANTS.values())
+        for what in (claims.PUBLISHED, *VARIANTS.values())
         if any(what in effects for _, effects in found)
     ]
     body = tuple(
@@ -262,7 +262,7 @@ def _claims(found: Sequence[tuple[Claim, Mapping[str, Sequence[float]]]]) -> pri
 def _held(claim: Claim, percents: Sequence[float]) -> str:
     if not percents:
         return ""
-    n = sum(papers.holds(claim, percent) for percent in percents)
+    n = sum(claims.holds(claim, percent) for percent in percents)
     ends = list(dict.fromkeys(f"{one:+.0f}" for one in (min(percents), max(percents))))
     said = f"holds on {n} of {len(percents)}" if n else "not found"
     return signed(f"{said} ({' to '.join(ends)} %)")

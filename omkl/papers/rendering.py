@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from omkl.disk import write_atomically
-from omkl.papers import papers
+from omkl.papers import claims
 from omkl.papers.matching import (
     ABSENT,
     RULES,
@@ -187,7 +187,7 @@ def paper_name(table: Table) -> str:
 
 @functools.cache
 def _names() -> dict[str, str]:
-    return {paper.paper: paper.name for paper in papers.load()}
+    return {paper.paper: paper.name for paper in claims.load()}
 
 
 def table_name(table: Table) -> str:

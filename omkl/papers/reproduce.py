@@ -1,27 +1,36 @@
 """Run what the published tables need, then put every published number beside ours.
 
-    omkl-report run [TABLE ...] [--outputs outputs] [--page FOLDER]
+    omkl-report run [TABLE ...] [--outputs outputs] [--page FOLDER] [--searches]
     make reproduce-tables
 
 Finished runs are reused while code, data and settings are the same; a run that several
 tables share is done once. Jobs run side by side, one a core. The last thing is one page of
-all tables and figures. ``make`` runs the searches that the page shows as well, where they are
-not those of the present code, and the comparisons with other libraries, where these are
-installed.
+all tables and figures. With ``--searches``, as ``make`` has it, the searches that the page shows
+are run as well, where they are not those of the present code, and the comparisons with other
+libraries, where these are installed.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from omkl import conf
 from omkl.datasets.base import MissingFile
 from omkl.disk import write_atomically
 from omkl.experiment import queue
-from omkl.papers import comparison, comparison_peers, matching, page, rendering, tables
+from omkl.papers import (
+    comparison,
+    comparison_peers,
+    entry,
+    matching,
+    names,
+    page,
+    rendering,
+    searches,
+    tables,
+)
 from omkl.report import console
 from omkl.runs import run_folder
 from omkl.runs.wording import pluralize
@@ -89,14 +98,11 @@ class Cells:
         return sum(self.spent[tuple(job)] for job in matching.jobs(table))
 
 
-BeforePage = Callable[[Path, Path], int]
-
-
 def compare(outputs: Path, folder: Path) -> int:
     """Make every comparison with other libraries beside the page, where these are installed."""
     codes = [0]
-    for name in conf.names("comparison"):
-        spec = conf.entry("comparison", name)
+    for name in names("comparison"):
+        spec = entry("comparison", name)
         absent = [reason for peer in spec["peers"] if (reason := comparison_peers.missing(peer))]
         if absent:
             print(f"\n{name}: left out: {'; '.join(dict.fromkeys(absent))}", flush=True)
@@ -107,27 +113,23 @@ def compare(outputs: Path, folder: Path) -> int:
 
 
 def command(
-    names: Sequence[str],
-    outputs: Path,
-    page_folder: Path | None = None,
-    before_page: Sequence[BeforePage] = (),
+    wanted: Sequence[str], outputs: Path, page_folder: Path | None = None, everything: bool = False
 ) -> int:
     """``omkl-report run``: fill tables and make the page; the exit code.
 
-    ``names`` are of files of conf/table, and of conf/comparison; none: all tables. Each of
-    ``before_page`` gets the folders of outputs and of the page, brings up to date what the page
-    shows or links to besides the tables, and returns an exit code. They are called where no
-    single table is asked for.
+    ``wanted`` are names of tables and of comparisons; none: all tables. With ``everything``, and
+    where no single table is wanted, the searches and comparisons that the page shows or links to
+    are brought up to date before it is made.
     """
-    known = sorted(conf.names("table"), key=tables.order_of)
-    asked = [name for name in names if name not in known]
-    codes = [comparison.command(conf.entry("comparison", n), outputs, page_folder) for n in asked]
-    names = [name for name in names if name in known]
-    if asked and not names:
+    known = sorted(names("table"), key=tables.order_of)
+    compared = [name for name in wanted if name not in known]
+    codes = [comparison.command(entry("comparison", n), outputs, page_folder) for n in compared]
+    wanted = [name for name in wanted if name in known]
+    if compared and not wanted:
         return max(codes)
     start = time.perf_counter()
     cells = Cells(outputs)
-    chosen = [tables.load_table(name) for name in names or known]
+    chosen = [tables.load_table(name) for name in wanted or known]
     cells.run(chosen)
     runs = list(run_folder.find(outputs))
     print("\nseconds that the runs of each table took (tables share runs)")
@@ -139,9 +141,10 @@ def command(
         print(f"tables   {outputs / 'tables'}/ ({', '.join(rendering.FORMATS)})")
         return max(0 if all(cells.done.values()) else 1, *codes, 0)
     page_folder = page_folder or outputs / "page"
-    codes += [bring(outputs, page_folder) for bring in (() if names else before_page)]
-    everything = [tables.load_table(name) for name in known]
-    written = page.build(everything, outputs, page_folder, runs)
+    if everything and not wanted:
+        codes += [searches.bring_up_to_date(outputs), compare(outputs, page_folder)]
+    every_table = [tables.load_table(name) for name in known]
+    written = page.build(every_table, outputs, page_folder, runs)
     print(f"  {'this call':16s} {time.perf_counter() - start:8.1f}\n")
     print(f"tables   {outputs / 'tables'}/ ({', '.join(rendering.FORMATS)})")
     print(f"page     {written[0]}")

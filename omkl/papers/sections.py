@@ -367,7 +367,7 @@ SEARCHES = {
 
 
 ABOUT = (
-    "scripts/search_graph.py, search_active.py and search_federated.py run every point of a "
+    "omkl.papers.search_graph, search_active and search_federated run every point of a "
     "grid on all cells of a paper's tables of these learners, with one or a few seeds, and "
     "rank it by its distance: the mean of |ours / published − 1|. Where a point near to the "
     "published numbers was found, it is the variant called fitted. That it gives these "

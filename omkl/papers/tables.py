@@ -48,13 +48,12 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from omkl import conf
 from omkl.experiment.metrics import mean_and_deviation
+from omkl.papers import FOLDER, entry
 
 # Our variants of a published number, in the order of every table: key in conf/table, in print.
 WRITTEN = "algorithm"
@@ -229,7 +228,7 @@ def load_table(source: str | Mapping[str, Any]) -> Table:
     Raises ValueError for a key, metric, row or column that does not exist, and for a
     cell that published.csv does not hold exactly once.
     """
-    spec = conf.entry("table", source) if isinstance(source, str) else dict(source)
+    spec = entry("table", source) if isinstance(source, str) else dict(source)
     keys = {"name", "title", "columns", "rows"} | ({"paper", "table"} & set(spec))
     if len(keys & {"paper", "table"}) == 1:
         raise ValueError("a published table has a paper and a table, one's own has neither")
@@ -370,8 +369,7 @@ def _check_keys(node: Mapping[str, Any], needed: set[str], optional: set[str], w
 @functools.lru_cache(maxsize=1)
 def published_numbers() -> tuple[dict[str, str], ...]:
     """The lines of published.csv: paper, table, algorithm, dataset, M, D, metric, value, std."""
-    path = Path(__file__).with_name("published.csv")
-    with open(path, newline="", encoding="utf-8") as file:
+    with open(FOLDER / "published.csv", newline="", encoding="utf-8") as file:
         return tuple(csv.DictReader(file))
 
 

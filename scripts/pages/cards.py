@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import algorithms, citation, conf, federated, registry
+from omkl import algorithms, conf, federated, registry
+from omkl.papers import citation
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 FOLDER = "algorithms"

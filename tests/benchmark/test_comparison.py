@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from omkl import conf
+from omkl import papers
 from omkl.commands import report
 from omkl.datasets import catalogue, download
 from omkl.experiment import metrics
@@ -124,7 +124,7 @@ def test_the_bandwidth_of_peers_is_the_median_heuristic():
 
 
 def test_the_table_is_known_to_the_command(capsys):
-    spec = conf.entry("comparison", "omkc_table")
+    spec = papers.entry("comparison", "omkc_table")
     assert set(spec["peers"]) <= set(comparison_peers.PEERS)
     with pytest.raises(SystemExit):
         report.main(["run", "omkc_tabel"])

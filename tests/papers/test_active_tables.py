@@ -6,14 +6,13 @@ import json
 
 import numpy as np
 import pytest
-import search_active
 
-from omkl import algorithms, conf
+from omkl import algorithms, conf, papers
 from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.papers import figures, matching, rendering, tables
+from omkl.papers import figures, matching, rendering, search_active, tables
 from omkl.report import drawing, run_figures, sweep_figures
 from omkl.runs.run_folder import Run
 
@@ -63,7 +62,7 @@ def test_random_labels_stand_beside_the_published_rows_and_are_not_judged():
 
 
 def test_a_row_may_name_only_columns_that_there_are():
-    content = conf.entry("table", "active_table2")
+    content = papers.entry("table", "active_table2")
     content["rows"][-1]["by_column"]["Tims"] = {"seeds": 3}
     with pytest.raises(ValueError, match="by_column of AL_eff of random labels names Tims"):
         tables.load_table(content)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from omkl import conf
+from omkl import papers
 from omkl.commands import report
 from omkl.datasets import catalogue, download
 from omkl.papers import comparison, matching, page, tables
@@ -89,11 +89,11 @@ def outputs(tmp_path_factory):
         patch.setattr(tables, "load_table", functools.cache(lambda n: small_table(whole(n))))
         patch.setattr(page, "build", lambda *_: [outputs])  # test_page.py
         patch.setenv("OMKL_THREADS", "1")  # tests/experiment/test_queue.py has the processes
-        code = report.main(["run", *conf.names("table"), "--outputs", str(outputs)])
+        code = report.main(["run", *papers.names("table"), "--outputs", str(outputs)])
     return outputs, code, text.getvalue()
 
 
-@pytest.mark.parametrize("name", conf.names("table"))
+@pytest.mark.parametrize("name", papers.names("table"))
 def test_table(name, outputs):
     folder, _, told = outputs
     table = small_table(tables.load_table(name))
@@ -114,7 +114,7 @@ def test_all_went_well(outputs):
 
 
 def small_comparison(name: str) -> dict[str, Any]:
-    spec = conf.entry("comparison", name)
+    spec = papers.entry("comparison", name)
     datasets = [d for d in spec["datasets"] if found(d["dataset"])][:1]
     datasets = datasets or [{"dataset": "synthetic"}]
     kinds = {item["algorithm"].rpartition("/")[0]: item for item in spec["algorithms"]}
@@ -123,7 +123,7 @@ def small_comparison(name: str) -> dict[str, Any]:
     return spec | more | {"overrides": [*spec["overrides"], *SMALL]}
 
 
-@pytest.mark.parametrize("name", conf.names("comparison"))
+@pytest.mark.parametrize("name", papers.names("comparison"))
 def test_comparison(name, tmp_path, monkeypatch, capsys):
     whole = comparison.command
     small = small_comparison(name)

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omkl import conf
-from omkl.papers import figures, matching, page, papers, tables
+from omkl import papers
+from omkl.papers import claims, figures, matching, page, tables
 from omkl.papers.bounds import bound_of_run, fitted_slope
 from omkl.papers.matching import Cell, Entry, FilledTable
 from omkl.runs.run_folder import Run, find
@@ -32,7 +32,7 @@ SETTINGS = {
 def specs(monkeypatch):
     present = [*SETTINGS, "as_released/gf", "as_released/sfg"]
     monkeypatch.setattr(matching, "_exists", lambda name: name in present)
-    return [tables.load_table(n) for n in sorted(conf.names("table"), key=tables.order_of)]
+    return [tables.load_table(n) for n in sorted(papers.names("table"), key=tables.order_of)]
 
 
 @pytest.fixture
@@ -188,30 +188,30 @@ def test_a_claim_holds_where_the_first_has_less_than_the_best_of_the_others():
         (cell("old", "a", 10.0, 10.0), cell("old", "b", 4.0, 10.0)),
         (cell("other", "a", 20.0, 12.0), cell("other", "b", 4.0, 20.0)),
     )
-    claim = papers.Claim("new is lower", ("t",), "new", ("old", "other"))
-    found = papers.effects(claim, {"t": filled})
+    claim = claims.Claim("new is lower", ("t",), "new", ("old", "other"))
+    found = claims.effects(claim, {"t": filled})
     assert found == {
         "published": pytest.approx([-20, 25]),
         "as written": pytest.approx([-10, -50]),
         "as released": pytest.approx([20]),  # on b it had other rows than the others
     }
-    assert [papers.holds(claim, percent) for percent in found["published"]] == [True, False]
-    assert papers.holds(dataclasses.replace(claim, at_most=25), 25)
-    along = papers.Claim("less on a", ("t",), "a", ("b",), along="columns")
-    assert papers.effects(along, {"t": filled})["published"] == pytest.approx([60, 150, 400])
-    known = papers.Known("what", ("t",), rows=("new",), columns=("b",))
-    assert papers.distances(known, {"t": filled}) == {"as written": 0.0, "as released": 1.0}
+    assert [claims.holds(claim, percent) for percent in found["published"]] == [True, False]
+    assert claims.holds(dataclasses.replace(claim, at_most=25), 25)
+    along = claims.Claim("less on a", ("t",), "a", ("b",), along="columns")
+    assert claims.effects(along, {"t": filled})["published"] == pytest.approx([60, 150, 400])
+    known = claims.Known("what", ("t",), rows=("new",), columns=("b",))
+    assert claims.distances(known, {"t": filled}) == {"as written": 0.0, "as released": 1.0}
 
 
 def test_what_the_papers_claim_is_in_their_tables():
     """No misspelt row or column: every claim compares published numbers."""
-    specs = {name: tables.load_table(name) for name in conf.names("table")}
+    specs = {name: tables.load_table(name) for name in papers.names("table")}
     filled = {name: matching.fill(table, []) for name, table in specs.items()}
-    for paper in papers.load():
+    for paper in claims.load():
         assert len(re.findall(r"\.(?= |$)", paper.verdict)) == 2 and 4 <= len(paper.claims) <= 6
         for claim in paper.claims:
             assert set(claim.tables) <= set(specs)
-            assert papers.effects(claim, filled)["published"], claim
+            assert claims.effects(claim, filled)["published"], claim
         for known in paper.known:
             for name in known.tables:
                 assert set(known.rows) <= set(specs[name].rows), known
@@ -258,7 +258,7 @@ def test_every_cell_of_every_table_composes():
     A data set is composed once, and so is all that is said of an algorithm.
     """
     found, expected = {}, {}
-    for name in conf.names("table"):
+    for name in papers.names("table"):
         table = tables.load_table(name)
         for job in matching.jobs(table):
             found[tuple(job)] = None

@@ -1,34 +1,26 @@
-"""Notes beside the tables of a search, and what ``make reproduce-tables`` runs anew."""
+"""Ranking a grid, notes beside its table, and what ``make reproduce-tables`` runs anew."""
 
 from __future__ import annotations
 
-import argparse
 import functools
-import importlib.util
 import json
-from pathlib import Path
+import subprocess
 
 import pytest
 
 from omkl.papers import comparison, comparison_peers, page, reproduce, searches, sections
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
 
 @pytest.fixture
 def written(tmp_path):
-    """Write the table of a search and its note, as a script does at its end."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--outputs", type=Path, default=Path("outputs"))
-    parser.add_argument("--final-seeds", type=int, default=20)
-    parser.add_argument("--quick", action="store_true")
+    """Write the table of a search and its note, as a search does at its end."""
+    parser = searches.parser("search_active", "what it does")
+    parser.add_argument("--seeds", type=int, default=1)
 
-    def write(grid, script, *options):
-        path = tmp_path / f"{grid}.csv"
-        path.write_text("step,distance\n1,0.5\n")
+    def write(grid, module, *options):
         given = parser.parse_args(["--outputs", str(tmp_path), *options])
-        searches.note([path], str(SCRIPTS / script), parser, given)
-        return path
+        searches.write(grid, [{"step": 1, "distance": 0.5}], module, parser, given)
+        return tmp_path / "search" / f"{grid}.csv"
 
     return write
 
@@ -38,69 +30,82 @@ def change(table, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_a_search_is_outdated_where_its_note_is_of_other_code_options_or_files(written, tmp_path):
-    assert list(searches.outdated(tmp_path)) == list(searches.SCRIPTS)
-    graph = written("arxiv_v1", "search_graph.py")
-    active = written("active", "search_active.py")
-    federated = written("federated", "search_federated.py")
-    assert searches.outdated(tmp_path) == {}
+def test_points_are_ranked_by_their_distance_and_shared_jobs_done_once():
+    done = []
 
-    written("active", "search_active.py", "--quick", "--final-seeds", "3")
-    command = "python scripts/search_active.py --final-seeds 3 --quick"
+    def measure(step, seed):
+        done.append((step, seed))
+        return abs(step - 3) + seed
+
+    def line_of(point, values):
+        return {**point, "distance": sum(values)}
+
+    points = [{"step": step, "name": name} for step in (1, 3, 2) for name in "ab"]
+    jobs_of = lambda point: [(point["step"], seed) for seed in (0, 1)]  # noqa: E731
+    lines = searches.rank(points, jobs_of, measure, line_of)
+    assert [(line["step"], line["name"]) for line in lines] == [
+        *((3, "a"), (3, "b"), (2, "a"), (2, "b"), (1, "a"), (1, "b"))
+    ]
+    assert [line["distance"] for line in lines] == [1, 1, 3, 3, 5, 5]
+    assert sorted(done) == [(step, seed) for step in (1, 2, 3) for seed in (0, 1)]
+
+
+def test_a_search_is_outdated_where_its_note_is_of_other_code_options_or_files(written, tmp_path):
+    folder = tmp_path / "search"
+    assert list(searches.outdated(folder)) == list(searches.MODULES)
+    graph = written("arxiv_v1", "search_graph")
+    active = written("active", "search_active")
+    federated = written("federated", "search_federated")
+    assert searches.outdated(folder) == {}
+
+    written("active", "search_active", "--quick", "--seeds", "3")
+    command = "python -m omkl.papers.search_active --quick --seeds 3"
     assert searches.command_of(searches.read_note(active)) == command
     change(graph, code="0" * 12)
     federated.write_text("step,distance\n1,0.4\n")  # not the file that the note is of
-    assert searches.outdated(tmp_path) == {
-        "search_graph.py": "arxiv_v1.csv was made by other code",
-        "search_active.py": f"active.csv was made by {command}",
-        "search_federated.py": "there is no table that it is known to have written",
+    assert searches.outdated(folder) == {
+        "search_graph": "arxiv_v1.csv was made by other code",
+        "search_active": f"active.csv was made by {command}",
+        "search_federated": "there is no table that it is known to have written",
     }
 
 
 def test_the_page_says_by_which_code_a_search_was_made(written):
-    path = written("arxiv_v1", "search_graph.py")
+    path = written("arxiv_v1", "search_graph")
+    command = "python -m omkl.papers.search_graph"
     change(path, commit="abc123")
-    told = sections.made_by_text(path)
-    assert told.startswith("Made by python scripts/search_graph.py at abc123 (clean tree), by the ")
-    assert searches.code_stamp() in told
-    assert sections.commands(path.parent).endswith("; python scripts/search_graph.py")
-    change(path, code="0" * 12, commit="abc123+")
-    told = sections.made_by_text(path)
-    assert "abc123 with uncommitted changes, by other code than" in told
+    text = sections.made_by_text(path)
+    assert text.startswith(f"Made by {command} at abc123 (clean tree), by the ")
+    assert searches.code_stamp() in text
+    assert sections.commands(path.parent).endswith(f"; {command}")
+    change(path, code="0" * 12, commit="abc123+", script="search_graph.py")  # of an older version
+    text = sections.made_by_text(path)
+    assert "python scripts/search_graph.py at abc123 with uncommitted changes, by other" in text
     path.with_suffix(".json").unlink()
     assert "is not known" in sections.made_by_text(path)
 
 
-@pytest.mark.slow
-def test_outdated_searches_are_run_before_the_page_is_made(written, tmp_path, monkeypatch):
-    spec = importlib.util.spec_from_file_location("anew", SCRIPTS / "reproduce_tables.py")
-    anew = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(anew)
-    outputs, done = tmp_path, []
-    (outputs / "search").mkdir()
+@pytest.mark.parametrize(("status", "code"), [(0, 0), (3, 1)])
+def test_outdated_searches_are_run_before_the_page_is_made(tmp_path, monkeypatch, status, code):
+    done = []
 
-    class Ended:
-        returncode = 0
+    def run(words):
+        done.append(words[2].removeprefix("omkl.papers."))
+        assert words[1] == "-m" and words[3:] == ["--outputs", str(tmp_path)]
+        return subprocess.CompletedProcess(words, status)
 
-    def ran(line, **_):
-        done.append(Path(line[1]).name)
-        assert line[2:] == ["--outputs", str(outputs)] and Path(line[1]).is_file()
-        return Ended
-
-    monkeypatch.setattr(anew.subprocess, "run", ran)
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(reproduce, "compare", lambda *_: done.append("compare") or 0)
     monkeypatch.setattr(reproduce.Cells, "run", lambda *_: None)
     monkeypatch.setattr(reproduce.Cells, "seconds", lambda *_: 0.0)
-    monkeypatch.setattr(page, "build", lambda *_: done.append("page") or [outputs])
+    monkeypatch.setattr(page, "build", lambda *_: done.append("page") or [tmp_path])
     monkeypatch.setattr(reproduce.rendering, "render", lambda *_: [])
-    assert reproduce.command([], outputs, before_page=[anew.search]) == 0
-    assert done == [*searches.SCRIPTS, "page"]
+    assert reproduce.command([], tmp_path, everything=True) == code
+    assert done == [*searches.MODULES, "compare", "page"]
     done.clear()
-    Ended.returncode = 3
-    assert reproduce.command([], outputs, before_page=[anew.search]) == 1
-    assert done == [*searches.SCRIPTS, "page"]
-    done.clear()
-    assert reproduce.command(["arxiv_v1_table1"], outputs, before_page=[anew.search]) == 0
-    assert done == ["page"]
+    assert reproduce.command(["arxiv_v1_table1"], tmp_path, everything=True) == 0
+    assert reproduce.command([], tmp_path) == 0
+    assert done == ["page", "page"]
 
 
 def test_comparisons_are_made_beside_the_page_or_left_out_aloud(tmp_path, monkeypatch, capsys):

@@ -24,7 +24,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from omkl import conf
+from omkl import conf, papers
 from omkl.checks.learners import default_settings
 from omkl.commands import report
 from omkl.papers import figures, matching, rendering, tables
@@ -628,16 +628,16 @@ def test_jobs_of_the_jmlr_tables(here):
 
 def test_every_published_number_of_the_papers_has_one_cell():
     cells = []
-    for name in conf.names("table"):
+    for name in papers.names("table"):
         table = tables.load_table(name)
         if table.paper == "federated-pof":  # its tables share numbers: see below
             continue
-        compared = (s for line in table.specs for s in line if s.published is not None)
-        for spec in compared:
+        specs = (s for line in table.specs for s in line if s.published is not None)
+        for spec in specs:
             cells.append((table.paper, table.table, spec.published, spec.dataset, spec.metric))
             cells[-1] += (str(spec.where["M"]),) if spec.where else ()
-    papers = {cell[0] for cell in cells}
-    published = [line for line in tables.published_numbers() if line["paper"] in papers]
+    compared = {cell[0] for cell in cells}
+    published = [line for line in tables.published_numbers() if line["paper"] in compared]
     assert len(cells) == len(set(cells)) == len(published) == 344
     assert all(
         f"algorithm.M={spec.where['M']}" in spec.overrides
@@ -791,7 +791,7 @@ def test_released_deterministic_and_absent_learners(cell_run, here):
 
 def test_runs_of_one_module_with_other_settings_fill_other_variants(cell_run, here):
     """as_released/gf and as_released/gf_icml name one module: every parameter is compared."""
-    content = conf.entry("table", "jmlr_table1")
+    content = papers.entry("table", "jmlr_table1")
     (row,) = (row for row in content["rows"] if row["label"] == "OMKL-GF")
     row |= {"released": "as_released/gf", "recovered": "as_released/gf_icml"}
     table = tables.load_table(content)
@@ -999,7 +999,7 @@ def test_a_number_that_stands_in_two_tables_counts_once(cell_run, here):
 
 def test_the_distinct_published_numbers():
     """12 errors of the JMLR paper, 24 of Hong and Chae's and 28 of the federated stand twice."""
-    specs = [tables.load_table(name) for name in conf.names("table")]
+    specs = [tables.load_table(name) for name in papers.names("table")]
     filled = [matching.fill(table, []) for table in specs]
     found = {
         paper: matching.counts(table for table in filled if table.table.paper == paper)

@@ -9,10 +9,10 @@ import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from omkl import registry
+from omkl.papers import FOLDER
 from omkl.version import __version__
 
 
@@ -45,7 +45,7 @@ _FIELD = re.compile(r"^  (\w+) = \{(.*)\},$", re.MULTILINE)
 @functools.cache
 def papers() -> tuple[Reference, ...]:
     """All that ``papers.bib`` has, in its order."""
-    text = (Path(__file__).parent / "papers.bib").read_text(encoding="utf-8")
+    text = (FOLDER / "papers.bib").read_text(encoding="utf-8")
     found = _ENTRY.findall(text)
     return tuple(Reference(kind, key, dict(_FIELD.findall(body))) for kind, key, body in found)
 
@@ -91,9 +91,8 @@ def _author(author: dict[str, str]) -> str:
 def _cff() -> dict[str, Any]:
     from omkl import conf  # YAML, for whoever cites
 
-    here = Path(__file__).parent
-    beside = here / "CITATION.cff"
-    return conf.read(beside if beside.is_file() else here.parents[1] / "CITATION.cff")
+    installed = FOLDER / "CITATION.cff"
+    return conf.read(installed if installed.is_file() else FOLDER.parents[1] / "CITATION.cff")
 
 
 def bibtex(algorithms: Iterable[str]) -> str:

@@ -1,7 +1,6 @@
 """Search for the settings behind the numbers of Hong and Chae that their text does not give.
 
-    python scripts/search_active.py [GRID ..] [--outputs outputs] [--seeds 1] [--final-seeds 20]
-                                    [--quick]
+    python -m omkl.papers.search_active [GRID ..] [--outputs outputs] [--seeds 1] [--quick]
 
 There are two grids. ``features`` is for the learners on random features. Every point is run on
 the five data sets of table III that are there and ranked by its distance: the mean of |ours /
@@ -23,25 +22,19 @@ step        of the coefficients, a constant, over sqrt(T), or over sqrt(t)
 lam         coefficients fade by 1 - step lam a round (Kivinen, Smola and Williamson); 0: they stay
 plant       as above
 
-Writes search/active.csv, active_exact.csv and an .md beside each under the outputs folder. Two
-minutes on two cores.
+Writes search/active.csv and active_exact.csv under the outputs folder. Two minutes on two cores.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import functools
 import itertools
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from search_graph import dictionary, rows_of
 
 from omkl import algorithms
 from omkl.checks import learners
@@ -50,10 +43,10 @@ from omkl.core.hyperparameters import parse_schedule
 from omkl.core.kernels import FAMILIES, Kernel
 from omkl.core.learner import Learner
 from omkl.core.representations.random_features import RandomFeatures, draw_features
-from omkl.datasets import catalogue, open_stream
 from omkl.papers import searches
+from omkl.papers.searches import Point, kernels_of, mean_distance
 from omkl.papers.tables import published_numbers
-from omkl.threads import default_threads, thread_pool, worker_processes
+from omkl.threads import worker_processes
 
 D = 50
 DATASETS = ("twitter", "toms", "air_quality", "energy", "naval_decay")
@@ -100,13 +93,10 @@ def published() -> dict[tuple[str, str, str], float]:
     }
 
 
-@functools.cache
 def rows(dataset: str, plant: str) -> tuple[np.ndarray, np.ndarray]:
-    X, y = rows_of(dataset)
+    X, y = searches.rows_of(dataset)
     if dataset == "naval_decay" and plant != "scaled":
-        settings = {"limit": None, "scaling": "none", "order": "file"}
-        blocks = open_stream(catalogue.entry(dataset), settings).blocks(65536)
-        y = np.concatenate([block[1] for block in blocks])
+        y = searches.rows_of(dataset, scaling="none")[1]
     return X, y
 
 
@@ -131,7 +121,7 @@ def measured(
     name = learner
     if learner == "raker" or (learner == "amkl_aks" and criterion == "subset"):
         name = f"recovered/{learner}"
-    some = dictionary("gaussian17")
+    some = kernels_of("gaussian17")
     X, y = rows(dataset, plant)
     algorithm = algorithms.load(name)
     own = {"eta": f"{step}/sqrt(T)", "eta_g": f"{weights}/sqrt(T)", "lam": lam}
@@ -146,7 +136,7 @@ def measured(
 Job = tuple[str, str, str, int, int, float, str, str, int]  # arguments of measured
 
 
-def jobs_of(point: dict[str, Any], seeds: int) -> list[Job]:
+def jobs_of(point: Point, seeds: int) -> list[Job]:
     """A point's jobs, cell by cell and seed by seed; the same where it says nothing to a cell."""
     jobs: list[Job] = []
     shared = (point["step"], point["weights"], point["lam"], point["frequencies"])
@@ -157,8 +147,8 @@ def jobs_of(point: dict[str, Any], seeds: int) -> list[Job]:
     return jobs
 
 
-def line_of(point: dict[str, Any], found: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """The line of one point: its settings, its distances, and the mean of every cell."""
+def line_of(point: Point, found: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """The line of one point: its settings and its distances."""
     pairs = list(itertools.product(LEARNERS, DATASETS))
     values = np.array(found).reshape(len(pairs), -1, 2).mean(axis=1)
     ours = {}
@@ -172,29 +162,7 @@ def line_of(point: dict[str, Any], found: Sequence[tuple[float, float]]) -> dict
         line[f"distance {learner}"] = float(np.mean(own))
     shares = [x for key, x in away.items() if key[2] == "al_efficiency"]
     line["distance AL_eff"] = float(np.mean(shares))
-    return line | {" ".join(key): ours[key] for key in published()}
-
-
-def write(lines: list[dict[str, Any]], final: dict[str, Any], seeds: int, folder: Path) -> None:
-    """active.csv for the page, without the cells; active.md with those of the nearest."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shown = [key for key in lines[0] if key in TEXT or key.startswith("distance")]
-    with (folder / "active.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=shown, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(lines)
-    text = [f"# Search for the settings of Hong and Chae: {len(lines)} points", ""]
-    text += ["| " + " | ".join(["rank", *shown]) + " |", "|---" * (len(shown) + 1) + "|"]
-    for rank, line in enumerate(lines, start=1):
-        cells = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in map(line.get, shown))
-        text.append("| " + " | ".join([str(rank), *cells]) + " |")
-    text += ["", f"## The nearest again, {seeds} seeds", "", "| cell | published | ours |"]
-    text += ["|---|---|---|"]
-    text += [
-        f"| {' '.join(k)} | {v:g} | {final[' '.join(k)]:.3g} |" for k, v in published().items()
-    ]
-    (folder / "active.md").write_text("\n".join(text) + "\n")
-    print(f"{folder / 'active'}.md, .csv")
+    return line
 
 
 # --- exact kernels ---------------------------------------------------------------------------
@@ -296,8 +264,8 @@ def errors_on(
     return found
 
 
-def exact_lines(few: bool) -> tuple[list[dict[str, Any]], dict[tuple[str, str], float]]:
-    """A line a point of the exact grid, nearest first, and the published numbers of its cells."""
+def exact_lines(few: bool) -> list[dict[str, Any]]:
+    """A line a point of the exact grid, nearest first."""
     wanted = {
         (r["algorithm"], r["dataset"]): float(r["value"])
         for r in published_numbers()
@@ -306,109 +274,43 @@ def exact_lines(few: bool) -> tuple[list[dict[str, Any]], dict[tuple[str, str], 
         and r["dataset"] in DATASETS
     }
     settings = list(itertools.product(STEPS, PENALTIES))[: 3 if few else None]
-    some = dictionary("gaussian17")
     streams = [(dataset, "scaled") for dataset in DATASETS] + [("naval_decay", "as in the file")]
     streams.sort(key=lambda stream: -len(rows(*stream)[1]))  # the longest first
     with worker_processes() as pool:
-        fit = functools.partial(errors_on, some, settings)
+        fit = functools.partial(errors_on, kernels_of("gaussian17"), settings)
         measured = dict(zip(streams, pool.map(fit, streams), strict=True))
     lines = []
     for plant, (s, (step, lam)) in itertools.product(
         ("scaled", "as in the file"), enumerate(settings)
     ):
-        cells = {
-            (row, dataset): 1e3
-            * float(measured[dataset, plant if dataset == "naval_decay" else "scaled"][row][s])
-            for row, dataset in wanted
-        }
-        away = {key: abs(cells[key] / value - 1.0) for key, value in wanted.items()}
+        away = {}
+        for (row, dataset), value in wanted.items():
+            errors = measured[dataset, plant if dataset == "naval_decay" else "scaled"]
+            away[row, dataset] = abs(1e3 * float(errors[row][s]) / value - 1.0)
         line: dict[str, Any] = {"step": step, "lam": lam, "plant": plant}
-        line["distance"] = _mean(away.values())
+        line["distance"] = mean_distance(away.values())
         for row in EXACT:
-            line[f"distance {row}"] = _mean(x for key, x in away.items() if key[0] == row)
-        lines.append(line | {" ".join(key): value for key, value in cells.items()})
-    lines.sort(key=lambda line: line["distance"])
-    return lines, wanted
-
-
-def _mean(values: Iterable[float]) -> float:
-    """inf where a step has diverged."""
-    mean = float(np.mean(list(values)))
-    return mean if math.isfinite(mean) else math.inf
-
-
-def write_exact(
-    lines: list[dict[str, Any]], wanted: dict[tuple[str, str], float], folder: Path
-) -> None:
-    """active_exact.csv for the page; active_exact.md with the nearest point of every row too."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shown = [k for k in lines[0] if k in ("step", "lam", "plant") or k.startswith("distance")]
-    with (folder / "active_exact.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=shown, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(lines)
-    text = [f"# Search for step and penalty of the exact rows: {len(lines)} points", ""]
-    text += ["| " + " | ".join(["rank", *shown]) + " |", "|---" * (len(shown) + 1) + "|"]
-    for rank, line in enumerate(lines, start=1):
-        cells = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in map(line.get, shown))
-        text.append("| " + " | ".join([str(rank), *cells]) + " |")
-    text += ["", "## Every row at its own nearest point, and at that of all", ""]
-    text += [
-        "| row | data set | published | own nearest | of all | its step | its lam |",
-        "|---" * 7 + "|",
-    ]
-    for row, dataset in wanted:
-        own = min(lines, key=lambda line: line[f"distance {row}"])
-        numbers = (wanted[row, dataset], own[f"{row} {dataset}"], lines[0][f"{row} {dataset}"])
-        texts = (row, dataset, *(f"{x:.4g}" for x in numbers), own["step"], f"{own['lam']:g}")
-        text.append("| " + " | ".join(texts) + " |")
-    (folder / "active_exact.md").write_text("\n".join(text) + "\n")
-    print(f"{folder / 'active_exact'}.md, .csv")
+            line[f"distance {row}"] = mean_distance(x for key, x in away.items() if key[0] == row)
+        lines.append(line)
+    return sorted(lines, key=lambda line: line["distance"])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = searches.parser("search_active", str(__doc__))
     grids = ("features", "exact")
     parser.add_argument("grids", nargs="*", metavar="GRID", help=f"default: {', '.join(grids)}")
-    parser.add_argument("--outputs", type=Path, default=Path("outputs"))
-    parser.add_argument("--seeds", type=int, default=1, help="seeds a cell (default: 1)")
-    parser.add_argument("--final-seeds", type=int, default=20, help="of the nearest (default: 20)")
-    parser.add_argument("--quick", action="store_true", help="the first three points")
-    arguments = parser.parse_args()
-    for name in arguments.grids:
+    parser.add_argument("--seeds", type=int, default=1, help="seeds of a cell (default: 1)")
+    given = parser.parse_args()
+    for name in given.grids:
         if name not in grids:
             parser.error(f"there is no grid {name}; there are: {', '.join(grids)}")
-    folder = arguments.outputs / "search"
-    if "exact" in (arguments.grids or grids):
-        write_exact(*exact_lines(arguments.quick), folder)
-        searches.note([folder / "active_exact.csv"], __file__, parser, arguments)
-    if "features" not in (arguments.grids or grids):
-        return
-    start, lines = time.perf_counter(), []
-    points = list(grid())[: 3 if arguments.quick else None]
-    with thread_pool(default_threads()) as pool:
-        for dataset, plant in itertools.product(DATASETS, ("scaled", "as in the file")):
-            rows(dataset, plant)
-        found: dict[Job, Future[tuple[float, float]]] = {}
-
-        def begun(point: dict[str, Any], seeds: int) -> list[Future[tuple[float, float]]]:
-            for job in jobs_of(point, seeds):
-                if job not in found:
-                    found[job] = pool.submit(measured, *job)
-            return [found[job] for job in jobs_of(point, seeds)]
-
-        # All at once: no thread waits for the end of a point.
-        for point, values in [(point, begun(point, arguments.seeds)) for point in points]:
-            lines.append(line_of(point, [value.result() for value in values]))
-            told = {k: v for k, v in lines[-1].items() if k in TEXT or k == "distance"}
-            print(", ".join(f"{k}={v}" for k, v in told.items()), flush=True)
-        lines.sort(key=lambda line: line["distance"])
-        nearest = {key: lines[0][key] for key in TEXT}
-        again = begun(nearest, arguments.final_seeds)
-        final = line_of(nearest, [value.result() for value in again])
-    print(f"{len(lines)} points in {time.perf_counter() - start:.0f} s")
-    write(lines, final, arguments.final_seeds, folder)
-    searches.note([folder / "active.csv"], __file__, parser, arguments)
+    if "exact" in (given.grids or grids):
+        lines = exact_lines(given.quick)
+        searches.write("active_exact", lines, "search_active", parser, given)
+    if "features" in (given.grids or grids):
+        points = list(grid())[: 3 if given.quick else None]
+        lines = searches.rank(points, lambda p: jobs_of(p, given.seeds), measured, line_of)
+        searches.write("active", lines, "search_active", parser, given)
 
 
 if __name__ == "__main__":

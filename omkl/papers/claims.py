@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl import conf
+from omkl.papers import entry, names
 from omkl.papers.matching import Cell, FilledTable
 from omkl.papers.tables import VARIANTS
 
@@ -77,11 +77,11 @@ class Paper:
 def load() -> list[Paper]:
     """All papers, in their order. Raises TypeError for a key that there is not."""
     found = []
-    for file in conf.names("paper"):
-        entry = conf.entry("paper", file)
-        entry["claims"] = tuple(Claim(**_tuples(claim)) for claim in entry["claims"])
-        entry["known"] = tuple(Known(**_tuples(known)) for known in entry["known"])
-        found.append(Paper(file=file, **_tuples(entry)))
+    for file in names("paper"):
+        content = entry("paper", file)
+        content["claims"] = tuple(Claim(**_tuples(claim)) for claim in content["claims"])
+        content["known"] = tuple(Known(**_tuples(known)) for known in content["known"])
+        found.append(Paper(file=file, **_tuples(content)))
     return sorted(found, key=lambda paper: paper.order)
 
 
