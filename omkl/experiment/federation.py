@@ -193,43 +193,63 @@ class FederatedJob(NamedTuple):
         return _computed(self, federations, sums, histories, timing, progress, measured)
 
 
+class ChosenLearner(NamedTuple):
+    """What settings name, whoever has the rows; ``D`` from the budget where they leave it out."""
+
+    settings: Settings
+    algorithm: FederatedAlgorithm
+    params: Any
+    dictionary: tuple[Kernel, ...]
+    D: int
+
+
+def choose_learner(settings: Settings, n_rounds: int | None) -> ChosenLearner:
+    """The learner of a federation of ``n_rounds`` rounds, None where nobody knows how many.
+
+    ValueError names the setting that is wrong, or a budget that is too small.
+    """
+    dictionary = kernels.dictionary(settings.kernels)
+    algorithm = federated.load(settings.algorithm.name)
+    sizes = {"N": len(dictionary), "D": settings.D or protocol.MOST_FEATURES}
+    settings = with_defaults_cut(settings, algorithm.Params, sizes)
+    params = hyperparameters.build(algorithm.Params, settings.algorithm.given, n_rounds, sizes)
+    used, D, most = algorithm.kernels(params, dictionary), settings.D, settings.max_upload
+    if D is None:
+        D = protocol.features_for(algorithm, params, len(used), most) if used else 1
+    if used:
+        protocol.check_budget(algorithm, params, (len(used), 2 * D), most)
+    return ChosenLearner(settings, algorithm, params, dictionary, D)
+
+
 def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     """Check settings against the data, and build what they name.
 
     ``clients`` are the clients' streams where they are known already. Raises ValueError (DataError
     for data) that names what is wrong and what to do.
     """
-    dictionary = kernels.dictionary(settings.kernels)
-    algorithm = federated.load(settings.algorithm.name)
-    sizes = {"N": len(dictionary), "D": settings.D or protocol.MOST_FEATURES}
-    settings = with_defaults_cut(settings, algorithm.Params, sizes)
-    given = settings.algorithm.given
-    early = hyperparameters.build(algorithm.Params, given, 2, sizes)
-    max_upload, D = settings.max_upload, settings.D
-    used = algorithm.kernels(early, dictionary)
-    if D is None:
-        D = protocol.features_for(algorithm, early, len(used), max_upload) if used else 1
-    if used:  # before the data are opened: a wrong number should not wait for a large file
-        protocol.check_budget(algorithm, early, (len(used), 2 * D), max_upload)
-    if settings.safeguards.privacy is not None:  # so should what it cannot keep, and for whom
-        privacy.account(settings.safeguards.privacy, algorithm, early, max(1, len(used)), 2)
+    # Before the data are opened: a wrong number should not wait for a large file.
+    early = choose_learner(settings, 2)
+    settings, D, algorithm = early.settings, early.D, early.algorithm
+    used = algorithm.kernels(early.params, early.dictionary)
+    if settings.safeguards.privacy is not None:
+        n_kernels = max(1, len(used))
+        privacy.account(settings.safeguards.privacy, algorithm, early.params, n_kernels, 2)
     clients = _split(settings.config) if clients is None else clients
     _check_asked(settings, len(clients.clients))
-    built = hyperparameters.build(algorithm.Params, given, len(clients.y), sizes)
-    d, n_clients = clients.X.shape[2], len(clients.clients)
+    chosen = choose_learner(settings, len(clients.y))
+    params, d, n_clients = chosen.params, clients.X.shape[2], len(clients.clients)
 
     def party_bytes(features: int) -> int:
-        model = algorithm.model(built, used, d, features, settings.seed, max_upload)
-        one = memory.bytes_of(algorithm.client_state(built, used, model, 1))
+        model = algorithm.model(params, used, d, features, settings.seed, settings.max_upload)
+        one = memory.bytes_of(algorithm.client_state(params, used, model, 1))
         if settings.safeguards.trim:  # the server looks at all messages of a round
-            one += protocol.BYTES * algorithm.upload(built, *model.theta.shape)
+            one += protocol.BYTES * algorithm.upload(params, *model.theta.shape)
         return memory.bytes_of(model) + n_clients * one
 
     each = memory.extrapolated(party_bytes, D)
     memory.require_memory(settings, clients.stream, len(used), D, each, settings.n_seeds)
-    found = settings.resolved(D=D, n_clients=len(clients.clients))
-    portable = named_by_content(found, clients.stream)
-    return FederatedJob(portable, D, clients, dictionary, algorithm, built, settings.seeds)
+    portable = named_by_content(settings.resolved(D=D, n_clients=n_clients), clients.stream)
+    return FederatedJob(portable, D, clients, chosen.dictionary, algorithm, params, settings.seeds)
 
 
 _splits: dict[str, Split] = {}

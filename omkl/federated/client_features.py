@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.core.compiler import compiled, dispatch, inlined
+from omkl.core.compiler import dispatch, inlined
 from omkl.core.representations import random_features
 from omkl.core.representations.random_features import (
     RandomFeatures,
@@ -180,50 +180,6 @@ def _arguments_of_rows(scratch, padded, D, i, X, row, r, n):
 
 dispatch(arguments_of_rows, ClientTile, _arguments_of_rows)
 dispatch(take_step, ClientTile, take_step_in_tile)
-
-
-# --- many rows of a client, for one kernel after the other ----------------------------------------
-
-
-class FewOthers(NamedTuple):
-    """Rows of which most inputs are one number each.
-
-    common   (n,) that number
-    starts   (n + 1,) int64: where the other inputs of a row begin
-    columns  int64: which these are
-    """
-
-    common: np.ndarray
-    starts: np.ndarray
-    columns: np.ndarray
-
-
-def few_others(X: np.ndarray) -> FewOthers | None:
-    """What differs in rows X (n, d); None where a row differs in too much."""
-    n, d = X.shape
-    if d < FEWEST_INPUTS or n == 0:
-        return None
-    common = np.median(X, axis=1)  # what more than half of them are
-    different = X != common[:, None]
-    counts = different.sum(axis=1)
-    if SHARE * counts.max() > d:
-        return None
-    return FewOthers(common, np.concatenate([[0], np.cumsum(counts)]), np.nonzero(different)[1])
-
-
-@compiled
-def arguments_by_others(padded, sums, i, X, few, angle):
-    """angle (n, D) of kernel i at rows X (n, d), of which ``few`` tells.
-
-    padded (N, d, W) frequencies, sums (N, W) of ``sums_over_inputs``.
-    """
-    n, D = angle.shape
-    for r in range(n):
-        start, stop = few.starts[r], few.starts[r + 1]
-        others = few.columns[start:stop]
-        _arguments_of_few(
-            padded, sums, D, i, X, r, few.common[r], others, stop - start, angle, r * D
-        )
 
 
 # --- a round of all clients, eight kernels side by side -----------------------------------------

@@ -6,13 +6,16 @@ each client alone, from its own rows, and once for all clients together.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from omkl.core.linalg import empty_moments, least_objectives, padded_frequencies
+from omkl.core.linalg import empty_moments, least_objectives
 from omkl.core.representations.random_features import features_at, features_of
-from omkl.federated.client_features import arguments_by_others, few_others, sums_over_inputs
+from omkl.federated.client_features import FEWEST_INPUTS, SHARE
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 CLIENTS = "each client's best kernel in hindsight, ridge regression on its random features"
 SERVER = "the best function of all clients in hindsight (12), ridge regression on random features"
@@ -35,6 +38,27 @@ class Ridge(NamedTuple):
     shared_errors: np.ndarray
 
 
+class SparseInputs(NamedTuple):
+    """Rows of which most inputs are one number each: ``common`` (n,), and what the others add to it
+    as a sparse matrix ``others`` (n, d)."""
+
+    common: np.ndarray
+    others: csr_array
+
+
+def sparse_inputs(X: np.ndarray) -> SparseInputs | None:
+    """Rows X (n, d) as ``SparseInputs``; None where d is small or a row differs in too much."""
+    n, d = X.shape
+    if d < FEWEST_INPUTS or n == 0:
+        return None
+    from scipy.sparse import csr_array  # 0.2 s
+
+    common = np.median(X, axis=1)  # what more than half of them are
+    if SHARE * np.count_nonzero(X != common[:, None], axis=1).max() > d:
+        return None
+    return SparseInputs(common, csr_array(X - common[:, None]))
+
+
 class Equations:
     """The normal equations of ridge regression on a kernel's features, client by client.
 
@@ -48,20 +72,15 @@ class Equations:
         K = len(lengths)
         self.omega = omega
         self.inputs = [np.ascontiguousarray(X[: lengths[k], k]) for k in range(K)]
-        self.few = [few_others(inputs) for inputs in self.inputs]
-        if any(few is not None for few in self.few):
-            self.padded = padded_frequencies(omega)
-            self.sums = sums_over_inputs(self.padded)
+        self.sparse = [sparse_inputs(inputs) for inputs in self.inputs]
         self.targets = [np.ascontiguousarray(y[: lengths[k], k]) for k in range(K)]
 
     def features(self, i: int, k: int) -> np.ndarray:
         """z (n, 2 D) of kernel i at the rows of client k."""
-        X, few = self.inputs[k], self.few[k]
-        if few is None:
-            return features_of(self.omega[i], X)
-        angle = np.empty((len(X), self.omega.shape[2]))
-        arguments_by_others(self.padded, self.sums, i, X, few, angle)
-        return features_at(angle)
+        omega, sparse = self.omega[i], self.sparse[k]
+        if sparse is None:
+            return features_of(omega, self.inputs[k])
+        return features_at(sparse.others @ omega + np.outer(sparse.common, omega.sum(axis=0)))
 
     def of_client(self, i: int, k: int, equations: np.ndarray) -> None:
         """Write the equations of kernel i and of client k."""

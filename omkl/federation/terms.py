@@ -12,13 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl import federated
 from omkl.config import settings as experiment_settings
 from omkl.config.compose import compose
-from omkl.config.settings import Settings, with_defaults_cut
-from omkl.core import hyperparameters, kernels
+from omkl.config.settings import Settings
 from omkl.core.kernels import Kernel
-from omkl.federated import protocol
+from omkl.experiment.federation import choose_learner
 from omkl.federated.parties import Client, Server
 from omkl.federated.protocol import FederatedAlgorithm
 from omkl.federated.split import HOLDERS
@@ -181,10 +179,6 @@ def _require_private(terms: Terms) -> None:
 def plan_of(terms: Terms) -> Agreed:
     """What follows from the terms; ValueError names the setting that is wrong."""
     settings = experiment_settings.read(terms.config)
-    dictionary = kernels.dictionary(settings.kernels)
-    algorithm = federated.load(settings.algorithm.name)
-    sizes = {"N": len(dictionary), "D": settings.D or protocol.MOST_FEATURES}
-    settings = with_defaults_cut(settings, algorithm.Params, sizes)
     values = settings.algorithm.given
     with_T = [key for key, v in values.items() if isinstance(v, str) and "T" in v]
     if with_T and terms.n_rounds is None:
@@ -192,18 +186,12 @@ def plan_of(terms: Terms) -> Agreed:
             f"algorithm.{with_T[0]}={values[with_T[0]]} needs the number of rounds T, which nobody "
             "knows: set federation.rounds=T, or write the schedule in t"
         )
+    chosen = choose_learner(settings, terms.n_rounds)
     if settings.safeguards.privacy is not None:
         _require_private(terms)
-    params = hyperparameters.build(algorithm.Params, values, terms.n_rounds, sizes)
-    used = algorithm.kernels(params, dictionary)
-    D, limit = settings.D, settings.max_upload
-    if D is None:
-        D = protocol.features_for(algorithm, params, len(used), limit) if used else 1
-    if used:
-        protocol.check_budget(algorithm, params, (len(used), 2 * D), limit)
     lengths = np.full(terms.n_clients, terms.n_rounds or ENDLESS, dtype=np.int64)
-    settings = settings.resolved(D=D, n_clients=terms.n_clients)
-    return Agreed(settings, algorithm, params, dictionary, D, len(terms.inputs), lengths)
+    settings = chosen.settings.resolved(D=chosen.D, n_clients=terms.n_clients)
+    return Agreed(settings, *chosen[1:], len(terms.inputs), lengths)
 
 
 def warm_up(plan: Agreed) -> None:

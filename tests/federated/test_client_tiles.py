@@ -84,11 +84,11 @@ def test_hindsight_fits_the_same_to_such_rows(monkeypatch):
         row[rng.permutation(d)[: d - rng.integers(0, d // SHARE)]] = rng.choice([0.0, 0.3, -1.5])
     y = np.sin(X[:, :, :3].sum(axis=2))
     omega = draw_features(SOME, d, D, seed=0).omega
-    few, dense = hindsight.few_others(X[:, 0]), hindsight.few_others(X[:, 1])
+    few, dense = hindsight.sparse_inputs(X[:, 0]), hindsight.sparse_inputs(X[:, 1])
     assert few is not None and dense is None
     arguments = (omega, X, y, np.array([40, 40]), 1e-3, 1e-3)
     found = hindsight.ridge(*arguments)
-    monkeypatch.setattr(hindsight, "few_others", lambda rows: None)
+    monkeypatch.setattr(hindsight, "sparse_inputs", lambda rows: None)
     expected = hindsight.ridge(*arguments)
     np.testing.assert_array_equal(found.kernels, expected.kernels)
     assert found.shared_kernel == expected.shared_kernel
