@@ -38,9 +38,8 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from omkl import disk
-from omkl.report import style, typed
-from omkl.report.baselines import NAMES, accuracy_text, computed, worse_than
-from omkl.report.windows import windowed
+from omkl.report import naming
+from omkl.report.stats import NAMES, accuracy_text, computed, windowed, worse_than
 from omkl.runs import checksum, sweeps
 from omkl.runs.checksum import LABELS, RESULT
 from omkl.runs.config_file import flattened
@@ -372,10 +371,10 @@ def _run_name(run: Run) -> str:
         for name, value in result["params"].items()
         if len(name) == 1 and name.isupper() and isinstance(value, int)
     }
-    others = typed.choices(run, ("kernels", "federation"))
+    others = naming.choices(run, ("kernels", "federation"))
     pairs = [
         f"{name.removeprefix('algorithm.')}={_text(value)}"
-        for name, value in (sizes | typed.differences(run)).items()
+        for name, value in (sizes | naming.differences(run)).items()
     ]
     return _short(" ".join([str(result["algorithm"]), *others, *pairs]), NAME_LENGTH)
 
@@ -580,7 +579,7 @@ def shortened(note: str) -> str:
 def _sweep_name(runs: Sequence[Run]) -> str:
     """The algorithms of a sweep, and the settings that vary in it."""
     learners = list(dict.fromkeys(str(run.result["algorithm"]) for run in runs))
-    swept = dict.fromkeys(name for settings in style.varying(runs) for name in settings)
+    swept = dict.fromkeys(name for settings in naming.varying(runs) for name in settings)
     over = f", {', '.join(swept)} varied" if swept else ""
     more = f" and {len(learners) - 4} more" if len(learners) > 4 else ""
     return f"sweep of {len(runs)}: {', '.join(learners[:4])}{more}{over}"[:NAME_LENGTH]

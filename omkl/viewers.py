@@ -92,7 +92,7 @@ class Viewers:
             self.progress("figures", 0, None, None)
         if self.preparing:  # two threads should not import large packages at once
             self.preparing.join()
-        from omkl.report import run_figures  # Matplotlib, where something is drawn
+        from omkl.report import figures  # Matplotlib, where something is drawn
 
         try:
             run = outcome.run.held()
@@ -100,7 +100,7 @@ class Viewers:
             drawn = False
         else:
             with staging_folder(run.folder) as staging:
-                run_figures.all_figures(run, staging)
+                figures.all_figures(run, staging)
                 drawn = add_figures(run, staging)
         if not drawn:
             outcome.notes.append("another process has replaced the run: it has no figures of ours")

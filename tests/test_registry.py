@@ -59,7 +59,7 @@ def test_names_and_titles_do_without_the_compiler():
     code = (
         "import sys; from omkl import registry; from omkl.report import style;"
         "assert 'raker' in registry.names('omkl.algorithms');"
-        "assert style.display_name('raker') == 'Raker';"
+        "assert naming.display_name('raker') == 'Raker';"
         "assert 'omkl.algorithms' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

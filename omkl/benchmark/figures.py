@@ -16,7 +16,7 @@ from omkl.benchmark.scores import MAIN
 from omkl.benchmark.statistics import Groups
 from omkl.benchmark.suite import OURS, PEER, REFERENCE, TRIVIAL
 from omkl.benchmark.table import Results, means
-from omkl.report import drawing, style
+from omkl.report import style
 
 PNG = ("png",)
 MOST_LINES = 6  # of a panel: what is best in the mean, and the reference
@@ -40,7 +40,7 @@ def heat_map(errors: pd.DataFrame, reference: str, folder: Path, name: str) -> l
     ratios, shown = ratios.loc[order], shown.loc[order]
     with style.applied():
         height = 1.9 + 0.2 * len(order)
-        figure = Figure(figsize=(max(drawing.WIDTH, 2.6 + 0.42 * shown.shape[1]), height))
+        figure = Figure(figsize=(max(style.WIDTH, 2.6 + 0.42 * shown.shape[1]), height))
         axes = figure.add_subplot()
         axes.grid(False)
         image = axes.imshow(
@@ -84,7 +84,7 @@ def rank_plot(groups: Groups, folder: Path, name: str) -> list[Path]:
     ranks = groups.ranks
     places = {learner: place for place, learner in enumerate(ranks.index)}
     with style.applied():
-        figure = Figure(figsize=(drawing.WIDTH, 1.0 + 0.2 * len(ranks)))
+        figure = Figure(figsize=(style.WIDTH, 1.0 + 0.2 * len(ranks)))
         axes, side = figure.subplots(1, 2, sharey=True, width_ratios=(5, 1))
         side.set_axis_off()
         axes.plot(ranks.to_numpy(), range(len(ranks)), "o", color=style.COLOURS[0])
@@ -137,7 +137,7 @@ def over_time(results: Results, task: str, what: str, folder: Path, name: str) -
     with style.applied():
         rows = math.ceil(len(streams) / COLUMNS)
         columns = min(COLUMNS, len(streams))
-        figure = Figure(figsize=(max(drawing.WIDTH, 3.0 * columns), 0.7 + 2.0 * rows))
+        figure = Figure(figsize=(max(style.WIDTH, 3.0 * columns), 0.7 + 2.0 * rows))
         for place, stream in enumerate(streams):
             axes = figure.add_subplot(rows, columns, place + 1)
             curves = {
@@ -148,13 +148,13 @@ def over_time(results: Results, task: str, what: str, folder: Path, name: str) -
             _panel(axes, curves, learners, what)
             changes = np.array(results.stated["streams"][stream].get("change_rounds", []))
             if len(changes):
-                drawing.mark_changes(axes, changes, np.array([1, axes.get_xlim()[1]]))
+                style.mark_changes(axes, changes, np.array([1, axes.get_xlim()[1]]))
             axes.set_title(style.wrapped(stream, 30))
             if place + columns >= len(streams):
                 axes.set_xlabel("round t")
             if place % columns == 0:
                 axes.set_ylabel("MSE" if task == "regression" else "error rate")
-        drawing.figure_legend(figure, figure.axes)
+        style.figure_legend(figure, figure.axes)
         figure.suptitle(f"Error {TITLES[what]}, means over the seeds", fontsize=10)
         return style.save(figure, folder, name, PNG)
 
@@ -171,7 +171,7 @@ def _panel(
         drawn = t >= t[0] + 0.05 * (t[-1] - t[0])
         looks = {k: v for k, v in style.look(index).items() if k != "marker"}
         axes.plot(t[drawn], np.where(values > 0.0, values, np.nan)[drawn], label=learner, **looks)
-        limits.append(drawing.positive_limits(values[drawn], None))
+        limits.append(style.positive_limits(values[drawn], None))
         last = max(last, int(t[-1]))
     style.log_axis(axes.yaxis, min(low for low, _ in limits), max(high for _, high in limits))
-    drawing.round_axis(axes, np.array([1, last]))
+    style.round_axis(axes, np.array([1, last]))

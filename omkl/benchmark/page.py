@@ -13,7 +13,7 @@ from omkl.benchmark.scores import MAIN
 from omkl.benchmark.suite import PUBLISHED, REFERENCE, Suite
 from omkl.benchmark.table import Results
 from omkl.disk import write_atomically
-from omkl.report import stars
+from omkl.report import stats
 from omkl.report.page import (
     Code,
     Heading,
@@ -91,7 +91,7 @@ def _protocol(read: Results) -> str:
         f"{suite.rows:,} rows of each stream, {pluralize(suite.seeds, 'seed')} "
         f"(peers {suite.peer_seeds}); {first}. Inputs are {_scaling(suite)}. "
         f"Means over the seeds; bold: the lowest, and what does not differ from it (paired t over "
-        f"seeds, Holm, {stars.LEVEL:.0%}, with three seeds or more; peers with one seed are not "
+        f"seeds, Holm, {stats.LEVEL:.0%}, with three seeds or more; peers with one seed are not "
         f"compared). Made with omkl "
         f"{stated['versions']['omkl']}, commit {stated['commit'] or 'unknown'}, on "
         f"{stated['machine']['processor']}; begun {stated['begun']}."

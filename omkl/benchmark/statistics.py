@@ -10,7 +10,7 @@ values are scores averaged over seeds, lower is better. Two values say that ther
           failed on one stream are tied there. A log-ratio of it does not exist.
 
 Streams are blocks of equal weight and independent of each other: two halves of one data set are
-not two streams. Seeds are no streams either (what shares a star, ``omkl.report.stars``, is decided
+not two streams. Seeds are no streams either (what shares a star, ``omkl.report.stats``, is decided
 by seeds within one).
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from omkl.report.stars import LEVEL, holm
+from omkl.report.stats import LEVEL, holm
 from omkl.runs.wording import pluralize
 
 # A learner without a value on more of the streams than this is left out, rather than the streams.

@@ -12,7 +12,7 @@ import pandas as pd
 
 from omkl.benchmark import cells
 from omkl.benchmark.suite import PEER, PUBLISHED, REFERENCE, TASKS, Suite, checked
-from omkl.report import stars
+from omkl.report import stats
 
 Cells = dict[tuple[str, str], dict[str, Any]]
 COLUMNS = ["stream", "learner", "kind", "seed", "score", "value"]
@@ -150,7 +150,7 @@ def starred(results: Results, means: pd.DataFrame, score: str) -> set[tuple[Any,
                 scores[: n_seeds if alone else len(values), k] = values
             if n_seeds < 3:
                 scores = np.nanmean(scores, axis=0, keepdims=True)
-            best = stars.same_as_best(scores).starred
+            best = stats.same_as_best(scores).starred
             best_cells |= {(stream, name) for name, it in zip(learners, best, strict=True) if it}
     return best_cells
 

@@ -13,7 +13,6 @@ from omkl.commands import terminal
 from omkl.datasets import catalogue, download
 from omkl.datasets.base import DataError
 from omkl.datasets.columns import count_inputs
-from omkl.report import columns
 
 Entries = Mapping[str, Mapping[str, Any]]
 EPILOG = """\
@@ -79,31 +78,30 @@ def _list(entries: Entries) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    from omkl.report.columns import Column
+    from omkl.report.tables import READABLE, Table
 
     places = {name: _where(entry) for name, entry in entries.items()}
     folders = dict.fromkeys(place for place in places.values() if isinstance(place, Path))
     marks = {path: "here" if n == 1 else f"here ({n})" for n, path in enumerate(folders, 1)}
     where = [marks[place] if isinstance(place, Path) else place for place in places.values()]
-    facts = entries.values()
-    licences = [_brief(_or_dash(entry.get("licence"))) for entry in facts]
     console = Console()
-    fitted = columns.fit(
-        [
-            Column("name", list(entries), right=False, shortest=columns.READABLE),
-            Column("rows", [_or_dash(entry.get("rows")) for entry in facts]),
-            Column("inputs", [_or_dash(_n_inputs(entry)) for entry in facts], worth=3),
-            Column("target", [_or_dash(e.get("target")) for e in facts], 4, False, shortest=9),
-            Column("where", where, right=False),
-            Column("licence", licences, worth=1, right=False),
-        ],
-        console.width,
+    body = [
+        (name, _or_dash(entry.get("rows")), _or_dash(_n_inputs(entry)),
+         _or_dash(entry.get("target")), place, _brief(_or_dash(entry.get("licence"))))
+        for (name, entry), place in zip(entries.items(), where, strict=True)
+    ]  # fmt: skip
+    table = Table.of_rows(
+        ["name", "rows", "inputs", "target", "where", "licence"],
+        body,
+        broken={3, 4, 5},
+        worth={2: 3, 3: 4, 5: 1},
+        shortest={0: READABLE, 3: 9},
     )
-    columns.show(fitted.columns, console)
+    left_out = table.print(console)
     for path, mark in marks.items():
         console.print(Text(f"\n{mark}: {os.path.relpath(path)}"), soft_wrap=True)
-    if fitted.left_out:
-        hidden = ", ".join(fitted.left_out)
+    if left_out:
+        hidden = ", ".join(left_out)
         console.print(f"\nNo room for: {hidden}; omkl-data describe NAME says it")
     return 0
 
@@ -221,7 +219,7 @@ def _n_inputs(entry: Mapping[str, Any]) -> int | None:
 def _brief(text: str) -> str:
     """What stands before brackets; an ellipsis says that there were some."""
     before, bracket, _ = text.partition(" (")
-    return before + columns.ELLIPSIS if bracket else before
+    return f"{before}…" if bracket else before
 
 
 def _or_dash(value: Any) -> str:

@@ -87,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     paging.add_argument("--to", type=Path, help="file; default: page.html in the sweep's folder")
     drawing = add("figures", _figures, "draw the plots of runs anew, of all by default")
     drawing.add_argument("choices", nargs="*", metavar="KEY=VALUE", help=FIGURES_OF)
+    drawing.add_argument("--pdf", action="store_true", help="each as PDF too")
     add("verify", _verify, "compare every run with its seal; the exit status is 1 for damage")
     add("rebuild-tracking", _rebuild, "make the MLflow view again from the run folders")
     viewing = add("ui", _ui, "open MLflow on the runs")
@@ -140,19 +141,19 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from omkl.report import chosen, pivot, sweep_table
+    from omkl.report import query, sweep_table
 
-    question = chosen.read(arguments.choices)
-    runs = chosen.matching(_runs(arguments), question.wanted)
+    question = query.read(arguments.choices)
+    runs = query.matching(_runs(arguments), question.wanted)
     rows, failures = sweep_table.sweep_table(runs), sweep_table.failure_table(runs)
-    rows = chosen.ordered(rows, question.sort)
+    rows = query.ordered(rows, question.sort)
     if question.rows:
-        found = pivot.pivot(rows, question.rows, question.columns)
+        pivot = sweep_table.pivot(rows, question.rows, question.columns)
         if question.format == "table":
-            pivot.show(found, Console())
+            pivot.print(Console())
         else:
             write = {"md": pivot.markdown, "csv": pivot.csv, "latex": pivot.latex}
-            print(write[question.format](found), end="")
+            print(write[question.format](), end="")
     elif question.format == "table":
         sweep_table.print_sweep(rows, failures, Console())
     elif question.format == "latex":
@@ -193,20 +194,20 @@ def _table(arguments: argparse.Namespace) -> int:
 
 def _page(arguments: argparse.Namespace) -> int:
     from omkl.commands.sweep import PAGE
-    from omkl.report import chosen, sweep_page, sweep_table
+    from omkl.report import query, sweep_page, sweep_table
     from omkl.runs import sweeps
     from omkl.runs.run_folder import whole
 
     if arguments.choices and arguments.sweep:
         raise ValueError("a page is of one sweep or of chosen runs: --sweep or KEY=VALUE")
-    question = chosen.read(arguments.choices)
-    if question != chosen.Question(question.wanted):
+    question = query.read(arguments.choices)
+    if question != query.Question(question.wanted):
         raise ValueError("a page has all columns: leave sort=, rows=, columns= and format= out")
     place = arguments.sweep
     if place is None and not arguments.choices:
         place = next(reversed(sweeps.folders(arguments.outputs)), None)
     if place is None:
-        runs, to = chosen.matching(_runs(arguments), question.wanted), arguments.outputs
+        runs, to = query.matching(_runs(arguments), question.wanted), arguments.outputs
     else:
         runs, to = list(whole(run for run, _ in sweeps.jobs_of(place))), place
     complete = [run for run in runs if run.complete]
@@ -227,15 +228,15 @@ def _papers(arguments: argparse.Namespace) -> int:
 
 
 def _figures(arguments: argparse.Namespace) -> int:
-    from omkl.report import chosen
+    from omkl.report import query
 
-    question = chosen.read(arguments.choices)
-    if question != chosen.Question(question.wanted):
+    question = query.read(arguments.choices)
+    if question != query.Question(question.wanted):
         raise ValueError("figures are of runs: leave sort=, rows=, columns= and format= out")
-    runs = [run for run in chosen.matching(_runs(arguments), question.wanted) if run.complete]
+    runs = [run for run in query.matching(_runs(arguments), question.wanted) if run.complete]
     failed = False
     for number, run in enumerate(runs, start=1):
-        if problem := _draw(run):
+        if problem := _draw(run, ("png", "pdf") if arguments.pdf else ("png",)):
             failed = True
             print(f"omkl-report: {run.folder} {problem}", file=sys.stderr)
         else:
@@ -243,21 +244,21 @@ def _figures(arguments: argparse.Namespace) -> int:
     return EXIT_FAILED if failed else 0
 
 
-def _draw(found: Run) -> str | None:
+def _draw(run: Run, suffixes: Sequence[str]) -> str | None:
     """Draw a run's plots into its folder; returns what is wrong where that cannot be."""
-    from omkl.papers import figures
-    from omkl.report import run_figures
+    from omkl.papers import figures as paper_figures
+    from omkl.report import figures
     from omkl.runs.checksum import CorruptFileError
     from omkl.runs.writing import add_figures, staging_folder
 
     try:
-        run = found.held()
+        run = run.held()
     except (CorruptFileError, FileNotFoundError) as error:
         return f"is no longer whole ({error})"
     try:
         with staging_folder(run.folder) as staging:
-            run_figures.all_figures(run, staging)
-            figures.regret_bound(run, staging)
+            figures.all_figures(run, staging, suffixes)
+            paper_figures.regret_bound(run, staging, suffixes)
             if not add_figures(run, staging):
                 raise ValueError("another process has replaced it meanwhile: start again")
     except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:

@@ -37,7 +37,7 @@ from omkl.experiment import queue
 from omkl.experiment.metrics import mistaken
 from omkl.papers import comparison_peers, comparison_table
 from omkl.papers.comparison_table import BEST, CONSTANT, Line
-from omkl.report import console, style
+from omkl.report import console, naming, sweep_figures
 from omkl.report.text import csv_text
 from omkl.runs import checksum, run_folder
 from omkl.runs.run_folder import Run
@@ -73,7 +73,7 @@ def command(spec: Mapping[str, Any], outputs: Path, page: Path | None = None) ->
             if run is None:
                 continue
             runs.append(run)
-            name, result = style.name_of(run), run.result
+            name, result = naming.name_of(run), run.result
             lines += _our_lines(spec, item, run, shown)
             if result.get("bound", {}).get("value") is not None:
                 bounds.append(comparison_table.bound_line(name, shown, result))
@@ -107,7 +107,7 @@ def _our_lines(
     """A run's own line and, where its classifiers are Perceptrons, that of the best of them."""
     result = run.result
     seconds = float(np.mean(result["seconds_per_seed"]))
-    lines = [Line(style.name_of(run), shown, result["error_rate"], seconds)]
+    lines = [Line(naming.name_of(run), shown, result["error_rate"], seconds)]
     if item["algorithm"] == spec.get("best_kernel_of"):
         of_seeds = run.curves["updates"].min(axis=1) / result["n_rounds"]
         lines.append(Line(BEST, shown, of_seeds, seconds))
@@ -116,7 +116,6 @@ def _our_lines(
 
 def _draw(runs: list[Run], folder: Path, name: str, titles: Mapping[str, str]) -> list[Path]:
     # Here: the processes of the peers import this module, and draw nothing.
-    from omkl.report import sweep_figures
 
     drawn = sweep_figures.summary(runs, folder, f"{name}_errors", ("png",), titles)
     return drawn + sweep_figures.bounds(runs, folder, f"{name}_bounds", ("png",))

@@ -10,7 +10,7 @@ import numpy as np
 
 from omkl.experiment.comparators import ONLINE_LEARNER
 from omkl.experiment.metrics import mean_and_deviation
-from omkl.report import stars
+from omkl.report import stats
 from omkl.report.text import markdown_table, theorem_text
 
 BEST = f"{ONLINE_LEARNER}, chosen in hindsight"
@@ -86,7 +86,7 @@ def document(
         f"From `omkl-report run {spec['name']}`. Errors in per cent of one pass, mean ± std over "
         f"{spec['seeds']} permutations (peers: the first {spec['peer_seeds']}). Bold: the lowest, "
         "and what does not differ from it (paired t over permutations, Holm, "
-        f"{stars.LEVEL:.0%}); what is chosen in hindsight, after each permutation, takes no part.",
+        f"{stats.LEVEL:.0%}); what is chosen in hindsight, after each permutation, takes no part.",
         "", _errors(cells, rows, columns), "",
     ]  # fmt: skip
     if bounds:
@@ -144,5 +144,5 @@ def _starred(cells: Mapping[tuple[str, str], Line], rows: Sequence[str], column:
     scores = np.full((max(map(len, rates)), len(candidates)), np.nan)
     for place, of_row in enumerate(rates):
         scores[: len(of_row), place] = of_row
-    starred = stars.same_as_best(scores).starred
+    starred = stats.same_as_best(scores).starred
     return [row for row, star in zip(candidates, starred, strict=True) if star]

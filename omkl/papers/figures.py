@@ -30,7 +30,7 @@ from omkl.papers.bounds import (
 )
 from omkl.papers.matching import Cell, FilledTable
 from omkl.papers.tables import METRICS, VARIANTS, WRITTEN
-from omkl.report import drawing, federated_figures, style, sweep_figures
+from omkl.report import federated_figures, naming, style, sweep_figures
 from omkl.report.page import Picture
 from omkl.runs.run_folder import Run
 
@@ -79,8 +79,8 @@ def panels(
     name: str,
 ) -> list[Path]:
     with style.applied():
-        rows, columns = drawing.panel_grid(len(datasets))
-        figure = Figure(figsize=(max(drawing.WIDTH, 3.4 * columns), 2.7 * rows + 0.4))
+        rows, columns = style.panel_grid(len(datasets))
+        figure = Figure(figsize=(max(style.WIDTH, 3.4 * columns), 2.7 * rows + 0.4))
         for place, dataset in enumerate(datasets):
             axes = figure.add_subplot(rows, columns, place + 1)
             draw(axes, dataset)
@@ -121,10 +121,10 @@ def dumbbells(tables: Sequence[FilledTable], metric: str, folder: Path, name: st
         return []
     shown = {v for t, c in panels for line in t.cells for v in line[c].entries}
     with style.applied():
-        rows, columns = drawing.panel_grid(len(panels))
+        rows, columns = style.panel_grid(len(panels))
         one_row_a_label = len({_rows(table, column, metric) for table, column in panels}) == 1
         n_lines = max(len(table.cells) for table, _ in panels)
-        size = (max(drawing.WIDTH, 3.2 * columns), rows * (0.24 * n_lines + 0.9) + 0.5)
+        size = (max(style.WIDTH, 3.2 * columns), rows * (0.24 * n_lines + 0.9) + 0.5)
         figure = Figure(figsize=size)
         for place, (table, column) in enumerate(panels):
             axes = figure.add_subplot(rows, columns, place + 1)
@@ -188,16 +188,16 @@ def regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]
     def draw(axes: Axes, dataset: str) -> None:
         for run in runs:
             if run.result["dataset"] == dataset:
-                chosen = drawing.drawn_rounds(run.curves["t"], limit=drawing.N_DRAWN_SMALL)
-                mean, std = drawing.mean_std(run.curves[f"regret_{COMPARATOR}"][:, chosen])
+                chosen = style.drawn_rounds(run.curves["t"], limit=style.N_DRAWN_SMALL)
+                mean, std = style.mean_std(run.curves[f"regret_{COMPARATOR}"][:, chosen])
                 index = order.index(run.result["algorithm"])
-                drawing.band_line(axes, run.curves["t"][chosen], mean, std, index, "", opacity=0.15)
+                style.band_line(axes, run.curves["t"][chosen], mean, std, index, "", opacity=0.15)
         axes.axhline(0, color=style.GREY, linewidth=0.8)
         last = max(int(r.curves["t"][-1]) for r in runs if r.result["dataset"] == dataset)
-        drawing.round_axis(axes, np.array([1, last]))
+        style.round_axis(axes, np.array([1, last]))
 
     handles = [
-        Line2D([], [], label=style.display_name(algorithm), **style.look(index))
+        Line2D([], [], label=naming.display_name(algorithm), **style.look(index))
         for index, algorithm in enumerate(order)
     ]
     datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
@@ -205,7 +205,9 @@ def regret_over_time(runs: Sequence[Run], folder: Path, name: str) -> list[Path]
     return panels(datasets, draw, handles, "round t", label, folder, name)
 
 
-def regret_bound(run: Run, folder: Path | None = None) -> list[Path]:
+def regret_bound(
+    run: Run, folder: Path | None = None, suffixes: Sequence[str] = style.PNG
+) -> list[Path]:
     """Regret of one run on logarithmic axes with its theorem; nothing without a comparator.
 
     The positive part of the mean over the seeds, the rate of the theorem as a slope through
@@ -213,7 +215,7 @@ def regret_bound(run: Run, folder: Path | None = None) -> list[Path]:
     for the run's own constants.
     """
     folder = folder or run.folder
-    return regret_bounds([run], folder, "regret_bound", with_value=True, suffixes=("png", "pdf"))
+    return regret_bounds([run], folder, "regret_bound", with_value=True, suffixes=suffixes)
 
 
 def regret_bounds(
@@ -238,7 +240,7 @@ def regret_bounds(
     if n_columns == 1:
         places, n_rows, n_columns = [(0, row) for row, _ in places], 1, n_rows
     with style.applied():
-        width = max(drawing.WIDTH, 2.55 * n_columns)
+        width = max(style.WIDTH, 2.55 * n_columns)
         height = (3.3 if n_rows == 1 else 2.1 * n_rows) + 0.5
         figure = Figure(figsize=(width, height))
         grid = figure.subplots(n_rows, n_columns, squeeze=False)
@@ -248,7 +250,7 @@ def regret_bounds(
             axes = grid[row][column]
             axes.set_visible(True)
             _draw_bound(axes, run, with_value)
-            axes.set_title(f"{style.name_of(run)}, {run.result['dataset']}", fontsize=9)
+            axes.set_title(f"{naming.name_of(run)}, {run.result['dataset']}", fontsize=9)
             axes.set_xlabel("round t" if row == n_rows - 1 else "")
             axes.set_ylabel("regret" if column == 0 else "")
         handles = _bound_handles(with_value)
@@ -272,7 +274,7 @@ def _bound_handles(with_value: bool) -> list[Line2D]:
 
 def _draw_bound(axes: Axes, run: Run, with_value: bool) -> None:
     t = run.curves["t"]
-    chosen = drawing.drawn_rounds(t, limit=drawing.N_DRAWN_SMALL)
+    chosen = style.drawn_rounds(t, limit=style.N_DRAWN_SMALL)
     regret = run.curves[f"regret_{COMPARATOR}"].mean(axis=0)
     positive = np.where(regret > 0, regret, np.nan)
     axes.plot(t[chosen], positive[chosen], **_BOUND_LOOKS["regret"])
@@ -458,7 +460,7 @@ def against_selected(
         axes.set_xticks(sorted({c.spec.where["M"] for c in cells}))
 
     handles = [
-        Line2D([], [], label=style.display_name(learner), **style.look(index))
+        Line2D([], [], label=naming.display_name(learner), **style.look(index))
         for index, learner in enumerate(learners)
     ]
     grey: dict[str, Any] = {"color": style.GREY, "marker": "o"}

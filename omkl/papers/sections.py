@@ -23,9 +23,9 @@ from omkl.papers.bounds import (
 )
 from omkl.papers.matching import Cell, FilledTable
 from omkl.papers.tables import VARIANTS
-from omkl.report import style
-from omkl.report.baselines import NAMES, computed
+from omkl.report import naming
 from omkl.report.page import Heading, Items, Part, Text
+from omkl.report.stats import NAMES, computed
 from omkl.report.tables import Table
 from omkl.runs.run_folder import Run
 
@@ -222,7 +222,7 @@ def theory_parts(filled: Sequence[FilledTable]) -> list[Part]:
         for note in bound.notes:
             notes.setdefault(note, {})[bound.theorem] = None
         for assumption in assumptions(run):
-            found = (assumption, style.name_of(run), run.result["dataset"])
+            found = (assumption, naming.name_of(run), run.result["dataset"])
             judged.setdefault(assumption.name, []).append(found)
     heads = (
         *("learner", "data set", "T", "regret", "fitted slope", "promised slope"),
@@ -242,7 +242,7 @@ def theory_parts(filled: Sequence[FilledTable]) -> list[Part]:
         ),
         Text(
             "The largest squared error of a prediction in these runs is "
-            f"{worst.result['max_squared_error']:.3g} ({style.name_of(worst)} on "
+            f"{worst.result['max_squared_error']:.3g} ({naming.name_of(worst)} on "
             f"{worst.result['dataset']}). (as2) speaks of every kernel, evaluated or not. "
             + _features_text(runs)
         ),
@@ -253,7 +253,7 @@ def _theory_line(run: Run, bound: Bound | None) -> tuple[str, ...]:
     t, regret = run.curves["t"], run.curves["regret_ridge_features"].mean(axis=0)
     slope, (rate, source) = fitted_slope(t, regret), promised(run.result["algorithm"])
     return (
-        *(style.name_of(run), run.result["dataset"], f"{t[-1]:,}", f"{regret[-1]:.1f}"),
+        *(naming.name_of(run), run.result["dataset"], f"{t[-1]:,}", f"{regret[-1]:.1f}"),
         "" if slope is None else signed(f"{slope:.2f}"),
         f"{rate:.2g} ({source})",
         "" if bound is None else scientific(bound.value[-1]),

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omkl.report import baselines
-from omkl.report.experts import has_kernels
-from omkl.report.style import name_of
+from omkl.report import stats
+from omkl.report.naming import has_kernels, name_of
 from omkl.report.text import readable
 from omkl.runs.run_folder import ERROR_RATE, measure, number_of, scaling_of
 from omkl.runs.wording import UNEXPLAINED, over_seeds, pluralize
@@ -47,7 +46,7 @@ def mse_text(result: Mapping[str, Any]) -> str:
 def target_text(result: Mapping[str, Any]) -> str:
     """Errors in units of the target, and R2."""
     R2 = "" if result["r2"] is None else f", R2 {result['r2']:.3f}"
-    return f"{baselines.accuracy_text(result)}{R2}   (in units of {result['stream']['target']})"
+    return f"{stats.accuracy_text(result)}{R2}   (in units of {result['stream']['target']})"
 
 
 def _spread_text(spread: Mapping[str, Any]) -> str:
@@ -83,14 +82,14 @@ def print_run(run: Run, console: Console) -> None:
 
     result = run.result
     _print_table(f"{name_of(run)} on {result['dataset']}", _rows(run), console)
-    if better := baselines.worse_than(result):
+    if better := stats.worse_than(result):
         console.print(Text(f"Warning: {name_of(run)} is worse here than {better}.", style="bold"))
         easy = "auto_classifier" if measure(result) is ERROR_RATE else "auto"
         if result["algorithm"] != easy and "federated" not in result:
             console.print(Text(f"algorithm={easy} is the learner that has nothing to set."))
     for name, entry in result.get("baselines", {}).items():
         if "skipped" in entry:
-            console.print(Text(f"Not computed: {baselines.NAMES[name]} ({entry['skipped']})."))
+            console.print(Text(f"Not computed: {stats.NAMES[name]} ({entry['skipped']})."))
     _print_skipped(result, console)
 
 
@@ -140,11 +139,11 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "intervals", _spread_text(spread) + in_scale
     if interval := result.get("interval"):
         yield "adaptive", _interval_text(interval) + in_scale
-    for name, entry in baselines.computed(result).items():
-        accuracy = baselines.accuracy_text(entry)
-        if baselines.compared_by(result) == ("mse", "mse_mean"):
+    for name, entry in stats.computed(result).items():
+        accuracy = stats.accuracy_text(entry)
+        if stats.compared_by(result) == ("mse", "mse_mean"):
             accuracy = f"MSE {mse_text({'mse_mean': entry['mse']})}"
-        yield "  baseline", f"{accuracy}   {baselines.NAMES[name]}"
+        yield "  baseline", f"{accuracy}   {stats.NAMES[name]}"
     yield "stream", f"{result['n_rounds']:,} rounds, {pluralize(result['n_inputs'], 'input')}"
     if blank := result.get("rows_without_target"):
         yield "", f"{pluralize(blank, 'row without a target')}: predicted and not scored"
@@ -321,7 +320,7 @@ def print_outcome(outcome: Outcome, outputs: Path, shown: bool = False) -> None:
 
 def plots_text(names: Sequence[str]) -> str:
     """Which plots there are, in lines that no terminal has to break."""
-    text = f"plots    {', '.join(names)} (each as .pdf too)"
+    text = f"plots    {', '.join(names)}"
     return textwrap.fill(text, 80, subsequent_indent=" " * 9, break_long_words=False)
 
 
@@ -337,7 +336,7 @@ def line_text(head: str, outcome: Outcome) -> str:
         line = f"{head}: failed: {result['error']['message']}"
     else:
         how = " (found finished)" if outcome.status == "reused" else ""
-        better = baselines.worse_than(result)
+        better = stats.worse_than(result)
         worse = f", worse than {better}" if better else ""
         line = f"{head}: {loss_text(result)}{worse}{how}"
     return "\n    ".join([line, *outcome.notes])

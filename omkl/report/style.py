@@ -1,6 +1,10 @@
-"""How runs are named and how figures look, the same in every table and figure.
+"""How figures look: colours, axes, lines with bands, panels and their legend.
 
-matplotlib is imported by the functions that draw, so that tables do not need it.
+matplotlib is imported by the functions that draw, so that tables do not need it. Only its object
+interface is used: no window system, no global list of figures.
+
+Shapes: R seeds, P recorded rounds. A spread is the sample standard deviation over the seeds;
+one seed has none.
 """
 
 from __future__ import annotations
@@ -8,21 +12,26 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl import registry
+import numpy as np
+
 from omkl.disk import write_atomically
-from omkl.runs.config_file import PROSE
-from omkl.runs.run_folder import NEUTRAL, Run
-from omkl.runs.schema import plain_texts
+from omkl.report import stats
+from omkl.report.naming import Entry
+from omkl.runs.run_folder import MSE, Measure, Run
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+Array = np.ndarray
 
 # Okabe and Ito's colours without yellow, which vanishes on white paper. The three
 # cycles have coprime lengths: the first 280 looks are all different.
@@ -39,6 +48,8 @@ DASHES: tuple[Any, ...] = (*LINES, (0, (9, 1.5, 1.2, 1.5, 1.2, 1.5)), (0, (2.8, 
 MARKERS = "osD^vPX*"
 GREY = "#666666"
 DPI = 150  # of a PNG
+PNG = ("png",)
+PNG_AND_PDF = ("png", "pdf")
 
 _SETTINGS: dict[str, Any] = {
     "font.size": 9,
@@ -59,8 +70,6 @@ _SETTINGS: dict[str, Any] = {
     "figure.constrained_layout.use": True,
     "pdf.fonttype": 42,  # text stays text for whoever edits the figure
 }
-# matplotlib 3.11 knows each key by its name, 3.9 takes any: the type of no dictionary suits both.
-_NO_LAYOUT: Any = {"figure.autolayout": False, "figure.constrained_layout.use": False}
 
 
 @contextmanager
@@ -81,80 +90,40 @@ def look(index: int) -> dict[str, Any]:
     }
 
 
-def looks_of(runs: Sequence[Run], legend: Sequence[str]) -> dict[str, dict[str, Any]]:
+def looks_of(legend: Sequence[Entry]) -> dict[Entry, dict[str, Any]]:
     """The look of every entry of the legend: its algorithm has the colour, its settings the dash.
 
     Of more algorithms than colours every entry has a colour, a dash and a marker of its own.
     """
-    algorithms = list(dict.fromkeys(name_of(run) for run in runs))
-    settings = [entry.removeprefix(name_of(run)) for run, entry in zip(runs, legend, strict=True)]
-    known = sorted(dict.fromkeys(settings), key=bool)  # none is solid
-    if len(algorithms) > len(COLOURS):
+    learners = list(dict.fromkeys(entry.learner for entry in legend))
+    if len(learners) > len(COLOURS):
         return {entry: look(number) for number, entry in enumerate(dict.fromkeys(legend))}
+    settings = dict.fromkeys(entry[1:] for entry in legend)
+    order = sorted(settings, key=any)  # none is solid
     return {
         entry: {
-            "color": COLOURS[algorithms.index(name_of(run))],
-            "linestyle": DASHES[known.index(text) % len(DASHES)],
-            "marker": MARKERS[known.index(text) % len(MARKERS)],
+            "color": COLOURS[learners.index(entry.learner)],
+            "linestyle": DASHES[order.index(entry[1:]) % len(DASHES)],
+            "marker": MARKERS[order.index(entry[1:]) % len(MARKERS)],
         }
-        for run, entry, text in zip(runs, legend, settings, strict=True)
+        for entry in legend
     }
 
 
-def save(
-    figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = ("png", "pdf")
-) -> list[Path]:
-    """Write ``name``.png (150 dpi) and ``name``.pdf (undated) whole or not at all."""
+def save(figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = PNG) -> list[Path]:
+    """Write ``name``.png (150 dpi), and ``name``.pdf (undated) if asked, whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    options: dict[str, dict[str, Any]] = {
-        "png": {"dpi": DPI},
-        "pdf": {"metadata": {"CreationDate": None}},
-    }
-    paths = []
-    with _laid_out(figure), _glyphs_alone():
-        for suffix in suffixes:
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=suffix, **options[suffix])
-            paths.append(folder / f"{name}.{suffix}")
-            write_atomically(paths[-1], buffer.getvalue())
-    return paths
-
-
-@contextmanager
-def _laid_out(figure: Figure) -> Iterator[None]:
-    """Place what is in the figure as for the PNG; an engine draws it once more for each file."""
-    import matplotlib
-
     figure.set_dpi(DPI)
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-    with matplotlib.rc_context(_NO_LAYOUT):  # after each file an engine is made anew, if it may be
-        figure.set_layout_engine(None)
-        yield
-
-
-@contextmanager
-def _glyphs_alone() -> Iterator[None]:
-    """Embed a font in a PDF without its tables of layout, which no viewer reads.
-
-    A PDF says where each glyph stands. That fontTools cuts these tables down to the glyphs that are
-    used takes half of its time.
-    """
-    from fontTools import subset
-
-    complete = subset.Options
-
-    class Options(complete):  # type: ignore[misc, valid-type]
-        def __init__(self, **given: Any) -> None:
-            super().__init__(**given)
-            vars(self)["drop_tables"].extend(("GDEF", "GPOS", "GSUB", "kern"))
-
-    subset.Options = Options
-    try:
-        yield
-    finally:
-        subset.Options = complete
+    paths = []
+    for suffix in suffixes:
+        options: dict[str, Any] = {"dpi": DPI}
+        if suffix == "pdf":
+            options = {"metadata": {"CreationDate": None}}
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=suffix, **options)
+        paths.append(folder / f"{name}.{suffix}")
+        write_atomically(paths[-1], buffer.getvalue())
+    return paths
 
 
 def wrapped(text: str, width: int) -> str:
@@ -236,147 +205,161 @@ def _apart(
     return chosen
 
 
-def display_name(algorithm: str) -> str:
-    """The name of an algorithm for readers."""
-    return registry.title(algorithm)
+# --- lines, axes and panels
 
 
-def name_of(run: Run) -> str:
-    return display_name(run.result["algorithm"])
+# Points of a line: beyond them the file grows and the picture does not.
+N_DRAWN = 2000
+N_DRAWN_SMALL = 500
+CHANGES = "the stream changes"
+CHANGE_COLOUR = "#b2182b"  # no line of a learner has it
+WIDTH = 7.0  # inches
+N_COLUMNS = 3
 
 
-def value_text(value: Any) -> str:
-    """A setting as short text, in the words that are typed for it."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(value_text, value))}]"
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{value_text(item)}" for key, item in value.items()) + "}"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def band_line(
+    axes: Axes,
+    t: Array,
+    mean: Array,
+    std: Array | None,
+    index: int,
+    label: str,
+    floor: float = -math.inf,
+    opacity: float = 0.2,
+    looks: Mapping[str, Any] | None = None,
+) -> Line2D:
+    """A line with its band; both are kept at ``floor`` or above, for a logarithmic axis.
 
-
-def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """For each run the settings that tell it apart, in the order of ``runs``.
-
-    A parameter counts when it differs between runs of one algorithm; any other
-    setting when it differs between runs of one algorithm on one data set, and one that makes
-    another stream of it when it differs between any. What is equal everywhere is left out.
+    It has the look ``index`` of the cycle, unless ``looks`` says another.
     """
-    facts = _facts(runs)
-    by_algorithm: dict[tuple[str, str], set[str]] = defaultdict(set)
-    by_dataset: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    for run, (params, settings) in zip(runs, facts, strict=True):
-        for name, value in params.items():
-            by_algorithm[run.result["algorithm"], name].add(value_text(value))
-        for name, value in settings.items():
-            # What is off is left out, null or false, by the version and by how it was typed.
-            text = OFF if value in (None, False, OFF) else value_text(value)
-            by_dataset[(*_group(run, name), name)].add(text)
-    found = []
-    for run, (params, settings) in zip(runs, facts, strict=True):
-        algorithm = run.result["algorithm"]
-        chosen = {k: v for k, v in params.items() if len(by_algorithm[algorithm, k]) > 1}
-        for name, value in settings.items():
-            if len(by_dataset[(*_group(run, name), name)]) > 1:
-                chosen[name] = value
-        found.append(chosen)
-    return found
+    looks = look(index) if looks is None else looks
+    if std is not None and len(t) > 1:
+        lower, upper = np.maximum(mean - std, floor), np.maximum(mean + std, floor)
+        axes.fill_between(t, lower, upper, color=looks["color"], alpha=opacity, linewidth=0)
+    elif std is not None:
+        axes.errorbar(t, mean, yerr=std, color=looks["color"], capsize=3)
+    every = (0.03 * (index % 5), 0.16) if len(t) > 1 else 1
+    (line,) = axes.plot(t, np.maximum(mean, floor), markevery=every, label=label, **looks)
+    return line
 
 
-OFF = "off"  # a setting that a run does not have, and another of its data set has
+def baseline_lines(
+    axes: Axes, runs: Sequence[Run], choose: Callable[[Array], Array]
+) -> list[tuple[float, float]]:
+    """Thin grey lines of the baselines of runs, at rounds of theirs; limits that show each."""
+    limits = []
+    for index, line in enumerate(stats.baseline_lines(runs)):
+        chosen = choose(line.t)
+        values = line.values[chosen]
+        dashes = LINES[index % len(LINES)]
+        shown = np.where(values > 0.0, values, np.nan)  # on a logarithmic axis
+        looks = {"color": GREY, "linewidth": 0.8, "linestyle": dashes}
+        axes.plot(line.t[chosen], shown, label=line.text, **looks)
+        if values.max() > 0.0:
+            limits.append(positive_limits(values, None))
+    return limits
 
 
-def _facts(runs: Sequence[Run]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """For each run its parameters and its settings, those too that are off in it alone."""
-    facts = [(run.result["params"], settings_of(run)) for run in runs]
-    named: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for run, (_, settings) in zip(runs, facts, strict=True):
-        for name in settings:
-            named[_group(run, name)][name] = None
-    for run, (_, settings) in zip(runs, facts, strict=True):
-        groups = {_group(run, "stream."), _group(run, "")}
-        for name in [name for group in groups for name in named[group]]:
-            settings.setdefault(name, OFF)
-    return facts
+def round_axis(axes: Axes, t: Array) -> None:
+    first, last = int(t[0]), int(t[-1])
+    if first == last:
+        axes.set_xlim(last - 0.5, last + 0.5)
+        axes.set_xticks([last])
+    else:
+        axes.set_xlim(0, 1.02 * last)
+        axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)  # type: ignore[call-arg]
 
 
-def _group(run: Run, setting: str) -> tuple[str, str]:
-    """The runs among which a setting may vary: of a data set and, but for streams, a learner."""
-    whose = "" if is_of_stream(setting) else run.result["algorithm"]
-    return whose, run.result["dataset"]
+def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:
+    """Lines where the stream is known to change, above all else; the first carries the label."""
+    from matplotlib.patheffects import withStroke
+
+    label: str | None = CHANGES
+    if any(line.get_label() == CHANGES for line in axes.get_lines()):
+        return
+    dashed: dict[str, Any] = {"color": CHANGE_COLOUR, "linestyle": (0, (4, 2)), "linewidth": 1.3}
+    dashed["path_effects"] = [withStroke(linewidth=2.6, foreground="white")]  # on a dark map too
+    for change in rounds[(rounds > t[0]) & (rounds <= t[-1])]:
+        axes.axvline(change, label=label, zorder=3, **dashed)
+        label = None
 
 
-def is_of_stream(setting: str) -> bool:
-    """Whether it makes another stream of a data set, for whoever learns it.
+def mean_std(values: Array) -> tuple[Array, Array | None]:
+    """Mean and sample standard deviation over the first axis (seeds)."""
+    values = np.asarray(values, dtype=np.float64)
+    return values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else None
 
-    Not the scaling, whose default is the learner's: tables tell it below.
+
+def drawn_rounds(t: Array, skip: float = 0.0, limit: int = N_DRAWN) -> Array:
+    """Indices of at most ``limit`` recorded rounds, dense early and even later."""
+    first = int(np.searchsorted(t, skip * t[-1]))
+    if len(t) - first <= limit:
+        return np.arange(first, len(t))
+    even = np.linspace(first, len(t) - 1, limit // 2).round().astype(int)
+    early = np.searchsorted(t, np.geomspace(t[first], t[-1], limit // 2))
+    return np.unique(np.concatenate([even, np.minimum(early, len(t) - 1)]))
+
+
+def positive_limits(mean: Array, std: Array | None) -> tuple[float, float]:
+    """Limits of a logarithmic axis that show the mean and, within reason, its band."""
+    positive = mean[mean > 0]
+    if positive.size == 0:
+        return 1e-17, 1e-15
+    lowest = float(positive.min())
+    bottom = lowest if std is None else max(float((mean - std).min()), lowest / 3)
+    top = float(mean.max() if std is None else (mean + std).max())
+    return bottom / 1.12, top * 1.12
+
+
+def panel_grid(n_panels: int) -> tuple[int, int]:
+    """Rows and columns of panels; four make a square."""
+    columns = 2 if n_panels == 4 else min(N_COLUMNS, n_panels)
+    return math.ceil(n_panels / columns), columns
+
+
+class Panel(NamedTuple):
+    """One of several panels, and whether it is at the left and at the bottom of them."""
+
+    axes: Axes
+    name: str
+    leftmost: bool
+    lowest: bool
+
+
+def panels(
+    names: Sequence[str],
+    row_height: float,
+    more: float = 0.4,
+    titles: Mapping[str, str] | None = None,
+) -> tuple[Figure, list[Panel]]:
+    """A figure with a panel per name, ``row_height`` inches each and ``more`` for what is around.
+
+    ``titles`` are for names that are called otherwise here.
     """
-    return setting.startswith(("dataset.", "stream.")) and setting != "stream.scaling"
+    from matplotlib.figure import Figure
+
+    rows, columns = panel_grid(len(names))
+    figure = Figure(figsize=(max(WIDTH, 3.4 * columns), rows * row_height + more))
+    made = []
+    for place, name in enumerate(names):
+        axes = figure.add_subplot(rows, columns, place + 1)
+        axes.set_title(wrapped((titles or {}).get(name, name), 30))
+        made.append(Panel(axes, name, place % columns == 0, place + columns >= len(names)))
+    return figure, made
 
 
-def swept(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """For each run its value of every setting that tells some of them apart, as far as it has one.
-
-    In a table of these a blank is a run that has no such setting.
-    """
-    names = dict.fromkeys(name for settings in varying(runs) for name in settings)
-    facts = [settings | params for params, settings in _facts(runs)]
-    return [{name: of_run[name] for name in names if name in of_run} for of_run in facts]
-
-
-# With other inputs the same labels are predicted, and scores can be compared.
-OF_INPUTS = ("dataset.inputs", "dataset.client_column", "stream.lags")
-
-
-def of_stream(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Those of the settings, as text, that make another stream of a data set."""
-    return {
-        name: value_text(value)
-        for name, value in settings.items()
-        if is_of_stream(name) and name not in OF_INPUTS
-    }
+def figure_legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    """One legend below the panels with every entry once, in as many columns as fit."""
+    entries: dict[str, Artist] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    inches = [0.07 * len(label) + 0.55 for label in entries]
+    fitting = len(entries)
+    if entries and sum(inches) > figure.get_figwidth():
+        fitting = max(1, int(figure.get_figwidth() / max(inches)))
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=fitting)
 
 
-def streams(runs: Sequence[Run]) -> list[str]:
-    """For each run the name of its data set, and what tells its stream from others of these runs.
-
-    Only runs of one stream can be drawn in one panel.
-    """
-    return [
-        ", ".join([run.result["dataset"], *map("=".join, of_stream(settings).items())])
-        for run, settings in zip(runs, varying(runs), strict=True)
-    ]
-
-
-def legend(runs: Sequence[Run]) -> list[str]:
-    """An entry a run: the algorithm and what varies on its stream; no two alike on one stream."""
-    texts = []
-    for run, settings in zip(runs, varying(runs), strict=True):
-        told = of_stream(settings)
-        parts = [f"{k}={value_text(v)}" for k, v in settings.items() if k not in told]
-        texts.append(", ".join([name_of(run), *parts]))
-    places = list(zip(streams(runs), texts, strict=True))
-    seen = Counter(places)
-    return [
-        f"{place[1]} [{run.result['key']}]" if seen[place] > 1 else place[1]
-        for run, place in zip(runs, places, strict=True)
-    ]
-
-
-def settings_of(run: Run) -> dict[str, Any]:
-    """Settings outside the algorithm that can change a number, flat; not where a file lies."""
-    named = ("algorithm", "kernels", *NEUTRAL)
-    flat = {"kernels": run.result["kernels"]}
-
-    def walk(node: Mapping[str, Any], prefix: str) -> None:
-        for name, value in node.items():
-            if isinstance(value, Mapping):
-                walk(value, f"{prefix}{name}.")
-            else:
-                flat[f"{prefix}{name}"] = value
-
-    walk({k: v for k, v in run.config.items() if k not in named}, "")
-    apart = {f"dataset.{key}" for key in ("name", "path", *PROSE)}
-    shown: dict[str, Any] = plain_texts({k: v for k, v in flat.items() if k not in apart})
-    return shown
+def axis_name(kind: Measure) -> str:
+    return kind.short if kind is MSE else kind.long

@@ -8,16 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from omkl.disk import write_atomically
-from omkl.report import baselines, stars, style, sweep_columns, typed
+from omkl.report import naming, stats, style, sweep_table
 from omkl.report.page import Code, Curves, Facts, Fold, Heading, Part, Text, html_page
-from omkl.report.sweep_columns import Row
-from omkl.report.sweep_table import sweep_table
-from omkl.report.windows import windowed
+from omkl.report.sweep_table import Row
 from omkl.runs.run_folder import MSE, Run, measure
 
 N_POINTS = 240  # of a curve
@@ -34,81 +32,60 @@ def write(runs: Sequence[Run], path: Path, failures: Sequence[Row] = ()) -> Path
 
 def html(runs: Sequence[Run], failures: Sequence[Row] = ()) -> str:
     runs = [run for run in runs if run.complete]
-    legend = style.legend(runs)
-    datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
-    learners = list(dict.fromkeys(map(style.name_of, runs)))
-    streams, looks = style.streams(runs), style.looks_of(runs, legend)
-    members: dict[str, list[tuple[Run, str]]] = {}
+    legend, streams = naming.legend(runs), naming.streams(runs)
+    looks = style.looks_of(legend)
+    members: dict[str, list[Member]] = {}
     for run, entry, stream in zip(runs, legend, streams, strict=True):
-        members.setdefault(stream, []).append((run, entry))
-    parts = [*_table(sweep_table(runs)), *_failures(failures)]
+        members.setdefault(stream, []).append(Member(run, str(entry), looks[entry]))
+    parts = list(_table(sweep_table.sweep_table(runs)))
+    if failures:
+        facts = [(sweep_table.described(row), row["error"]) for row in failures]
+        parts += [Heading("Not complete"), Facts(facts)]
     for stream, of_stream in members.items():
-        parts += [Heading(stream), Curves(stream, _curves(of_stream, looks))]
-    names = [" on ".join(names) for names in zip(legend, streams, strict=True)]
+        parts += [Heading(stream), Curves(stream, _curves(of_stream))]
+    names = [f"{entry} on {stream}" for entry, stream in zip(legend, streams, strict=True)]
     parts += [*_settings(runs, names), *_commands(runs)]
-    return html_page(f"{_some(learners)} on {_some(datasets)}", parts)
+    learners = list(dict.fromkeys(map(naming.name_of, runs)))
+    datasets = list(dict.fromkeys(run.result["dataset"] for run in runs))
+    return html_page(f"{naming.some(learners, 4)} on {naming.some(datasets, 4)}", parts)
 
 
-def _some(names: Sequence[str], most: int = 4) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+class Member(NamedTuple):
+    """A run of a stream, and its entry and look in the chart."""
+
+    run: Run
+    entry: str
+    looks: Mapping[str, Any]
 
 
 def _table(rows: Sequence[Row]) -> Iterator[Part]:
-    yield sweep_columns.table(rows)
-    notes = [f"Bold: {stars.meaning(rows, sweep_columns.short_names(rows))}."] if rows else []
+    yield sweep_table.table(rows)
+    notes = [f"Bold: {stats.meaning(rows, sweep_table.short_names(rows))}."] if rows else []
     notes.append("± is the standard deviation over the seeds; seconds are of all seeds.")
-    if comparators := sweep_columns.comparators_text(rows):
+    if comparators := sweep_table.comparators_text(rows):
         notes.append(f"Regret is against {comparators}.")
     yield Text(" ".join(notes), note=True)
 
 
-def _failures(failures: Sequence[Row]) -> Iterator[Part]:
-    if failures:
-        yield Heading("Not complete")
-        yield Facts(
-            [
-                (
-                    ", ".join(
-                        [f"{row['algorithm']} on {row['dataset']}", *sweep_columns.pairs(row)]
-                    ),
-                    row["error"],
-                )
-                for row in failures
-            ]
-        )
-
-
-def _curves(members: Sequence[tuple[Run, str]], looks: Mapping[str, Any]) -> dict[str, Any]:
+def _curves(members: Sequence[Member]) -> dict[str, Any]:
     """What the script draws of the runs of a stream: the same lines seen in several ways."""
-    first = members[0][0]
-    kind = measure(first.result)
+    kind = measure(members[0].run.result)
+    short = "MSE" if kind is MSE else kind.long
+    baselines = _baselines([member.run for member in members])
     views = [
-        {
-            "name": f"{kind.long} so far",
-            "ylabel": f"{_short(kind)} of rounds 1..t",
-            "log": True,
-            "skip": SKIPPED,
-            "lines": [*(_running(r, e, looks[e]) for r, e in members), *_baselines(members)],
-        },
-        {
-            "name": "of windows",
-            "ylabel": f"{_short(kind)} of a window",
-            "log": True,
-            "skip": 0,
-            "lines": [_window(run, entry, looks[entry]) for run, entry in members],
-        },
-    ]
-    regrets = [line for run, entry in members if (line := _regret(run, entry, looks[entry]))]
-    if regrets:
-        views.append({"name": "regret", "ylabel": "cumulative squared error above the comparator",
-                      "log": False, "skip": 0, "lines": regrets})  # fmt: skip
-    changes = {int(t) for run, _ in members for t in run.curves["change_rounds"]}
-    return {"changes": sorted(changes), "views": views}
-
-
-def _short(kind: Any) -> str:
-    return "MSE" if kind is MSE else str(kind.long)
+        (f"{kind.long} so far", f"{short} of rounds 1..t", True, SKIPPED,
+         [*map(_running, members), *baselines]),
+        ("of windows", f"{short} of a window", True, 0, [*map(_window, members)]),
+    ]  # fmt: skip
+    if regrets := [line for member in members if (line := _regret(member))]:
+        ylabel = "cumulative squared error above the comparator"
+        views.append(("regret", ylabel, False, 0, regrets))
+    changes = {int(t) for member in members for t in member.run.curves["change_rounds"]}
+    names = ("name", "ylabel", "log", "skip", "lines")
+    return {
+        "changes": sorted(changes),
+        "views": [dict(zip(names, view, strict=True)) for view in views],
+    }
 
 
 def _line(name: str, looks: Mapping[str, Any], t: np.ndarray, values: np.ndarray) -> dict[str, Any]:
@@ -135,48 +112,40 @@ def _brief(values: np.ndarray) -> list[float | None]:
     return [float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None for v in values.tolist()]
 
 
-def _chosen(t: np.ndarray) -> np.ndarray:
-    """Some of the recorded rounds, dense early and even later."""
-    if len(t) <= N_POINTS:
-        return np.arange(len(t))
-    even = np.linspace(0, len(t) - 1, N_POINTS // 2).round().astype(int)
-    early = np.searchsorted(t, np.geomspace(t[0], t[-1], N_POINTS // 2))
-    return np.unique(np.concatenate([even, np.minimum(early, len(t) - 1)]))
+def _running(member: Member) -> dict[str, Any]:
+    curves = member.run.curves
+    drawn = style.drawn_rounds(curves["t"], limit=N_POINTS)
+    values = curves[measure(member.run.result).key][:, drawn]
+    return _line(member.entry, member.looks, curves["t"][drawn], values)
 
 
-def _running(run: Run, entry: str, looks: Mapping[str, Any]) -> dict[str, Any]:
-    chosen = _chosen(run.curves["t"])
-    values = run.curves[measure(run.result).key][:, chosen]
-    return _line(entry, looks, run.curves["t"][chosen], values)
-
-
-def _baselines(members: Sequence[tuple[Run, str]]) -> Iterator[dict[str, Any]]:
-    for index, line in enumerate(baselines.lines([run for run, _ in members])):
-        chosen = _chosen(line.t)
+def _baselines(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    for index, line in enumerate(stats.baseline_lines(runs)):
+        drawn = style.drawn_rounds(line.t, limit=N_POINTS)
         dash = style.LINES[index % len(style.LINES)]
         looks = {"color": "#888888", "linestyle": dash, "linewidth": 1}
-        yield _line(line.text, looks, line.t[chosen], line.values[chosen])
+        yield _line(line.text, looks, line.t[drawn], line.values[drawn])
 
 
-def _window(run: Run, entry: str, looks: Mapping[str, Any]) -> dict[str, Any]:
-    found = windowed(run)
-    return _line(entry, looks, found.edges[1:], found.loss)
+def _window(member: Member) -> dict[str, Any]:
+    windows = stats.windowed(member.run)
+    return _line(member.entry, member.looks, windows.edges[1:], windows.loss)
 
 
-def _regret(run: Run, entry: str, looks: Mapping[str, Any]) -> dict[str, Any] | None:
+def _regret(member: Member) -> dict[str, Any] | None:
     """Against the first comparator that was computed, as in the table."""
-    stated = run.result["regret"]
-    name = next((n for n in stated if "mean" in stated[n] and f"regret_{n}" in run.curves), None)
+    stated, curves = member.run.result["regret"], member.run.curves
+    name = next((n for n in stated if "mean" in stated[n] and f"regret_{n}" in curves), None)
     if name is None:
         return None
-    chosen = _chosen(run.curves["t"])
-    return _line(entry, looks, run.curves["t"][chosen], run.curves[f"regret_{name}"][:, chosen])
+    drawn = style.drawn_rounds(curves["t"], limit=N_POINTS)
+    return _line(member.entry, member.looks, curves["t"][drawn], curves[f"regret_{name}"][:, drawn])
 
 
 def _settings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[Part]:
     """What all runs have in common, and of each what it has besides."""
     facts = [
-        style.settings_of(run) | {f"algorithm.{k}": v for k, v in run.result["params"].items()}
+        naming.settings_of(run) | {f"algorithm.{k}": v for k, v in run.result["params"].items()}
         for run in runs
     ]
     common = {
@@ -195,7 +164,7 @@ def _settings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[Part]:
 
 
 def _facts(facts: Mapping[str, Any]) -> Facts:
-    return Facts([(name, style.value_text(value)) for name, value in facts.items()])
+    return Facts([(name, naming.value_text(value)) for name, value in facts.items()])
 
 
 def _commands(runs: Sequence[Run]) -> Iterator[Part]:
@@ -203,4 +172,4 @@ def _commands(runs: Sequence[Run]) -> Iterator[Part]:
     note = "A line computes one run again. Folders and files are as they lay when this was written."
     yield Text(note, note=True)
     for run in runs:
-        yield Code(typed.command(run))
+        yield Code(naming.command(run))

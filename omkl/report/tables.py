@@ -26,7 +26,7 @@ What its users need of it:
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -204,24 +204,35 @@ class Table:
 
     def print(self, console: Console) -> list[str]:
         """Print what fits the terminal; returns the headings of the columns that do not."""
-        from rich.box import Box
-        from rich.table import Table as RichTable
         from rich.text import Text
 
+        def show(line: str, looks: str = "") -> None:
+            console.print(Text(line, style=looks), no_wrap=True, overflow="ignore", crop=False)
+
         fitted, left_out = self.fit(console.width)
-        looks = Box("    \n    \n ─  \n    \n    \n    \n    \n    \n")
-        shown = RichTable(box=looks, show_edge=False, pad_edge=False, collapse_padding=True)
-        shown.width = fitted.width
-        for place, heading in enumerate(fitted.headings):
-            left = fitted.is_left(place)
-            shown.add_column(Text(heading.text), justify="left" if left else "right", no_wrap=True)
-        marked = fitted._marked
-        for number, line in enumerate(fitted.cells):
-            bold = "bold" if any(cell.bold for cell in line) else ""
-            texts = [_marked(c) if i in marked else c.text for i, c in enumerate(line)]
-            shown.add_row(*map(Text, texts), style=bold, end_section=number in fitted.groups)
-        console.print(shown, crop=False, no_wrap=True, overflow="ignore")
+        for line in fitted._lines([heading.text for heading in fitted.headings], bottom=True):
+            show(line)
+        show((" " * GAP).join("─" * width for width in fitted._widths))
+        for number, cells in enumerate(fitted.cells):
+            texts = [_marked(c) if i in fitted._marked else c.text for i, c in enumerate(cells)]
+            for line in fitted._lines(texts):
+                show(line, "bold" if any(cell.bold for cell in cells) else "")
+            if number in fitted.groups and number + 1 < len(fitted.cells):
+                show("")
         return left_out
+
+    def _lines(self, texts: Sequence[str], bottom: bool = False) -> Iterator[str]:
+        """The lines of a row, each column as wide as it is."""
+        split = [text.split("\n") for text in texts]
+        depth = max(map(len, split))
+        for k in range(depth):
+            parts = []
+            for column, (lines, width) in enumerate(zip(split, self._widths, strict=True)):
+                place = k - (depth - len(lines) if bottom else 0)
+                text = lines[place] if 0 <= place < len(lines) else ""
+                blanks = " " * (width - cell_len(text))
+                parts.append(text + blanks if self.is_left(column) else blanks + text)
+            yield (" " * GAP).join(parts).rstrip()
 
     @functools.cached_property
     def _marked(self) -> set[int]:
@@ -255,18 +266,20 @@ class Table:
         while table._shortened(width, READABLE).width > width and table.worth:
             least = min(table.worth, key=lambda place: table.worth[place])
             left_out.append(" ".join(table.headings[least].text.split()))
-            table = table._without(least)
+            every = range(len(table.headings))
+            table = table.take([place for place in every if place != least])
         return table._shortened(width, 0), left_out
 
-    def _without(self, column: int) -> Table:
-        def moved(looks: Mapping[int, int]) -> dict[int, int]:
-            return {i - (i > column): value for i, value in looks.items() if i != column}
+    def take(self, columns: Sequence[int]) -> Table:
+        """The table with these columns, by position."""
 
-        kept = [i for i in range(len(self.headings)) if i != column]
+        def moved(looks: Mapping[int, int]) -> dict[int, int]:
+            return {i: looks[column] for i, column in enumerate(columns) if column in looks}
+
         return replace(
-            self, frame=self.frame.iloc[:, kept], worth=moved(self.worth),
-            shortest=moved(self.shortest), left=self.left - (column < self.left),
-            broken={i - (i > column) for i in self.broken if i != column},
+            self, frame=self.frame.iloc[:, list(columns)], worth=moved(self.worth),
+            shortest=moved(self.shortest), left=sum(column < self.left for column in columns),
+            broken={i for i, column in enumerate(columns) if column in self.broken},
         )  # fmt: skip
 
     def _shortened(self, width: int, least: int) -> Table:

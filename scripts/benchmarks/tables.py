@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks import limits, peers
-from omkl.report import style
+from omkl.report import naming
 from omkl.report.text import markdown_table
 
 Bench = Mapping[str, Any]
@@ -32,7 +32,7 @@ def verdict(value: float, goal: float | None, largest: bool) -> str:
 
 
 def title(algorithm: str) -> str:
-    return style.display_name(algorithm)
+    return naming.display_name(algorithm)
 
 
 def machine(bench: Bench) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from omkl.commands import rerun
 from omkl.experiment import run as runner
-from omkl.report import typed
+from omkl.report import naming
 from omkl.runs.provenance import identity_of
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
@@ -59,7 +59,7 @@ def test_a_run_comes_out_again_from_its_folder(tmp_path, monkeypatch, kind):
     for name in one.curves:
         np.testing.assert_array_equal(one.curves[name], two.curves[name], err_msg=name)
     assert {p.name for p in one.folder.iterdir()} == {p.name for p in two.folder.iterdir()}
-    command = shlex.split(typed.command(one))  # as a page shows it
+    command = shlex.split(naming.command(one))  # as a page shows it
     job = runner.prepare(compose(rerun.expanded(command[1:])))
     assert command[0] == "omkl-run" and identity_of(job.settings.config).key == one.result["key"]
 

@@ -23,7 +23,7 @@ from omkl.core.representations.random_features import draw_features
 from omkl.experiment import comparators, regression
 from omkl.experiment import regret as regrets
 from omkl.experiment import run as runner
-from omkl.report import run_figures
+from omkl.report import figures
 from omkl.runs import provenance, run_folder
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
@@ -340,8 +340,8 @@ def test_a_full_disk_is_told_and_keeps_the_finished_run(start, monkeypatch, name
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["rounds", "comparator"])
 def test_an_interruption_keeps_the_finished_run(start, tmp_path, monkeypatch, moment):
-    few = run_figures.mse, run_figures.regret  # one after the rounds, one after the comparators
-    monkeypatch.setattr(run_figures, "_figures", lambda run: few)
+    few = figures.mse, figures.regret  # one after the rounds, one after the comparators
+    monkeypatch.setattr(figures, "_figures", lambda run: few)
     folder = start("figures=true").run.folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -379,13 +379,13 @@ def test_viewers_take_nothing_from_a_finished_run(start, tmp_path, monkeypatch):
         (folder / "mse.png").write_bytes(b"half")
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(run_figures, "all_figures", broken)
+    monkeypatch.setattr(figures, "all_figures", broken)
     outcome = start("figures=true")
     assert outcome.status == "failed"
     assert "ZeroDivisionError: by zero" in outcome.run.result["error"]["traceback"]
     assert written.read_bytes() == before
     assert not [p for p in written.parent.iterdir() if p.suffix == ".png" or p.name[0] == "."]
-    monkeypatch.setattr(run_figures, "all_figures", run_figures.mse)  # one of five
+    monkeypatch.setattr(figures, "all_figures", figures.mse)  # one of five
     assert start("figures=true").status == "reused"
     assert (written.parent / "mse.png").exists()
 

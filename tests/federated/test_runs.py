@@ -14,8 +14,8 @@ from omkl.experiment import run as runner
 from omkl.federated import hindsight
 from omkl.federated.split import by_column, by_site, consecutive, deal
 from omkl.papers import tables
-from omkl.report import run_figures, sweep_table
-from omkl.report.windows import windowed
+from omkl.report import figures, sweep_table
+from omkl.report.stats import windowed
 from tests.compositions import compose
 
 
@@ -243,7 +243,7 @@ def test_a_run(tmp_path):
     )
     assert np.all(curves["client_regret"] <= regret["bound"])
     names = {"mse", "over_time", "regret", "weights", "clients", "server"}
-    assert {p.stem for p in run_figures.all_figures(run)} == names
+    assert {p.stem for p in figures.all_figures(run)} == names
     row, *of_baselines = sweep_table.sweep_table([run])
     assert {one["algorithm"] for one in of_baselines} == {
         "running mean (baseline)", "last label (baseline)", "linear ridge (baseline)"

@@ -12,8 +12,9 @@ from omkl.checks import learners
 from omkl.core import hyperparameters, kernels
 from omkl.core.learner import Learner
 from omkl.datasets import catalogue, download, open_stream
-from omkl.papers import figures, matching, rendering, search_active, tables
-from omkl.report import drawing, run_figures, sweep_figures
+from omkl.papers import figures as paper_figures
+from omkl.papers import matching, rendering, search_active, tables
+from omkl.report import figures, style, sweep_figures
 from omkl.runs.run_folder import Run
 
 PLANT = "+dataset.prepare.scale_inputs.shift=0"
@@ -115,15 +116,15 @@ def test_a_run_is_drawn_against_its_labels_where_some_were_saved(
     queried, run_folder_maker, tmp_path
 ):
     run = queried("01", 5e-4, 1, 2)
-    paths = run_figures.mse_over_labels(run)
-    assert [p.name for p in paths] == ["labels.png", "labels.pdf"] and paths[0].stat().st_size
-    assert run_figures.mse_over_labels(Run(run_folder_maker(tmp_path, "raker"))) == []
+    paths = figures.mse_over_labels(run)
+    assert [p.name for p in paths] == ["labels.png"] and paths[0].stat().st_size
+    assert figures.mse_over_labels(Run(run_folder_maker(tmp_path, "raker"))) == []
 
 
 def test_the_axis_of_a_comparison_ends_with_the_labels_bought(queried, tmp_path, monkeypatch):
     ends = []
     monkeypatch.setattr(
-        drawing,
+        style,
         "band_line",
         lambda axes, t, *a, **k: ends.append(t[-1]) or axes.plot(t, t)[0],
     )
@@ -148,10 +149,7 @@ def test_tradeoff_needs_two_values_of_eta_c(queried, tmp_path):
     one = [queried("01", 5e-4, 1, 2), queried("02", 5e-4, 2, 3)]
     assert sweep_figures.tradeoff(one, tmp_path) == []
     more = [*one, queried("03", 0.0, 1, 1), queried("04", 1e-3, 2, 3)]
-    assert [p.name for p in sweep_figures.tradeoff(more, tmp_path)] == [
-        "tradeoff.png",
-        "tradeoff.pdf",
-    ]
+    assert [p.name for p in sweep_figures.tradeoff(more, tmp_path)] == ["tradeoff.png"]
 
 
 def test_tradeoff_draws_random_labels_beside_those_that_were_chosen(queried, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from omkl import tracking
 from omkl.papers.matching import Cell, Entry, FilledTable
 from omkl.papers.sections import baseline_parts
 from omkl.papers.tables import WRITTEN, Spec, Table
-from omkl.report import baselines, console, run_figures, style, sweep_figures, sweep_table
+from omkl.report import console, figures, stats, style, sweep_figures, sweep_table
 from omkl.report.text import readable
 from omkl.runs.run_folder import Run
 
@@ -108,8 +108,8 @@ def test_names_of_columns_are_no_markup(with_baselines):
 
 def test_no_warning_where_the_learner_is_the_best_or_there_is_nothing_to_beat(with_baselines):
     assert "Warning" not in printed(with_baselines(rmse=3.99))
-    assert baselines.worse_than({"baselines": {}, "rmse": 1.0}) == ""
-    assert baselines.worse_than({"federated": {}}) == ""
+    assert stats.worse_than({"baselines": {}, "rmse": 1.0}) == ""
+    assert stats.worse_than({"federated": {}}) == ""
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,11 @@ def test_counts_of_one_seed_are_whole(with_baselines, seeds, mistakes, kept):
 def test_what_is_better_is_listed(with_baselines):
     three = ENTRIES | {"ridge": {"rmse": 6.0, "mae": 1.0, "mse": 0.02}}
     run = with_baselines(entries=three, rmse=7.0)
-    assert baselines.worse_than(run.result) == (
-        "the running mean, the last label and the linear ridge"
-    )
+    assert stats.worse_than(run.result) == ("the running mean, the last label and the linear ridge")
     classes = {"constant": {"error_rate": 0.2}, "last": {"error_rate": 0.1}}
     result = {"task": "classification", "error_rate_mean": 0.15, "baselines": classes}
-    assert baselines.worse_than(result) == "the last label"
-    assert baselines.accuracy_text(classes["last"]) == "10.00 %"
+    assert stats.worse_than(result) == "the last label"
+    assert stats.accuracy_text(classes["last"]) == "10.00 %"
 
 
 def test_errors_of_a_list_have_one_scale(with_baselines):
@@ -186,7 +184,7 @@ def test_thin_grey_lines(with_baselines, tmp_path, monkeypatch):
 
     monkeypatch.setattr(style, "save", keep)
     run = with_baselines()
-    run_figures.mse(run)
+    figures.mse(run)
     sweep_figures.comparison([run], tmp_path)
     for figure in drawn.values():
         (axes,) = figure.axes
@@ -203,7 +201,7 @@ def test_thin_grey_lines(with_baselines, tmp_path, monkeypatch):
 def test_what_has_no_kernel_has_no_figure_of_weights(with_baselines):
     run = with_baselines("last")
     run.curves["kernel_family"] = np.array(["constant"] * 76)
-    assert run_figures.weights(run) == run_figures.usage(run) == []
+    assert figures.weights(run) == figures.usage(run) == []
 
 
 def test_tracked_metrics(with_baselines):

@@ -1,4 +1,4 @@
-"""Tables that fit a terminal, and which runs ``omkl-report show`` shows how."""
+"""Which runs ``omkl-report show`` shows, and how."""
 
 from __future__ import annotations
 
@@ -11,44 +11,8 @@ import pytest
 from rich.console import Console
 
 from omkl.commands import data, report
-from omkl.report import chosen, columns, pivot, sweep_columns, sweep_table
-from omkl.report.columns import Column
+from omkl.report import query, sweep_table
 from omkl.runs.run_folder import Run
-
-NAMES = Column("name", ["a_very_long_name_of_a_learner", "short"], right=False, shortest=6)
-ERROR = Column("MSE", ["1.00 ± 0.25", "12.00"])
-SECONDS = Column("seconds", ["0.1", "0.2"], worth=2)
-SEEDS = Column("seeds", ["5", "5"], worth=1)
-
-
-@pytest.mark.parametrize(
-    ("width", "left_out", "name"),
-    [
-        (80, [], "a_very_long_name_of_a_learner"),
-        (55, [], "a_very_long_name_…_learner"),
-        (50, ["seeds"], "a_very_long_name_o…a_learner"),
-        (40, ["seeds", "seconds"], "a_very_long_name_o…_learner"),
-        (20, ["seeds", "seconds"], "a_ve…er"),
-    ],
-)
-def test_long_names_are_shortened_and_what_says_least_is_left_out(width, left_out, name):
-    fitted = columns.fit([NAMES, ERROR, SECONDS, SEEDS], width)
-    lines = [line for row in columns.lines(fitted.columns) for line in row]
-    assert fitted.left_out == left_out
-    assert max(map(len, lines)) <= width
-    assert lines[2].split("  ")[0] == name
-    assert "1.00 ± 0.25" in lines[2], "numbers stay whole"
-    told = columns.left_out_text(left_out)
-    assert all(heading in told for heading in left_out) and bool(told) is bool(left_out)
-
-
-def test_cells_of_several_lines_and_a_blank_line_between_groups():
-    below = Column("run", ["one\n  M=5", "two\n  M=5"], right=False)
-    assert columns.lines([below, Column("wide\nheading", ["1", "2"])], ends={0}) == [
-        ["          wide", "run    heading", "─────  ───────"],
-        ["one          1", "  M=5", ""],
-        ["two          2", "  M=5"],
-    ]
 
 
 @pytest.fixture
@@ -103,10 +67,10 @@ def test_other_units_or_rounds_have_a_star_of_their_own(run_folder_maker, tmp_pa
 def test_a_table_says_whose_regret_is_blank():
     ridge = {"dataset": "mine", "comparator": "ridge regression"}
     rows = [{**ridge, "algorithm": "Raker"}, {"algorithm": "Auto", "comparator": None}]
-    assert sweep_columns.comparators_text(rows) == "ridge regression; none was computed for Auto"
+    assert sweep_table.comparators_text(rows) == "ridge regression; none was computed for Auto"
     rows += [{**ridge, "algorithm": "Raker", "dataset": "long", "comparator": None}]
-    assert sweep_columns.comparators_text(rows).endswith("for Auto, Raker on long")
-    assert sweep_columns.comparators_text(rows[1:2]) == ""
+    assert sweep_table.comparators_text(rows).endswith("for Auto, Raker on long")
+    assert sweep_table.comparators_text(rows[1:2]) == ""
 
 
 def test_a_run_that_does_not_tell_its_scaling_is_shown(run_folder_maker, tmp_path, capsys):
@@ -136,9 +100,9 @@ def test_a_pivot_has_a_run_a_cell(outputs, capsys):
 
 def test_a_wide_pivot_is_cut_between_columns(outputs):
     rows = sweep_table.sweep_table([Run(p.parent) for p in outputs.rglob("*-0*/result.json")])
-    found = pivot.pivot(rows, ["algorithm"], ["dataset", "M"])
+    found = sweep_table.pivot(rows, ["algorithm"], ["dataset", "M"])
     stream = io.StringIO()
-    pivot.show(found, Console(file=stream, width=44))
+    found.print(Console(file=stream, width=44))
     text = stream.getvalue()
     assert max(map(len, text.splitlines())) <= 44
     assert all(text.count(name) == 1 for name in found.columns)
@@ -165,7 +129,7 @@ def test_what_cannot_be_shown_is_said(outputs, capsys, choices, message):
 
 def test_numbers_are_compared_as_numbers(outputs):
     runs = [Run(outputs / "runs" / "naval" / name) for name in ("gf-00000005", "gf-00000010")]
-    assert chosen.matching(runs, {"M": ["5.0"], "regret.lam": ["1e-3"]}) == runs[:1]
+    assert query.matching(runs, {"M": ["5.0"], "regret.lam": ["1e-3"]}) == runs[:1]
 
 
 @pytest.mark.parametrize("width", [80, 70])

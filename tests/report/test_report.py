@@ -8,18 +8,14 @@ import json
 import re
 import subprocess
 import sys
-import zlib
 from collections import Counter
 from html.parser import HTMLParser
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pytest
 import yaml
-from fontTools import subset
-from fontTools.ttLib import TTFont
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -27,23 +23,12 @@ from rich.console import Console
 from omkl import conf, papers
 from omkl.checks.learners import default_settings
 from omkl.commands import report
-from omkl.papers import figures, matching, rendering, tables
-from omkl.report import (
-    chosen,
-    drawing,
-    federated_figures,
-    over_time,
-    prediction_figures,
-    run_figures,
-    same_code,
-    stars,
-    style,
-    sweep_figures,
-    sweep_table,
-)
-from omkl.report.experts import expert_names
+from omkl.papers import figures as paper_figures
+from omkl.papers import matching, rendering, tables
+from omkl.report import figures, naming, query, stats, style, sweep_figures, sweep_table
+from omkl.report.naming import expert_names
+from omkl.report.stats import windowed
 from omkl.report.text import readable
-from omkl.report.windows import windowed
 from omkl.runs.run_folder import Run
 
 SETTINGS = {name: default_settings(name) for name in ("raker", "omkr", "gf", "sfg", "sfg_r")}
@@ -62,13 +47,8 @@ def change(folder: Path, arrays: dict | None = None, **result) -> Run:
 def check_drawn(paths: list[Path], names: list[str]) -> None:
     from PIL import Image
 
-    assert [path.name for path in paths] == [f"{n}.{s}" for n in names for s in ("png", "pdf")]
+    assert [path.name for path in paths] == [f"{name}.png" for name in names]
     for path in paths:
-        if path.suffix == ".pdf":
-            raw = path.read_bytes()
-            assert raw.startswith(b"%PDF")
-            assert b"CreationDate" not in raw
-            continue
         with Image.open(path) as image:
             assert image.info["dpi"][0] == pytest.approx(150, abs=0.1)
             width, height = image.size
@@ -91,7 +71,7 @@ def test_figures_of_a_run(run_folder_maker, tmp_path, n_rounds, n_seeds):
     run = Run(run_folder_maker(tmp_path, n_rounds=n_rounds, n_seeds=n_seeds))
     over_time = ["over_time"] if n_rounds > 1 else []  # of which there are two windows
     names = ["mse", *over_time, "regret", "weights", "usage"]
-    check_drawn(run_figures.all_figures(run), names)
+    check_drawn(figures.all_figures(run), names)
     assert not list(run.folder.glob(".*"))
 
 
@@ -109,24 +89,24 @@ def test_figures_of_odd_runs(run_folder_maker, tmp_path):
     }
     run = change(folder, arrays)
     names = ["mse", "over_time", "regret", "weights", "usage"]
-    check_drawn(run_figures.all_figures(run), names)
+    check_drawn(figures.all_figures(run), names)
 
 
 def test_mse_draws_the_mean_the_band_and_the_changes(run_folder_maker, tmp_path, monkeypatch):
     drawn = {}
 
-    def keep(figure, folder, name):
+    def keep(figure, folder, name, suffixes):
         drawn[name] = figure.axes
         return []
 
     monkeypatch.setattr(style, "save", keep)
     folder = run_folder_maker(tmp_path, n_rounds=9000)
     run = change(folder, {"change_rounds": np.array([4000])})
-    run_figures.mse(run)
+    figures.mse(run)
     (axes,) = drawn["mse"]
     line, *dashed = axes.get_lines()
     t, values = line.get_data()
-    assert len(t) <= drawing.N_DRAWN
+    assert len(t) <= style.N_DRAWN
     assert t[-1] == 9000
     assert values == pytest.approx(run.curves["mse"].mean(axis=0)[t - 1])
     assert [d.get_xdata()[0] for d in dashed] == [4000]
@@ -150,7 +130,7 @@ def test_a_regret_below_0_is_drawn_beside_its_bound(
     curves = {"regret_clients": np.tile(regret, (2, 1)), "client_regret": np.full((2, 5), end)}
     entry = {"clients": {"largest_loss": 0.9}}
     run = change(folder, curves | {"bound": 3.0 * np.sqrt(t)}, regret=entry)
-    federated_figures.clients(run)
+    figures.clients(run)
     left = kept[0].axes[0]
     assert left.get_yscale() == scale
     low, high = left.get_ylim()
@@ -160,12 +140,12 @@ def test_a_regret_below_0_is_drawn_beside_its_bound(
 def test_no_regret_figure_without_a_comparator(run_folder_maker, tmp_path):
     skipped = {"kernel_ridge": {"label": "kernel ridge", "skipped": "too long"}}
     run = change(run_folder_maker(tmp_path), regret=skipped)
-    assert run_figures.regret(run) == []
+    assert figures.regret(run) == []
 
 
 def test_an_incomplete_run_has_no_figures(run_folder_maker, tmp_path):
     with pytest.raises(ValueError, match="is failed"):
-        run_figures.all_figures(Run(run_folder_maker(tmp_path, failed=True)))
+        figures.all_figures(Run(run_folder_maker(tmp_path, failed=True)))
 
 
 @pytest.fixture
@@ -199,13 +179,16 @@ def test_a_summary_says_which_rounds_count(run_folder_maker, tmp_path, monkeypat
 
 
 def test_labels_name_what_varies_and_tell_all_runs_apart(sweep, run_folder_maker, tmp_path):
-    assert style.legend(sweep[:3]) == ["Raker", "OMKL-GF, M=5", "OMKL-GF, M=10"]
-    assert style.legend([*sweep[:2], sweep[3]]) == ["Raker", "OMKL-GF", "Raker"]
+    def legend(*runs):
+        return list(map(str, naming.legend(runs)))
+
+    assert legend(*sweep[:3]) == ["Raker", "OMKL-GF, M=5", "OMKL-GF, M=10"]
+    assert legend(*sweep[:2], sweep[3]) == ["Raker", "OMKL-GF", "Raker"]
     again = Run(run_folder_maker(tmp_path, "raker", "airfoil", "11111111", n_seeds=2))
-    assert style.legend([sweep[0], again]) == ["Raker [00000000]", "Raker [11111111]"]
+    assert legend(sweep[0], again) == ["Raker [00000000]", "Raker [11111111]"]
     config = again.folder / "config.yaml"
     config.write_text(config.read_text().replace("D: 50", "D: 100"))
-    assert style.legend([sweep[0], Run(again.folder)]) == ["Raker, D=50", "Raker, D=100"]
+    assert legend(sweep[0], Run(again.folder)) == ["Raker, D=50", "Raker, D=100"]
 
 
 def test_the_looks_of_280_lines_differ():
@@ -213,12 +196,12 @@ def test_the_looks_of_280_lines_differ():
 
 
 def test_a_colour_is_an_algorithm_and_a_dash_its_settings(sweep, run_folder_maker, tmp_path):
-    legend = style.legend(sweep[:3])
-    raker, five, ten = (style.looks_of(sweep[:3], legend)[entry] for entry in legend)
+    legend = naming.legend(sweep[:3])
+    raker, five, ten = (style.looks_of(legend)[entry] for entry in legend)
     assert raker["color"] != five["color"] == ten["color"]
     assert raker["linestyle"] == "solid" and five["linestyle"] != ten["linestyle"]
     many = [Run(run_folder_maker(tmp_path, f"learner_{i}", "wine")) for i in range(8)]
-    looks = style.looks_of(many, style.legend(many)).values()
+    looks = style.looks_of(naming.legend(many)).values()
     assert len({str(one) for one in looks}) == 8 and len({one["color"] for one in looks}) == 7
 
 
@@ -278,40 +261,12 @@ def test_no_tick_label_lies_on_another(width, limits):
         assert all(left[1] + 2 < right[0] for left, right in itertools.pairwise(ends))
 
 
-def streams_of(pdf: bytes) -> list[bytes]:
-    """The streams of a PDF as they are without compression."""
-    packed = re.findall(rb"stream\n(.*?)\nendstream", pdf, re.DOTALL)
-    return [zlib.decompress(one) if one[:1] == b"\x78" else one for one in packed]
-
-
-def test_a_saved_figure_is_what_matplotlib_saves_but_for_tables_that_no_viewer_reads(tmp_path):
-    def figure() -> Figure:
-        made = Figure(figsize=(3, 2))
-        axes = made.add_subplot()
-        axes.plot([1, 10, 100], [2, 3, 5], label="fi AV")
-        axes.legend(loc="best")
-        style.log_axis(axes.xaxis, 1, 100)
-        return made
-
-    def fonts(streams: list[bytes]) -> list[set[str]]:
-        found = [one for one in streams if one.startswith(b"\x00\x01\x00\x00")]
-        return [set(TTFont(BytesIO(one)).keys()) for one in found]
-
-    plain = {"png": BytesIO(), "pdf": BytesIO()}
-    with style.applied():
-        other, given = figure(), subset.Options
-        other.savefig(plain["png"], format="png", dpi=style.DPI)
-        with matplotlib.rc_context({"figure.constrained_layout.use": False}):
-            other.set_layout_engine(None)
-            other.savefig(plain["pdf"], format="pdf")
-        png, pdf = style.save(figure(), tmp_path, "x")
-        assert subset.Options is given
-    assert png.read_bytes() == plain["png"].getvalue()
-    ours, theirs = streams_of(pdf.read_bytes()), streams_of(plain["pdf"].getvalue())
-    assert ours[0] == theirs[0], "the page: text stands where it stood"
-    for kept, complete in zip(fonts(ours), fonts(theirs), strict=True):
-        assert {"GSUB", "GPOS"} <= complete - kept
-        assert {"cmap", "glyf", "hmtx", "loca"} <= kept
+def test_a_pdf_is_saved_where_it_is_asked_for(run_folder_maker, tmp_path):
+    run = Run(run_folder_maker(tmp_path))
+    png, pdf = figures.mse(run, tmp_path, style.PNG_AND_PDF)
+    assert (png.name, pdf.name) == ("mse.png", "mse.pdf")
+    raw = pdf.read_bytes()
+    assert raw.startswith(b"%PDF") and b"CreationDate" not in raw
 
 
 def test_windowed_errors_are_those_of_their_rounds(run_folder_maker, tmp_path):
@@ -340,14 +295,14 @@ def test_weights_over_time_are_a_map_of_kernels_with_the_change(run_folder_maker
     drawn = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
-        over_time.over_time(run)
+        figures.over_time(run)
     above, below, _ = drawn[0].axes
     (mesh,) = below.collections
     assert mesh.get_array().shape == (76, 4)
     np.testing.assert_array_equal(mesh.get_array()[0], np.maximum(weights[:, 0], weights.min()))
     for axes in (above, below):
-        (line,) = [x for x in axes.get_lines() if x.get_label() == drawing.CHANGES]
-        assert line.get_xdata()[0] == 200 and line.get_color() == drawing.CHANGE_COLOUR
+        (line,) = [x for x in axes.get_lines() if x.get_label() == style.CHANGES]
+        assert line.get_xdata()[0] == 200 and line.get_color() == style.CHANGE_COLOUR
 
 
 def test_a_map_names_bandwidths_and_degrees_from_below(run_folder_maker, tmp_path, monkeypatch):
@@ -355,7 +310,7 @@ def test_a_map_names_bandwidths_and_degrees_from_below(run_folder_maker, tmp_pat
     monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
     families = {"kernel_family": np.repeat(["polynomial", "gaussian"], 38)}
     over = {"weights_t": np.array([400]), "weights_over_time": np.full((1, 76), 1 / 76)}
-    over_time.over_time(change(run_folder_maker(tmp_path), families | over))
+    figures.over_time(change(run_folder_maker(tmp_path), families | over))
     label = drawn[0].axes[1].get_ylabel()
     assert label == "degree or bandwidth: polynomial, then gaussian"
 
@@ -368,9 +323,9 @@ def test_no_window_system_and_tables_without_matplotlib(run_folder_maker, tmp_pa
         import omkl.papers.matching
         assert "matplotlib" not in sys.modules
         import matplotlib
-        from omkl.report import run_figures
+        from omkl.report import figures
         before = matplotlib.rcParams.copy()
-        run_figures.mse(run_figures.Run(sys.argv[1]))
+        figures.mse(figures.Run(sys.argv[1]))
         assert matplotlib.rcParams.copy() == before
         assert "matplotlib.pyplot" not in sys.modules
     """
@@ -443,7 +398,7 @@ def test_runs_of_different_code_are_not_starred_against_each_other(run_folder_ma
     ]
     rows = sweep_table.sweep_table(runs)
     assert [row["best"] for row in rows] == [True, True, True, False]
-    text = stars.meaning(rows, "MSE")
+    text = stats.meaning(rows, "MSE")
     assert "abc1234 of 2026-01-01: Raker on airfoil lam=0.1" in text
     assert "abc1234 of 2026-01-02: OMKL-GF on airfoil lam=0.1" in text
     assert "lam=0.01" not in text, "these are of the newest code"
@@ -452,15 +407,15 @@ def test_runs_of_different_code_are_not_starred_against_each_other(run_folder_ma
         change(run.folder, code={"shared": "new", "learner": run.result["algorithm"]})
     rows = sweep_table.sweep_table([Run(run.folder) for run in one])
     assert [row["best"] for row in rows] == [True, False, False, False]
-    assert "code" not in stars.meaning(rows, "MSE")
+    assert "code" not in stats.meaning(rows, "MSE")
 
 
 def test_runs_that_do_not_say_their_sources_are_known_by_their_commit(run_folder_maker, tmp_path):
     runs = [Run(run_folder_maker(tmp_path, name)) for name in ("raker", "gf")]
-    assert set(same_code.codes_of(runs)) == {same_code.NEWEST}
+    assert set(stats.codes_of(runs)) == {stats.NEWEST}
     later = "2026-02-01T00:00:00+00:00"
     runs = [change(runs[0].folder, started=later), change(runs[1].folder, commit=None)]
-    assert same_code.codes_of(runs) == [same_code.NEWEST, "version 0.1.0 of 2026-01-01"]
+    assert stats.codes_of(runs) == [stats.NEWEST, "version 0.1.0 of 2026-01-01"]
 
 
 @pytest.fixture
@@ -488,22 +443,22 @@ def test_runs_on_other_rows_are_told_apart_and_not_compared(streams, tmp_path, m
     ]
     assert [row["best"] for row in rows] == [True, False, True, False, False]
     assert [row["mse"] for row in rows[3:]] == [0.05, 0.04], "a baseline a stream"
-    assert stars.meaning(rows, "MSE").endswith(
+    assert stats.meaning(rows, "MSE").endswith(
         "; on synthetic each value of dataset.rows has a best of its own: its rows are others"
     )
-    assert [len(chosen.matching(streams, {"dataset.rows": [n]})) for n in ("500", "900")] == [2, 1]
+    assert [len(query.matching(streams, {"dataset.rows": [n]})) for n in ("500", "900")] == [2, 1]
     drawn = []
     monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure) or [])
     sweep_figures.comparison(streams, tmp_path)
     sweep_figures.summary(streams, tmp_path)
     titles = ["synthetic, dataset.rows=500", "synthetic, dataset.rows=900"]
     assert [[axes.get_title() for axes in figure.axes] for figure in drawn] == [titles, titles]
-    assert style.legend(streams) == ["Raker", "OMKL-GF", "OMKL-GF"]
+    assert list(map(str, naming.legend(streams))) == ["Raker", "OMKL-GF", "OMKL-GF"]
 
 
 def test_figures_are_drawn_of_the_runs_that_are_chosen(streams, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(run_figures, "all_figures", lambda run, to: (to / "mse.png").touch())
-    monkeypatch.setattr(figures, "regret_bound", lambda run, to: [])
+    monkeypatch.setattr(figures, "all_figures", lambda run, to, suffixes: (to / "mse.png").touch())
+    monkeypatch.setattr(paper_figures, "regret_bound", lambda *what: [])
     assert report.main(["figures", "dataset.rows=500", "--outputs", str(tmp_path)]) == 0
     assert [(run.folder / "mse.png").exists() for run in streams] == [True, True, False]
     told = capsys.readouterr().out.splitlines()
@@ -1054,14 +1009,14 @@ def test_an_axis_says_when_labels_are_scaled(run_folder_maker, tmp_path, monkeyp
     monkeypatch.setattr(style, "save", lambda figure, *_: kept.append(figure) or [])
     recent = {f"recent_{name}": np.arange(1.0, 9.0) for name in ("t", "y", "y_hat", "spread")}
     stream = {"target": "y", "scaling": {"kind": kind}}
-    prediction_figures.predictions(change(run_folder_maker(tmp_path), recent, stream=stream))
+    figures.predictions(change(run_folder_maker(tmp_path), recent, stream=stream))
     assert kept[0].axes[0].get_ylabel() == label
 
 
 def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     folder = run_folder_maker(tmp_path, "raker")
-    assert prediction_figures.coverage(Run(folder)) == []
-    assert prediction_figures.experts(Run(folder)) == [], "its weights are of kernels"
+    assert figures.coverage(Run(folder)) == []
+    assert figures.experts(Run(folder)) == [], "its weights are of kernels"
     t = np.arange(281, 401)
     said = {"recent_t": t, "recent_y": np.sin(t), "recent_y_hat": np.sin(t) + 0.1}
     windows = {"until": [200, 400], "coverage_50": [None, 0.4], "coverage_90": [0.8, 0.9]}
@@ -1069,20 +1024,20 @@ def test_predictions_coverage_and_experts_are_drawn(run_folder_maker, tmp_path):
     arrays = said | {"recent_spread": np.full(len(t), 0.3)} | experts
     arrays["weights"] = np.array([[0.1, 0.9], [0.2, 0.8]])
     run = change(folder, arrays, spread={"windows": windows})
-    check_drawn(prediction_figures.predictions(run), ["predictions"])
-    check_drawn(prediction_figures.coverage(run), ["coverage"])
-    check_drawn(prediction_figures.experts(run), ["experts"])
+    check_drawn(figures.predictions(run), ["predictions"])
+    check_drawn(figures.coverage(run), ["coverage"])
+    check_drawn(figures.experts(run), ["experts"])
     twins = {"kernel_family": np.array(["pairs"] * 2), "kernel_bandwidth": np.array([1.0, 2.5])}
     named = expert_names(change(folder, twins))
     assert named == ["pairs, length 1", "pairs, length 2.5"]
     assert expert_names(change(folder, experts)) == ["mean", "linear"]
     adaptive = {"level": 0.8, "windows": {"until": [100, 400], "coverage": [0.7, 0.8]}}
     half = {"recent_half": np.full(len(t), 0.5)}
-    check_drawn(prediction_figures.predictions(change(folder, half)), ["predictions"])  # none known
+    check_drawn(figures.predictions(change(folder, half)), ["predictions"])  # none known
     run = change(folder, {}, interval=adaptive)
-    check_drawn(prediction_figures.predictions(run), ["predictions"])
-    check_drawn(prediction_figures.coverage(run), ["coverage"])
-    assert run_figures.weights(run) == []
+    check_drawn(figures.predictions(run), ["predictions"])
+    check_drawn(figures.coverage(run), ["coverage"])
+    assert figures.weights(run) == []
 
 
 def test_weights_are_drawn_of_kernels_whose_family_is_of_a_module_outside(
@@ -1092,8 +1047,8 @@ def test_weights_are_drawn_of_kernels_whose_family_is_of_a_module_outside(
     folder = run_folder_maker(tmp_path, "raker")
     family = Run(folder).curves["kernel_family"]
     change(folder, {"kernel_family": np.where(family == "laplacian", "ricker", family)})
-    assert run_figures.weights(Run(folder)) == []
+    assert figures.weights(Run(folder)) == []
     with open(folder / "config.yaml", "a") as file:
         file.write("kernels:\n  parts: [{family: gaussian}, {family: ricker}]\n")
-    check_drawn(run_figures.weights(Run(folder)), ["weights"])
-    assert prediction_figures.experts(Run(folder)) == []
+    check_drawn(figures.weights(Run(folder)), ["weights"])
+    assert figures.experts(Run(folder)) == []

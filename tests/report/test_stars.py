@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
-from omkl.report import stars
-from omkl.report.stars import holm, same_as_best
+from omkl.report import stats
+from omkl.report.stats import holm, same_as_best
 
 NAN = np.nan
 
@@ -42,8 +42,10 @@ def test_a_star_by_hand(scores):
     assert found.starred.tolist() == [True, False, True, False]
     t = 0.09375 / np.sqrt(0.10546875 / 3 / 4)  # mean and variance of 1/4, -1/8, 1/4 and 0
     assert found.p[1] == 0.0
-    assert found.p[2] == pytest.approx(2 * stats.t.sf(t, 3)) and found.p[2] > 0.3
-    assert found.p[3] == pytest.approx(2 * stats.ttest_rel(BY_HAND[:, 3], BY_HAND[:, 0]).pvalue)
+    assert found.p[2] == pytest.approx(2 * scipy.stats.t.sf(t, 3)) and found.p[2] > 0.3
+    assert found.p[3] == pytest.approx(
+        2 * scipy.stats.ttest_rel(BY_HAND[:, 3], BY_HAND[:, 0]).pvalue
+    )
     assert np.isnan(found.p[0]) and not found.untested.any()
 
 
@@ -54,7 +56,7 @@ def test_p_values_are_those_of_scipy(shift):
     values = np.log(scores) if shift else scores
     assert (scores > 0).all() == bool(shift)
     best = scores.mean(axis=0).argmin()
-    raw = stats.ttest_rel(values, values[:, [best]]).pvalue
+    raw = scipy.stats.ttest_rel(values, values[:, [best]]).pvalue
     raw[best] = NAN
     others = ~np.isnan(raw)
     expected = np.full(6, NAN)
@@ -72,7 +74,7 @@ def test_a_learner_that_fails_on_some_seeds_has_no_star():
     rng = np.random.default_rng(11)
     best = 0.007 * np.exp(0.05 * rng.standard_normal(20))
     fails = best * np.exp(1 + 2 * rng.random(20) ** 2 + 4 * (np.arange(20) < 2))
-    assert stats.ttest_rel(fails, best).pvalue > 0.05
+    assert scipy.stats.ttest_rel(fails, best).pvalue > 0.05
     assert same_as_best(np.transpose([best, fails])).starred.tolist() == [True, False]
 
 
@@ -146,28 +148,30 @@ def test_what_draws_nothing_has_its_score_on_every_seed():
     raker, exact = row("Raker", {0: 0.30, 1: 0.33, 2: 0.31}), row("OMKR", {0: 0.10}, draws=False)
     other, drawn = row("OGD", {0: 0.11}, draws=False), row("GF", {0: 0.2})
     rows = [raker, exact, other, drawn]
-    stars.compare(rows)
+    stats.compare(rows)
     assert [row["best"] for row in rows] == [False, True, False, False]
     assert [row["untested"] for row in rows] == [False, False, False, True]
     assert other["p_star"] == 0.0  # nothing is drawn: another number is another learner
-    expected = stats.ttest_1samp(np.log([3.0, 3.3, 3.1]), 0.0).pvalue  # the last step of Holm's
+    expected = scipy.stats.ttest_1samp(
+        np.log([3.0, 3.3, 3.1]), 0.0
+    ).pvalue  # the last step of Holm's
     assert raker["p_star"] == pytest.approx(expected)
-    stars.compare(tied := [row("a", {0: 0.1}, draws=False), row("b", {0: 0.1}, draws=False)])
+    stats.compare(tied := [row("a", {0: 0.1}, draws=False), row("b", {0: 0.1}, draws=False)])
     assert [row["best"] for row in tied] == [True, True]
 
 
 def test_the_footnote_says_how_it_was_decided_and_what_was_not_compared():
     rows = [row("A", {0: 1.0, 1: 1.1}), row("B", {0: 1.1, 1: 1.1}), row("C", {5: 3.0, 6: 3.0})]
-    stars.compare(rows)
-    assert stars.meaning(rows, "MSE") == (
+    stats.compare(rows)
+    assert stats.meaning(rows, "MSE") == (
         "lowest MSE of the data set, and what does not differ from it (paired t over seeds, Holm, "
         "5%); not compared, with fewer than two seeds in common with it: C on naval"
     )
     single = [row(name, {0: float(place)}) for place, name in enumerate("ABCDEF")]
-    stars.compare(single)
-    assert stars.meaning(single, "errors") == (
+    stats.compare(single)
+    assert stats.meaning(single, "errors") == (
         "lowest errors of the data set; not compared, with fewer than two seeds in common with it: "
         "B on naval, C on naval, D on naval and 2 more"
     )
-    stars.compare(alone := [row("A", {0: 1.0})])
-    assert stars.meaning(alone, "MSE") == "lowest MSE of the data set"
+    stats.compare(alone := [row("A", {0: 1.0})])
+    assert stats.meaning(alone, "MSE") == "lowest MSE of the data set"

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from omkl.commands import report, terminal
 from omkl.experiment import run as runner
-from omkl.report import console, run_figures
+from omkl.report import console, figures
 from omkl.runs import run_folder, schema, sweeps
 from omkl.runs.checksum import CorruptFileError
 from omkl.runs.frames import Results
@@ -132,7 +132,7 @@ def test_figures_of_a_strangers_run_are_refused_by_name(tmp_path, run_folder_mak
     spread = {name: 1.0 for name in ("log_loss", "coverage_50", "coverage_90", "width_90")}
     run_folder.write_result(folder, result | {"spread": spread | {"interval_score_90": 1.0}})
     beside = make_run_folder(tmp_path, "rfomkr", "synthetic")
-    run_figures.all_figures(Run(folder), tmp_path)  # spread without windows: nothing to draw
+    figures.all_figures(Run(folder), tmp_path)  # spread without windows: nothing to draw
     run_folder.write_result(folder, result | {"seeds": [0, 1, "2"]})
     assert report.main(["figures", "--outputs", str(tmp_path)]) == 0
     out, err = capsys.readouterr()

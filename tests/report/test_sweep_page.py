@@ -12,7 +12,7 @@ import pytest
 from omkl.commands import report
 from omkl.config.compose import compose
 from omkl.online.specification import FEATURES
-from omkl.report import sweep_page, typed
+from omkl.report import naming, sweep_page
 from omkl.runs.config_file import config_text
 from omkl.runs.run_folder import Run
 
@@ -105,9 +105,9 @@ def test_the_command_of_a_run_says_what_was_typed(run_folder_maker, tmp_path, ty
     run = Run(folder)
     names = {"algorithm": config["algorithm"]["name"], "dataset": config["dataset"]["name"]}
     run.__dict__["result"] = run.result | names
-    said = typed.command(run).replace("'", "").split()
+    said = naming.command(run).replace("'", "").split()
     assert sorted(said[1:]) == sorted(typing)
-    assert FEATURES == typed.FEATURES
-    assert said[0] == "omkl-run" and len(typed.differences(run)) == len(typing) - len(
-        [text for text in typing if text.partition("=")[0] in typed.GROUPS]
+    assert FEATURES == naming.FEATURES
+    assert said[0] == "omkl-run" and len(naming.differences(run)) == len(typing) - len(
+        [text for text in typing if text.partition("=")[0] in naming.GROUPS]
     )

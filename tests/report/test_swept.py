@@ -12,7 +12,7 @@ from rich.console import Console
 
 from omkl.commands import report
 from omkl.experiment import run as runner
-from omkl.report import baselines, comparison_figure, pivot, style, sweep_page, sweep_table
+from omkl.report import naming, stats, style, sweep_figures, sweep_page, sweep_table
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
@@ -60,11 +60,11 @@ def test_a_swept_setting_is_told_in_every_table_legend_page_and_figure(
     assert stream.getvalue().count(told[1]) >= 2 and stream.getvalue().count(told[0]) >= 2
     header = sweep_table.csv(rows, []).splitlines()[0]
     assert key in header and key in sweep_table.latex(rows).replace("\\_", "_")
-    assert f"{key}={told[0]}" in " ".join(pivot.pivot(rows, ["algorithm"], [key]).columns)
-    legend = style.legend(runs[name])
-    places = list(zip(style.streams(runs[name]), legend, strict=True))
+    assert f"{key}={told[0]}" in " ".join(sweep_table.pivot(rows, ["algorithm"], [key]).columns)
+    legend = naming.legend(runs[name])
+    places = list(zip(naming.streams(runs[name]), legend, strict=True))
     assert len(set(places)) == 4 and not any(
-        "[" + run.result["key"] in " ".join(legend) for run in runs[name]
+        run.result["key"] == entry.key for run, entry in zip(runs[name], legend, strict=True)
     )
     html = sweep_page.html(runs[name])
     for value in told:
@@ -73,7 +73,7 @@ def test_a_swept_setting_is_told_in_every_table_legend_page_and_figure(
     monkeypatch.setattr(
         style, "save", lambda figure, *where, **how: names.append(texts_of(figure)) or []
     )
-    comparison_figure.comparison(runs[name], tmp_path)
+    sweep_figures.comparison(runs[name], tmp_path)
     for value in told:
         assert f"{key}={value}" in " ".join(names[0])
     outputs = runs[name][0].folder.parents[2]
@@ -91,7 +91,7 @@ def texts_of(figure):
 @pytest.mark.slow(3)
 def test_each_run_has_its_own_baselines(runs):
     """With lags the ridge sees other inputs, and the running mean does not."""
-    found = [line.text for line in baselines.lines(runs["lags"])]
+    found = [line.text for line in stats.lines(runs["lags"])]
     assert found == [
         "running mean", "last label", "linear ridge, stream.lags=off", "linear ridge, stream.lags=2"
     ]  # fmt: skip
@@ -108,4 +108,4 @@ def test_what_is_off_is_no_column_however_it_is_written(run_folder_maker, tmp_pa
     for folder, stream in zip(folders, ({"lags": None}, {}, {"lags": False}), strict=True):
         config = yaml.safe_load((folder / "config.yaml").read_text()) | {"stream": stream}
         (folder / "config.yaml").write_text(json.dumps(config))
-    assert style.varying([Run(folder) for folder in folders]) == [{}, {}, {}]
+    assert naming.varying([Run(folder) for folder in folders]) == [{}, {}, {}]

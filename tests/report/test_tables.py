@@ -50,7 +50,7 @@ def test_a_terminal_shows_lines_groups_and_stars():
     assert printed(TABLE) == [
         "         kernels",
         "         / round  x<y",
-        "──── ──────────── ───",
+        "────  ───────────  ───",
         "a_b  1.5 ± 0.2 *",
         "",
         "c         absent",

@@ -192,16 +192,16 @@ def test_figures_of_a_run_that_is_replaced_are_not_put_beside_the_new_one(
     outputs, numbered, monkeypatch, capsys
 ):
     """``omkl-report figures``, for the moment between drawing and putting in place."""
-    from omkl.papers import figures
-    from omkl.report import run_figures  # Matplotlib
+    from omkl.papers import figures as paper_figures
+    from omkl.report import figures  # Matplotlib
 
-    def draw(run: Run, to: Path) -> None:
+    def draw(run: Run, to: Path, suffixes: tuple[str, ...]) -> None:
         assert numbers_in(run) == {1}
         (to / "mse.png").touch()
         write_number(numbered, 2)
 
-    monkeypatch.setattr(run_figures, "all_figures", draw)
-    monkeypatch.setattr(figures, "regret_bound", lambda run, to: [])
+    monkeypatch.setattr(figures, "all_figures", draw)
+    monkeypatch.setattr(paper_figures, "regret_bound", lambda *what: [])
     assert report.main(["figures", "--outputs", str(outputs)]) == 1
     assert "another process has replaced it meanwhile: start again" in capsys.readouterr().err
     assert not list(numbered.glob("*.png"))

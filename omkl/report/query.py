@@ -6,8 +6,8 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from omkl.report import style
-from omkl.report.sweep_columns import Row, is_baseline, setting_names
+from omkl.report import naming
+from omkl.report.sweep_table import Row, is_baseline, place, setting_names
 from omkl.runs.run_folder import Run
 
 FORMATS = ("table", "md", "csv", "latex")
@@ -69,7 +69,7 @@ def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[R
         run
         for run, of_run in zip(runs, facts, strict=True)
         if all(
-            any(_is(of_run.get(key, style.OFF), text) for text in texts)
+            any(_is(of_run.get(key, naming.OFF), text) for text in texts)
             for key, texts in wanted.items()
         )
     ]
@@ -81,7 +81,7 @@ def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[R
 
 
 def _values(facts: Sequence[Mapping[str, Any]], key: str) -> str:
-    found = dict.fromkeys(style.value_text(of_run.get(key, style.OFF)) for of_run in facts)
+    found = dict.fromkeys(naming.value_text(of_run.get(key, naming.OFF)) for of_run in facts)
     return ", ".join(found)
 
 
@@ -89,15 +89,15 @@ def _facts(run: Run) -> dict[str, Any]:
     """What a run can be chosen by: names, parameters of its algorithm, and settings."""
     result = run.result
     names = {key: result[key] for key in ("algorithm", "dataset", "status", "key")}
-    return style.settings_of(run) | result["params"] | names
+    return naming.settings_of(run) | result["params"] | names
 
 
 # A setting that is off is left out of a configuration, or is null or false there.
-_OFF = {style.OFF, "null", "none", "false"}
+_OFF = {naming.OFF, "null", "none", "false"}
 
 
 def _is(value: Any, text: str) -> bool:
-    shown = style.value_text(value)
+    shown = naming.value_text(value)
     if shown.lower() == text.lower() or {shown, text} <= _OFF or fnmatch.fnmatchcase(shown, text):
         return True
     try:
@@ -128,10 +128,3 @@ def ordered(rows: Sequence[Row], sort: str) -> list[Row]:
         found.sort(key=lambda row: (row | row["settings"]).get(key) is None)
         found.sort(key=lambda row: datasets.index(row["dataset"]))
     return found
-
-
-def place(value: Any) -> tuple[int, float, str]:
-    """A key that sorts values of a setting: numbers by their size, before what is none."""
-    if isinstance(value, int | float):
-        return 0, float(value), ""
-    return 1, 0.0, style.value_text(value)

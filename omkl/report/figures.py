@@ -1,0 +1,568 @@
+"""Figures of one run, each a PNG and, where that is asked for, a PDF.
+
+Shapes: R seeds, P recorded rounds, N kernels, K clients, G rounds after which weights are known.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from omkl.core.kernels import FAMILIES, Family
+from omkl.report import naming, style
+from omkl.report.naming import expert_names, has_kernels
+from omkl.report.stats import Windowed, windowed
+from omkl.report.text import theorem_text
+from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of, scaling_of
+from omkl.runs.wording import over_seeds, pluralize
+
+Array = np.ndarray
+
+WHISKERS = {"ecolor": "#7fb2d6", "elinewidth": 1}
+MOST_NAMES = 40  # of experts, one a row
+
+
+def all_figures(
+    run: Run, folder: Path | None = None, suffixes: Sequence[str] = style.PNG
+) -> list[Path]:
+    """The figures of one run, in its folder by default; the paths written."""
+    return [path for draw in _figures(run) for path in draw(run, folder, suffixes)]
+
+
+def _figures(run: Run) -> Sequence[Callable[..., list[Path]]]:
+    if run.complete and measure(run.result) is ERROR_RATE:
+        return mse, over_time, mistakes, experts, weights, updates
+    of_predictions = (predictions, coverage, experts)
+    return (mse, over_time, mse_over_labels, *of_predictions, regret, weights, usage, clients,
+            server)  # fmt: skip
+
+
+def _saved(name: str = "") -> Callable[[Callable[[Run], Figure | None]], Callable[..., list[Path]]]:
+    """Make a function that draws a run's figure one that styles and saves it as ``name``.
+
+    Without a name it is called after what the run is judged by. The function then takes the run,
+    a folder (by default the run's) and the suffixes of the files; it returns their paths, none
+    where the run has nothing to draw, and raises ValueError for a run that is not complete.
+    """
+
+    def decorate(draw: Callable[[Run], Figure | None]) -> Callable[..., list[Path]]:
+        @functools.wraps(draw)
+        def save(
+            run: Run, folder: Path | None = None, suffixes: Sequence[str] = style.PNG
+        ) -> list[Path]:
+            if not run.complete:
+                status = run.result["status"]
+                raise ValueError(f"{run.folder} is {status}: only complete runs have curves")
+            with style.applied():
+                figure = draw(run)
+                if figure is None:
+                    return []
+                stem = name or measure(run.result).key
+                return style.save(figure, folder or run.folder, stem, suffixes)
+
+        return save
+
+    return decorate
+
+
+# --- curves over the rounds -----------------------------------------------------------------------
+
+
+@_saved()
+def mse(run: Run) -> Figure:
+    """Mean squared error, or error rate, of rounds 1..t over t, beside the baselines.
+
+    The first half per cent of the rounds is not drawn: a mean of a handful of
+    errors says little and would set the scale.
+    """
+    curves, kind = run.curves, measure(run.result)
+    choose = functools.partial(style.drawn_rounds, skip=0.005)
+    drawn = choose(curves["t"])
+    t = curves["t"][drawn]
+    mean, std = style.mean_std(curves[kind.key][:, drawn])
+    figure, axes = _single()
+    limits = [style.positive_limits(mean, std), *style.baseline_lines(axes, [run], choose)]
+    low = min(low for low, _ in limits)
+    style.band_line(axes, t, mean, std, 0, _seeds(run), floor=low)
+    style.log_axis(axes.yaxis, low, max(high for _, high in limits))
+    _name_rounds(axes, run, t, f"{style.axis_name(kind)} of rounds 1..t")
+    axes.set_title(_title(run, f"running {kind.long}"))
+    axes.legend(loc="best")
+    return figure
+
+
+@_saved("labels")
+def mse_over_labels(run: Run) -> Figure | None:
+    """The same mean over the labels bought so far; nothing where all were, which is ``mse``."""
+    if run.result["al_efficiency"] == 1.0:
+        return None
+    drawn = style.drawn_rounds(run.curves["t"], skip=0.005)
+    bought = run.curves["labels"].mean(axis=0)[drawn]
+    mean, std = style.mean_std(run.curves["mse"][:, drawn])
+    figure, axes = _single()
+    low, high = style.positive_limits(mean, std)
+    style.band_line(axes, bought, mean, std, 0, _seeds(run), floor=low)
+    style.log_axis(axes.yaxis, low, high)
+    axes.set_xlim(0, 1.02 * bought[-1])
+    axes.set(xlabel="labels bought", ylabel="MSE of all rounds so far")
+    share = f"{run.result['al_efficiency']:.3g} of the labels bought"
+    axes.set_title(_title(run, f"running mean squared error against its cost, {share}"))
+    axes.legend(loc="best")
+    return figure
+
+
+@_saved("regret")
+def regret(run: Run) -> Figure | None:
+    """Cumulative squared error above each comparator's; nothing if none was computed."""
+    curves, stated = run.curves, run.result["regret"]
+    names = [name for name in stated if f"regret_{name}" in curves]
+    if not names:
+        return None
+    drawn = style.drawn_rounds(curves["t"])
+    t = curves["t"][drawn]
+    notes = [
+        style.wrapped(f"Not drawn: {entry['label']} ({entry['skipped']}).", 105)
+        for entry in stated.values()
+        if "skipped" in entry
+    ]
+    footnote = "\n".join(notes)
+    lines_below = len(names) + footnote.count("\n") + (1 if notes else 0)
+    figure, axes = _single(4.1 + 0.17 * lines_below)
+    for index, name in enumerate(names):
+        mean, std = style.mean_std(curves[f"regret_{name}"][:, drawn])
+        style.band_line(axes, t, mean, std, index, style.wrapped(stated[name]["label"], 90))
+    axes.axhline(0, color=style.GREY, linewidth=0.8)
+    _name_rounds(axes, run, t, "cumulative squared error\nabove the comparator")
+    axes.set_title(_title(run, f"regret, {_seeds(run)}"))
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.13), borderaxespad=0)
+    if footnote:
+        figure.supxlabel(footnote, x=0.01, ha="left", fontsize=7.5, color="#444444")
+    return figure
+
+
+@_saved("mistakes")
+def mistakes(run: Run) -> Figure:
+    """Mistakes up to round t, beside what the learner's theorem allows where it was computed."""
+    curves = run.curves
+    drawn = style.drawn_rounds(curves["t"], skip=0.005)
+    t = curves["t"][drawn]
+    mean, std = style.mean_std(curves["error_rate"][:, drawn] * t)
+    figure, axes = _single()
+    low, high = style.positive_limits(mean, std)
+    style.band_line(axes, t, mean, std, 0, f"mistakes, {_seeds(run)}", floor=low)
+    if "bound" in curves and np.isfinite(curves["bound"]).all():
+        looks = {**style.look(1), "linestyle": "none", "markersize": 6}
+        label = f"bound of {theorem_text(run.result['bound'])}"
+        if run.config["stream"]["order"] == "shuffled" and len(run.result["seeds"]) > 1:
+            label += " (rows in the first seed's order)"
+        axes.plot(curves["bound_t"], curves["bound"], label=label, **looks)
+        high = max(high, float(curves["bound"].max()))
+    style.log_axis(axes.yaxis, low, 1.3 * high)
+    _name_rounds(axes, run, t, "mistakes in rounds 1..t")
+    axes.set_title(_title(run, "mistakes"))
+    axes.legend(loc="lower right")
+    return figure
+
+
+# --- windows of the stream, and weights over time -------------------------------------------------
+
+
+@_saved("over_time")
+def over_time(run: Run) -> Figure | None:
+    """The error of windows of the stream, and below it a heat map: kernels over time."""
+    curves, kind = run.curves, measure(run.result)
+    windows = windowed(run)
+    if len(windows.edges) < 3:
+        return None
+    with_map = "weights_over_time" in curves and curves["weights_over_time"].shape[1] > 1
+    figure = Figure(figsize=(style.WIDTH, 6.2 if with_map else 3.2))
+    heights = [1.0, 1.35] if with_map else [1.0]
+    grid = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)
+    top, bottom = grid[0, 0], grid[-1, 0]
+    _draw_windows(top, windows)
+    top.set_ylabel(f"{style.axis_name(kind)} of a window")
+    for axes in grid[:, 0]:
+        style.mark_changes(axes, curves["change_rounds"], curves["t"])
+    if with_map:
+        _draw_map(figure, bottom, run)
+    bottom.set_xlabel("round t")
+    bottom.set_xlim(0, float(curves["t"][-1]))
+    if any(line.get_label() == style.CHANGES for line in top.get_lines()):
+        top.legend(loc="best")
+    rounds = pluralize(round(float(np.median(np.diff(windows.edges)))), "round")
+    what = f"{kind.long} in windows of {rounds} each" + (", and weights" if with_map else "")
+    figure.suptitle(_title(run, what), fontsize=10)
+    return figure
+
+
+def _draw_windows(axes: Axes, windows: Windowed) -> None:
+    mean, std = style.mean_std(windows.loss)
+    finite = np.isfinite(mean)
+    if not finite.any():
+        return
+    low, high = style.positive_limits(mean[finite], None if std is None else std[finite])
+    steps: dict[str, Any] = {"color": style.COLOURS[0]}
+    shown = np.append(mean, mean[-1])
+    axes.step(windows.edges, np.maximum(shown, low), where="post", **steps)
+    if std is not None:
+        below, above = (np.maximum(np.append(x, x[-1]), low) for x in (mean - std, mean + std))
+        steps |= {"alpha": 0.2, "linewidth": 0}
+        axes.fill_between(windows.edges, below, above, step="post", **steps)
+    style.log_axis(axes.yaxis, low, high)
+
+
+def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
+    """Kernels from the narrowest of the first family up; what is below a hundredth of 1/N is so."""
+    curves = run.curves
+    family, bandwidth = curves["kernel_family"], curves["kernel_bandwidth"]
+    names = list(dict.fromkeys(family.tolist()))
+    N = len(family)
+    place = np.array([names.index(name) for name in family.tolist()])
+    kernels = has_kernels(run)
+    order = np.lexsort((bandwidth, place)) if kernels else np.arange(N)
+    values = curves["weights_over_time"][:, order].T
+    top = max(float(values.max()), 2.0 / N)
+    least = min(max(float(values.min()), 0.01 / N), 0.5 / N)
+    edges = np.concatenate([[0], curves["weights_t"]])
+    mesh = axes.pcolormesh(
+        edges, np.arange(N + 1), np.maximum(values, least), norm=LogNorm(least, top),
+        cmap="viridis", rasterized=True,
+    )  # fmt: skip
+    axes.grid(False)
+    axes.set_ylim(0, N)
+    bar = figure.colorbar(mesh, ax=axes, pad=0.01, aspect=28, label="weight")
+    style.log_axis(bar.ax.yaxis, least, top)
+    if kernels:
+        _name_families(axes, family[order], bandwidth[order])
+    elif N <= MOST_NAMES:
+        axes.set_yticks(np.arange(N) + 0.5, expert_names(run), fontsize=min(8, 230 / N))
+    else:
+        axes.set_ylabel("experts")
+
+
+def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
+    """Some bandwidths of each family, a line between families, and their names upwards."""
+    starts = [0, *(np.flatnonzero(family[1:] != family[:-1]) + 1).tolist(), len(family)]
+    ticks, labels = [], []
+    for start, end in itertools.pairwise(starts):
+        if start:
+            axes.axhline(start, color="white", linewidth=1.2)
+        n = max(1, round(9 * (end - start) / len(family)))
+        for k in range(n):
+            row = start + int((k + 0.5) * (end - start) / n)
+            ticks.append(row + 0.5)
+            labels.append(f"{float(f'{bandwidth[row]:.2g}'):g}")
+    axes.set_yticks(ticks, labels)
+    names = list(dict.fromkeys(family.tolist()))
+    differ_in = dict.fromkeys(FAMILIES.get(name, Family).label for name in names)
+    axes.set_ylabel(f"{' or '.join(differ_in)}: {', then '.join(names)}")
+
+
+# --- predictions ----------------------------------------------------------------------------------
+
+
+@_saved("predictions")
+def predictions(run: Run) -> Figure | None:
+    """Predictions of the last rounds beside the labels, with their intervals.
+
+    Those that were asked for, or of 90 % by the learner's spread.
+    """
+    curves = run.curves
+    if "recent_t" not in curves:
+        return None
+    t, y, y_hat, spread = (curves[f"recent_{name}"] for name in ("t", "y", "y_hat", "spread"))
+    figure, axes = _single(3.8)
+    colour = style.look(0)["color"]
+    percent, half = 90.0, NormalDist().inv_cdf(0.95) * spread
+    if interval := run.result.get("interval"):  # of so few rows none may be known
+        percent, half = 100.0 * interval["level"], curves["recent_half"]
+    if np.isfinite(half).any():
+        band = {"color": colour, "alpha": 0.2, "linewidth": 0}
+        label = f"interval of {percent:g} %"
+        axes.fill_between(t, y_hat - half, y_hat + half, label=label, **band)
+    axes.plot(t, y_hat, color=colour, linewidth=1.2, label="prediction")
+    axes.plot(t, y, color="#444444", linestyle="none", marker=".", markersize=3, label="label")
+    axes.set_xlim(t[0] - 0.5, t[-1] + 0.5)
+    axes.set_xlabel("round t")
+    scaled = ", scaled to [0, 1]" if scaling_of(run.result) == "whole" else ""
+    axes.set_ylabel(f"{run.result['stream']['target']}{scaled}", parse_math=False)
+    seed = run.result["seeds"][0]
+    axes.set_title(_title(run, f"the last {len(t)} rounds, seed {seed}"))
+    style.figure_legend(figure, [axes])
+    return figure
+
+
+@_saved("coverage")
+def coverage(run: Run) -> Figure | None:
+    """How many labels lay in their intervals, window by window; means over the seeds."""
+    lines = []
+    if windows := run.result.get("spread", {}).get("windows"):
+        lines += [(p, "", windows, windows[f"coverage_{p}"]) for p in (90, 50)]
+    interval = run.result.get("interval", {})
+    if windows := interval.get("windows"):
+        lines.append((100.0 * interval["level"], "adaptive ", windows, windows["coverage"]))
+    if not lines:
+        return None
+    figure, axes = _single(3.4)
+    for index, (percent, kind, windows, shares) in enumerate(lines):
+        axes.axhline(percent, color=style.GREY, linewidth=0.8)
+        label = f"in the {kind}interval of {percent:g} %"
+        percents = 100.0 * np.array(shares, dtype=float)
+        axes.plot(windows["until"], percents, label=label, **style.look(index))
+    until = lines[0][2]["until"]
+    axes.set_ylim(0, 104)
+    axes.set_xlim(0, 1.02 * until[-1])
+    style.mark_changes(axes, run.curves["change_rounds"], np.array(until))
+    axes.set(xlabel="last round of the window", ylabel="labels, % of a window")
+    axes.set_title(_title(run, "how often intervals held"))
+    style.figure_legend(figure, [axes])
+    return figure
+
+
+# --- experts and kernels --------------------------------------------------------------------------
+
+
+@_saved("experts")
+def experts(run: Run) -> Figure | None:
+    """Weights of experts that are no kernels, by name; nothing for a learner of kernels."""
+    names = expert_names(run)
+    if has_kernels(run) or len(names) < 2:
+        return None
+    mean, std = style.mean_std(run.curves["weights"])
+    figure, axes = _single(max(2.8, 0.9 + 0.2 * len(names)))
+    places = np.arange(len(names))
+    axes.barh(places, mean, xerr=std, color=style.COLOURS[0], height=0.6, error_kw=WHISKERS)
+    axes.set_yticks(places, names)
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.set_xlabel("weight after the last round")
+    axes.set_title(_title(run, "experts"))
+    return figure
+
+
+@_saved("weights")
+def weights(run: Run) -> Figure | None:
+    """Expert weights (R, N) after the last round, over the dictionary; nothing without any."""
+    if "weights" not in run.curves or not has_kernels(run):
+        return None
+    mean, std = style.mean_std(run.curves["weights"])
+    uniform = 1 / len(mean)
+    # A weight far above the rest hides it on a linear axis; below a thousandth of
+    # the uniform weight the order no longer matters.
+    concentrated = mean.max() > 20 * max(float(np.median(mean)), 1e-300)
+    floor = 1e-3 * uniform
+
+    def draw(axes: Axes, members: Array, bandwidth: Array) -> None:
+        axes.axhline(uniform, color=style.GREY, linewidth=0.9, label=f"uniform, 1/{len(mean)}")
+        below = mean[members] < floor if concentrated else np.zeros(len(members), bool)
+        spread = None if std is None else std[members]
+        _points(axes, bandwidth, mean[members], spread, run, floor=floor, shown=~below)
+        if below.any():
+            axes.plot(
+                bandwidth[below], np.full(below.sum(), 1.25 * floor), linestyle="none",
+                marker="v", color=style.COLOURS[1], label="below a thousandth of uniform",
+            )  # fmt: skip
+        if concentrated:
+            style.log_axis(axes.yaxis, floor, 1.5)
+        else:
+            axes.set_ylim(0, 1.08 * max(_top(mean, std), uniform))
+
+    label = "expert weight after the last round"
+    return _over_dictionary(run, "expert weights", label, draw)
+
+
+@_saved("usage")
+def usage(run: Run) -> Figure | None:
+    """Share of the rounds in which each kernel was evaluated, over the dictionary.
+
+    Nothing for a federation, where all are, and for what has no kernel.
+    """
+    if "usage" not in run.curves or not has_kernels(run):
+        return None
+    mean, std = style.mean_std(run.curves["usage"] / run.result["n_rounds"])
+
+    def draw(axes: Axes, members: Array, bandwidth: Array) -> None:
+        spread = None if std is None else std[members]
+        _points(axes, bandwidth, mean[members], spread, run, ceiling=1.0)
+        axes.set_ylim(-0.03, 1.03)
+
+    per_round = run.result["kernels_per_round"]
+    what = f"{per_round:.4g} of {pluralize(len(mean), 'kernel')} evaluated per round"
+    return _over_dictionary(run, what, "share of rounds evaluated", draw)
+
+
+@_saved("updates")
+def updates(run: Run) -> Figure | None:
+    """Rounds in which each kernel's classifier learned, over the dictionary, if it is one."""
+    if not has_kernels(run):
+        return None
+    mean, std = style.mean_std(run.curves["updates"])
+
+    def draw(axes: Axes, members: Array, bandwidth: Array) -> None:
+        _points(axes, bandwidth, mean[members], None if std is None else std[members], run)
+        axes.set_ylim(0, 1.08 * max(_top(mean, std), 1.0))
+
+    what = f"{mean.mean():,.1f} updates per kernel in {run.result['n_rounds']:,} rounds"
+    return _over_dictionary(run, what, "updates of the classifier", draw)
+
+
+def _over_dictionary(
+    run: Run, what: str, ylabel: str, draw: Callable[[Axes, Array, Array], None]
+) -> Figure:
+    """A panel per kernel family; ``draw`` gets its axes, the indices of its kernels, bandwidths."""
+    family, bandwidth = run.curves["kernel_family"], run.curves["kernel_bandwidth"]
+    names = list(dict.fromkeys(family.tolist()))
+    figure = Figure(figsize=(max(style.WIDTH, 3.0 * len(names)), 3.8))
+    grid = figure.subplots(1, len(names), sharey=True, squeeze=False)
+    for axes, name in zip(grid[0], names, strict=True):
+        members = np.flatnonzero(family == name)
+        members = members[np.argsort(bandwidth[members], kind="stable")]
+        values, n = bandwidth[members], len(members)
+        axes.set_title(f"{name.capitalize()}, {pluralize(n, 'kernel')}")
+        axes.set_xlabel(FAMILIES.get(name, Family).label)  # see has_kernels
+        margin = max(1.1, (values[-1] / values[0]) ** 0.05) if n > 1 else 4.0
+        style.log_axis(axes.xaxis, values[0] / margin, values[-1] * margin)
+        draw(axes, members, values)
+    grid[0, 0].set_ylabel(ylabel)
+    style.figure_legend(figure, list(grid[0]))
+    figure.suptitle(_title(run, what), fontsize=10)
+    return figure
+
+
+def _points(
+    axes: Axes,
+    x: Array,
+    mean: Array,
+    std: Array | None,
+    run: Run,
+    floor: float = 0.0,
+    ceiling: float = math.inf,
+    shown: Array | slice = slice(None),
+) -> None:
+    """Points with whiskers of one standard deviation, cut off at floor and ceiling."""
+    errors = None
+    if std is not None:
+        lower = np.clip(mean - std, min(floor, float(mean.min())), None)
+        upper = np.clip(mean + std, None, max(ceiling, float(mean.max())))
+        errors = np.stack([mean - lower, upper - mean])[:, shown]
+    looks: dict[str, Any] = {"color": style.COLOURS[0], "marker": "o", "markersize": 3.5}
+    looks |= {"linestyle": "none", "label": _seeds(run), **WHISKERS}
+    axes.errorbar(x[shown], mean[shown], yerr=errors, **looks)
+
+
+def _top(mean: Array, std: Array | None) -> float:
+    return float((mean if std is None else mean + std).max())
+
+
+# --- federations ----------------------------------------------------------------------------------
+
+
+@_saved("clients")
+def clients(run: Run) -> Figure | None:
+    """Mean regret over time beside theorem 1, and every client's regret in the end, all by (11).
+
+    Nothing for a run that is no federation of kernel learners.
+    """
+    if "client_regret" not in run.curves:
+        return None
+    t = run.curves["t"]
+    drawn = style.drawn_rounds(t)
+    figure = Figure(figsize=(style.WIDTH, 3.6))
+    left, right = figure.subplots(1, 2)
+    mean, std = style.mean_std(run.curves["regret_clients"][:, drawn])
+    style.band_line(left, t[drawn], mean, std, 0, "mean over the clients")
+    if "bound" in run.curves:
+        largest = number_of(run.result["regret"]["clients"]["largest_loss"])
+        _draw_theorem(left, "theorem 1", ";\n", largest, t[drawn], mean, run.curves["bound"][drawn])
+    style.round_axis(left, t[drawn])
+    left.set(xlabel="round t", ylabel="regret against the best online kernel")
+    left.legend(loc="best")
+    sorted_clients(right, run, 0)
+    right.set(xlabel="clients by regret", ylabel="regret after the last round")
+    title = f"{naming.name_of(run)} on {run.result['dataset']}: regret of the clients"
+    figure.suptitle(style.wrapped(title, 90), fontsize=10)
+    return figure
+
+
+@_saved("server")
+def server(run: Run) -> Figure | None:
+    """Regret of the server over time, (12), beside theorem 2; nothing where it is not known."""
+    if "server_regret" not in run.curves:
+        return None
+    t = run.curves["t"]
+    drawn = style.drawn_rounds(t)
+    figure, axes = _single()
+    mean, std = style.mean_std(run.curves["server_regret"][:, drawn])
+    style.band_line(axes, t[drawn], mean, std, 0, "sum over the clients")
+    if "server_bound" in run.curves:
+        largest = number_of(run.result["regret"]["server"]["largest_loss"])
+        bound = run.curves["server_bound"][drawn]
+        _draw_theorem(axes, "theorem 2", "; ", largest, t[drawn], mean, bound)
+    style.round_axis(axes, t[drawn])
+    axes.set(xlabel="round t", ylabel="loss of all clients above that of\nthe best function (12)")
+    title = f"{naming.name_of(run)} on {run.result['dataset']}: regret of the server"
+    axes.set_title(style.wrapped(title, 90))
+    axes.legend(loc="best")
+    return figure
+
+
+def _draw_theorem(
+    axes: Axes, theorem: str, gap: str, largest: float, t: Array, mean: Array, bound: Array
+) -> None:
+    """What a theorem allows, on a logarithmic axis unless the regret ends below 0."""
+    label = theorem
+    if largest > 1.0:
+        label += f", for losses up to 1{gap}here up to {largest:.3g}"
+    axes.plot(t, bound, color=style.COLOURS[2], linestyle="dashed", label=label)
+    low = max(1e-2, 0.5 * float(mean[len(mean) // 50]))
+    if mean[-1] > low:
+        style.log_axis(axes.yaxis, low, 2 * bound[-1])
+
+
+def sorted_clients(axes: Axes, run: Run, index: int) -> None:
+    """Each client's regret, mean over the seeds, smallest first; the seeds' deviation as a band."""
+    mean, std = style.mean_std(run.curves["client_regret"])
+    order = np.argsort(mean)
+    share = (np.arange(len(mean)) + 0.5) / len(mean)
+    looks = style.look(index) | {"marker": ""}
+    axes.plot(share, mean[order], **looks)
+    if std is not None:
+        low, high = (mean - std)[order], (mean + std)[order]
+        axes.fill_between(share, low, high, color=looks["color"], alpha=0.15, linewidth=0)
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.5, 1], ["least", "median", "most"])
+
+
+# --- what they share ------------------------------------------------------------------------------
+
+
+def _single(height: float = 4.2) -> tuple[Figure, Axes]:
+    """A figure with one panel."""
+    figure = Figure(figsize=(style.WIDTH, height))
+    return figure, figure.add_subplot()
+
+
+def _name_rounds(axes: Axes, run: Run, t: Array, ylabel: str) -> None:
+    """The axis of the rounds t, the changes of the stream, and what is drawn over them."""
+    style.round_axis(axes, t)
+    style.mark_changes(axes, run.curves["change_rounds"], t)
+    axes.set(xlabel="round t", ylabel=ylabel)
+
+
+def _title(run: Run, what: str) -> str:
+    heading = style.wrapped(f"{naming.name_of(run)} on {run.result['dataset']}", 80)
+    return f"{heading}\n{style.wrapped(what, 90)}"
+
+
+def _seeds(run: Run) -> str:
+    return over_seeds(len(run.result["seeds"]))

@@ -1,0 +1,285 @@
+"""How runs are called in tables and figures, what tells them apart, and what was typed for them."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from omkl import conf, registry
+from omkl.core.kernels import FAMILIES
+from omkl.runs.config_file import PROSE, flattened, override_text
+from omkl.runs.run_folder import ERROR_RATE, NEUTRAL, Run, measure
+from omkl.runs.schema import plain_texts
+
+OFF = "off"  # a setting that a run does not have, and another of its data set has
+# With other inputs the same labels are predicted, and scores can be compared.
+OF_INPUTS = ("dataset.inputs", "dataset.client_column", "stream.lags")
+
+
+def display_name(algorithm: str) -> str:
+    """The name of an algorithm for readers."""
+    return registry.title(algorithm)
+
+
+def name_of(run: Run) -> str:
+    return display_name(run.result["algorithm"])
+
+
+def value_text(value: Any) -> str:
+    """A setting as short text, in the words that are typed for it."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(value_text, value))}]"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{value_text(item)}" for key, item in value.items()) + "}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first of them, and how many there are besides."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+# --- what tells runs apart ------------------------------------------------------------------------
+
+
+def varying(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """For each run the settings that tell it apart, in the order of ``runs``.
+
+    A parameter counts when it differs between runs of one algorithm; any other
+    setting when it differs between runs of one algorithm on one data set, and one that makes
+    another stream of it when it differs between any. What is equal everywhere is left out.
+    """
+    facts = _facts(runs)
+    values: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for run, of_run in zip(runs, facts, strict=True):
+        for name, value in of_run.items():
+            # What is off is left out, null or false, by the version and by how it was typed.
+            text = OFF if value in (None, False, OFF) else value_text(value)
+            values[name, *_group(run, name)].add(text)
+    return [
+        {name: v for name, v in of_run.items() if len(values[name, *_group(run, name)]) > 1}
+        for run, of_run in zip(runs, facts, strict=True)
+    ]
+
+
+def swept(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """For each run its value of every setting that tells some of them apart, as far as it has one.
+
+    In a table of these a blank is a run that has no such setting.
+    """
+    names = dict.fromkeys(name for settings in varying(runs) for name in settings)
+    return [{name: facts[name] for name in names if name in facts} for facts in _facts(runs)]
+
+
+def _facts(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """For each run its parameters, then its settings, those too that are off in it alone."""
+    settings = [settings_of(run) for run in runs]
+    named: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for run, of_run in zip(runs, settings, strict=True):
+        for name in of_run:
+            named[_group(run, name)][name] = OFF
+    return [
+        run.result["params"]
+        | {k: of_run.get(k, OFF)
+           for k in (*of_run, *named[_group(run, "stream.")], *named[_group(run, "")])
+           if k not in run.result["params"]}
+        for run, of_run in zip(runs, settings, strict=True)
+    ]  # fmt: skip
+
+
+def _group(run: Run, name: str) -> tuple[str, ...]:
+    """The runs among which a setting may vary.
+
+    Of a parameter those of a learner, of a stream those of a data set, of others those of both.
+    """
+    algorithm, dataset = run.result["algorithm"], run.result["dataset"]
+    if name in run.result["params"]:
+        return (algorithm,)
+    return ("", dataset) if is_of_stream(name) else (algorithm, dataset)
+
+
+def is_of_stream(setting: str) -> bool:
+    """Whether it makes another stream of a data set, for whoever learns it.
+
+    Not the scaling, whose default is the learner's: tables tell it below.
+    """
+    return setting.startswith(("dataset.", "stream.")) and setting != "stream.scaling"
+
+
+def of_stream(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Those of the settings, as text, that make another stream of a data set."""
+    return {
+        name: value_text(value)
+        for name, value in settings.items()
+        if is_of_stream(name) and name not in OF_INPUTS
+    }
+
+
+def streams(runs: Sequence[Run]) -> list[str]:
+    """For each run the name of its data set, and what tells its stream from others of these runs.
+
+    Only runs of one stream can be drawn in one panel.
+    """
+    return [
+        ", ".join([run.result["dataset"], *map("=".join, of_stream(settings).items())])
+        for run, settings in zip(runs, varying(runs), strict=True)
+    ]
+
+
+class Entry(NamedTuple):
+    """A run in a legend: its learner, the settings that vary, and its key where these are alike."""
+
+    learner: str
+    settings: str
+    key: str
+
+    def __str__(self) -> str:
+        text = f"{self.learner}, {self.settings}" if self.settings else self.learner
+        return f"{text} [{self.key}]" if self.key else text
+
+
+def legend(runs: Sequence[Run]) -> list[Entry]:
+    """An entry per run; no two are alike on one stream."""
+    entries = []
+    for run, settings in zip(runs, varying(runs), strict=True):
+        apart = of_stream(settings)
+        pairs = [f"{k}={value_text(v)}" for k, v in settings.items() if k not in apart]
+        entries.append(Entry(name_of(run), ", ".join(pairs), ""))
+    places = list(zip(streams(runs), entries, strict=True))
+    seen = Counter(places)
+    return [
+        entry._replace(key=run.result["key"]) if seen[stream, entry] > 1 else entry
+        for run, (stream, entry) in zip(runs, places, strict=True)
+    ]
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """Settings outside the algorithm that can change a number, flat; not where a file lies."""
+    config = {k: v for k, v in run.config.items() if k not in ("algorithm", "kernels", *NEUTRAL)}
+    apart = {f"dataset.{key}" for key in ("name", "path", *PROSE)}
+    flat = {"kernels": run.result["kernels"]} | dict(flattened(config))
+    shown: dict[str, Any] = plain_texts(
+        {k: v for k, v in flat.items() if k not in apart and v != {}}
+    )
+    return shown
+
+
+# --- what was typed -------------------------------------------------------------------------------
+
+GROUPS = ("algorithm", "dataset", "kernels", "federation")
+FEATURES = 50  # D where it is null
+
+
+def differences(run: Run) -> dict[str, Any]:
+    """Settings by their dotted names that are others than the YAML files say.
+
+    What config.yaml leaves open (null) counts as the default of the program.
+    """
+    config = {key: value for key, value in run.config.items() if key not in NEUTRAL}
+    defaults = dict(flattened(conf.read(conf.main_file())))
+    different: dict[str, Any] = {}
+    for group in GROUPS:
+        chosen = config.pop(group, None)
+        if isinstance(chosen, Mapping) and chosen.get("name"):
+            entry = dict(flattened(_entry(group, str(chosen["name"]))))
+            different |= {
+                f"{group}.{name}": value
+                for name, value in flattened(chosen)
+                if entry and name not in ("name", "module") and not _same(value, entry.get(name))
+            }
+    for name, value in flattened(config):
+        default = defaults.get(name)
+        if default is None and value is not None:
+            default = _left_open(run, name, value)
+        if not _same(value, default):
+            different[name] = value
+    return different
+
+
+def _left_open(run: Run, name: str, value: Any) -> Any:
+    """What a setting is where config.yaml says null; ``value`` is what it came to."""
+    if name == "D":
+        return FEATURES
+    if name == "stream.scaling":
+        return "columns" if "path" in (run.config.get("dataset") or ()) else "whole"
+    if name == "stream.order":
+        return "shuffled" if measure(run.result) is ERROR_RATE else "file"
+    return value if name == "task" else None
+
+
+def _entry(group: str, name: str) -> dict[str, Any]:
+    if name not in conf.names(group):  # a stranger's may be the path of another file
+        return {}
+    try:
+        return conf.entry(group, name)
+    except (LookupError, ValueError):  # of a folder beside, or another version's
+        return {}
+
+
+def _same(value: Any, default: Any) -> bool:
+    if value == default:
+        return True
+    try:
+        return float(value) == float(default)
+    except (TypeError, ValueError):
+        return str(value) == str(default)
+
+
+def choices(run: Run, groups: Iterable[str]) -> list[str]:
+    """``kernels=rbf9``, say: what was chosen of these groups and is not the default."""
+    listed = conf.read(conf.main_file())["defaults"]
+    defaults = {k: v for one in listed if isinstance(one, dict) for k, v in one.items()}
+    texts = []
+    for group in groups:
+        section = run.config.get(group)
+        name = section.get("name") if isinstance(section, Mapping) else None
+        if name and name not in (defaults.get(group), "own"):
+            texts.append(f"{group}={name}")
+    return texts
+
+
+def command(run: Run) -> str:
+    """The command line that computes this run: from YAML files, or from its folder.
+
+    What no YAML file has, an own file or dictionary, its folder has.
+    """
+    config = run.config
+    dataset, kernels = (config.get(group) or {} for group in ("dataset", "kernels"))
+    if "path" in dataset or kernels.get("name") == "own":
+        place = run.folder.as_posix()
+        file = [f"dataset.path={dataset['path']}"] if "path" in dataset else []
+        return " ".join(["omkl-run", "--from", *map(shlex.quote, [place, *file])])
+    chosen = [f"algorithm={run.result['algorithm']}", f"dataset={run.result['dataset']}"]
+    chosen += choices(run, ("kernels", "federation"))
+    more = [f"{key}={override_text(value)}" for key, value in differences(run).items()]
+    return " ".join(["omkl-run", *map(shlex.quote, [*chosen, *more])])
+
+
+# --- experts --------------------------------------------------------------------------------------
+
+
+def has_kernels(run: Run) -> bool:
+    """Whether its experts are kernels: of known families, or of those that its dictionary names.
+
+    These may be of a module outside the package, which is not known where the run is read.
+    """
+    kernels = run.config.get("kernels")
+    parts = kernels.get("parts") if isinstance(kernels, dict) else None
+    listed = parts if isinstance(parts, list) else []
+    families = [part.get("family") for part in listed if isinstance(part, dict)]
+    return set(run.curves["kernel_family"].tolist()) <= {*FAMILIES, *map(str, families)}
+
+
+def expert_names(run: Run) -> list[str]:
+    """Names of experts that are no kernels, with their lengths where several have one name."""
+    names = run.curves["kernel_family"].tolist()
+    lengths = run.curves["kernel_bandwidth"].tolist()
+    return [
+        f"{name}, length {length:g}" if names.count(name) > 1 else name
+        for name, length in zip(names, lengths, strict=True)
+    ]

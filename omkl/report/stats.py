@@ -1,0 +1,370 @@
+"""What is computed of runs for a report: stars, codes that can be compared, baselines, windows.
+
+The star of a table: the best learner, and all that no paired test tells from it.
+
+Learners with the same seeds saw the same random features (and permutations, where the stream has
+them), so they are compared seed by seed: a two-sided t test of the log-ratios to the learner with
+the lowest mean, over the seeds that both have, its p-values adjusted by Holm for the number of
+learners tested. Where some score of the table is 0 or less, differences take the place of ratios.
+
+Ratios, because differences hide a learner that fails on a few seeds: it may be worse than the best
+on each of 20, and these few make the standard error as large as the mean. Not Wilcoxon's test,
+because it finds nothing where seeds are few: with five its smallest p-value is 2/2^5, with ten and
+26 rows it is 25 * 2/2^10.
+
+Three limits. The learner that is truly best keeps its star in at least 95 of 100 tables (97 of
+those simulated), but what shares a star is not shown to be equal: few seeds tell few learners
+apart. Among many learners that are equal, the unluckiest loses its star more often than in 5 of 100
+tables (25, among 30 learners), since the same numbers choose the best of a table. And seeds
+differ in what is drawn while the rows are the same: nothing is said about other data.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from omkl.report import naming
+from omkl.report.text import readable
+from omkl.runs.run_folder import ERROR_RATE, Run, measure, number_of
+
+Array = np.ndarray
+
+LEVEL = 0.05
+ROUNDING = 1e-12  # differences up to so much of a score come from the order of sums
+
+
+class Comparison(NamedTuple):
+    """K learners beside the best of them."""
+
+    starred: Array  # (K,) the lowest mean, and what does not differ from it
+    p: Array  # (K,) adjusted by Holm; NaN for the best, and where no test was possible
+    untested: Array  # (K,) fewer than two seeds in common with the best, so that no test was made
+
+
+def holm(p: ArrayLike) -> Array:
+    """Adjusted p-values by Holm's step-down method; NaN are no tests, and stay."""
+    p = np.asarray(p, dtype=np.float64)
+    adjusted = np.full(p.shape, np.nan)
+    tested = np.flatnonzero(~np.isnan(p))
+    order = tested[np.argsort(p[tested], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * factors))
+    return adjusted
+
+
+def same_as_best(scores: ArrayLike, level: float = LEVEL) -> Comparison:
+    """Which of K learners share the star, from their scores (R, K) on R seeds.
+
+    Lower is better; NaN where a learner has no such seed. A learner that draws nothing has the
+    same score on every seed. The mean of a learner is over its own seeds, a test is over those that
+    two learners have in common. Means that agree to rounding are best together, and of
+    them the one that is hardest to tell from a learner decides. With fewer than two seeds in common
+    nothing can be tested: such a learner has no star and is ``untested``. Raises ValueError where a
+    learner has no score at all, or an infinite one.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.ndim != 2 or scores.shape[1] == 0:
+        raise ValueError(f"scores have the shape {scores.shape}, and should have (seeds, learners)")
+    known = ~np.isnan(scores)
+    if not known.any(axis=0).all() or np.isinf(scores).any():
+        raise ValueError("every learner needs a score, and finite ones: leave failures out")
+    means = np.array([column[~np.isnan(column)].mean() for column in scores.T])
+    lowest = means - means.min() <= ROUNDING * np.abs(means)
+    bests = np.flatnonzero(lowest)
+    positive = bool((scores[known] > 0.0).all())
+    values = np.log(scores) if positive else scores
+    resolution = ROUNDING * (np.ones_like(scores) if positive else np.abs(scores))
+    p, excess = np.full(len(means), np.nan), np.zeros(len(means))
+    for j in np.flatnonzero(~lowest):
+        pairs = (_paired_t(values[:, j] - values[:, i], resolution[:, j]) for i in bests)
+        if tests := [test for test in pairs if test is not None]:
+            p[j], excess[j] = max(tests)
+    adjusted = holm(p)
+    untested = np.isnan(p) & ~lowest
+    worse = (adjusted <= level) & (excess > 0.0)
+    return Comparison(~worse & ~untested, adjusted, untested)
+
+
+def _paired_t(differences: Array, resolution: Array) -> tuple[float, float] | None:
+    """The two-sided p-value of differences (NaN: no pair) and their mean; None for one pair.
+
+    What is below the ``resolution`` counts as 0.
+    """
+    from scipy.special import stdtr  # 0.2 s of import, which no table of single runs needs
+
+    paired = ~np.isnan(differences)
+    d = differences[paired]
+    if len(d) < 2:
+        return None
+    d = np.where(np.abs(d) <= resolution[paired], 0.0, d)
+    mean, spread = float(d.mean()), float(d.std(ddof=1))
+    if spread <= ROUNDING * abs(mean):  # the same on every seed
+        return float(mean == 0.0), mean
+    t = mean / spread * np.sqrt(len(d))
+    return float(2.0 * stdtr(len(d) - 1, -abs(t))), mean
+
+
+def compare(rows: Sequence[dict[str, Any]]) -> None:
+    """Set ``best``, ``p_star`` and ``untested`` of the rows of one data set and one measure.
+
+    Of a row are read ``scores``, its scores by seed, and ``draws``: false for a learner that has
+    the score of its one seed on every other. A row whose errors have overflowed has no star.
+    """
+    for row in rows:
+        row |= {"best": False, "p_star": None, "untested": False}
+    rows = [
+        row for row in rows if row["scores"] and all(map(math.isfinite, row["scores"].values()))
+    ]
+    if not rows:
+        return
+    seeds = sorted({seed for row in rows for seed in row["scores"]})
+    scores = np.full((len(seeds) + 1, len(rows)), np.nan)
+    for column, row in enumerate(rows):
+        of_seed = row["scores"]
+        if not row["draws"] and len(of_seed) == 1:  # on a seed that no other row has, too
+            scores[:, column] = next(iter(of_seed.values()))
+        else:
+            scores[:-1, column] = [of_seed.get(seed, np.nan) for seed in seeds]
+    found = same_as_best(scores)
+    for row, starred, p, untested in zip(rows, *found, strict=True):
+        row |= {"best": bool(starred), "p_star": None if np.isnan(p) else float(p)}
+        row["untested"] = bool(untested)
+
+
+def meaning(rows: Sequence[dict[str, Any]], measure: str) -> str:
+    """What the star of a table says, and of which rows no test says anything."""
+    text = f"lowest {measure} of the data set"
+    if any(row.get("p_star") is not None for row in rows):
+        text += f", and what does not differ from it (paired t over seeds, Holm, {LEVEL:.0%})"
+    parts = [text]
+    if untested := [f"{r['algorithm']} on {r['dataset']}" for r in rows if r.get("untested")]:
+        few = "not compared, with fewer than two seeds in common with it"
+        parts.append(f"{few}: {naming.some(untested, 3)}")
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        members = [row for row in rows if row["dataset"] == dataset]
+        streams = [row["stream"] for row in members if "stream" in row]
+        differ = {name for one in streams for name in one if one[name] != streams[0].get(name)}
+        if differ:
+            names = " and ".join(name for name in streams[0] if name in differ)
+            parts.append(
+                f"on {dataset} each value of {names} has a best of its own: its rows are others"
+            )
+        scalings: dict[str, dict[str, None]] = {}
+        for row in members:
+            if row.get("scaling"):
+                scalings.setdefault(row["scaling"], {})[row["algorithm"]] = None
+        if len(scalings) > 1:
+            each = "; ".join(f"{name}: {', '.join(who)}" for name, who in scalings.items())
+            parts.append(
+                f"on {dataset} stream.scaling differs, and with it the unit of errors or the "
+                f"rounds that count, so each has a best of its own: {each}"
+            )
+    earlier: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("code", NEWEST) != NEWEST:
+            chosen = [f"{k}={naming.value_text(v)}" for k, v in row["settings"].items()]
+            what = " ".join([f"{row['algorithm']} on {row['dataset']}", *chosen])
+            earlier.setdefault(row["code"], []).append(what)
+    if earlier:
+        each = "; ".join(f"{name}: {naming.some(runs, 3)}" for name, runs in earlier.items())
+        parts.append(
+            f"runs of earlier code are compared among themselves alone ({each}), and the "
+            "commands that made them compute them anew"
+        )
+    return "; ".join(parts)
+
+
+# --- which runs are of one code
+
+
+NEWEST = "newest code"
+
+
+def codes_of(runs: Sequence[Run]) -> list[str]:
+    """For each run what its code is called among these: the commit and the day of an earlier one.
+
+    Runs on a data set are of the newest code that have the shared sources of the newest run on it,
+    and the sources of their algorithm that the newest run of it has. A run that does not say its
+    sources, of an earlier version, is known by its commit.
+    """
+    datasets = [run.result["dataset"] for run in runs]
+    codes = list(zip(datasets, _ages(runs, _shared), _ages(runs, _own), strict=True))
+    newest: dict[tuple[str, int, int], Run] = {}
+    for run, code in zip(runs, codes, strict=True):
+        newest[code] = max(newest.get(code, run), run, key=_started)
+    names: dict[tuple[str, int, int], str] = {}
+    for code in sorted(newest):
+        name = _name(newest[code]) if any(code[1:]) else NEWEST
+        alike = sum(
+            names[other].partition(",")[0] == name for other in names if other[0] == code[0]
+        )
+        names[code] = f"{name}, {alike + 1}" if alike else name  # of one day and commit
+    return [names[code] for code in codes]
+
+
+def _started(run: Run) -> str:
+    return str(run.result["started"])
+
+
+def _shared(run: Run) -> tuple[Hashable, Hashable]:
+    of_all = run.result.get("code", {}).get("shared", run.result.get("commit"))
+    return run.result["dataset"], of_all
+
+
+def _own(run: Run) -> tuple[Hashable, Hashable]:
+    modules = json.dumps(run.result.get("modules", {}), sort_keys=True)
+    made_of = run.result.get("code", {}).get("learner"), modules
+    return (_shared(run), run.result["algorithm"]), made_of
+
+
+def _ages(runs: Sequence[Run], kind: Callable[[Run], tuple[Hashable, Hashable]]) -> list[int]:
+    """For each run how many codes of its group are newer; ``kind`` gives its group and its code."""
+    newest: dict[Hashable, dict[Hashable, str]] = {}
+    for run in runs:
+        group, code = kind(run)
+        known = newest.setdefault(group, {})
+        known[code] = max(known.get(code, ""), _started(run))
+    found = []
+    for run in runs:
+        group, code = kind(run)
+        known = newest[group]
+        found.append(sorted(known, key=known.__getitem__, reverse=True).index(code))
+    return found
+
+
+def _name(run: Run) -> str:
+    where = run.result.get("commit") or f"version {run.result['versions'].get('omkl')}"
+    return f"{where} of {_started(run)[:10]}"
+
+
+# --- baselines
+
+
+NAMES = {
+    "mean": "running mean",
+    "last": "last label",
+    "ridge": "linear ridge",
+    "constant": "most frequent class",
+}
+
+
+def computed(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Those that have numbers, by name."""
+    entries = result.get("baselines", {})
+    return {name: entry for name, entry in entries.items() if "skipped" not in entry}
+
+
+class Line(NamedTuple):
+    """The error (P,) of a baseline in rounds 1..t, t (P,), and what a figure calls it."""
+
+    name: str
+    text: str
+    t: np.ndarray
+    values: np.ndarray
+
+
+def baseline_lines(runs: Sequence[Run]) -> Iterator[Line]:
+    """The baselines of runs on one stream, each once, in the order of ``NAMES``.
+
+    One that is not the same beside all runs, as they see other inputs or in other units, has a line
+    for each, and the settings that tell them apart in its text.
+    """
+    found: dict[str, list[tuple[str, Run]]] = {name: [] for name in NAMES}
+    for run, settings in zip(runs, naming.varying(runs), strict=True):
+        own = ", ".join(f"{k}={naming.value_text(settings[k])}" for k in OTHERS if k in settings)
+        for name in computed(run.result):
+            if f"baseline_{name}" in run.curves and not any(
+                np.array_equal(other.curves[f"baseline_{name}"], run.curves[f"baseline_{name}"])
+                for _, other in found[name]
+            ):
+                found[name].append((own, run))
+    for name, several in found.items():
+        for own, run in several:
+            text = f"{NAMES[name]}, {own}" if several[1:] and own else NAMES[name]
+            yield Line(name, text, run.curves["t"], run.curves[f"baseline_{name}"])
+
+
+OTHERS = (*naming.OF_INPUTS, "stream.scaling")  # of runs on one stream
+
+
+def accuracy_text(entry: Mapping[str, Any]) -> str:
+    """Root mean squared and mean absolute error in units of the target, or the error rate."""
+    if "error_rate" in entry:
+        return f"{100 * entry['error_rate']:.2f} %"
+    return f"RMSE {readable(number_of(entry['rmse']))}, MAE {readable(number_of(entry['mae']))}"
+
+
+def compared_by(result: Mapping[str, Any]) -> tuple[str, str]:
+    """What a run is compared with its baselines by: its name in their entries, and in the result.
+
+    That is what the learner's own row of a table says: of a federation MSE alone.
+    """
+    if measure(result) is ERROR_RATE:
+        return "error_rate", "error_rate_mean"
+    return ("rmse", "rmse") if "rmse" in result else ("mse", "mse_mean")
+
+
+def worse_than(result: Mapping[str, Any]) -> str:
+    """In words, the baselines that make smaller errors than the learner; "" if there is none."""
+    key, own = compared_by(result)
+    names = [
+        f"the {NAMES[name]}"
+        for name, entry in computed(result).items()
+        if number_of(entry.get(key)) < number_of(result.get(own))
+    ]
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
+
+
+# --- windows
+
+
+N_WINDOWS = 60
+LEAST_ROUNDS = 20  # of a window
+
+
+class Windowed(NamedTuple):
+    """The error of windows that follow each other: their ends (W + 1,) and means (R, W)."""
+
+    edges: np.ndarray
+    loss: np.ndarray
+
+
+def windowed(run: Run, n_windows: int = N_WINDOWS) -> Windowed:
+    """Mean squared error, or error rate, of the rounds of each window, in the unit of the run.
+
+    Made of the sums that the curves hold, so that windows end at recorded rounds. A stream of few
+    rounds has fewer windows, of ``LEAST_ROUNDS`` at least. Of labels that come from outside the
+    rounds with a label count; a window without any is NaN.
+    """
+    curves, key = run.curves, measure(run.result).key
+    t = curves["t"]
+    if "served" in curves:  # clients of a federation with streams of their own lengths
+        counted = np.broadcast_to(curves["served"], curves["mse_of_rounds"].shape)
+        sums = curves["mse_of_rounds"] * counted
+    else:
+        counted = _counted(run)
+        sums = curves[key] * counted
+    n_windows = max(1, min(n_windows, int(t[-1]) // LEAST_ROUNDS))
+    ends = np.searchsorted(t, np.linspace(0, t[-1], n_windows + 1)[1:])
+    ends = np.unique(np.minimum(ends, len(t) - 1))
+    number = np.diff(counted[:, ends], prepend=0.0)
+    total = np.diff(sums[:, ends], prepend=0.0)
+    loss = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
+    # Differences of large sums: where nothing was lost, rounding may leave less than nothing.
+    return Windowed(np.concatenate([[0], t[ends]]), np.maximum(loss, 0.0))
+
+
+def _counted(run: Run) -> np.ndarray:
+    """How many rounds count in each recorded mean, (R, P)."""
+    curves, result = run.curves, run.result
+    shape = curves[measure(result).key].shape
+    over = str(result.get("mse_over", "all rounds"))
+    n = curves["labels"] if over.startswith("rounds with a label") else curves["t"]
+    first = 1 if over.endswith("but the first") else 0
+    return np.maximum(np.broadcast_to(n, shape) - first, 1).astype(float)
