@@ -146,7 +146,7 @@ def _short(folder: Path) -> str:
 
 
 def is_baseline(row: Row) -> bool:
-    return bool(row["status"] == "baseline")
+    return row.get("status") == "baseline"
 
 
 def setting_names(rows: Iterable[Row]) -> list[str]:

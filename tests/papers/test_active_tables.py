@@ -172,7 +172,7 @@ def test_figures_of_the_page_without_runs_are_none(tmp_path):
         name: matching.fill(tables.load_table(name), [])
         for name in ("active_table2", "active_table3")
     }
-    assert figures.active(filled, tmp_path) == []
+    assert paper_figures.active(filled, tmp_path) == []
 
 
 def test_the_search_of_exact_rows_learns_as_the_algorithms_do():

@@ -50,11 +50,11 @@ def test_a_terminal_shows_lines_groups_and_stars():
     assert printed(TABLE) == [
         "         kernels",
         "         / round  x<y",
-        "────  ───────────  ───",
+        "───  ───────────  ───",
         "a_b  1.5 ± 0.2 *",
         "",
-        "c         absent",
-        "d              3    2",
+        "c       absent",
+        "d            3      2",
     ]
 
 
