@@ -8,7 +8,6 @@ the package (``omkl.outside``) in between; of two files of one name the first co
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Iterable, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from omkl import outside
+from omkl.core.constraints import no_such_key
 
 
 class MissingEntry(LookupError):
@@ -101,9 +101,7 @@ def chosen(group: str, name: str) -> dict[str, Any]:
     """As ``entry``; ValueError lists what there is, and what is like the name."""
     known = names(group)
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"there is no {group}={name}.{hint} There are: {', '.join(known)}.")
+        raise ValueError(no_such_key(f"{group}=", name, known))
     return entry(group, name)
 
 

@@ -17,6 +17,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from pages import cards, gallery, links, reference
 
+from omkl.config.reference import markdown as settings_page
+
 ROOT = Path(__file__).parents[1]
 PROJECT = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")  # pages that are not in docs/
 
@@ -50,6 +52,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         name: (ROOT / name).read_text(encoding="utf-8") for name in PROJECT
     }
     contents |= reference.pages()
+    contents["settings.md"] = settings_page()
     for name in gallery.SCRIPTS:
         page, figures = _ran(name, (gallery.FOLDER / f"{name}.py").read_text("utf-8"), rows)
         contents[f"gallery/{name}.md"] = page

@@ -87,7 +87,7 @@ def test_an_installed_package_is_found_without_being_imported(package):
     line = CommandLine(["-m", "algorithm=raker,fixed_share", "algorithm.share=0.1,0.2"])
     assert line.checked()[-1] == "++algorithm.share=0.1,0.2"
     config = compose(["algorithm=raker", "++algorithm.share=0.1"])
-    assert set(settings.fit_to_algorithm(config)["algorithm"]) == {"name", "eta", "lam"}
+    assert set(settings.drop_foreign_parameters(config)["algorithm"]) == {"name", "eta", "lam"}
 
 
 def test_jobs_in_other_processes_learn_of_the_modules_of_their_sweep(package, tmp_path):
@@ -96,9 +96,9 @@ def test_jobs_in_other_processes_learn_of_the_modules_of_their_sweep(package, tm
     Sweep.begin(tmp_path, 2, [])
     forget()
     typed = ["algorithm=raker", "++algorithm.share=0.1"]
-    assert "share" in settings.fit_to_algorithm(compose(typed))["algorithm"], "nobody's"
+    assert "share" in settings.drop_foreign_parameters(compose(typed))["algorithm"], "nobody's"
     Sweep.read(tmp_path)
-    assert "share" not in settings.fit_to_algorithm(compose(typed))["algorithm"]
+    assert "share" not in settings.drop_foreign_parameters(compose(typed))["algorithm"]
 
 
 def test_a_module_is_named_on_the_command_line(package):

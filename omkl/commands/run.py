@@ -106,7 +106,7 @@ def _ask_hydra(line: CommandLine, overrides: Sequence[str]) -> int:
 
 def run_alone(config: Mapping[str, Any], overrides: Sequence[str]) -> int:
     """Run one job and print its numbers; the exit status."""
-    from omkl.config import checks
+    from omkl.config import schema
 
     try:
         if config["resume"] is not None:
@@ -114,7 +114,7 @@ def run_alone(config: Mapping[str, Any], overrides: Sequence[str]) -> int:
 
             typed = [text.partition("=")[0] for text in overrides]
             config = kept_model.continued(dict(config), typed)
-        checks.check_sections(config)
+        schema.check_nameable(config)
     except ValueError as error:
         raise UsageError(str(error)) from None
     from omkl import viewers

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omkl import conf, interrupts, outside, registry
 from omkl.config.command_line import EXTRAS, CommandLine, UsageError, jobs_of, swept_keys
 from omkl.config.compose import BATCH, Composer, declare_batch, resolve, search_path
-from omkl.core.kinds import or_null, whole
+from omkl.core.constraints import or_null, whole
 from omkl.disk import remove_leftovers, write_atomically
 from omkl.runs.config_file import override_text
 from omkl.threads import default_threads, default_to_one_thread, one_thread_each
@@ -95,13 +95,13 @@ class Sweep:
 
     def task(self, config: dict[str, Any], number: int) -> Task | None:
         """The job of this configuration; None, and a line, if an earlier one has the same."""
-        from omkl.config import checks, settings
+        from omkl.config import schema, settings
 
         try:
-            checks.check_sections(config)
+            schema.check_nameable(config)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        config = settings.fit_to_algorithm(config)
+        config = settings.drop_foreign_parameters(config)
         width = len(str(self.n_jobs))
         label = f"[{number + 1:{width}}/{self.n_jobs}] {config['algorithm']['name']} on "
         label += config["dataset"]["name"] + self._settings(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -162,6 +163,7 @@ def command(program: str, main: Callable[[], int]) -> None:
 
 def ended(program: str, code: int) -> int:
     """The exit status: 1 where output was lost on the way to a file."""
+    gc.freeze()  # the interpreter, which ends now, need not look through compiled code: a second
     sys.stdout.flush()
     reason = getattr(sys.stdout, "reason", None)
     if reason:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omkl import conf, outside, registry
-from omkl.config import help_text
+from omkl.config import reference
 from omkl.config.compose import SEARCH
 
 MODULE = "algorithm.module"
@@ -364,7 +364,7 @@ class CommandLine:
 
     def help(self) -> str:
         """The part of ``--help`` that depends on the YAML files."""
-        return help_text.of(self.groups(), self.config_dirs)
+        return reference.help_text(self.groups(), self.config_dirs)
 
 
 def parse_override(text: str) -> tuple[str, Any]:

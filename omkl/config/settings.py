@@ -1,7 +1,8 @@
-"""The settings of a job: its configuration, checked before anything is opened, and typed.
+"""The typed settings of a job.
 
-``read`` is the door: behind it nobody asks a dictionary. What stays a mapping is what other
-rooms check by themselves: the data set's YAML, the dictionary's, and an algorithm's parameters.
+``read`` checks the composed configuration and returns typed ``Settings``; code below it never sees
+the raw mapping. The data set's YAML, the dictionary's and an algorithm's parameters stay mappings:
+they are checked where they are read.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl import algorithms, conf, federated, outside, registry
-from omkl.config.checks import EXCHANGE, INTERVAL, KINDS, REGRET, check
+from omkl.config import schema
 from omkl.core import hyperparameters
-from omkl.core.kinds import Kind
+from omkl.core.constraints import Constraint
 from omkl.datasets import Stream, keys
 from omkl.datasets.base import name_of_file
 from omkl.datasets.files import FileContent
@@ -29,11 +30,14 @@ if TYPE_CHECKING:
     from omkl.core.protocol import Algorithm
 
 
+INTERVAL = ("interval", "interval_rate")
+
+
 class AlgorithmSettings(NamedTuple):
     """Name, parameters as typed by the names of ``Params``, and the module that is not omkl's."""
 
     name: str
-    given: dict[str, Any]
+    params: dict[str, Any]
     module: str | None = None
 
 
@@ -78,8 +82,8 @@ class IntervalSettings(NamedTuple):
 class Settings:
     """A checked configuration; fields are named after the keys of conf/config.yaml.
 
-    D and n_clients are None until data and budget tell them. ``given`` is the configuration as it
-    was composed, of which ``config`` makes what a run folder holds.
+    D and n_clients are None until they are known from data and budget. ``composed`` is the
+    configuration as it was composed, of which ``config`` makes what a run folder holds.
     """
 
     task: str
@@ -106,7 +110,7 @@ class Settings:
     resume: str | None  # what the job goes on from: a folder, then its sha256
     tracking: str
     force: bool
-    given: Mapping[str, Any] = dataclasses.field(repr=False)
+    composed: Mapping[str, Any] = dataclasses.field(repr=False)
 
     @property
     def seeds(self) -> list[int]:
@@ -121,48 +125,52 @@ class Settings:
         """Threads that the job may use."""
         return self.threads or default_threads()
 
-    def resolved(self, **found: Any) -> Settings:
-        """The settings with what data or budget have told."""
-        return dataclasses.replace(self, **found)
+    def resolved(self, **values: Any) -> Settings:
+        """The settings with what is known from data or budget."""
+        return dataclasses.replace(self, **values)
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration with what has been found out: its key names the run."""
-        known = {key: v for key, v in self.given.items() if key not in ("task", "resume")}
-        known |= {} if self.resume is None else {"resume": self.resume}
-        # Without what is off: runs from before there were intervals, lags and follow, or
-        # safeguards of a federation, keep their keys.
-        known = {k: v for k, v in known.items() if k not in INTERVAL or v is not None}
-        known = {k: v for k, v in known.items() if k not in self._safeguards_off}
-        stream = {k: v for k, v in known["stream"].items() if k not in ("lags", "follow")}
-        stream |= self.stream.options
-        found = {"dataset": self.dataset, "stream": stream, "D": self.D, "clients": self.n_clients}
-        name, given, module = self.algorithm
-        own = {} if module is None else {"module": module}
-        return known | found | {"algorithm": {**known["algorithm"], "name": name, **own, **given}}
+        """The configuration with all that is known by now; its key names the run.
+
+        Without what is off: runs from before there were intervals, lags and follow, or safeguards
+        of a federation, keep their keys.
+        """
+        left_out = {"task", "resume", *self._safeguards_off}
+        left_out |= {key for key in INTERVAL if self.composed.get(key) is None}
+        config = {key: v for key, v in self.composed.items() if key not in left_out}
+        config |= {} if self.resume is None else {"resume": self.resume}
+        stream = {k: v for k, v in config["stream"].items() if k not in ("lags", "follow")}
+        name, params, module = self.algorithm
+        outside = {} if module is None else {"module": module}
+        return config | {
+            "dataset": self.dataset,
+            "stream": stream | self.stream.options,
+            "D": self.D,
+            "clients": self.n_clients,
+            "algorithm": {**config["algorithm"], "name": name, **outside, **params},
+        }
 
     @property
     def _safeguards_off(self) -> set[str]:
         """Keys of the configuration that change nothing, being off."""
-        given = self.safeguards
-        robust = given._replace(clients_per_round=None, privacy=None)
-        on = {
-            "clients_per_round": given.clients_per_round is not None,
-            "robust": robust != NO_SAFEGUARDS,
-            "privacy": given.privacy is not None,
+        robust = self.safeguards._replace(clients_per_round=None, privacy=None)
+        off = {
+            "clients_per_round": self.safeguards.clients_per_round is None,
+            "robust": robust == NO_SAFEGUARDS,
+            "privacy": self.safeguards.privacy is None,
         }
-        return {key for key, is_on in on.items() if not is_on}
+        return {key for key, is_off in off.items() if is_off}
 
     def notes(self) -> list[str]:
-        """What of the configuration was changed to fit the dictionary, or is not done."""
-        typed = self.given["algorithm"]
-        notes = [
+        """What of the configuration was changed to fit the dictionary."""
+        typed = self.composed["algorithm"]
+        return [
             f"algorithm.{key}={typed[key]}, the default, is cut to {value}: the dictionary has no "
             "more kernels"
-            for key, value in self.algorithm.given.items()
+            for key, value in self.algorithm.params.items()
             if value != typed[key]
         ]
-        return notes
 
 
 def read(config: Mapping[str, Any]) -> Settings:
@@ -173,7 +181,7 @@ def read(config: Mapping[str, Any]) -> Settings:
     it is given, or may be either; rows have an order even where none is given. ``auto`` is, in a
     classification, ``auto_classifier``.
     """
-    check(config)
+    schema.check(config)
     registry.declare_named(config)
     if config["algorithm"]["name"] == "auto" and task_in(config) == "classification":
         config = {**config, "algorithm": {**config["algorithm"], "name": "auto_classifier"}}
@@ -221,7 +229,7 @@ def read(config: Mapping[str, Any]) -> Settings:
         interval=interval_of(config, task, scheme),
         outputs=Path(config["outputs"]),
         n_seeds=config["seeds"],
-        given=config,
+        composed=config,
         **{key: config[key] for key in _PLAIN},
     )
 
@@ -231,18 +239,19 @@ def _in_one_form(config: Mapping[str, Any]) -> dict[str, Any]:
 
     lam=0 is lam=0.0 and lam="0".
     """
-    found = {**config, **_with_floats(config, KINDS)}
-    found["algorithm"] = _parameters_in_one_form(config["algorithm"])
-    found["kernels"] = _with_whole_numbers(config["kernels"])
-    for name, kinds in {"dataset": keys.KEYS, "regret": REGRET, **EXCHANGE}.items():
-        if name in config:
-            found[name] = _with_floats(config[name], kinds)
-    return found
+    tables = {name: schema.constraints(name) for name in schema.sections() if name in config}
+    sections = {
+        name: _with_floats(config[name], table)
+        for name, table in {"dataset": keys.KEYS, **tables}.items()
+    }
+    sections["algorithm"] = _parameters_in_one_form(config["algorithm"])
+    sections["kernels"] = _with_whole_numbers(config["kernels"])
+    return {**config, **_with_floats(config, schema.constraints()), **sections}
 
 
-def _with_floats(section: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+def _with_floats(section: Mapping[str, Any], table: Mapping[str, Constraint]) -> dict[str, Any]:
     """1.0 for 1 where any number may stand, and no word."""
-    numbers = {key for key, kind in kinds.items() if kind.holds(0.5) and not kind.holds("a")}
+    numbers = {key for key, rule in table.items() if rule.holds(0.5) and not rule.holds("a")}
     return {
         key: float(value) if type(value) is int and key in numbers else value
         for key, value in section.items()
@@ -258,21 +267,26 @@ def _with_whole_numbers(value: Any) -> Any:
     return int(value) if type(value) is float and value.is_integer() else value
 
 
-def _parameters_in_one_form(given: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters_in_one_form(params: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers as the algorithm's YAML has them."""
-    try:
-        defaults: Mapping[str, Any] = conf.entry("algorithm", given["name"])
-    except conf.MissingEntry:  # of a folder beside
-        defaults = {}
-    found = dict(given)
-    for key, value in given.items():
+    defaults = _defaults(params["name"])
+    same = dict(params)
+    for key, value in params.items():
         default = defaults.get(key)
         if isinstance(default, float | str) and key not in NO_PARAMETERS:
             if type(value) is int or (isinstance(value, str) and _PLAIN_NUMBER.fullmatch(value)):
-                found[key] = float(value)
+                same[key] = float(value)
         elif type(value) is float and value.is_integer() and type(default) is int:
-            found[key] = int(value)
-    return found
+            same[key] = int(value)
+    return same
+
+
+def _defaults(name: str) -> Mapping[str, Any]:
+    """The algorithm's YAML; {} where it lies in a folder of ``--config-dir``."""
+    try:
+        return conf.entry("algorithm", name)
+    except conf.MissingEntry:
+        return {}
 
 
 _PLAIN_NUMBER = re.compile(r"\d+(\.\d*)?(e[+-]?\d+)?")
@@ -280,16 +294,14 @@ _PLAIN_NUMBER = re.compile(r"\d+(\.\d*)?(e[+-]?\d+)?")
 
 def _safeguards_of(config: Mapping[str, Any], scheme: str | None) -> Safeguards:
     """What ``clients_per_round``, ``robust`` and ``privacy`` ask for."""
-    robust, privacy = ({**config.get(section, {})} for section in EXCHANGE)
-    noise = None
-    if privacy.get("epsilon") is not None:
-        noise = Privacy(**privacy)
-    given = Safeguards(config.get("clients_per_round"), **robust, privacy=noise)
-    if scheme is None and given != NO_SAFEGUARDS:
+    robust, privacy = config.get("robust", {}), config.get("privacy", {})
+    noise = None if privacy.get("epsilon") is None else Privacy(**privacy)
+    asked = Safeguards(config.get("clients_per_round"), **robust, privacy=noise)
+    if scheme is None and asked != NO_SAFEGUARDS:
         raise ValueError(
             "clients_per_round, robust and privacy are of a federation: add federation=iid"
         )
-    return given
+    return asked
 
 
 def interval_of(
@@ -310,18 +322,17 @@ def interval_of(
 def interval_around(
     asked: IntervalSettings | None, algorithm: Algorithm, params: Any
 ) -> IntervalSettings | None:
-    """The intervals to put around what an algorithm says: those asked for, unless it has its own.
+    """The intervals to put around predictions: those asked for, unless the algorithm has its own.
 
     ValueError where its own are not those that are asked for.
     """
     if not algorithm.has_interval:
         return asked
     if asked and (asked.level != params.level or asked.rate is not None):
-        given = f"interval={asked.level:g}" + (
-            "" if asked.rate is None else f" interval_rate={asked.rate:g}"
-        )
+        rate = "" if asked.rate is None else f" interval_rate={asked.rate:g}"
         raise ValueError(
-            f"{algorithm.name} has intervals of its own, of level={params.level:g}, and {given} "
+            f"{algorithm.name} has intervals of its own, of level={params.level:g}, and "
+            f"interval={asked.level:g}{rate} "
             f"asks for others: leave it out, and set level={asked.level:g} of the algorithm"
         )
     return None
@@ -350,28 +361,24 @@ def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]
 
     What differs from the YAML was typed, and is left to be refused.
     """
-    name, given, module = settings.algorithm
-    try:
-        defaults = conf.entry("algorithm", name)
-    except conf.MissingEntry:  # of a folder beside
-        return settings
-    cut = hyperparameters.with_defaults_cut(Params, given, defaults, sizes)
+    name, params, module = settings.algorithm
+    cut = hyperparameters.with_defaults_cut(Params, params, _defaults(name), sizes)
     return settings.resolved(algorithm=AlgorithmSettings(name, cut, module))
 
 
 def _checked_task(config: Mapping[str, Any], scheme: str | None) -> str:
     """The task; ValueError where data set and algorithm are for different ones."""
     name, dataset = config["algorithm"]["name"], config["dataset"]
-    own, task = task_of(name), task_in(config)
+    task = task_in(config)
     if task != dataset["task"] and not _may_be_either(dataset):
         raise ValueError(
             f"{dataset['name']} is a data set for {dataset['task']}, not for {task}: leave task out"
         )
-    if own != task:
+    if task_of(name) != task:
         registry = algorithms if scheme is None else federated
         fitting = [n for n in registry.names() if task_of(n) == task]
         raise ValueError(
-            f"{name} is an algorithm for {own}, and {dataset['name']} is run as a {task} "
+            f"{name} is an algorithm for {task_of(name)}, and {dataset['name']} is run as a {task} "
             "(task, or dataset.task); for that there are: "
             f"{', '.join(fitting) or 'none in a federation'}"
         )
@@ -382,15 +389,14 @@ def task_in(config: Mapping[str, Any]) -> str:
     """The task that is meant: what may be either is classified where the algorithm does that."""
     registry.declare_named(config)
     dataset = config["dataset"]
-    given: str = config.get("task") or dataset["task"]
     if config.get("task") or not _may_be_either(dataset):
-        return given
-    own = task_of(config["algorithm"]["name"])
-    return own if own == "classification" else given
+        return str(config.get("task") or dataset["task"])
+    name = config["algorithm"]["name"]
+    return "classification" if task_of(name) == "classification" else str(dataset["task"])
 
 
 def _may_be_either(dataset: Mapping[str, Any]) -> bool:
-    """Whether it is an own file, or the synthetic stream."""
+    """Whether it is a file of the user's, or the synthetic stream."""
     return "path" in dataset or "n_centres" in dataset
 
 
@@ -399,14 +405,14 @@ def task_of(name: str) -> str:
     return "regression" if name in federated.names() else algorithms.load(name).task
 
 
-def asking_a_function(config: Mapping[str, Any]) -> dict[str, Any]:
+def with_label_callback(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a job whose labels a function gives; such a job is always computed."""
     stream = {**config["stream"], "labels": keys.CALLBACK}
     return {**config, "stream": stream, "force": True}
 
 
-def named_by_content(settings: Settings, stream: Stream) -> Settings:
-    """The settings with an own file named by its content instead of its place.
+def content_addressed(settings: Settings, stream: Stream) -> Settings:
+    """The settings with the user's file named by its content instead of its place.
 
     So the run folder can move, and a file that has changed makes another run.
     """
@@ -426,19 +432,18 @@ def named_by_content(settings: Settings, stream: Stream) -> Settings:
     return dataclasses.replace(settings, dataset=dataset, stream=renamed)
 
 
-def fit_to_algorithm(config: Mapping[str, Any]) -> dict[str, Any]:
+def drop_foreign_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration without the parameters that are another algorithm's.
 
     In a sweep ``algorithm.M=5,10`` meets learners that have no M; they run without it.
     """
     registry.declare_named(config)
-    given = dict(config["algorithm"])
-    own = {*NO_PARAMETERS, *_parameters(given["name"])}
-    if given.keys() <= own:  # then all the others need not be loaded
+    params = config["algorithm"]
+    allowed = {*NO_PARAMETERS, *_parameters(params["name"])}
+    if params.keys() <= allowed:  # then all the others need not be loaded
         return dict(config)
-    known = _parameters_of_ours().union(*map(_parameters, outside.declared()))
-    kept = {k: v for k, v in given.items() if k in own or k not in known}
-    return {**config, "algorithm": kept}
+    foreign = _parameters_of_ours().union(*map(_parameters, outside.declared())) - allowed
+    return {**config, "algorithm": {k: v for k, v in params.items() if k not in foreign}}
 
 
 def key_of_pass(config: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,6 @@ algorithm have to know:
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 import numpy as np
 
 from omkl.core.compiler import inlined
-from omkl.core.kinds import is_number, is_whole, shown
+from omkl.core.constraints import did_you_mean, is_number, is_whole, no_such_key, shown
 
 # --- Schedules ------------------------------------------------------------------------------------
 
@@ -132,9 +131,7 @@ def build(
     names = Params._fields  # type: ignore[attr-defined]
     for key in given:
         if key not in names:
-            near = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)
-            hint = f" Did you mean {where}.{near[0]}?" if near else ""
-            raise ValueError(f"there is no {where}.{key}.{hint} There are: {', '.join(names)}.")
+            raise ValueError(no_such_key(f"{where}.", key, names))
     defaults = getattr(Params, "_field_defaults", {})
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
@@ -223,8 +220,7 @@ def _rounds(key: str, horizon: int | None) -> int:
 def _chosen(key: str, value: Any, choice: Choice) -> int:
     if isinstance(value, str) and value in choice:
         return choice.index(value)
-    near = difflib.get_close_matches(shown(value), choice, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]}?" if near else ""
+    hint = did_you_mean(shown(value), choice)
     raise ValueError(f"{key}={shown(value)} is none of {', '.join(choice)}.{hint}")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from omkl.core.kinds import (
+from omkl.core.constraints import (
     MAPPING,
     SWITCH,
-    Kind,
+    Constraint,
     is_number,
     is_text,
     is_whole,
@@ -60,7 +60,7 @@ def check_stream(cfg: Mapping[str, Any]) -> None:
             _require(f"stream.{key}", cfg[key], kind)
 
 
-def _require(key: str, value: Any, kind: Kind) -> None:
+def _require(key: str, value: Any, kind: Constraint) -> None:
     if told := kind.refusal(key, value, "must be"):
         raise DataError(f"{told}.")
 
@@ -104,44 +104,44 @@ def _is_published(value: Any) -> bool:
     )
 
 
-_COLUMN = Kind(_is_column, "a column, by its name or its position")
+_COLUMN = Constraint(_is_column, "a column, by its name or its position")
 
-KEYS: dict[str, Kind] = {
+KEYS: dict[str, Constraint] = {
     "task": one_of(*TASKS),
-    "path": Kind(
+    "path": Constraint(
         lambda value: isinstance(value, str) and bool(value.strip()), "the path of a file"
     ),
-    "file": Kind(
+    "file": Constraint(
         is_relative_file,
         "the path of a file below a data folder: names of letters, digits, '-', '_' and '.', at "
         "most 80, none of them beginning with a dot, with / between them",
     ),
     "format": word_of("a word: text, csv, zip, excel, mat or libsvm"),
-    "encoding": Kind(
+    "encoding": Constraint(
         _is_encoding, "an encoding of text that Python knows, such as utf-8 or latin-1"
     ),
-    "delimiter": Kind(_is_delimiter, "auto, null for any run of blanks, or one character"),
-    "decimal": Kind(
+    "delimiter": Constraint(_is_delimiter, "auto, null for any run of blanks, or one character"),
+    "decimal": Constraint(
         lambda value: isinstance(value, str) and value in ("auto", ".", ","), "auto, '.' or ','"
     ),
     "header": SWITCH,
-    "columns": Kind(
+    "columns": Constraint(
         _list_of(_is_column, MOST_COLUMNS),
         f"a list of names, at most {MOST_COLUMNS:,}: [a,b,c]",
     ),
     "target": _COLUMN,
-    "inputs": Kind(
+    "inputs": Constraint(
         _or_list_of(_is_column, MOST_COLUMNS),
         f"columns by name or position, or a range '3-23', or a list of at most {MOST_COLUMNS:,}",
     ),
-    "labels": Kind(
+    "labels": Constraint(
         lambda value: (
             (isinstance(value, list | tuple) and len(value) <= MOST_WORDS) or value == "all"
         ),
         "a list of what stands in the target's column, or all, however many that are",
     ),
     "missing": one_of(*MISSING),
-    "na_values": Kind(
+    "na_values": Constraint(
         _or_list_of(_is_cell, MOST_WORDS),
         f"a cell that stands for a blank, or a list of at most {MOST_WORDS:,}",
     ),
@@ -149,22 +149,22 @@ KEYS: dict[str, Kind] = {
     "sites": _COLUMN,
     "array": word_of("the name of an array"),
     "member_column": word_of("a name"),
-    "members": Kind(MAPPING.holds, "a mapping of names to digests"),
-    "prepare": Kind(MAPPING.holds, "a mapping of steps"),
+    "members": Constraint(MAPPING.holds, "a mapping of names to digests"),
+    "prepare": Constraint(MAPPING.holds, "a mapping of steps"),
     "rows": whole(1),
-    "federated": Kind(_is_published, "a mapping of clients and rounds, whole numbers from 1"),
-    "kernel": Kind(MAPPING.holds, "a mapping of family and bandwidth"),
-    "kernel_after": Kind(MAPPING.holds, "a mapping of family and bandwidth"),
+    "federated": Constraint(_is_published, "a mapping of clients and rounds, whole numbers from 1"),
+    "kernel": Constraint(MAPPING.holds, "a mapping of family and bandwidth"),
+    "kernel_after": Constraint(MAPPING.holds, "a mapping of family and bandwidth"),
     "sha256": word_of("64 hex digits"),
     "url": word_of("an address"),
     "member": word_of("the name of a file in a zip"),
 }
 
-STREAM: dict[str, Kind] = {
+STREAM: dict[str, Constraint] = {
     "limit": or_null(whole(2)),
     "scaling": one_of(*SCALINGS),
     "order": one_of(*ORDERS),
-    "labels": Kind(
+    "labels": Constraint(
         lambda value: is_text(value) and (value in SOURCES or value.endswith(".csv")),
         f"one of {', '.join(SOURCES)} or the path of a CSV file",
         f"is none of {', '.join(SOURCES)}, and no CSV file with the columns row and label",

@@ -22,7 +22,7 @@ from zlib import crc32
 
 import numpy as np
 
-from omkl.core import kinds
+from omkl.core import constraints
 from omkl.core.kernels import LEAST_BANDWIDTH, MOST_BANDWIDTH, Kernel, with_spectrum
 from omkl.datasets.base import Chunk, DataError
 
@@ -31,14 +31,14 @@ CALIBRATION_ROWS = 16_384
 MOST_COORDINATES = 20_000  # of all centres: the calibration takes seconds
 
 KINDS = {
-    "rows": kinds.whole(2, 10**9),
-    "inputs": kinds.whole(1, 1_000),
-    "n_centres": kinds.whole(1, MOST_COORDINATES),
-    "noise": kinds.number(0, 1e100),
-    "seed": kinds.whole(0, 2**63 - 1),
-    "kernel": kinds.MAPPING,
+    "rows": constraints.whole(2, 10**9),
+    "inputs": constraints.whole(1, 1_000),
+    "n_centres": constraints.whole(1, MOST_COORDINATES),
+    "noise": constraints.number(0, 1e100),
+    "seed": constraints.whole(0, 2**63 - 1),
+    "kernel": constraints.MAPPING,
 }
-BANDWIDTH = kinds.number(LEAST_BANDWIDTH, MOST_BANDWIDTH)
+BANDWIDTH = constraints.number(LEAST_BANDWIDTH, MOST_BANDWIDTH)
 
 
 class Expansion(NamedTuple):
@@ -119,7 +119,7 @@ class SyntheticSource:
         return rng.uniform(-1.0, 1.0, (n, self._n_inputs)) / math.sqrt(self._n_inputs)
 
     def _draw(self, number: int, kernel: Mapping[str, Any], key: str, n_centres: int) -> Expansion:
-        parts = {"family": kinds.one_of(*with_spectrum()), "bandwidth": BANDWIDTH}
+        parts = {"family": constraints.one_of(*with_spectrum()), "bandwidth": BANDWIDTH}
         for name, kind in parts.items():
             if told := kind.refusal(f"{key}.{name}", kernel.get(name), "must be"):
                 raise DataError(f"{told}.")

@@ -53,7 +53,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import federated
-from omkl.config.settings import Settings, named_by_content, with_defaults_cut
+from omkl.config.settings import Settings, content_addressed, with_defaults_cut
 from omkl.core import hyperparameters, kernels
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
@@ -212,7 +212,7 @@ def choose_learner(settings: Settings, n_rounds: int | None) -> ChosenLearner:
     algorithm = federated.load(settings.algorithm.name)
     sizes = {"N": len(dictionary), "D": settings.D or protocol.MOST_FEATURES}
     settings = with_defaults_cut(settings, algorithm.Params, sizes)
-    params = hyperparameters.build(algorithm.Params, settings.algorithm.given, n_rounds, sizes)
+    params = hyperparameters.build(algorithm.Params, settings.algorithm.params, n_rounds, sizes)
     used, D, most = algorithm.kernels(params, dictionary), settings.D, settings.max_upload
     if D is None:
         D = protocol.features_for(algorithm, params, len(used), most) if used else 1
@@ -248,7 +248,7 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
 
     each = memory.extrapolated(party_bytes, D)
     memory.require_memory(settings, clients.stream, len(used), D, each, settings.n_seeds)
-    portable = named_by_content(settings.resolved(D=D, n_clients=n_clients), clients.stream)
+    portable = content_addressed(settings.resolved(D=D, n_clients=n_clients), clients.stream)
     return FederatedJob(portable, D, clients, chosen.dictionary, algorithm, params, settings.seeds)
 
 
@@ -426,7 +426,7 @@ def _require_finite(job: FederatedJob, recorder: Recorder) -> None:
     if np.all(recorder.total < np.inf):
         return
     steps = [
-        f"algorithm.{name}={job.settings.algorithm.given[name]}"
+        f"algorithm.{name}={job.settings.algorithm.params[name]}"
         for name, value in zip(job.params._fields, job.params, strict=True)
         if isinstance(value, Schedule)
     ]

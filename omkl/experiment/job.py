@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from omkl import algorithms, outside, registry
-from omkl.config.settings import Settings, named_by_content, with_defaults_cut
+from omkl.config.settings import Settings, content_addressed, with_defaults_cut
 from omkl.core import kernels
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
@@ -251,7 +251,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     algorithm = algorithms.load(settings.algorithm.name)
     sizes = {"N": len(dictionary), "D": D}
     settings = with_defaults_cut(settings.resolved(D=D), algorithm.Params, sizes)
-    given = settings.algorithm.given
+    given = settings.algorithm.params
     precision = settings.precision
     # Once before the data are opened: a wrong number should not wait for a large file.
     specify(settings.algorithm.name, given, dictionary, D, precision, UNKNOWN_HORIZON)
@@ -278,7 +278,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
             f"regression, and there are {n_seeds} seeds; set seeds=1"
         )
     _require_memory(settings, stream, made, n_seeds)
-    portable = named_by_content(settings, stream)
+    portable = content_addressed(settings, stream)
     if resumed:
         portable = portable.resolved(resume=f"sha256:{resumed.sha256}")
     job = LearnerJob(portable, streams, made, seeds, resumed=resumed)

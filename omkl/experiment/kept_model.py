@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from omkl.core import snapshot
-from omkl.core.kinds import shown
+from omkl.core.constraints import shown
 from omkl.core.learner import Learner
 from omkl.datasets import DataError, Stream
 from omkl.datasets.base import name_of_file
@@ -99,7 +99,7 @@ def content(
 def settings_of(job: Keepable) -> LearnerSettings:
     """The learner of a job of one seed, as one that is called from Python."""
     stream, settings = job.stream, job.settings
-    given = settings.algorithm.given
+    given = settings.algorithm.params
     names_T = any(isinstance(value, str) and "T" in value for value in given.values())
     horizon = job.resumed.model.settings.horizon if job.resumed else stream.n_rounds
     return LearnerSettings(

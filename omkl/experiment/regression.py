@@ -412,7 +412,7 @@ def _expansive_steps(job: Regression) -> list[str]:
     if not (draws_features and isinstance(own.get("eta"), Schedule) and "lam" in own):
         return []
     eta, bound = own["eta"], 1.0 / (1.0 + own["lam"])
-    T, given = job.stream.n_rounds, str(job.settings.algorithm.given["eta"])
+    T, given = job.stream.n_rounds, str(job.settings.algorithm.params["eta"])
     if eta.scale <= bound:
         return []
     # The first round of a schedule in t whose step is small enough; none of a constant.

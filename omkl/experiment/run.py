@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-from omkl.config import checks, settings
+from omkl.config import schema, settings
 from omkl.config.settings import Settings
 from omkl.core import cache
 from omkl.datasets import DataError, keys, label_sources
@@ -94,7 +94,7 @@ def run(
     viewer: Viewer | None = None,
 ) -> Outcome:
     """Run one job, or find it finished. Failures are returned, not raised; what cannot even be
-    named is a ValueError (``checks.check_sections``).
+    named is a ValueError (``schema.check_nameable``).
 
     ``label(row, x, y_hat)`` is asked for the labels that the learner wants, in place of the
     data; with it the job is always computed. A ``viewer`` hears of a job that is to be computed.
@@ -191,9 +191,9 @@ def _begin(
     label: label_sources.Label | None = None,
 ) -> Begun | Outcome:
     """Check a job and look for its finished run; an outcome where nothing is to be computed."""
-    checks.check_sections(config)
+    schema.check_nameable(config)
     started = now()
-    config = config if label is None else settings.asking_a_function(config)
+    config = config if label is None else settings.with_label_callback(config)
     try:
         if progress:
             progress("reading the data", 0, None, None)

@@ -58,7 +58,7 @@ def _content(
     units: Units | None,
     t: int,
 ) -> bytes:
-    algorithm = plan.settings.algorithm.given
+    algorithm = plan.settings.algorithm.params
     scaled = units is not None and terms.scaling != "none"
     made = settings.read(
         "raker",

@@ -179,7 +179,7 @@ def _require_private(terms: Terms) -> None:
 def plan_of(terms: Terms) -> Agreed:
     """What follows from the terms; ValueError names the setting that is wrong."""
     settings = experiment_settings.read(terms.config)
-    values = settings.algorithm.given
+    values = settings.algorithm.params
     with_T = [key for key, v in values.items() if isinstance(v, str) and "T" in v]
     if with_T and terms.n_rounds is None:
         raise ValueError(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omkl import algorithms, conf, federated
-from omkl.config.checks import KINDS
+from omkl.config.schema import SETTINGS
 from omkl.config.settings import IntervalSettings, interval_of
 from omkl.core import hyperparameters
 from omkl.core.kernels import dictionary
@@ -54,11 +54,11 @@ class LearnerSettings:
     @property
     def intervals(self) -> IntervalSettings | None:
         """ValueError says what an interval may be."""
-        given = {"interval": self.interval, "interval_rate": self.interval_rate}
-        for key, value in given.items():
-            if told := KINDS[key].refusal(key, value):
-                raise ValueError(told)
-        return interval_of(given, "classification" if self.classes else "regression")
+        asked = {"interval": self.interval, "interval_rate": self.interval_rate}
+        for key, value in asked.items():
+            if refusal := SETTINGS[key].refusal(key, value):
+                raise ValueError(refusal)
+        return interval_of(asked, "classification" if self.classes else "regression")
 
     @property
     def n_learners(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from omkl import conf, federated, registry
-from omkl.config import settings
+from omkl.config import reference, schema, settings
 from omkl.config.command_line import CommandLine
 from omkl.core import kernels
 from omkl.datasets import prepare
@@ -86,10 +86,20 @@ def test_help_lists_every_choice_and_setting():
         folder, slash, last = name.rpartition("/")
         assert last in words and folder + slash in ["", *words], "a line a folder"
     assert "jmlr_table1" not in words, "tables are for omkl-report"
-    for key in configuration():
-        assert key in GROUPS or f"\n  {key}:" in text
+    for key, value in reference.settings_of_main_file():
+        assert f"\n  {key}=" in text, value
     assert "\n  debug     quick\n" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_every_setting_has_a_constraint_and_a_line_of_help():
+    assert list(schema.SETTINGS) == list(reference.HELP)
+    assert schema.SETTINGS.keys() == dict(reference.settings_of_main_file()).keys()
+    page = reference.markdown()
+    assert "| `seeds` | `20` | R, repetitions with fresh random features | a whole number" in page
+    assert "| `dataset.target` | a column, by its name or its position |" in page
+    for name in ALGORITHMS:
+        assert f"`{name}`" in page
 
 
 def test_help_says_what_each_algorithm_is_and_when_to_take_it():

@@ -482,7 +482,7 @@ def test_defaults_too_large_for_a_dictionary_are_cut_and_what_was_typed_is_not(s
 def test_parameters_of_other_algorithms_are_left_out_of_a_sweep():
     config = configuration(*TINY)
     config["algorithm"] = {"name": "raker", "eta": 0.1, "lam": 0.0, "M": 5, "foo": 1}
-    fitted = settings.fit_to_algorithm(config)["algorithm"]
+    fitted = settings.drop_foreign_parameters(config)["algorithm"]
     assert fitted == {"name": "raker", "eta": 0.1, "lam": 0.0, "foo": 1}, "foo is nobody's"
 
 

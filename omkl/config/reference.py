@@ -1,0 +1,177 @@
+"""The reference of settings, made from the schema: for ``omkl-run --help``, and as a page."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omkl import conf, registry
+from omkl.runs.config_file import flattened
+
+WIDTH = 79
+GROUPS = ("algorithm", "dataset", "kernels", "federation", "debug")
+# What each setting of conf/config.yaml is for, with its unit where it has one.
+HELP = {
+    "task": "what is learned; null: as the data set says",
+    "D": "random features per kernel; null: 50, in a federation what max_upload allows",
+    "precision": "of the random features; float32: faster, rounded to single precision",
+    "seeds": "R, repetitions with fresh random features",
+    "seed": "the first of them",
+    "interval": (
+        "0.9: intervals around predictions that cover so large a share of the targets, also "
+        "after the stream changes; null: none"
+    ),
+    "interval_rate": "one rate at which they adapt; null: eight, mixed",
+    "clients": "K of a federation; null: as published for the data set",
+    "max_upload": "numbers that a client of a federation may send per round; null: any",
+    "clients_per_round": "clients that are asked for messages, at random; null: all",
+    "robust.max_change": "the server refuses messages that change more than this norm",
+    "robust.max_loss": "it refuses messages with larger losses",
+    "robust.trim": "share of messages left out at either end, by coordinate; 0.5: the median",
+    "privacy.epsilon": "of a unit, for the noise on what a client sends; null: no noise",
+    "privacy.delta": "of a unit",
+    "privacy.unit": "what is hidden: sample, a row; client, all rows of a client",
+    "privacy.clip": "largest norm of a message's change",
+    "privacy.clip_losses": "largest norm of its losses",
+    "stream.limit": "rows at most; null: all",
+    "stream.scaling": (
+        "columns: standardised by the rows so far; whole: to [0, 1] by all rows; null: columns "
+        "for your own files, else whole"
+    ),
+    "stream.lags": "past targets that are inputs too",
+    "stream.order": "file, or shuffled by the seed; null: shuffled in classification",
+    "stream.follow": "the file, of text, may grow; its lines so far are streamed",
+    "stream.labels": "where labels come from: data, prompt, or FILE.csv (row, label)",
+    "regret.ridge_features": (
+        "compare with ridge regression on each kernel's random features in hindsight"
+    ),
+    "regret.kernel_ridge": (
+        "compare with kernel ridge regression, where the number of rounds allows it"
+    ),
+    "regret.lam": "regularisation per round, of both",
+    "regret.max_rounds": "longer streams: no ridge_features",
+    "regret.kernel_ridge_rounds": "longer streams: neither kernel_ridge nor mistake_bound",
+    "regret.mistake_bound": "classification: compare with what the learner's theorem allows",
+    "threads": "seeds in parallel; null: as many as cores",
+    "block": "rounds between progress reports",
+    "outputs": "folder of the results",
+    "figures": "draw figures",
+    "predictions": "keep predictions.parquet; null: with one seed",
+    "model": "keep model.npz, the learner of one seed, for resume and omkl-predict",
+    "resume": "folder of a run with model=true that goes on with dataset.path",
+    "tracking": "where else runs are shown",
+    "force": "compute again what is finished",
+    "fail_fast": "end a sweep at the first failure",
+}
+PAGE = """\
+# Settings
+
+Everything that can be written as `key=value` after `omkl-run`, or in a YAML file of
+`--config-dir`. Misspelt keys and values that cannot be are refused before anything is opened.
+The parameters of an algorithm (`algorithm.KEY`) are on its page, and in `omkl-run --help`.
+
+| Group | Choices |
+|---|---|
+{groups}
+
+## A run
+
+| Setting | Default | What it is | What it may be |
+|---|---|---|---|
+{settings}
+
+## A data set
+
+`dataset=NAME` chooses one of the catalogue, `dataset=file` a file of your own with `dataset.path`
+and `dataset.target`. Its keys, of which a YAML in `conf/dataset` has those that differ:
+
+| Setting | What it may be |
+|---|---|
+{dataset}
+"""
+
+
+def markdown() -> str:
+    """The page ``docs/settings.md``."""
+    from omkl.config.schema import SETTINGS  # NumPy, which a prompt does not wait for
+    from omkl.datasets.keys import KEYS
+
+    groups = [
+        f"| `{group}=` | {', '.join(f'`{name}`' for name in conf.names(group))} |"
+        for group in GROUPS
+    ]
+    settings = [
+        f"| `{key}` | `{_plain(value)}` | {HELP[key]} | {SETTINGS[key].words} |"
+        for key, value in settings_of_main_file()
+    ]
+    dataset = [f"| `dataset.{key}` | {rule.words} |" for key, rule in KEYS.items()]
+    tables = {"groups": groups, "settings": settings, "dataset": dataset}
+    return PAGE.format(**{name: "\n".join(rows) for name, rows in tables.items()})
+
+
+def help_text(groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path] = ()) -> str:
+    """All of it, of the names by group; files are looked for in the folders ``config_dirs`` too.
+
+    Algorithms of a sub-folder are another's, changed in the same way: a line a folder.
+    """
+    lines = ["Choices (group=name); algorithms are below"]
+    for group, names in groups.items():
+        lines += hanging(group, ", ".join(names)) if group != "algorithm" else []
+    lines += ["", "Algorithms (algorithm=NAME): what each is, when to take it, and its parameters"]
+    lines += ["(algorithm.KEY=value) with their defaults"]
+    folders: dict[str, list[str]] = {}
+    for name in groups["algorithm"]:
+        folder, _, last = name.rpartition("/")
+        if folder:
+            folders.setdefault(folder, []).append(last)
+        else:
+            lines += _about(name, config_dirs)
+    if folders:
+        lines += ["", "Some of them changed (algorithm=rf/NAME; --cfg job shows their parameters)"]
+    for folder, names in folders.items():
+        about = registry.summary(f"{folder}/")
+        what = f": {about[0].lower()}{about[1:]}" if about else ""
+        lines += hanging(f"{folder}/", ", ".join(names) + what)
+    lines += ["", "Settings (key=value) and their defaults"]
+    return "\n".join([*lines, *_setting_lines()])
+
+
+def settings_of_main_file() -> Iterator[tuple[str, Any]]:
+    """The settings of conf/config.yaml, in its order, with their defaults."""
+    main = conf.read(conf.main_file())
+    yield from flattened({k: v for k, v in main.items() if k not in ("defaults", "hydra")})
+
+
+def _setting_lines() -> Iterator[str]:
+    for key, value in settings_of_main_file():
+        yield from hanging(f"{key}={_plain(value)}", HELP[key], 30)
+
+
+def _about(name: str, config_dirs: Sequence[Path]) -> list[str]:
+    entry = conf.entry("algorithm", name, config_dirs)
+    when = conf.when("algorithm", name, config_dirs)
+    fields = (f"{key}={_plain(v)}" for key, v in entry.items() if key not in ("name", "module"))
+    texts = [registry.summary(str(entry.get("name", name))), when and f"when: {when}"]
+    first, *others = [text for text in [*texts, ", ".join(fields)] if text] or [""]
+    return [line for head, text in [(name, first), *(("", text) for text in others)]
+            for line in hanging(head, text)]  # fmt: skip
+
+
+def hanging(head: str, text: str, width: int = 9) -> list[str]:
+    """The text beside its head, which is so wide at least."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=f"  {head:{width}} ",
+        subsequent_indent=" " * (width + 3),
+        break_long_words=False,
+    )
+
+
+def _plain(value: Any) -> str:
+    """As it is written in YAML."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
