@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.raker import local_step
+from omkl.algorithms.raker import local_step  # noqa: F401 - register reads it
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Range
 from omkl.core.protocol import choose_all, register

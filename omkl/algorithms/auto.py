@@ -1,52 +1,4 @@
-"""Auto: experts of second order on standardised inputs and past labels, mixed twice.
-
-Paper    none. Experts: V. Vovk, "Competitive on-line statistics", International Statistical
-         Review 69 (2001), K. S. Azoury and M. K. Warmuth, Machine Learning 43 (2001), on the
-         features of Rahimi and Recht (NIPS 2007). Mixtures: ML-Poly of P. Gaillard, G. Stoltz,
-         T. van Erven, "A second-order bound with excess losses", COLT 2014.
-Task     regression; full information; nothing to choose: dictionary and D do not matter.
-Round    1. Standardise every input by what was seen of it up to this row, and the last 24 labels
-            by the labels before; clip at +-4. A missing input counts as its mean. Further columns:
-            the changes since the row before of inputs and of the last two labels, and 64 products
-            of two inputs, all where there are no more.
-         2. Experts: the mean of the labels; the last label; and forecasters of Vovk, Azoury and
-            Warmuth of the labels less their mean, or less the last one, f = z'A^-1 b, ``GROUPS``:
-            linear in some columns; or with sines and cosines of random frequencies beside these,
-            normal ones, as of a Gaussian kernel, or Cauchy ones, as of a Laplacian, in all of the
-            columns, in one of them or in two. lam = 0.01 or 1. In some the past fades. A last label
-            from which others count is clipped at 6 deviations of the labels from their mean. Two
-            more: of the 10 nearest of the last 1,000 rows the mean label, weighted by
-            1 / (q / d + 0.001)^2, where q is the squared distance of standardised inputs; and the
-            linear one and its mean error there. They go beyond the labels seen by no more than half
-            of their range.
-         3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up
-            r_i = 2 (p - y') (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999; y' is y, or
-            what is nearest to it within 3 s of p, where s^2 is the noise: the mean of p's squared
-            errors in the rounds before, which fade by 0.99.
-         4. q = p + theta'(f - p, e), no less than the least f_i and no more than the largest; e is
-            p's error in the round before, cut off as y' is; theta the mean of a normal posterior
-            with prior N(0, 0.1 I) and with the noise, this round's error with it. There are two:
-            the second forgets by 0.995.
-         5. Predict the mixture, as in 3, of both q, p, the mean, the last label and the linear one;
-            its spread is s.
-Symbols  none
-Cost     O(N D^2 + N D d + d^2) time a round for N = 26 experts and D = 50; memory
-         O(N (D + d)^2).
-Bound    none for the whole; a mixture's regret against the best fixed one is O(sqrt(N T)) where no
-         error is cut off.
-Differs  no paper.
-
-The labels 0, 1, .., 9 again and again, and no input that says anything; the next one is 9:
-
->>> import numpy as np
->>> from omkl import algorithms
->>> from omkl.core.learner import Learner
->>> auto = algorithms.load("auto")
->>> learner = Learner(auto, auto.Params(), (), d=1, D=1, seed=0)
->>> y = np.arange(200.0) % 10
->>> round(float(learner.partial_fit(np.zeros((200, 1)), y).y_hat[-1]), 1)
-8.8
-"""
+"""Learners with nothing to choose: experts of second order on standardised inputs, mixed twice."""
 
 from __future__ import annotations
 
@@ -58,11 +10,17 @@ from zlib import crc32
 
 import numpy as np
 
+from omkl.algorithms.parts import select_all
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import choose_all, register
+from omkl.core.protocol import register_as
 from omkl.core.representations import experts, mixture_of_experts
 from omkl.core.representations.experts import Experts
-from omkl.core.representations.mixture_of_experts import MIXTURE_OF_EXPERTS, MixtureOfExperts
+from omkl.core.representations.mixture_of_experts import (
+    LOGISTIC_MIXTURE,
+    MIXTURE_OF_EXPERTS,
+    LogisticMixture,
+    MixtureOfExperts,
+)
 from omkl.core.representations.random_features import blank
 from omkl.core.representations.second_order import blank_recursive
 
@@ -75,16 +33,6 @@ LINEAR_DECAY, WAVE_DECAY = 0.995, 0.998  # memories of 200 and 500 rounds for 3 
 CHANGES_DECAY = 0.98  # of 50 rounds
 FARTHEST = 30.0  # of a Cauchy number: the waves of larger ones are noise
 TINY = 1e-300
-
-
-class Params(NamedTuple):
-    pass
-
-
-class State(NamedTuple):
-    model: MixtureOfExperts
-    log_w: np.ndarray  # (26,) of the experts' weights in p, those of 0 as TINY
-
 
 # Frequencies (n, D) of length 1 in n inputs.
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
@@ -188,11 +136,6 @@ def named(groups: Sequence[Group]) -> Sequence[Kernel]:
     return (Kernel("mean", 1.0), Kernel("last label", 1.0), *learners)
 
 
-def kernels(params: Params, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
-    neighbours = (Kernel("neighbours", 1.0), Kernel("linear, neighbours", 1.0))
-    return (*named(GROUPS), *neighbours)
-
-
 def _products(d: int, seed: int) -> np.ndarray:
     """Pairs (K, 2) of inputs, squares among them: all, or some drawn without regard to order."""
     every = np.column_stack(np.triu_indices(d))
@@ -256,42 +199,215 @@ def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
     )
 
 
-def fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> MixtureOfExperts:
+def kernels_of_auto(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    neighbours = (Kernel("neighbours", 1.0), Kernel("linear, neighbours", 1.0))
+    return (*named(GROUPS), *neighbours)
+
+
+def fresh_experts(
+    params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
+) -> MixtureOfExperts:
     """Experts and mixtures that have learned nothing; D has no say."""
     return mixture_of_experts.fresh_mixture(drawn(GROUPS, d, seed))
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: MixtureOfExperts) -> State:
-    return State(model, np.zeros(model.n_kernels))
-
-
-def select(params, state, t, rng, selection):
-    choose_all(selection)
-
-
-def predict(params, state, t, selection):
-    return selection.scratch.y_hat[0], True
-
-
-def variance(params, state, t, selection):
-    """The mean of p's squared errors in about 100 rounds; not known (NaN) before the first."""
-    noise = state.model.noise
-    return noise[0] / noise[1] if noise[1] > 0.0 else math.nan
-
-
-def update(params, state, t, y, selection):
-    mixture_of_experts.learn_mixture(state.model, selection.scratch, selection.f, y, t)
-    for i in range(state.log_w.shape[0]):
-        state.log_w[i] = math.log(max(state.model.regrets.w[i], TINY))
-
-
-AUTO = MIXTURE_OF_EXPERTS._replace(fresh=fresh, accepts_blanks=True, uses_D=False)
-
-algorithm = register(
-    __name__,
-    representation=AUTO,
+@register_as(
+    "auto",
+    representation=MIXTURE_OF_EXPERTS._replace(
+        fresh=fresh_experts, accepts_blanks=True, uses_D=False
+    ),
     every_kernel=True,
-    kernels=kernels,
+    kernels=kernels_of_auto,
     deterministic=False,
     equivariant=True,
 )
+class Auto:
+    """Auto: experts of second order on standardised inputs and past labels, mixed twice.
+
+    Paper    none. Experts: V. Vovk, "Competitive on-line statistics", International Statistical
+             Review 69 (2001), K. S. Azoury and M. K. Warmuth, Machine Learning 43 (2001), on the
+             features of Rahimi and Recht (NIPS 2007). Mixtures: ML-Poly of P. Gaillard, G. Stoltz,
+             T. van Erven, "A second-order bound with excess losses", COLT 2014.
+    Task     regression; full information; nothing to choose: dictionary and D do not matter.
+    Round    1. Standardise every input by what was seen of it up to this row, and the last 24
+                labels by the labels before; clip at +-4. A missing input counts as its mean.
+                Further columns: the changes since the row before of inputs and of the last two
+                labels, and 64 products of two inputs, all where there are no more.
+             2. Experts: the mean of the labels; the last label; and forecasters of Vovk, Azoury and
+                Warmuth of the labels less their mean, or less the last one, f = z'A^-1 b,
+                ``GROUPS``: linear in some columns; or with sines and cosines of random frequencies
+                beside these, normal ones, as of a Gaussian kernel, or Cauchy ones, as of a
+                Laplacian, in all of the columns, in one of them or in two. lam = 0.01 or 1. In some
+                the past fades. A last label from which others count is clipped at 6 deviations of
+                the labels from their mean. Two more: of the 10 nearest of the last 1,000 rows the
+                mean label, weighted by 1 / (q / d + 0.001)^2, where q is the squared distance of
+                standardised inputs; and the linear one and its mean error there. They go beyond the
+                labels seen by no more than half of their range.
+             3. p = sum w_i f_i, w_i proportional to max(R_i, 0) / V_i: R_i sums up
+                r_i = 2 (p - y') (p - f_i), V_i sums up r_i^2, where rounds fade by 0.999; y' is y,
+                or what is nearest to it within 3 s of p, where s^2 is the noise: the mean of p's
+                squared errors in the rounds before, which fade by 0.99.
+             4. q = p + theta'(f - p, e), no less than the least f_i and no more than the largest; e
+                is p's error in the round before, cut off as y' is; theta the mean of a normal
+                posterior with prior N(0, 0.1 I) and with the noise, this round's error with it.
+                There are two: the second forgets by 0.995.
+             5. Predict the mixture, as in 3, of both q, p, the mean, the last label and the linear
+                one; its spread is s.
+    Symbols  none
+    Cost     O(N D^2 + N D d + d^2) time a round for N = 26 experts and D = 50; memory
+             O(N (D + d)^2).
+    Bound    none for the whole; a mixture's regret against the best fixed one is O(sqrt(N T)) where
+             no error is cut off.
+    Differs  no paper.
+
+    The labels 0, 1, .., 9 again and again, and no input that says anything; the next one is 9:
+
+    >>> import numpy as np
+    >>> from omkl import algorithms
+    >>> from omkl.core.learner import Learner
+    >>> auto = algorithms.load("auto")
+    >>> learner = Learner(auto, auto.Params(), (), d=1, D=1, seed=0)
+    >>> y = np.arange(200.0) % 10
+    >>> round(float(learner.partial_fit(np.zeros((200, 1)), y).y_hat[-1]), 1)
+    8.8
+    """
+
+    class Params(NamedTuple):
+        pass
+
+    class State(NamedTuple):
+        model: MixtureOfExperts
+        log_w: np.ndarray  # (26,) of the experts' weights in p, those of 0 as TINY
+
+    select = select_all
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: MixtureOfExperts) -> Auto.State:
+        return Auto.State(model, np.zeros(model.n_kernels))
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        return selection.scratch.y_hat[0], True
+
+    @staticmethod
+    def variance(params, state, t, selection):
+        """The mean of p's squared errors in about 100 rounds; not known (NaN) before the first."""
+        noise = state.model.noise
+        return noise[0] / noise[1] if noise[1] > 0.0 else math.nan
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        mixture_of_experts.learn_mixture(state.model, selection.scratch, selection.f, y, t)
+        for i in range(state.log_w.shape[0]):
+            state.log_w[i] = math.log(max(state.model.regrets.w[i], TINY))
+
+
+WAVE_VARIANCE = 30.0  # of a coefficient of a wave before the first label: 10 to 100 do as well
+CLASSIFIER_LINEAR_DECAY, CLASSIFIER_WAVE_DECAY = 0.98, 0.996  # memories of 50 and 250 rounds
+
+CLASSIFIER_GROUPS = tuple(
+    group._replace(lam=1.0 / WAVE_VARIANCE)
+    for group in (
+        Group("linear", False, lengths=(3.0, 1.0)),
+        Group("linear, lags, fading", True, CLASSIFIER_LINEAR_DECAY),
+        Group("gaussian", False, 1.0, normal, 50, (0.5, 1.0)),
+        Group("gaussian, fading", False, CLASSIFIER_WAVE_DECAY, normal, 25, (1.0,)),
+        Group("laplacian", False, 1.0, cauchy, 50, (1.0,)),
+        Group("single inputs", False, 1.0, single, 25, (0.25, 0.5)),
+        Group("pairs", False, 1.0, pairs, 50, (1.0,)),
+    )
+)
+
+
+def kernels_of_classifier(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    return named(CLASSIFIER_GROUPS)
+
+
+def fresh_classifiers(
+    params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
+) -> LogisticMixture:
+    """Experts and mixtures that have learned nothing; D has no say."""
+    experts = drawn(CLASSIFIER_GROUPS, d, seed)
+    first = experts.first
+    for i, length in enumerate(length for group in CLASSIFIER_GROUPS for length in group.lengths):
+        start = 2 * first.n_waves[i]
+        first.diagonal[i, start:] = 1.0 if start else length**-2
+        if not start:
+            first.ceiling[i] = length**-2
+    return mixture_of_experts.fresh_logistic(experts)
+
+
+@register_as(
+    "auto_classifier",
+    representation=LOGISTIC_MIXTURE._replace(
+        fresh=fresh_classifiers, accepts_blanks=True, uses_D=False
+    ),
+    task="classification",
+    every_kernel=True,
+    kernels=kernels_of_classifier,
+    deterministic=False,
+    probabilities=True,
+)
+class AutoClassifier:
+    """Auto for classes: logistic experts of second order on standardised inputs, mixed twice.
+
+    Paper    none. Experts: the posterior of a logistic regression, approximated by a normal one
+             round after round as in D. J. C. MacKay, Neural Computation 4 (1992), and D. J.
+             Spiegelhalter and S. L. Lauritzen, Networks 20 (1990). Mixtures: fixed share, M.
+             Herbster and M. K. Warmuth, Machine Learning 32 (1998). Counts: R. E. Krichevsky and V.
+             K. Trofimov, IEEE Transactions on Information Theory 27 (1981).
+    Task     classification; full information; nothing to choose: dictionary and D do not matter.
+    Round    1. Inputs and the last two labels are standardised as of ``auto``.
+             2. Experts say a logit l_i, no farther from 0 than 8, of the label +1: one from the
+                counts n of both classes, log((n+ + 1/2) / (n- + 1/2)); one from the counts of those
+                after the last label; and logistic ones, m / sqrt(1 + pi v / 8) with m = theta'z, v
+                = z'P z. They are linear in the inputs, or in inputs and labels, with a prior
+                deviation 1 / length of coefficients; or have sines and cosines beside these, as of
+                ``auto``, with prior variance 30, and 1 for the rest. In some the past fades.
+             3. Mix them: f_i = tanh(l_i / 2), p = sum w_i f_i, l = log((1 + p) / (1 - p)).
+             4. Correct that: m = l + theta'z, z = (l_1 - l, .., l_N - l, l, 1), with prior variance
+                0.3 of theta; q = tanh(m / (2 sqrt(1 + pi v / 8))), the logit cut off at 12.
+             5. Predict y_hat = sum u_k g_k, g = (q, p, and f of the counts, of those after the last
+                label, of the first linear expert). (1 + y_hat) / 2 is the probability of +1. A
+                mistake where y_t y_hat is not positive.
+             6. Logistic ones learn: b = y m + v s for s = 1 / (1 + e^b); theta <- theta + P z y s;
+                P <- (P - P z z'P / (v + r)) / decay, r = 2 + 2 cosh b = 1 / (s (1 - s)).
+             7. w_i <- w_i (1 + y f_i) / 2, scaled to sum 1, then 0.999 w_i + 0.001 / N; u so with
+                g.
+    Symbols  none
+    Cost     O(N D^2 + N D d + d^2) time a round for N = 12 experts and D = 50; memory
+             O(N (D + d)^2). Of K > 2 classes K times that.
+    Bound    none for the whole; the log loss of the mixture is at most that of one expert and
+             log N + T / 1000 or so.
+    Differs  no paper.
+
+    >>> from omkl import algorithms
+    >>> from omkl.checks import learners
+    >>> X, y = learners.Case("auto_classifier").stream(2000)
+    >>> y_hat = learners.Case("auto_classifier").learner().partial_fit(X, y).y_hat
+    >>> int((y * y_hat <= 0.0).sum())
+    18
+    """
+
+    class Params(NamedTuple):
+        pass
+
+    class State(NamedTuple):
+        model: LogisticMixture
+        log_w: np.ndarray  # (12,) of the experts' weights in p
+        updates: np.ndarray  # (12,) rounds from which an expert learned: all of them
+
+    select, predict = select_all, Auto.predict
+
+    @staticmethod
+    def init(
+        params: Any, dictionary: Sequence[Kernel], model: LogisticMixture
+    ) -> AutoClassifier.State:
+        return AutoClassifier.State(model, np.log(model.w), np.zeros(model.n_kernels))
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        mixture_of_experts.learn_logistic(state.model, selection.scratch, selection.f, y)
+        for i in range(state.log_w.shape[0]):
+            state.log_w[i] = math.log(state.model.w[i])
+            state.updates[i] += 1.0

@@ -67,11 +67,10 @@ def classifier(*names: str, **options: Any) -> Callable[[Definition], Definition
 
     def decorate(exact: Definition) -> Definition:
         definition: Any = exact
-        definition.EXPECTED_FAILURES = {
-            "bounded_memory": "exact kernels keep every row that taught a classifier"
-        }
         options.update(task="classification", every_kernel=True)
-        register_as(names[0], representation=PERCEPTRONS, **options)(definition)
+        grows = {"bounded_memory": "exact kernels keep every row that taught a classifier"}
+        exact_options = options | {"representation": PERCEPTRONS, "expected_failures": grows}
+        register_as(names[0], **exact_options)(definition)
         for name in names[1:]:
             folder = name.partition("/")[0]
             extra = {"budget": SIZE, "drop_smallest": bool} if folder == "budget" else {}
@@ -79,7 +78,7 @@ def classifier(*names: str, **options: Any) -> Callable[[Definition], Definition
             params: Any = NamedTuple("Params", list(fields.items()))  # type: ignore[misc]
             params.__module__ = exact.__module__
             params.__qualname__ = f"{exact.__qualname__}.{folder}.Params"
-            variant = type(folder, (exact,), {"Params": params, "EXPECTED_FAILURES": {}})
+            variant = type(folder, (exact,), {"Params": params})
             setattr(definition, folder, variant)  # where pickle looks for its Params
             on_features = LOCAL_FEATURES if hasattr(exact, "local_step") else RANDOM_FEATURES
             unproved = {"theorem": None, "independent": False}

@@ -1,48 +1,8 @@
-"""OMKL-SFG: a fixed feedback graph of mutually dissimilar kernels.
+"""OMKL-SFG and its relatives: a feedback graph over the kernels, built before the first round.
 
-Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
-         algorithms 4 and 5.
-Task     regression; selected kernels (exactly M a round).
-Round    0. Before the first round: Delta(i, j), the integral over R^d of
-            (kappa_i - kappa_j)^2; a graph whose node i points to itself and to M - 1
-            kernels that are dissimilar to each other (``graphs.dissimilarity_graph``); a
-            dominating set DS of it by greedy set cover.
-         1. p_i = (1 - xi) u_i / U + xi / |DS| [i in DS].
-         2. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
-         3. Evaluate its out-neighbours S_t; predict their mean weighted by w.
-         4. q_i = sum of p_j over the in-neighbours j of i; for i in S_t
-            theta_i <- theta_i - eta grad L_i / q_i,  w_i <- w_i exp(-eta L_i / q_i),
-            L_i(theta) = (theta'z_i - y)^2 + lam ||theta||^2;
-            for the node, u <- u exp(-eta (y_hat - y)^2 / p).
-Symbols  eta      step size of theta, w and u, > 0, a schedule
-         xi       exploration, in (0, 1), a schedule
-         lam      regularisation, >= 0
-         M        out-neighbours of a node, itself included, 1..N
-         explore  rounds in which the node is drawn, >= 0 (section 5: 300)
-         reading     farthest, one_pass or nearest: how the graph is built, see Reading
-         divergence  integral, normalised or sample: what Delta is, see Reading
-Cost     O(M D d + M log N) time a round; O(N D d + N M) memory; O(N^2 M) time to build the
-         graph, once for all seeds.
-Bound    theorem 5: O(sqrt(N ln N) T^(2/3)) with eta of order sqrt(ln N / N) T^(-2/3),
-         xi of order T^(-1/3); losses in [0, 1], ||x|| <= 1.
-Reading  Algorithm 4 appends (i, j) while the mean divergence of j from the out-neighbours so
-         far is at least gamma_i, the largest threshold that leaves M of them. It does not say
-         in which order the j are tried.
-         farthest  (the default) the kernel with the largest mean divergence joins next. On
-                   airfoil M = 5, 10, 20 give an MSE of 48.9, 39.9, 33.3 x 10^-3.
-         one_pass  j = 1, .., N in this order, with the largest gamma that leaves exactly M.
-         nearest   the M kernels nearest to i, as in the first version of the paper.
-         Delta is the integral (27). ``normalised`` divides it by the root of the integrals of
-         kappa_i^2 and kappa_j^2. ``sample`` is the mean of (kappa_i - kappa_j)^2 over
-         differences of the first 1,000 rows of the stream, which section 4.1 names and which
-         looks ahead by these rows. In R^d the integral makes nearly the same star of every
-         node: the widest Laplacian and the narrowest kernels.
-         The text changes only how the node is chosen after round 300, so p and q stay (33)
-         and (36) there. The combination has no theta of its own, so its loss in (37) is the
-         squared error.
-Differs  from the paper: none. The released code uses node 0 for ever after round 300, shifts
-         the draw by one, floors q at 0.1 and p at 0.2, and builds another divergence and
-         another dominating set.
+P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning". The JMLR version joins kernels
+that are dissimilar (``sfg``, ``sfg_r``), its first version kernels that are similar (``sfg_mkl``,
+``sfg_mkl_r``). The ``_r`` forms refine the graph in every round.
 """
 
 from __future__ import annotations
@@ -55,7 +15,16 @@ import numpy as np
 
 from omkl.core import kernel_distance as divergences
 from omkl.core.compiler import inlined
-from omkl.core.feedback_graph import dominating_set, graphs_by
+from omkl.core.feedback_graph import (
+    CANDIDATES,
+    N_REFINED,
+    PARTNER,
+    REFINED,
+    dominating_set,
+    graphs_by,
+    refine,
+    similarity_graph,
+)
 from omkl.core.graph_sampling import (
     OUT,
     best_node,
@@ -85,9 +54,16 @@ from omkl.core.hyperparameters import (
     Schedule,
     rate,
 )
-from omkl.core.kernel_distance import LARGEST_MATRIX, Matrix, OverlapPieces, matrix_of, overlaps
+from omkl.core.kernel_distance import (
+    LARGEST_MATRIX,
+    Matrix,
+    OverlapPieces,
+    matrix_of,
+    overlaps,
+    ranked,
+)
 from omkl.core.kernels import Kernel
-from omkl.core.protocol import choose, register
+from omkl.core.protocol import choose, register_as
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, gradient_step
 from omkl.core.weights import mean_by_shares, shares
 
@@ -96,17 +72,7 @@ DIVERGENCES = Choice("integral", "normalised", "sample")
 SAMPLE = 1000  # rows
 
 
-class Params(NamedTuple):
-    eta: Schedule
-    xi: RATE
-    lam: NON_NEGATIVE
-    M: UP_TO_N
-    explore: COUNT_OR_ZERO
-    reading: Annotated[int, READINGS] = READINGS.index("farthest")
-    divergence: Annotated[int, DIVERGENCES] = DIVERGENCES.index("integral")
-
-
-class State(NamedTuple):
+class GraphState(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: NODE_WEIGHTS  # (N,)
@@ -119,15 +85,9 @@ class State(NamedTuple):
     node: KERNELS  # (1,)
 
 
-def rows_before(params: Params) -> int:
+def rows_before(params: Any) -> int:
     """How many rows the divergence is taken from."""
     return SAMPLE if DIVERGENCES[params.divergence] == "sample" else 0
-
-
-def init(
-    params: Params, dictionary: Sequence[Kernel], model: RandomFeatures, before: np.ndarray | None
-) -> State:
-    return on_graph(graph(params, dictionary, model.omega.shape[1], before)[0], model)
 
 
 def graph(
@@ -161,13 +121,13 @@ def _graph(
     return edges_of(out), order
 
 
-def on_graph(edges: np.ndarray, model: RandomFeatures) -> State:
+def on_graph(edges: np.ndarray, model: RandomFeatures) -> GraphState:
     """The state before the first round on a graph (3, N, M); DS is its dominating set."""
     N = edges.shape[1]
     trees, cover = trees_of(edges), cover_of(edges)
     for i in dominating_set(edges[OUT]):
         toggle_member(edges, trees, cover, i)
-    return State(
+    return GraphState(
         model,
         log_w=np.zeros(N),
         log_u=np.zeros(N),
@@ -202,7 +162,7 @@ def choose_neighbours(state, xi, selection):
     in_probabilities(edges, trees, in_mass, cover, evaluate, n, xi, state.q)
 
 
-def select(params, state, t, rng, selection):
+def select_node(params, state, t, rng, selection):
     xi = rate(params.xi, t)
     refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
     choose_node(params, state, t, xi, rng)
@@ -228,6 +188,325 @@ def update(params, state, t, y, selection):
         gradient_step(model, i, m, scratch, 2.0 * step * error, 1.0 - 2.0 * step * params.lam)
 
 
-algorithm = register(
-    __name__, representation=RANDOM_FEATURES, rows_before=rows_before, theorem="theorem 5"
-)
+@register_as("sfg", representation=RANDOM_FEATURES, rows_before=rows_before, theorem="theorem 5")
+class Sfg:
+    """OMKL-SFG: a fixed feedback graph of mutually dissimilar kernels.
+
+    Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
+             algorithms 4 and 5.
+    Task     regression; selected kernels (exactly M a round).
+    Round    0. Before the first round: Delta(i, j), the integral over R^d of
+                (kappa_i - kappa_j)^2; a graph whose node i points to itself and to M - 1
+                kernels that are dissimilar to each other (``graphs.dissimilarity_graph``); a
+                dominating set DS of it by greedy set cover.
+             1. p_i = (1 - xi) u_i / U + xi / |DS| [i in DS].
+             2. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
+             3. Evaluate its out-neighbours S_t; predict their mean weighted by w.
+             4. q_i = sum of p_j over the in-neighbours j of i; for i in S_t
+                theta_i <- theta_i - eta grad L_i / q_i,  w_i <- w_i exp(-eta L_i / q_i),
+                L_i(theta) = (theta'z_i - y)^2 + lam ||theta||^2;
+                for the node, u <- u exp(-eta (y_hat - y)^2 / p).
+    Symbols  eta      step size of theta, w and u, > 0, a schedule
+             xi       exploration, in (0, 1), a schedule
+             lam      regularisation, >= 0
+             M        out-neighbours of a node, itself included, 1..N
+             explore  rounds in which the node is drawn, >= 0 (section 5: 300)
+             reading     farthest, one_pass or nearest: how the graph is built, see Reading
+             divergence  integral, normalised or sample: what Delta is, see Reading
+    Cost     O(M D d + M log N) time a round; O(N D d + N M) memory; O(N^2 M) time to build the
+             graph, once for all seeds.
+    Bound    theorem 5: O(sqrt(N ln N) T^(2/3)) with eta of order sqrt(ln N / N) T^(-2/3),
+             xi of order T^(-1/3); losses in [0, 1], ||x|| <= 1.
+    Reading  Algorithm 4 appends (i, j) while the mean divergence of j from the out-neighbours so
+             far is at least gamma_i, the largest threshold that leaves M of them. It does not say
+             in which order the j are tried.
+             farthest  (the default) the kernel with the largest mean divergence joins next. On
+                       airfoil M = 5, 10, 20 give an MSE of 48.9, 39.9, 33.3 x 10^-3.
+             one_pass  j = 1, .., N in this order, with the largest gamma that leaves exactly M.
+             nearest   the M kernels nearest to i, as in the first version of the paper.
+             Delta is the integral (27). ``normalised`` divides it by the root of the integrals of
+             kappa_i^2 and kappa_j^2. ``sample`` is the mean of (kappa_i - kappa_j)^2 over
+             differences of the first 1,000 rows of the stream, which section 4.1 names and which
+             looks ahead by these rows. In R^d the integral makes nearly the same star of every
+             node: the widest Laplacian and the narrowest kernels.
+             The text changes only how the node is chosen after round 300, so p and q stay (33)
+             and (36) there. The combination has no theta of its own, so its loss in (37) is the
+             squared error.
+    Differs  from the paper: none. The released code uses node 0 for ever after round 300, shifts
+             the draw by one, floors q at 0.1 and p at 0.2, and builds another divergence and
+             another dominating set.
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        xi: RATE
+        lam: NON_NEGATIVE
+        M: UP_TO_N
+        explore: COUNT_OR_ZERO
+        reading: Annotated[int, READINGS] = READINGS.index("farthest")
+        divergence: Annotated[int, DIVERGENCES] = DIVERGENCES.index("integral")
+
+    State, select, predict, update = GraphState, select_node, predict, update
+
+    @staticmethod
+    def init(
+        params: Any, dictionary: Sequence[Kernel], model: RandomFeatures, before: np.ndarray | None
+    ) -> GraphState:
+        return on_graph(graph(params, dictionary, model.omega.shape[1], before)[0], model)
+
+
+@functools.lru_cache(maxsize=4)
+def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
+    """The graph of algorithm 1, built once for all seeds."""
+    return edges_of(similarity_graph(overlaps(dictionary, d), M))
+
+
+@register_as("sfg_mkl", representation=RANDOM_FEATURES, theorem="arXiv v1, theorem 3")
+class SfgMkl:
+    """SFG-MKL: a fixed feedback graph of similar kernels.
+
+    Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", first version
+             (arXiv v1), algorithms 1 and 2. The JMLR version turned the graph round: see OMKL-SFG.
+    Task     regression; selected kernels (exactly M a round).
+    Round    0. Before the first round: Delta(i, j), the integral over R^d of
+                (kappa_i - kappa_j)^2; a graph whose node i points to the M kernels with the
+                smallest Delta(i, .), itself the first (``graphs.similarity_graph``); a
+                dominating set D of it by greedy set cover.
+             1. p_i = (1 - xi) u_i / U + xi / |D| [i in D].
+             2. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
+             3. Evaluate its out-neighbours S_t; predict their mean weighted by w.
+             4. q_i = sum of p_j over the in-neighbours j of i; for i in S_t
+                theta_i <- theta_i - eta grad L_i / q_i,  w_i <- w_i exp(-eta L_i / q_i),
+                L_i(theta) = (theta'z_i - y)^2 + lam ||theta||^2;
+                for the node, u <- u exp(-eta (y_hat - y)^2 / p).
+    Symbols  eta      step size of theta, w and u, > 0, a schedule
+             xi       exploration, in (0, 1), a schedule
+             lam      regularisation, >= 0
+             M        out-neighbours of a node, itself included, 1..N
+             explore  rounds in which the node is drawn, >= 0 (section 5: 300)
+    Cost     O(M D d + M log N) time a round; O(N D d + N M) memory; O(N^2 log N) time to build
+             the graph, once for all seeds.
+    Bound    theorem 3: O(T^(3/4)) with eta of order 1/sqrt(T), xi of order T^(-1/4);
+             losses in [0, 1], ||x|| <= 1. (The text prints T^(1/4) for xi.)
+    Differs  from the paper: none. Readings: |N_out| in (11) counts the self-loop; the text
+             changes only how the node is chosen after round 300, so p and q stay (12) and (15)
+             there; the combination has no theta of its own, so its loss in (16) is the squared
+             error. No code of this version was released.
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        xi: RATE
+        lam: NON_NEGATIVE
+        M: UP_TO_N
+        explore: COUNT_OR_ZERO
+
+    State, select, predict, update = GraphState, select_node, predict, update
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> GraphState:
+        return on_graph(similar(tuple(dictionary), model.omega.shape[1], params.M), model)
+
+
+class RefinedState(NamedTuple):
+    model: RandomFeatures
+    log_w: np.ndarray  # (N,) kernels
+    log_u: NODE_WEIGHTS  # (N,)
+    divergence: Any  # Delta by its order: Matrix or what it is computed from
+    edges: EDGES  # (3, N, M) the unrefined graph; these four as in omkl.core.graph_sampling
+    trees: TREES  # (3, 2 P) sums over u and over DS'_t
+    cover: Annotated[np.ndarray, Range(0, "N")]  # (2, N) DS'_t
+    in_mass: np.ndarray  # (2 N M,) sums over in-neighbours
+    links: Annotated[np.ndarray, Range(-1, "N")]  # (8, N) see omkl.core.feedback_graph
+    near: KERNELS  # (N, K) candidates for d_i, the best first
+    distance: np.ndarray  # (N, K) their divergence from i, times sign
+    scratch: np.ndarray  # (2, N) for the divergences of one node
+    best: np.ndarray  # (rank,) the last one is the smallest log u of DS'_t
+    w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
+    q: EVALUATED_WITH  # (N,)
+    node: KERNELS  # (1,)
+
+
+def on_refined_graph(
+    edges: np.ndarray, divergence: Any, rank: int, model: RandomFeatures
+) -> RefinedState:
+    """The state before the first round on a graph (3, N, M), to be refined by ``divergence``."""
+    N = edges.shape[1]
+    links = np.zeros((8, N), dtype=np.int64)
+    K = 1 if isinstance(divergence, Matrix) else CANDIDATES  # a look into a matrix is cheap
+    links[[PARTNER, REFINED]] = -1
+    return RefinedState(
+        model,
+        log_w=np.zeros(N),
+        log_u=np.zeros(N),
+        divergence=divergence,
+        edges=edges,
+        trees=trees_of(edges),
+        cover=cover_of(edges),
+        in_mass=empty_in_mass(edges),
+        links=links,
+        near=np.zeros((N, K), dtype=np.int64),
+        distance=np.zeros((N, K)),
+        scratch=np.zeros((2, N)),
+        best=np.zeros(rank),
+        w=np.zeros(N),
+        q=np.full(N, np.nan),
+        node=np.zeros(1, dtype=np.int64),
+    )
+
+
+@inlined
+def choose_refined_neighbours(state, xi, selection):
+    """Combine the out-neighbours of the node; evaluate those in the refined graph, with their q.
+
+    Those that are combined come first.
+    """
+    clear(state.q, selection.evaluate, selection.n_evaluated[0])
+    edges, node = state.edges, state.node[0]
+    choose(selection, edges[OUT, node], edges.shape[2])
+    shares(state.log_w, selection.combine, selection.n_combined[0], state.w)
+    evaluate, n = selection.evaluate, selection.n_evaluated
+    n[0] = add_refined(state.links, node, n[0], evaluate)
+    trees, links, q = state.trees, state.links, state.q
+    in_probabilities(edges, trees, state.in_mass, state.cover, evaluate, n[0], xi, q)
+    add_probabilities(trees, links, evaluate, n[0], xi, q)
+
+
+@inlined
+def add_refined(links, node, n, evaluate):
+    """The ends of the added edges of a node after the first ``n``; how many there are then."""
+    last = n + links[N_REFINED, node]
+    i = 0
+    while n < last:
+        evaluate[n] = i
+        n += links[REFINED, i] == node
+        i += 1
+    return n
+
+
+@inlined
+def add_probabilities(trees, links, evaluate, n, xi, q):
+    """p of the nodes whose edges were added."""
+    for m in range(n):
+        i = evaluate[m]
+        if links[REFINED, i] >= 0:
+            q[i] += probability(trees, links[REFINED, i], xi)
+
+
+@register_as("sfg_r", representation=RANDOM_FEATURES, rows_before=rows_before, theorem="theorem 6")
+class SfgR:
+    """OMKL-SFG-R: the graph of OMKL-SFG, refined in every round.
+
+    Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
+             algorithms 4 and 6.
+    Task     regression; selected kernels (M predict, more learn where the refinement adds edges).
+    Round    0. As OMKL-SFG: the divergence Delta and the graph.
+             1. DS'_t: the nodes whose u_i / U is at least the ``rank``-th largest one; that is
+                (44) with beta = (1 - xi) u_[rank] / U + xi / N (section 5: rank 10).
+             2. Each i outside DS'_t gets an edge from d_i, the node of DS'_t with the largest
+                Delta(i, .), so that DS'_t dominates the refined graph and q_i >= beta.
+             3. p_i = (1 - xi) u_i / U + xi / |DS'_t| [i in DS'_t].
+             4. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
+             5. Predict with its M out-neighbours in the graph of step 0, (47), as OMKL-SFG does.
+             6. Learn as OMKL-SFG with its out-neighbours S_t in the refined graph, where q_i is
+                the sum of p over the in-neighbours of i.
+    Symbols  eta, xi, lam, M, explore, reading, divergence   as in OMKL-SFG
+             rank             1..N: how many of the best nodes dominate (more where nodes tie)
+             only_undominated true: an edge is added only where DS'_t has none to i yet
+    Cost     O(M D d + M log N) time a round, and O(N) for every node that enters or leaves
+             DS'_t, at worst O(N D d + N^2); O(N D d + N M) memory, and N^2 up to N = 1024.
+    Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
+             1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1. In expectation: its proof
+             takes conditional expectations for sure values.
+    Reading  The box appends (d_i, i) for every i outside DS'_t, the text above it only where no
+             edge from DS'_t reaches i; the box is the default, ``only_undominated`` the text. With
+             another ``divergence`` d_i is the farthest by that one. Other readings as in OMKL-SFG.
+    Differs  from the paper: none. The sets of (47) have no index t, those of the refined graph
+             have one; so S_t, whose losses are observed with probability q_i, has more kernels than
+             predict. The released code freezes the graph after round 300 and goes on drawing, has
+             the graph, the floors and the shift of the released OMKL-SFG, and throws a draw away.
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        xi: RATE
+        lam: NON_NEGATIVE
+        M: UP_TO_N
+        explore: COUNT_OR_ZERO
+        rank: UP_TO_N
+        only_undominated: bool
+        reading: Annotated[int, READINGS] = READINGS.index("farthest")
+        divergence: Annotated[int, DIVERGENCES] = DIVERGENCES.index("integral")
+
+    State, predict, update = RefinedState, predict, update
+
+    @staticmethod
+    def init(
+        params: Any, dictionary: Sequence[Kernel], model: RandomFeatures, before: np.ndarray | None
+    ) -> RefinedState:
+        edges, divergence = graph(params, dictionary, model.omega.shape[1], before)
+        return on_refined_graph(edges, divergence, params.rank, model)
+
+    @staticmethod
+    def select(params, state, t, rng, selection):
+        xi = rate(params.xi, t)
+        refine(params, state, 1.0)
+        refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
+        choose_node(params, state, t, xi, rng)
+        choose_refined_neighbours(state, xi, selection)
+
+
+@register_as("sfg_mkl_r", representation=RANDOM_FEATURES, theorem="arXiv v1, theorem 4")
+class SfgMklR:
+    """SFG-MKL-R: the graph of SFG-MKL, refined in every round.
+
+    Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", first version
+             (arXiv v1), algorithms 1 and 3. The JMLR version turned the graph round: see
+             OMKL-SFG-R.
+    Task     regression; selected kernels (M predict, more learn where the refinement adds edges).
+    Round    0. As SFG-MKL: the divergence Delta and the graph of similar kernels.
+             1. D'_t: the nodes whose u_i / U is at least the ``rank``-th largest one; that is
+                (22) with beta = (1 - xi) u_[rank] / U + xi / N (section 5: rank 10).
+             2. Each i outside D'_t gets an edge from d_i, the node of D'_t with the smallest
+                Delta(i, .), so that D'_t dominates the refined graph and q_i >= beta.
+             3. p_i = (1 - xi) u_i / U + xi / |D'_t| [i in D'_t].
+             4. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
+             5. Predict with its M out-neighbours in the graph of step 0, (25), as SFG-MKL does.
+             6. Learn as SFG-MKL with its out-neighbours S_t in the refined graph, where q_i is
+                the sum of p over the in-neighbours of i.
+    Symbols  eta, xi, lam, M, explore   as in SFG-MKL
+             rank             1..N: how many of the best nodes dominate (more where nodes tie)
+             only_undominated true: an edge is added only where D'_t has none to i yet
+    Cost     as OMKL-SFG-R (``sfg_r``).
+    Bound    theorem 4: O(sqrt(T)) with eta and xi of order 1/sqrt(T), beta <= 1/N; losses in
+             [0, 1], ||x|| <= 1. In expectation: its proof takes conditional expectations for sure
+             values.
+    Differs  from the paper: none. The box appends (d_i, i) for every i outside D'_t, the text
+             above it only where no edge from D'_t reaches i; the box is the default,
+             ``only_undominated`` the text. Other readings as in SFG-MKL.
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        xi: RATE
+        lam: NON_NEGATIVE
+        M: UP_TO_N
+        explore: COUNT_OR_ZERO
+        rank: UP_TO_N
+        only_undominated: bool
+
+    State, predict, update = RefinedState, predict, update
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> RefinedState:
+        d = model.omega.shape[1]
+        edges = similar(tuple(dictionary), d, params.M)
+        return on_refined_graph(edges, ranked(tuple(dictionary), d), params.rank, model)
+
+    @staticmethod
+    def select(params, state, t, rng, selection):
+        xi = rate(params.xi, t)
+        refine(params, state, -1.0)
+        refresh(state.edges, state.trees, state.in_mass, state.log_u, state.node[0])
+        choose_node(params, state, t, xi, rng)
+        choose_refined_neighbours(state, xi, selection)

@@ -154,7 +154,7 @@ def learn_ahead(params, state, t, X, y, row, selection):
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
 
-def _not_ahead(params, state, t, X, y, row, selection):
+def row_by_row(params, state, t, X, y, row, selection):
     """Row by row."""
 
 
@@ -331,8 +331,6 @@ def _dictionary(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
 
 
 LOCAL_STEP = {"step_size": step_size, "local_step": local_step}
-DEFINED = ("Params", "State", "init", "select", "predict", "update")
-MAY_DEFINE = ("variance", "half_width", "learn_ahead", "reweigh", *LOCAL_STEP)
 
 Definition = TypeVar("Definition", bound=type)
 
@@ -361,7 +359,7 @@ def _dispatch_steps(where: str, definition: Any, local: bool) -> None:
         dispatch(update, Params, _update_local)
     elif hasattr(definition, "reweigh"):
         dispatch(reweigh, Params, definition.reweigh)  # for an ``update`` that calls it
-    ahead = _block_ahead if local else getattr(definition, "learn_ahead", _not_ahead)
+    ahead = _block_ahead if local else getattr(definition, "learn_ahead", row_by_row)
     dispatch(learn_ahead, Params, ahead)
     dispatch(variance, Params, getattr(definition, "variance", no_variance))
     if hasattr(definition, "half_width"):
@@ -386,6 +384,7 @@ def register(
     theorem: str | None = None,
     independent: bool = False,
     probabilities: bool = False,
+    expected_failures: Mapping[str, str] | None = None,
     definition: Any = None,
 ) -> Algorithm:
     """Make the steps that a module defines those that the engine takes for its Params.
@@ -393,8 +392,8 @@ def register(
     Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
     ``predict`` and ``update``, or the steps of local learners where the representation is for
     them. It may also have ``variance``, the variance of the label, or ``half_width``, half the
-    width of an interval, with a parameter ``level``; and ``EXPECTED_FAILURES = {check: reason}``,
-    the checks of ``omkl.checks`` that it cannot pass.
+    width of an interval, with a parameter ``level``; and ``EXPECTED_FAILURES``, in place of the
+    argument.
 
     Parameters
     ----------
@@ -440,7 +439,7 @@ def register(
         theorem=theorem,
         independent=independent,
         probabilities=probabilities,
-        expected_failures=getattr(definition, "EXPECTED_FAILURES", {}),
+        expected_failures=expected_failures or getattr(definition, "EXPECTED_FAILURES", {}),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl import algorithms
+from omkl import algorithms, registry
 from omkl.core.learner import Learner, one_against_rest
 from omkl.datasets import Stream
 from omkl.experiment.metrics import Accuracy, ClientErrors, Recorder, mistaken
@@ -21,7 +21,7 @@ from omkl.online.target_units import TargetUnits
 RIDGE_LAM = 0.01  # as in conf/algorithm/ridge.yaml
 MOST_INPUTS = 1500  # of ridge, a round of which takes d^2 time and which keeps d^2 numbers
 PARAMS: dict[str, dict[str, float]] = {"mean": {}, "last": {}, "ridge": {"lam": RIDGE_LAM}}
-MODULES = tuple(f"omkl.algorithms.{name}" for name in PARAMS)
+MODULES = tuple(sorted({registry.module_of(name) for name in PARAMS}))
 # The sign of the mean of labels -1 and +1 is the class that most rows had.
 OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +20,7 @@ from benchmarks.pace import undisturbed, undisturbed_streams
 from benchmarks.setting import Case, Rows
 from benchmarks.timing import Spread, deciles
 from omkl import algorithms
+from omkl.core import protocol
 from omkl.core.learner import Learner
 from omkl.core.representations.blocked import BLOCK
 
@@ -210,7 +210,8 @@ def recursive(case: Case, learner: Learner, rows: Rows, seconds: float) -> Row:
     took, n = in_short_calls(learner, X, y, seconds)
     sizes = matrices(learner.state.model)
     squares = [features**2 for _, features in sizes]
-    alone = hasattr(sys.modules[case.algorithm.module], "learn_ahead")  # each takes a block
+    # Whether each takes a block by itself.
+    alone = protocol.learn_ahead.registry[case.algorithm.Params] is not protocol.row_by_row
     work = {
         "evaluated": float(len(sizes)),
         "waves": sum(waves for waves, _ in sizes),

@@ -36,7 +36,7 @@ def _rate(schedule: Any, t: Any) -> Any:
     return schedule.scale * t**schedule.power
 
 
-def stream_raker(omega: np.ndarray, params: raker.Params) -> Callable[..., Any]:
+def stream_raker(omega: np.ndarray, params: raker.Raker.Params) -> Callable[..., Any]:
     N, _, D = omega.shape
 
     def step(carry: Any, row: Any) -> Any:

@@ -17,7 +17,7 @@ from omkl.algorithms import raker
 Stream = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def scikit_learn(omega: np.ndarray, params: raker.Params) -> Stream:
+def scikit_learn(omega: np.ndarray, params: raker.Raker.Params) -> Stream:
     """``RBFSampler`` and ``SGDRegressor.partial_fit``, with the frequencies omega (d, D).
 
     The sampler's features are sqrt(2 / n) cos(w'x + b): with n = 2 D, every frequency
@@ -51,7 +51,7 @@ def scikit_learn(omega: np.ndarray, params: raker.Params) -> Stream:
     return run
 
 
-def _river_regression(params: raker.Params, scale: float) -> Any:
+def _river_regression(params: raker.Raker.Params, scale: float) -> Any:
     from river import linear_model, optim
 
     scheduler = optim.schedulers.InverseScaling(scale, -params.eta.power)
@@ -60,7 +60,7 @@ def _river_regression(params: raker.Params, scale: float) -> Any:
     )
 
 
-def river(omega: np.ndarray, params: raker.Params) -> Stream:
+def river(omega: np.ndarray, params: raker.Raker.Params) -> Stream:
     """``LinearRegression`` on the sines and cosines of omega'x, handed over as a dictionary."""
     D = omega.shape[1]
     names = range(2 * D)
@@ -79,7 +79,7 @@ def river(omega: np.ndarray, params: raker.Params) -> Stream:
     return run
 
 
-def river_sampler(omega: np.ndarray, params: raker.Params) -> Stream:
+def river_sampler(omega: np.ndarray, params: raker.Raker.Params) -> Stream:
     """``RBFSampler | LinearRegression`` as river has them, 2 D features for every input.
 
     Its sampler takes each input by itself and does not sum over them: other features,

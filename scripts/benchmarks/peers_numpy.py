@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from omkl.algorithms import gf, raker, sfg, sfg_r
+from omkl.algorithms import gf, raker, sfg
 from omkl.core import feedback_graph
 from omkl.core.hyperparameters import Schedule
 from omkl.core.kernel_distance import Overlaps, log_overlaps, ranks
@@ -40,7 +40,7 @@ def drawn(p: np.ndarray, u: Any) -> Any:
 class Everything:
     combined: int | None = None  # that many of the evaluated kernels predict, the first ones
 
-    def __init__(self, params: raker.Params, kernels: Sequence[Kernel], d: int) -> None:
+    def __init__(self, params: raker.Raker.Params, kernels: Sequence[Kernel], d: int) -> None:
         self.kernels, self.q = np.arange(len(kernels)), np.ones(len(kernels))
 
     def select(self, t: int, log_w: np.ndarray, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -80,7 +80,7 @@ class BipartiteGraph(Everything):
 class FixedGraph(Everything):
     """OMKL-SFG."""
 
-    def __init__(self, params: sfg.Params | sfg_r.Params, kernels: Sequence[Kernel], d: int):
+    def __init__(self, params: sfg.Sfg.Params | sfg.SfgR.Params, kernels: Sequence[Kernel], d: int):
         self.params = params
         overlap = log_overlaps(kernels, d)
         source = Overlaps(overlap, np.diagonal(overlap))
@@ -113,7 +113,7 @@ class RefinedGraph(FixedGraph):
     """OMKL-SFG-R, by the box of algorithm 6 (``only_undominated: false``)."""
 
     def select(self, t: int, log_w: np.ndarray, rng: np.random.Generator) -> tuple[Any, Any]:
-        assert isinstance(self.params, sfg_r.Params) and not self.params.only_undominated
+        assert isinstance(self.params, sfg.SfgR.Params) and not self.params.only_undominated
         best = self.log_u >= np.partition(self.log_u, -self.params.rank)[-self.params.rank]
         members = np.flatnonzero(best)
         self.choose_node(t, rate(self.params.xi, t), best / len(members), rng)

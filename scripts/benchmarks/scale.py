@@ -22,6 +22,7 @@ import numpy as np
 from benchmarks import setting
 from benchmarks.setting import D
 from benchmarks.timing import times
+from omkl import registry
 from omkl.datasets import catalogue, open_stream
 from omkl.threads import default_threads
 
@@ -120,23 +121,7 @@ def exponent(points: Sequence[tuple[float, float]]) -> float | None:
 
 def stated_cost(name: str) -> str:
     """The section Cost of an algorithm's docstring, on one line."""
-    import inspect
-
-    from omkl import algorithms
-
-    text = inspect.getdoc(sys.modules[algorithms.load(name).module]) or ""
-    lines = text[text.index("\nCost") + 5 :].splitlines()
-    wanted = [lines[0], *(x for x in _until_next_section(lines[1:]))]
-    return " ".join(" ".join(wanted).split())
-
-
-def _until_next_section(lines: Sequence[str]) -> list[str]:
-    found = []
-    for line in lines:
-        if not line.startswith(" "):
-            break
-        found.append(line)
-    return found
+    return " ".join(registry.box(name)["Cost"].split())
 
 
 # --- whole runs, as processes --------------------------------------------------------------------

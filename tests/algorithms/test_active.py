@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from omkl import algorithms
-from omkl.algorithms.omkl_aks import measure
+from omkl.algorithms.active import measure
 from omkl.checks import learners
 from omkl.checks.learners import DICTIONARY, Case, default_settings
 from omkl.core import protocol

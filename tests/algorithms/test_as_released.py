@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from omkl import algorithms
-from omkl.algorithms.as_released import draws, released_graph, shifted
+from omkl.algorithms import as_released
 from omkl.checks import learners
 from omkl.core import compiler, hyperparameters, protocol, snapshot
 from omkl.core.graph_sampling import OUT
@@ -32,7 +32,7 @@ EXACT = 1e-9
 def learner(recorded, kernels):
     """learner(name): the algorithm with its own YAML's settings on the recorded frequencies."""
     N, d, D = recorded.omega.shape
-    of_gf = draws.ReplayedFeatures(*recorded, np.empty(0, np.int64), np.zeros(1, np.int64))
+    of_gf = as_released.ReplayedFeatures(*recorded, np.empty(0, np.int64), np.zeros(1, np.int64))
 
     def make(name):
         algorithm = algorithms.load(f"as_released/{name}")
@@ -158,7 +158,7 @@ def test_the_release_gives_the_printed_cells(untouched):
         pytest.skip("released_untouched.npz is not found; OMKL_ORACLE_DIR names its folder")
     for name, (letter, table) in LEARNERS.items():
         for dataset in ("airfoil", "concrete", "bias", "naval"):
-            for M in draws.RUNS:
+            for M in as_released.RUNS:
                 mean = 1e3 * untouched[f"{dataset}/{letter}{M}"].mean()
                 cell = name, dataset, M
                 assert abs(mean - printed(*cell[:2], table, M)) < FARTHER.get(cell, 0.01), cell
@@ -172,7 +172,7 @@ def test_printed_cells(name, dataset, kernels, untouched):
     """Every repetition, and the cells that they make."""
     X, y = rows_of_the_release(dataset)
     letter, table = LEARNERS[name]
-    for M in draws.RUNS:
+    for M in as_released.RUNS:
         ours = errors_of_repetitions(name, X, y, kernels, M=M)
         if untouched:
             np.testing.assert_allclose(ours, untouched[f"{dataset}/{letter}{M}"], rtol=1e-12)
@@ -190,7 +190,7 @@ def test_repetitions_behind_printed_cells(name, dataset, kernels, untouched):
         pytest.skip("released_untouched.npz is not found; OMKL_ORACLE_DIR names its folder")
     X, y = rows_of_the_release(dataset)
     some = [{"bias": 4, "naval": 13}[dataset], 19]
-    for M in draws.RUNS:
+    for M in as_released.RUNS:
         ours = errors_of_repetitions(name, X, y, kernels, some, M=M)
         expected = untouched[f"{dataset}/{LEARNERS[name][0]}{M}"][some]
         np.testing.assert_allclose(ours, expected, rtol=1e-12)
@@ -345,8 +345,8 @@ def test_generator_of_the_release():
     numpys, rng = np.random.RandomState(3), None
     state = numpys.get_state(legacy=False)["state"]
     words, place = state["key"].astype(np.int64), np.array([state["pos"]])
-    model = draws.ReplayedFeatures(*blank(1, 1, 1), words, place)
-    ours = [draws.next_uniform(model, rng) for _ in range(700)]
+    model = as_released.ReplayedFeatures(*blank(1, 1, 1), words, place)
+    ours = [as_released.next_uniform(model, rng) for _ in range(700)]
     np.testing.assert_array_equal(ours, numpys.random_sample(700))
 
 
@@ -380,14 +380,14 @@ def test_a_replay_goes_on_where_it_was_kept_and_predicts_without_a_trace():
 
 @pytest.mark.parametrize("M", [1, 5, 20])
 def test_graph_of_a_divergence_that_returns_nothing(M):
-    edges, _ = released_graph(76, M)
+    edges, _ = as_released.released_graph(76, M)
     for i, row in enumerate(edges[OUT]):
         assert sorted(row) == sorted([i, *[j for j in range(M) if j != i][: M - 1]])
 
 
 def test_shifted_draw():
-    assert [shifted(i, 4) for i in range(4)] == [1, 2, 3, 3]
-    assert shifted(0, 1) == 0
+    assert [as_released.shifted(i, 4) for i in range(4)] == [1, 2, 3, 3]
+    assert as_released.shifted(0, 1) == 0
     ours = learners.Case("as_released/gf")
     X, y = learners.stream()
     used = [ours.learner(seed=s) for s in range(3)]

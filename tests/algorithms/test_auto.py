@@ -9,12 +9,12 @@ from scipy.signal import lfilter
 from scipy.special import expit
 
 from omkl import algorithms
-from omkl.algorithms import auto, auto_classifier
+from omkl.algorithms import auto
 from omkl.core.learner import Learner
 
 
 def learner(d: int, seed: int = 0, D: int = 1) -> Learner:
-    return Learner(algorithms.load("auto"), auto.Params(), (), d, D, seed)
+    return Learner(algorithms.load("auto"), auto.Auto.Params(), (), d, D, seed)
 
 
 def stream(T: int = 300, d: int = 3, seed: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -110,7 +110,7 @@ class Kept:
 
 def plain(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     T, d = X.shape
-    model = auto.fresh(None, (), d, 1, seed).experts
+    model = auto.fresh_experts(None, (), d, 1, seed).experts
     first, pairs = model.first, model.products
     groups = [group for group in auto.GROUPS for _ in group.lengths]
     n_features = 2 * first.n_waves + np.where(first.n_raw > 0, first.n_raw + 1, 0)
@@ -283,13 +283,14 @@ def test_never_much_worse_than_mean_last_label_or_ridge(name, X, y):
     assert np.mean((says(X, y) - y)[1:] ** 2) < 1.05 * best
 
 
-@pytest.mark.parametrize("module", [auto, auto_classifier])
-def test_what_a_run_shows_of_the_experts(module):
-    names = module.kernels(module.Params(), ())
-    expert = learner(3) if module is auto else classifier(3)
+@pytest.mark.parametrize("name", ["auto", "auto_classifier"])
+def test_what_a_run_shows_of_the_experts(name):
+    algorithm = algorithms.load(name)
+    names = algorithm.kernels(algorithm.Params(), ())
+    expert = learner(3) if name == "auto" else classifier(3)
     assert len(set(names)) == len(names) == expert.state.model.n_kernels
     X, y = stream()
-    expert.partial_fit(X, y if module is auto else np.sign(y))
+    expert.partial_fit(X, y if name == "auto" else np.sign(y))
     assert np.exp(expert.state.log_w).sum() == pytest.approx(1.0)
 
 
@@ -309,7 +310,7 @@ def test_its_spread_is_that_of_its_recent_errors():
 
 
 def classifier(d: int, seed: int = 0) -> Learner:
-    return Learner(algorithms.load("auto_classifier"), auto_classifier.Params(), (), d, 1, seed)
+    return Learner(algorithms.load("auto_classifier"), auto.AutoClassifier.Params(), (), d, 1, seed)
 
 
 def says_of_classes(X: np.ndarray, y: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -341,9 +342,9 @@ def averaged(margin: float, variance: float, farthest: float) -> float:
 
 def plain_classes(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     T, d = X.shape
-    model = auto_classifier.fresh(None, (), d, 1, seed).experts
+    model = auto.fresh_classifiers(None, (), d, 1, seed).experts
     experts = []
-    learners = [(group, length) for group in auto_classifier.GROUPS for length in group.lengths]
+    learners = [(group, length) for group in auto.CLASSIFIER_GROUPS for length in group.lengths]
     for (group, length), n in zip(learners, model.first.n_raw, strict=True):
         n_raw = n + 1 if n else 0
         rest = 1.0 if group.D else length**-2

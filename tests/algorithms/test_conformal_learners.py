@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from omkl.algorithms import samocp as algorithm
+from omkl.algorithms import conformal as algorithm
 from omkl.checks import learners
 from omkl.core.kernels import Kernel
 from omkl.core.representations.random_features import features_of

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from omkl import algorithms, federated
-from omkl.algorithms.mean import kernels, predict, select  # noqa: F401 - register reads them
+from omkl.algorithms.baselines import constant
+from omkl.algorithms.parts import predict_only as predict  # noqa: F401 - register reads it
+from omkl.algorithms.parts import select_all as select  # noqa: F401
 from omkl.checks import federations as federated_checks
 from omkl.checks.learners import DICTIONARY, Case, stream
 from omkl.core import compiler, protocol
@@ -130,7 +132,7 @@ def test_an_algorithm_with_the_fields_of_another_is_not_taken_for_it(monkeypatch
     """Numba tells named tuples apart by the class's name, fields and their types alone."""
     mean = algorithms.load("mean")
     namesake = protocol.register(
-        __name__, representation=CONSTANT, every_kernel=True, kernels=kernels
+        __name__, representation=CONSTANT, every_kernel=True, kernels=constant
     )
     # Compiled in memory: machine code for a class of the tests must not be kept on disk.
     plain = getattr(protocol.run_block, "py_func", protocol.run_block)

@@ -1,0 +1,453 @@
+"""Subsets of good kernels, and learners that ask for labels only where kernels disagree.
+
+S. Hong, J. Chae, "Active Learning with Multiple Kernels": OMKL-AKS predicts with a drawn
+subset, AMKL asks for some labels alone, AMKL-AKS does both; ``amkl_random`` is AMKL with a coin in
+place of its criterion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from omkl.algorithms.parts import select_all
+from omkl.algorithms.raker import local_step, step_size
+from omkl.core.compiler import inlined
+from omkl.core.hyperparameters import (
+    COUNT,
+    COUNTS,
+    KERNELS,
+    NON_NEGATIVE,
+    SIZE,
+    Range,
+    Schedule,
+    rate,
+)
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import choose_all, register_as
+from omkl.core.representations.blocked import LOCAL_FEATURES, followed_step
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
+from omkl.core.rng import FOUR
+from omkl.core.simd import LANES, at_least, largest, load, pack
+from omkl.core.weights import draw, largest_of, mean_of_all, pay, shares_below, variance_of_all
+
+# --- a subset of the kernels predicts -----------------------------------------------------------
+
+BELOW_ONE = Annotated[float, Range(0.0, 1.0, open_high=True)]
+
+
+@inlined
+def n_subsets(N, K, most):
+    """(N choose K), or ``most`` where that is less."""
+    count = 1
+    for k in range(min(K, N - K)):
+        count = count * (N - k) // (k + 1)  # exact: a product of k + 1 numbers in a row
+        if count >= most:
+            return most
+    return count
+
+
+@inlined
+def measure(log_w, delta, gamma):
+    """K of (23), J and the number of bins, (58) and (26)."""
+    return measure_below(log_w, largest_of(log_w), delta, gamma)
+
+
+@inlined
+def measure_below(log_w, top, delta, gamma):
+    """The same where the largest of log_w is known."""
+    N = log_w.shape[0]
+    least = math.log(delta) if delta > 0.0 else -np.inf
+    K = 0
+    for i in range(N):
+        if delta == 0.0 or log_w[i] - top > least:
+            K += 1
+    bins = n_subsets(N, K, gamma * N)
+    return K, bins * K // N, bins  # J is whole for both values of gamma_t
+
+
+@inlined
+def _add(subset, n, i, follows):
+    """Let kernel i follow the first n, or not; how many there are then.
+
+    Without a branch, which would be guessed wrong.
+    """
+    subset[n] = i
+    return n + 1 if follows else n
+
+
+@inlined
+def add_by_coins(subset, n, first, last, J, bins, rng):
+    """Let each of the kernels first .. last - 1 follow the first n with probability J / bins.
+
+    How many there are then is returned.
+    """
+    whole = last - (last - first) % FOUR
+    for i in range(first, whole, FOUR):
+        a, b, c, d = rng.four()
+        n = _add(subset, n, i, bins * a < J)
+        n = _add(subset, n, i + 1, bins * b < J)
+        n = _add(subset, n, i + 2, bins * c < J)
+        n = _add(subset, n, i + 3, bins * d < J)
+    for i in range(whole, last):
+        n = _add(subset, n, i, bins * rng.random() < J)
+    return n
+
+
+@inlined
+def draw_subset(params, state, rng):
+    """Draw a bin of the collection from the weights as they are now; its kernels predict."""
+    N = state.w.shape[0]
+    top = largest_of(state.log_w)
+    _, J, bins = measure_below(state.log_w, top, params.delta, params.gamma)
+    if bins == 1:  # that of all kernels
+        for i in range(N):
+            state.subset[i] = i
+        state.n[0] = N
+        return
+    shares_below(state.log_w, top, state.w)
+    certain = draw(state.w, rng.random())
+    n = add_by_coins(state.subset, 0, 0, certain, J, bins, rng)
+    state.subset[n] = certain
+    state.n[0] = add_by_coins(state.subset, n + 1, certain + 1, N, J, bins, rng)
+
+
+@inlined
+def choose_subset(state, selection):
+    """Evaluate all kernels; combine those of the subset."""
+    choose_all(selection)
+    n = state.n[0]
+    if n < selection.f.shape[0]:
+        for m in range(n):
+            selection.combine[m] = state.subset[m]
+        selection.n_combined[0] = n
+
+
+@inlined
+def reweigh(params, state, t, y, f, norm2):
+    """(22) of every kernel."""
+    pay(state.log_w, rate(params.eta_g, t), y, f, params.lam, norm2)
+
+
+@inlined
+def mean_of_subset(state, selection):
+    """(31), (32), by the weights of the draw, which are those of this round."""
+    n = selection.n_combined[0]
+    if n == selection.f.shape[0]:
+        return mean_of_all(state.log_w, selection.f)
+    total = 0.0
+    mean = 0.0
+    for m in range(n):
+        i = selection.combine[m]
+        total += state.w[i]
+        mean += state.w[i] * selection.f[i]
+    return mean / total
+
+
+@register_as("omkl_aks", representation=LOCAL_FEATURES)
+class OmklAks:
+    """OMKL-AKS: every kernel learns, a drawn subset of the good ones predicts.
+
+    Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 1.
+    Task     regression; full information.
+    Round    1. K = the number of kernels with w_i / max w > delta, (23); J = gamma_t K with
+                gamma_t = min((N choose K) / N, gamma), (58).
+             2. Throw N balls into gamma_t N bins, J throws a ball, each into another bin: bin j
+                holds the kernels V_j, K of them on average, and each kernel lies in exactly J bins.
+             3. Draw the bin s with probability alpha_j = sum of w_i over V_j / (J sum of w), (29).
+                Steps 2 and 3 are done in the other order: (29) is a kernel drawn by w and then one
+                of its J bins, and each other kernel is in that bin with probability J / (gamma_t
+                N). The bins that were not drawn are looked at by nobody and never filled.
+             4. Predict the mean of f_i over V_s weighted by w, (31), (32).
+             5. theta_i <- theta_i - eta grad L_i(theta_i), (17), and
+                w_i <- w_i exp(-eta_g L_i(theta_i)), (22), of all kernels, both at the theta_i that
+                predicted, with L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
+    Symbols  eta    step size of theta (eta_l there), > 0, a schedule in t
+             eta_g  step size of the weights, > 0, a schedule in t
+             lam    regularisation, >= 0
+             delta  least ratio to the largest weight, in [0, 1); 0: every kernel predicts, as Raker
+             gamma  bins a kernel, at most, >= 1 (section V: 2)
+    Cost     O(N D d) time a round; O(N D d) memory.
+    Bound    theorem 1: O(sqrt(T)) with high probability, eta and eta_g of order 1/sqrt(T);
+             bounded, Lipschitz losses.
+    Differs  from the paper: none. Readings: the box draws the subset of round t + 1 at the end of
+             round t; here it is drawn at the start of round t + 1, from the same weights, and all
+             kernels predict in round 1, where all weights are equal. "J distinct bins": a throw
+             that hits a bin which holds the ball already is repeated. Where (58) makes as many
+             bins as there are subsets of size K, (28) has each subset once; the construction in
+             remark 1, the one of the experiments, does not, and is followed for every K. As
+             J / (gamma_t N) = K / N, gamma changes the collection and not the law of what is drawn
+             from it. No code was released.
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        eta_g: Schedule
+        lam: NON_NEGATIVE
+        delta: BELOW_ONE
+        gamma: SIZE
+
+    class State(NamedTuple):
+        model: RandomFeatures
+        log_w: np.ndarray  # (N,)
+        w: np.ndarray  # (N,) weights that sum to 1, of the round in which the subset was drawn
+        subset: KERNELS  # (N,) the kernels that predict: the first n
+        n: Annotated[np.ndarray, Range(0, "N")]  # (1,)
+
+    step_size, local_step, reweigh = step_size, local_step, reweigh
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> OmklAks.State:
+        N = len(dictionary)
+        return OmklAks.State(model, np.zeros(N), np.full(N, 1.0 / N), np.arange(N), np.array([N]))
+
+    @staticmethod
+    def select(params, state, t, rng, selection):
+        draw_subset(params, state, rng)
+        choose_subset(state, selection)
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        return mean_of_subset(state, selection), True
+
+
+# --- some labels are asked for ------------------------------------------------------------------
+
+
+@inlined
+def must_ask(params, state):
+    """Whether the label is asked for however much the kernels agree."""
+    return params.eta_c == 0.0 or state.unlabelled[0] >= params.M
+
+
+@inlined
+def farthest_of_all(f, mean):
+    """The largest distance of an output, f (N,), from their mean."""
+    N = f.shape[0]
+    found = pack(0.0)
+    j = 0
+    while j + LANES <= N:
+        found = at_least(abs(load(f, j) - mean), found)
+        j += LANES
+    farthest = largest(found)
+    for i in range(j, N):
+        farthest = max(farthest, abs(f[i] - mean))
+    return farthest
+
+
+def update_if_asked(params, state, t, y, selection):
+    if math.isnan(y):
+        state.unlabelled[0] += 1
+        return
+    state.unlabelled[0] = 0
+    reweigh(params, state, t, y, selection.f, state.model.norm2)  # of the theta that predicted
+    eta = step_size(params, t)
+    for i in range(selection.f.shape[0]):
+        f = selection.f[i]
+        step, shrink = local_step(params, eta, y, f)
+        followed_step(state.model, i, i, t, f, selection.scratch, step, shrink)
+
+
+@register_as("amkl", representation=RANDOM_FEATURES, every_kernel=True, queries=True)
+class Amkl:
+    """AMKL: Raker that asks for a label only where its kernels disagree.
+
+    Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 2 with all
+             kernels in the subset.
+    Task     regression; queried labels.
+    Round    1. Evaluate all kernels and predict the mean of the f_i weighted by w_i.
+             2. If one of the last M labels was asked for, and no kernel j is far from the others,
+                max over j of sum over i of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, (33), with p the
+                weights that sum to 1: do not ask, and change nothing.
+             3. Else ask for y_t; theta_i <- theta_i - eta grad L_i(theta_i), (37), and
+                w_i <- w_i exp(-eta_g L_i(theta_i)), (39), both at the theta_i that predicted, with
+                L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
+    Symbols  eta    step size of theta (eta_l there), > 0, a schedule in t
+             eta_g  step size of the weights, > 0, a schedule in t
+             lam    regularisation, >= 0
+             eta_c  largest disagreement that needs no label, >= 0; 0: every label is asked for
+             M      rows in a row without a label, at most, >= 1
+    Cost     O(N D d) time a round; O(N D d) memory.
+    Bound    none. Theorem 2 states a regret (15) of O(sqrt(T)) with eta, eta_g and eta_c of order
+             1/sqrt(T) for bounded, Lipschitz losses that obey the triangle inequality, (a5). It is
+             false for every eta_c: rows that kernels agree on may never be asked for, a regret of
+             T/2, see ``docs/errata.md``. The squared error that is learned with here breaks (a5) as
+             well. Lemma 6 is printed with eta_c of order sqrt(T), and its proof takes 1/sqrt(T). At
+             least one label in M + 1 is asked for, (35). Of a run, (15) is the regret against
+             ``ridge_features`` with regret.lam = lam.
+    Differs  from the paper: none. Readings: the sentence of the selection criterion asks for the
+             label where the condition holds; algorithm 2, and the text before the sentence, ask
+             where it does not, and are followed. Labels before round 1 count as not asked for, so
+             the first one is. L between two kernels in (33) is the squared difference: (a1) makes
+             L symmetric, which the penalty of (18) is not. (37) and (39) have hats where the
+             learner's own f-bar and theta-bar are meant. The paper has eta_c > 0; with 0, kernels
+             that agree to the last bit (a single one, say) do not spare a label here, so that
+             eta_c = 0 is Raker. No code was released.
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        eta_g: Schedule
+        lam: NON_NEGATIVE
+        eta_c: NON_NEGATIVE
+        M: COUNT
+
+    class State(NamedTuple):
+        model: RandomFeatures
+        log_w: np.ndarray  # (N,)
+        unlabelled: COUNTS  # (1,) rows since the last label; M before the first
+
+    select, update = select_all, update_if_asked
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> Amkl.State:
+        return Amkl.State(model, np.zeros(len(dictionary)), np.array([params.M]))
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        y_hat = mean_of_all(state.log_w, selection.f)
+        if must_ask(params, state):
+            return y_hat, True
+        # The left side of (33): about the mean, the sum over i is sum_i p_i (f_i - mean)^2 +
+        # (f_j - mean)^2 sum_i p_i, so that the farthest j decides.
+        farthest = farthest_of_all(selection.f, y_hat)
+        apart = variance_of_all(state.log_w, selection.f, y_hat) + farthest * farthest
+        return y_hat, not apart <= params.eta_c  # True for NaN too
+
+
+@inlined
+def disagreement(state, selection, mean, farthest):
+    """The left side of (33), as AMKL has it, where the farthest kernel is so far from the mean."""
+    n = selection.n_combined[0]
+    if n == selection.f.shape[0]:
+        return variance_of_all(state.log_w, selection.f, mean) + farthest * farthest
+    share = 0.0
+    spread = 0.0
+    for m in range(n):
+        i = selection.combine[m]
+        error = selection.f[i] - mean
+        share += state.w[i]
+        spread += state.w[i] * error * error
+    return spread + share * farthest * farthest
+
+
+def select_subset(params, state, t, rng, selection):
+    if state.unlabelled[0] == 0:
+        draw_subset(params, state, rng)
+    choose_subset(state, selection)
+
+
+@register_as("amkl_aks", representation=RANDOM_FEATURES, every_kernel=True, queries=True)
+class AmklAks:
+    """AMKL-AKS: a drawn subset of the good kernels predicts, and asks only when in doubt.
+
+    Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 2.
+    Task     regression; queried labels.
+    Round    1. If the label of the round before was asked for, draw the subset V of the kernels as
+                OMKL-AKS does (its steps 1 to 3), by (40) and (41); else V stays.
+             2. Evaluate all kernels and predict the mean of f_i over V weighted by w, (43), (44).
+             3. If one of the last M labels was asked for, and no kernel j of all N is far from V,
+                max over j of sum over i in V of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, (33), with p
+                the weights of all kernels that sum to 1: do not ask, and change nothing.
+             4. Else ask for y_t and learn as AMKL, every kernel.
+    Symbols  eta, eta_g, lam   as in AMKL
+             delta, gamma      as in OMKL-AKS
+             eta_c, M          as in AMKL
+    Cost     O(N D d) time a round; O(N D d) memory.
+    Bound    none. Theorem 3 states O(sqrt(T)) with high probability, under the conditions of
+             theorem 2, and is false as that is, see AMKL and ``docs/errata.md``. At least one label
+             in M + 1 is asked for, (35).
+    Differs  from the paper: none. Readings: those of OMKL-AKS and AMKL; d_l in (41), and d_l and
+             d_r below it, are J and K; in (33) p_i is (38), which sums to 1 over all kernels and
+             to less over V, and j runs over all kernels as it says, although section I speaks of a
+             criterion that is checked with the relevant ones alone. No code was released.
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        eta_g: Schedule
+        lam: NON_NEGATIVE
+        delta: BELOW_ONE
+        gamma: SIZE
+        eta_c: NON_NEGATIVE
+        M: COUNT
+
+    class State(NamedTuple):
+        model: RandomFeatures
+        log_w: np.ndarray  # (N,)
+        w: np.ndarray  # (N,) as in OMKL-AKS, and so are the next two
+        subset: KERNELS  # (N,)
+        n: Annotated[np.ndarray, Range(0, "N")]  # (1,)
+        unlabelled: COUNTS  # (1,) rows since the last label; M before the first
+
+    select, update = select_subset, update_if_asked
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> AmklAks.State:
+        subset = OmklAks.init(params, dictionary, model)
+        return AmklAks.State(*subset, unlabelled=np.array([params.M]))
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        y_hat = mean_of_subset(state, selection)
+        if must_ask(params, state):
+            return y_hat, True
+        apart = disagreement(state, selection, y_hat, farthest_of_all(selection.f, y_hat))
+        return y_hat, not apart <= params.eta_c  # True for NaN too
+
+
+@register_as("amkl_random", representation=RANDOM_FEATURES, every_kernel=True, queries=True)
+class AmklRandom:
+    """random labels: AMKL that asks at random, which its own choice of labels has to beat.
+
+    Paper    none; the baseline of S. Hong, J. Chae, "Active Learning with Multiple Kernels", that
+             the paper leaves out: algorithm 2 with a coin in place of criterion (33).
+    Task     regression; queried labels.
+    Round    1. Evaluate all kernels and predict the mean of the f_i weighted by w_i, as AMKL.
+             2. If one of the last M labels was asked for, throw a coin: with probability 1 - rate
+                do not ask, and change nothing.
+             3. Else ask for y_t and learn as AMKL, (37) and (39).
+    Symbols  eta    step size of theta, > 0, a schedule in t
+             eta_g  step size of the weights, > 0, a schedule in t
+             lam    regularisation, >= 0
+             rate   probability of asking where nothing forces it, in [0, 1]; 1: every label
+             M      rows in a row without a label, at most, >= 1
+    Cost     O(N D d) time a round; O(N D d) memory.
+    Bound    none of its own. At least one label in M + 1 is asked for, as (35) has it for AMKL.
+    Differs  none. From one label to the next there are (1 - (1 - rate)^(M + 1)) / rate rows on
+             average, so the share of labels tends to one over that: 1 / (2 - rate) with M = 1. A
+             rate of 2 - 1 / s asks as often as an AMKL of share s with M = 1, and the pair differs
+             in which labels it asks for alone. One coin is thrown every round, needed or not.
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        eta_g: Schedule
+        lam: NON_NEGATIVE
+        rate: Annotated[float, Range(0.0, 1.0)]
+        M: COUNT
+
+    class State(NamedTuple):
+        model: RandomFeatures
+        log_w: np.ndarray  # (N,)
+        unlabelled: COUNTS  # (1,) rows since the last label; M before the first
+        coin: np.ndarray  # (1,) of this round, uniform in [0, 1)
+
+    update = update_if_asked
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> AmklRandom.State:
+        return AmklRandom.State(model, np.zeros(len(dictionary)), np.array([params.M]), np.zeros(1))
+
+    @staticmethod
+    def select(params, state, t, rng, selection):
+        choose_all(selection)
+        state.coin[0] = rng.random()
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        y_hat = mean_of_all(state.log_w, selection.f)
+        return y_hat, state.unlabelled[0] >= params.M or state.coin[0] < params.rate

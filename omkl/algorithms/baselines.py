@@ -1,0 +1,187 @@
+"""What others have to beat: the mean, the last label, and a single exact kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from omkl.algorithms.parts import State, gaussian_kernel, init_one, predict_only, select_all
+from omkl.core.hyperparameters import POSITIVE, Range, Schedule, rate
+from omkl.core.kernels import MOST_DEGREE, Kernel
+from omkl.core.protocol import register_as
+from omkl.core.representations.experts import CONSTANT, Constant
+from omkl.core.representations.support_vectors import GROWING, append
+
+
+def constant(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    return (Kernel("constant", 1.0),)
+
+
+LOOKS_AT_NO_INPUT = {"learns": "it does not look at x: it is what others have to beat"}
+
+
+@register_as(
+    "mean",
+    representation=CONSTANT,
+    every_kernel=True,
+    kernels=constant,
+    equivariant=True,
+    expected_failures=LOOKS_AT_NO_INPUT,
+)
+class Mean:
+    """Running mean of the labels: what a regression has to beat to have learned anything from x.
+
+    Paper    none; the comparator that R2 is measured against, made causal.
+    Task     regression; full information; no kernel, nothing to choose.
+    Round    Predict (y_1 + ... + y_{t-1}) / (t - 1), and 0 in the first round.
+    Symbols  none
+    Cost     O(1) time a round; O(1) memory.
+    Bound    sum (y_hat_t - y_t)^2 <= min over c of sum (c - y_t)^2 + 8 Y^2 (1 + ln T), for |y| <= Y
+             (N. Cesa-Bianchi, G. Lugosi, "Prediction, Learning, and Games", 2006, theorem 3.1).
+    Differs  none.
+
+    After the labels 1, 2, 6 it says 3:
+
+    >>> import numpy as np
+    >>> from omkl import algorithms
+    >>> from omkl.core.learner import Learner
+    >>> mean = algorithms.load("mean")
+    >>> learner = Learner(mean, mean.Params(), (), d=1, D=1, seed=0)
+    >>> learner.partial_fit(np.zeros((4, 1)), np.array([1.0, 2.0, 6.0, 0.0])).y_hat.tolist()
+    [0.0, 1.0, 1.5, 3.0]
+    """
+
+    class Params(NamedTuple):
+        pass
+
+    class State(NamedTuple):
+        model: Constant
+        log_w: np.ndarray  # (1,)
+        total: np.ndarray  # (1,) sum of the labels
+
+    select, predict = select_all, predict_only
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: Constant) -> Mean.State:
+        return Mean.State(model, np.zeros(1), np.zeros(1))
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        state.total[0] += y
+        state.model.alpha[0, 0] = state.total[0] / t
+
+
+@register_as(
+    "last",
+    representation=CONSTANT,
+    every_kernel=True,
+    kernels=constant,
+    equivariant=True,
+    expected_failures=LOOKS_AT_NO_INPUT,
+)
+class Last:
+    """Last label: what a regression has to beat where labels move slowly.
+
+    Paper    none; the persistence or no-change forecast of time series.
+    Task     regression; full information; no kernel, nothing to choose.
+    Round    Predict y_{t-1}, and 0 in the first round.
+    Symbols  none
+    Cost     O(1) time a round; O(1) memory.
+    Bound    none.
+    Differs  none.
+
+    After the labels 1, 2, 6 it says 6:
+
+    >>> import numpy as np
+    >>> from omkl import algorithms
+    >>> from omkl.core.learner import Learner
+    >>> last = algorithms.load("last")
+    >>> learner = Learner(last, last.Params(), (), d=1, D=1, seed=0)
+    >>> learner.partial_fit(np.zeros((4, 1)), np.array([1.0, 2.0, 6.0, 0.0])).y_hat.tolist()
+    [0.0, 1.0, 2.0, 6.0]
+    """
+
+    class Params(NamedTuple):
+        pass
+
+    State, init, select, predict = State, init_one, select_all, predict_only
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        state.model.alpha[0, 0] = y
+
+
+def update_expansion(params, state, t, y, selection):
+    state.model.alpha[0, state.model.n[0]] = -rate(params.eta, t) * (selection.f[0] - y)
+    append(state.model)
+
+
+KEEPS_EVERY_ROW = {"bounded_memory": "exact kernels keep every row: the curse of dimensionality"}
+
+
+@register_as(
+    "rbf",
+    representation=GROWING,
+    every_kernel=True,
+    kernels=gaussian_kernel,
+    expected_failures=KEEPS_EVERY_ROW,
+)
+class Rbf:
+    """RBF: online regression with one exact Gaussian kernel exp(-||x - x'||^2 / bandwidth).
+
+    Paper    D. Sahoo, S. C. H. Hoi, B. Li, "Online Multiple Kernel Regression", KDD 2014, its
+             single-kernel baseline; RBF-1 (bandwidth 1) of Ghari and Shen, "Graph-Aided Online
+             Multi-Kernel Learning", JMLR.
+    Task     regression; full information.
+    Round    1. Predict f(x_t) = sum over s < t of alpha_s kappa(x_s, x_t).
+             2. alpha_t = -eta_t (f(x_t) - y_t).
+    Symbols  eta        step size, > 0, a schedule in t
+             bandwidth  of the kernel as written above, > 0; note that there is no 2 in it
+    Cost     O(t d) time a round; O(T d) memory, growing with the stream.
+    Bound    O(sqrt(T)) against the best function of the kernel's space; bounded squared losses.
+    Differs  none. The dictionary (kernels=...) is not used.
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        bandwidth: POSITIVE
+
+    State, init, select, predict = State, init_one, select_all, predict_only
+    update = update_expansion
+
+
+def polynomial(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    return (Kernel("polynomial", float(params.degree)),)
+
+
+@register_as(
+    "poly",
+    representation=GROWING,
+    every_kernel=True,
+    kernels=polynomial,
+    expected_failures={**KEEPS_EVERY_ROW, "learns": "the check's target is no quadratic form"},
+)
+class Poly:
+    """POLY: online regression with one exact polynomial kernel, (x'x')^degree.
+
+    Paper    D. Sahoo, S. C. H. Hoi, B. Li, "Online Multiple Kernel Regression", KDD 2014, its
+             single-kernel baseline; POLY-2 (degree 2) of Ghari and Shen, "Graph-Aided Online
+             Multi-Kernel Learning", JMLR.
+    Task     regression; full information.
+    Round    1. Predict f(x_t) = sum over s < t of alpha_s (x_s'x_t)^degree.
+             2. alpha_t = -eta_t (f(x_t) - y_t).
+    Symbols  eta     step size, > 0, a schedule in t
+             degree  of the polynomial, >= 1; homogeneous, there is no constant in it
+    Cost     O(t d) time a round; O(T d) memory, growing with the stream.
+    Bound    O(sqrt(T)) against the best function of the kernel's space; bounded squared losses.
+    Differs  none. The dictionary (kernels=...) is not used.
+    """
+
+    class Params(NamedTuple):
+        eta: Schedule
+        degree: Annotated[int, Range(1, MOST_DEGREE)]
+
+    State, init, select, predict = State, init_one, select_all, predict_only
+    update = update_expansion

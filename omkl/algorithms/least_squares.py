@@ -1,0 +1,272 @@
+"""Recursive least squares: forecasters of Vovk, Azoury and Warmuth, and KRLS with forgetting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from omkl.algorithms.parts import (
+    State,
+    gaussian_kernel,
+    init,
+    init_one,
+    predict_only,
+    select_all,
+)
+from omkl.core.hyperparameters import POSITIVE, UP_TO_ONE, Choice
+from omkl.core.kernels import LINEAR, Kernel
+from omkl.core.protocol import register_as
+from omkl.core.representations.second_order import (
+    FORECASTERS,
+    JOINT_RLS,
+    RAW_FORECASTERS,
+    RECURSIVE,
+    STACKED_RLS,
+    StackedRls,
+    learn_both,
+    learn_every,
+    learn_rls,
+    learn_rounds,
+)
+from omkl.core.weights import weighted_mean
+
+
+def linear_kernel(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    return (Kernel(LINEAR, 1.0),)
+
+
+def update_least_squares(params, state, t, y, selection):
+    learn_every(state.model, selection.scratch, selection.f, y)
+
+
+@register_as("ridge", representation=RAW_FORECASTERS, every_kernel=True, kernels=linear_kernel)
+class Ridge:
+    """Online linear ridge: the forecaster of Vovk, Azoury and Warmuth on the inputs and 1.
+
+    Paper    V. Vovk, "Competitive on-line statistics", International Statistical Review 69 (2001);
+             K. S. Azoury, M. K. Warmuth, "Relative loss bounds for on-line density estimation with
+             the exponential family of distributions", Machine Learning 43 (2001).
+    Task     regression; full information; no kernel, no step size.
+    Round    1. Predict z'A_t^-1 b with z = (x_t, 1), A_t = lam I + sum_{s<=t} z_s z_s', which has
+                x_t in it already, and b = sum_{s<t} y_s z_s.
+             2. Take y_t z into b.
+    Symbols  lam  regularisation, > 0
+    Cost     O(d^2) time a round; O(d^2) memory.
+    Bound    sum (y_hat_t - y_t)^2 <= min over theta of lam ||theta||^2 + sum (theta'z_t - y_t)^2,
+             + Y^2 (d + 1) ln(1 + T Z^2 / (lam (d + 1))), for |y| <= Y and ||z|| <= Z.
+    Reading  The coefficient of the 1 is regularised as the others; not to do so needs another
+             start.
+    Differs  from the paper: none. The dictionary (kernels=...) is not used.
+
+    The second label of two rows alike, after a first label 1, with lam = 1: z'z = 2, b = z and
+    A = I + 2 z z', so y_hat = 2 / (1 + 4).
+
+    >>> from omkl import algorithms
+    >>> from omkl.core.learner import Learner
+    >>> ridge = algorithms.load("ridge")
+    >>> learner = Learner(ridge, ridge.Params(lam=1.0), (), d=1, D=1, seed=0)
+    >>> learner.partial_fit([[1.0], [1.0]], [1.0, 1.0]).y_hat.tolist()
+    [0.0, 0.4]
+    """
+
+    class Params(NamedTuple):
+        lam: POSITIVE
+
+    State, init, select, predict = State, init_one, select_all, predict_only
+    update = update_least_squares
+
+
+@register_as("ridge_rff", representation=FORECASTERS, every_kernel=True, kernels=gaussian_kernel)
+class RidgeRff:
+    """Ridge on random features: the forecaster of Vovk, Azoury and Warmuth for one Gaussian kernel.
+
+    Paper    V. Vovk (2001), K. S. Azoury and M. K. Warmuth (2001), as of ``ridge``; features of
+             A. Rahimi, B. Recht, "Random features for large-scale kernel machines", NIPS 2007.
+    Task     regression; full information; no step size.
+    Round    As of ``ridge`` with the 2 D random features z(x_t) in place of (x_t, 1).
+    Symbols  lam        regularisation, > 0
+             bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
+    Cost     O(D^2 + D d) time a round; O(D^2 + D d) memory.
+    Bound    that of ``ridge`` with 2 D in place of d + 1 and Z = 1.
+    Reading  bandwidth means here what it means for ``rbf``, the same function by gradient steps.
+    Differs  none. The dictionary (kernels=...) is not used.
+
+    Features have norm 1: after a first label 1, with lam = 1, the same row gets 1 / (1 + 2).
+
+    >>> from omkl import algorithms
+    >>> from omkl.core.learner import Learner
+    >>> ridge = algorithms.load("ridge_rff")
+    >>> learner = Learner(ridge, ridge.Params(lam=1.0, bandwidth=1.0), (), d=1, D=8, seed=0)
+    >>> learner.partial_fit([[0.3], [0.3]], [1.0, 1.0]).y_hat.round(12).tolist()
+    [0.0, 0.333333333333]
+    """
+
+    class Params(NamedTuple):
+        lam: POSITIVE
+        bandwidth: POSITIVE
+
+    State, init, select, predict = State, init_one, select_all, predict_only
+    update = update_least_squares
+
+
+@register_as("krls", representation=RECURSIVE, every_kernel=True, kernels=gaussian_kernel)
+class Krls:
+    """KRLS: recursive least squares on random features of one Gaussian kernel, with forgetting.
+
+    Paper    the classical adaptive filter (S. Haykin, "Adaptive Filter Theory", recursive least
+             squares with a factor of forgetting) on the features of A. Rahimi, B. Recht (NIPS
+             2007).
+    Task     regression; full information; streams that drift; no step size.
+    Round    1. Predict f(x_t) = theta'z with 2 D random features z = z(x_t).
+             2. theta <- theta + P z (y_t - f) / (1 + z'P z), and
+                P <- (P - P z z'P / (1 + z'P z)) / decay,
+                from P = I / lam on: theta minimises sum_{s<=t} decay^(t-s) (theta'z_s - y_s)^2 +
+                lam decay^(t-1) ||theta||^2, but for the ceiling below.
+    Symbols  lam        regularisation, > 0
+             bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
+             decay      weight of a row against the next one, in (0, 1]; about 1 / (1 - decay) rows
+                        count, and 1 forgets nothing
+    Cost     O(D^2 + D d) time a round; O(D^2 + D d) memory.
+    Bound    none that is stated here.
+    Reading  Where rows move some direction no more, its variance would grow by 1 / decay a round
+             without end. P = U diag(D) U' is kept as a factor, and no entry of D grows above 1 /
+             lam: so the regularisation fades only where there are rows in its place.
+    Differs  from the textbook in that ceiling. The dictionary (kernels=...) is not used.
+
+    >>> from omkl.checks import learners
+    >>> X, y = learners.stream(1000)
+    >>> y_hat = learners.Case("krls").learner().partial_fit(X, y).y_hat
+    >>> f"{((y_hat - y) ** 2).mean():.6f}"
+    '0.004186'
+    """
+
+    class Params(NamedTuple):
+        lam: POSITIVE
+        bandwidth: POSITIVE
+        decay: UP_TO_ONE
+
+    State, init, select, predict = State, init_one, select_all, predict_only
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        learn_rls(state.model, 0, selection.scratch, 1.0, params.decay, y - selection.f[0])
+
+
+SECOND = Choice("vaw", "weights")
+VAW = SECOND.index("vaw")
+
+
+@register_as("vaw2", representation=STACKED_RLS, every_kernel=True)
+class Vaw2:
+    """VAW^2: a forecaster of Vovk, Azoury and Warmuth for each kernel, and one over them.
+
+    Paper    D. B. Rokhlin, O. V. Gurtovaya, "Random feature-based double Vovk-Azoury-Warmuth
+             algorithm for online multi-kernel learning", arXiv 2503.20087 (2025).
+    Task     regression; full information; no step size.
+    Round    1. Each of the N kernels predicts f_i = z_i'A_i^-1 b_i with A_i = lam I + sum_{s<=t}
+                z_i z_i', which has x_t in it already, and b_i = sum_{s<t} y_s z_i.
+             2. second=vaw: the second level does the same with f = (f_1, .., f_N) in place of z_i:
+                y_hat = f'B^-1 c, B = lam2 I + sum_{s<=t} f f', c = sum_{s<t} y_s f.
+                second=weights: y_hat is the mean of the f_i weighted by
+                w_i = exp(-sum_{s<t} (f_i - y_s)^2 / (8 Y^2)), with Y the largest |y_s| before.
+    Symbols  lam     regularisation of the first level, > 0
+             lam2    of the second, > 0; without part where second=weights
+             second  what the second level is: vaw or weights
+    Cost     O(N D^2 + N^2 + N D d) time a round; O(N D^2 + N^2) memory.
+    Bound    O(sqrt(T) ln T) against the best function of the kernels' sum, for D of order sqrt(T);
+             at either level O(ln T) against the best fixed coefficients. With weights: at most
+             8 Y^2 ln N above the best kernel, for |f_i| <= Y.
+    Reading  Its text is not at hand: what is here follows a summary, which names both second levels
+             and a third form, all features in one forecaster: ``vaw_joint``. For the weights,
+             1 / (8 Y^2) is the rate at which the squared loss is exp-concave on [-Y, Y]; for labels
+             in [0, 1] and predictions kept there the rate 1/2 would do.
+    Differs  from the paper: not known.
+
+    >>> from omkl.checks import learners
+    >>> X, y = learners.stream(1000)
+    >>> def mse(**settings):
+    ...     y_hat = learners.Case("vaw2").learner(**settings).partial_fit(X, y).y_hat
+    ...     return f"{((y_hat - y) ** 2).mean():.6f}"
+    >>> mse(second="vaw"), mse(second="weights")
+    ('0.005625', '0.006957')
+    """
+
+    class Params(NamedTuple):
+        lam: POSITIVE
+        lam2: POSITIVE
+        second: Annotated[int, SECOND]
+
+    class State(NamedTuple):
+        model: StackedRls
+        log_w: np.ndarray  # (N,) zeros where the second level has coefficients and no weights
+        losses: np.ndarray  # (N,) sums of squared errors
+        largest: np.ndarray  # (1,) the largest squared label
+
+    select = select_all
+
+    @staticmethod
+    def init(params: Any, dictionary: Sequence[Kernel], model: StackedRls) -> Vaw2.State:
+        N = len(dictionary)
+        return Vaw2.State(model, np.zeros(N), np.zeros(N), np.zeros(1))
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        if params.second == VAW:
+            return selection.scratch.f[0], True
+        return weighted_mean(
+            state.log_w, selection.f, selection.combine, selection.n_combined[0]
+        ), True
+
+    @staticmethod
+    def learn_ahead(params, state, t, X, y, row, selection):
+        learn_rounds(state.model.first, selection.scratch.first, X, y, row)
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        if params.second != VAW:
+            state.largest[0] = max(state.largest[0], y * y)
+            for i in range(selection.f.shape[0]):
+                error = selection.f[i] - y
+                state.losses[i] += error * error
+                if state.largest[0] > 0.0:
+                    state.log_w[i] = -state.losses[i] / (8.0 * state.largest[0])
+        learn_both(state.model, selection.scratch, selection.f, y)
+
+
+@register_as("vaw_joint", representation=JOINT_RLS, every_kernel=True)
+class VawJoint:
+    """VAW on all features: one forecaster of Vovk, Azoury and Warmuth for all kernels together.
+
+    Paper    D. B. Rokhlin, O. V. Gurtovaya, arXiv 2503.20087 (2025): a variant beside their VAW^2.
+    Task     regression; full information; no step size.
+    Round    1. Join the random features of the N kernels, z = (z_1, .., z_N), and predict z'A^-1 b
+                with A = lam I + sum_{s<=t} z z' and b = sum_{s<t} y_s z.
+             2. Take y_t z into b.
+    Symbols  lam  regularisation, > 0
+    Cost     O(N^2 D^2 + N D d) time a round; O(N^2 D^2) memory: N times those of ``vaw2``.
+    Bound    that of ``ridge`` with 2 N D in place of d + 1 and Z^2 = N.
+    Reading  Its text is not at hand: from a summary, which names this form. A kernel has no weight,
+             and its f_i is its part of the prediction.
+    Differs  from the paper: not known.
+
+    >>> from omkl.checks import learners
+    >>> X, y = learners.stream(1000)
+    >>> y_hat = learners.Case("vaw_joint").learner().partial_fit(X, y).y_hat
+    >>> f"{((y_hat - y) ** 2).mean():.6f}"
+    '0.019790'
+    """
+
+    class Params(NamedTuple):
+        lam: POSITIVE
+
+    State, init, select = State, init, select_all
+
+    @staticmethod
+    def predict(params, state, t, selection):
+        return selection.scratch.f[0], True
+
+    @staticmethod
+    def update(params, state, t, y, selection):
+        learn_every(state.model.all, selection.scratch.all, selection.scratch.f, y)

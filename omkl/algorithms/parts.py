@@ -1,0 +1,54 @@
+"""A state, and steps, that many algorithms have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omkl.core.kernels import Kernel
+from omkl.core.protocol import choose_all
+from omkl.core.weights import mean_of_all, weighted_mean
+
+
+class State(NamedTuple):
+    """A representation, and the logarithms of its kernels' weights."""
+
+    model: Any
+    log_w: np.ndarray  # (N,)
+
+
+def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
+    """Equal weights."""
+    return State(model, np.zeros(len(dictionary)))
+
+
+def init_one(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
+    """The only kernel has all the weight; the dictionary is not used."""
+    return State(model, np.zeros(1))
+
+
+def gaussian_kernel(params: Any, dictionary: Sequence[Kernel]) -> Sequence[Kernel]:
+    """The kernel exp(-||x - x'||^2 / bandwidth), of which a ``Kernel`` has the variance."""
+    return (Kernel("gaussian", 0.5 * params.bandwidth),)
+
+
+def select_all(params, state, t, rng, selection):
+    """Evaluate and combine every kernel."""
+    choose_all(selection)
+
+
+def predict_mean(params, state, t, selection):
+    """The mean of all outputs by their weights."""
+    return mean_of_all(state.log_w, selection.f), True
+
+
+def predict_mean_in_order(params, state, t, selection):
+    """``predict_mean``, added up kernel after kernel."""
+    return weighted_mean(state.log_w, selection.f, selection.combine, selection.n_combined[0]), True
+
+
+def predict_only(params, state, t, selection):
+    """The output of the only kernel."""
+    return selection.f[0], True
