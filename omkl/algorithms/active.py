@@ -227,12 +227,12 @@ def must_ask(params, state):
 def farthest_of_all(f, mean):
     """The largest distance of an output, f (N,), from their mean."""
     N = f.shape[0]
-    found = pack(0.0)
+    farthest_pack = pack(0.0)
     j = 0
     while j + LANES <= N:
-        found = at_least(abs(load(f, j) - mean), found)
+        farthest_pack = at_least(abs(load(f, j) - mean), farthest_pack)
         j += LANES
-    farthest = largest(found)
+    farthest = largest(farthest_pack)
     for i in range(j, N):
         farthest = max(farthest, abs(f[i] - mean))
     return farthest

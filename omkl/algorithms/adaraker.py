@@ -81,7 +81,7 @@ def step_size(params, length):
 
 
 @inlined
-def said_on(state, selection, j):
+def prediction_of_level(state, selection, j):
     """What the instance of level j predicts."""
     N = selection.f.shape[0]
     rows = slice(j * N, j * N + N)
@@ -89,11 +89,11 @@ def said_on(state, selection, j):
 
 
 @inlined
-def said(state, selection):
+def prediction_of_all(state, selection):
     """What the mixture of all levels predicts."""
     y_hat = 0.0
     for j in range(state.model.alive[0]):
-        y_hat += state.model.mix[j] * said_on(state, selection, j)
+        y_hat += state.model.mix[j] * prediction_of_level(state, selection, j)
     return y_hat
 
 
@@ -102,17 +102,17 @@ def select(params, state, t, rng, selection):
 
 
 def predict(params, state, t, selection):
-    return said(state, selection), True
+    return prediction_of_all(state, selection), True
 
 
 def update(params, state, t, y, selection):
     scratch = selection.scratch
     learn_row(scratch, params, state.model, t, y, selection)
-    y_hat = said(state, selection)
+    y_hat = prediction_of_all(state, selection)
     N = selection.f.shape[0]
     for j in range(state.model.alive[0]):
         eta = step_size(params, 2.0**j)
-        gain = (y_hat - y) ** 2 - (said_on(state, selection, j) - y) ** 2
+        gain = (y_hat - y) ** 2 - (prediction_of_level(state, selection, j) - y) ** 2
         state.log_h[j] += math.log(1.0 + eta * min(1.0, max(-1.0, gain)))
         rows = slice(j * N, j * N + N)
         exponential_update(

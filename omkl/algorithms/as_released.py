@@ -130,9 +130,9 @@ def uniforms_before(family: Uniforms, M: int, T: int) -> int:
         For an M that the notebooks do not run.
     """
     if M not in RUNS:
-        known = ", ".join(map(str, sorted(RUNS)))
+        replayable = ", ".join(map(str, sorted(RUNS)))
         raise ValueError(
-            f"algorithm.M={M}: the release ran M = {known}, so only these can be replayed; "
+            f"algorithm.M={M}: the release ran M = {replayable}, so only these can be replayed; "
             "with algorithm.replay=0 any M will do"
         )
     place = FAMILIES.index(family)
@@ -263,10 +263,10 @@ class Undefined(NamedTuple):
     Its function ``kernel_distance`` ends without a ``return``, so every divergence is NaN, and
     ``argmax`` of NaNs is the smallest index. Equal divergences lead there too.
 
-    own  (N,) zeros
+    zeros  (N,) zeros
     """
 
-    own: np.ndarray
+    zeros: np.ndarray
 
 
 @functools.lru_cache(maxsize=4)

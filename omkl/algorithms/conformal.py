@@ -170,8 +170,8 @@ def _compare_experts(params, state, t, last, whole):
         made_for = state.made_for[k]
         if 0 < made_for <= t:
             b = mean_of_all_by_shares(state.p[k], state.b)
-            own = pinball(1.0 - params.level, b - state.level_of_expert[k])
-            state.log_u[k] += _rate_of_expert(made_for, params.lifetime) * (whole - own)
+            loss = pinball(1.0 - params.level, b - state.level_of_expert[k])
+            state.log_u[k] += _rate_of_expert(made_for, params.lifetime) * (whole - loss)
 
 
 @register_as(

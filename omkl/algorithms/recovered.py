@@ -51,7 +51,7 @@ class Raker:
              eta_g = 1/sqrt(T) and lam = 1e-3 at D = 50: features that are not divided by sqrt(D)
              make the steps of theta D times as large and leave those of the weights alone. Below
              T = 2,506 that eta is above 1 / (1 + lam), where gradient descent does not settle but
-             diverges: a run with it is told. No recipe for short streams.
+             diverges: a run with it prints a warning. No recipe for short streams.
     """
 
     class Params(NamedTuple):

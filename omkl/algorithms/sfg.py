@@ -197,7 +197,7 @@ class Sfg:
     Task     regression; selected kernels (exactly M a round).
     Round    0. Before the first round: Delta(i, j), the integral over R^d of
                 (kappa_i - kappa_j)^2; a graph whose node i points to itself and to M - 1
-                kernels that are dissimilar to each other (``graphs.dissimilarity_graph``); a
+                kernels that are dissimilar to each other (``dissimilarity_graph``); a
                 dominating set DS of it by greedy set cover.
              1. p_i = (1 - xi) u_i / U + xi / |DS| [i in DS].
              2. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
@@ -270,7 +270,7 @@ class SfgMkl:
     Task     regression; selected kernels (exactly M a round).
     Round    0. Before the first round: Delta(i, j), the integral over R^d of
                 (kappa_i - kappa_j)^2; a graph whose node i points to the M kernels with the
-                smallest Delta(i, .), itself the first (``graphs.similarity_graph``); a
+                smallest Delta(i, .), itself the first (``similarity_graph``); a
                 dominating set D of it by greedy set cover.
              1. p_i = (1 - xi) u_i / U + xi / |D| [i in D].
              2. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.

@@ -3,8 +3,8 @@
 They are written against a ``Case``: an algorithm with its streams and its learners. What comes
 of a block is a trace, a NamedTuple of arrays with one entry a round, ``y_hat`` among them.
 
-An algorithm may declare ``EXPECTED_FAILURES = {check: reason}``; a declared check
-that passes is a failure too.
+An algorithm may declare checks that it cannot pass, with a reason. One that passes all the same is
+a failure too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from omkl import conf, registry
 from omkl.core import compiler
+from omkl.core.hyperparameters import build
 from omkl.core.kernels import Kernel
 
 SECTIONS = ("Paper", "Task", "Round", "Symbols", "Cost", "Bound", "Differs")
@@ -31,12 +32,13 @@ INPUTS, FEATURES = 3, 8
 
 
 class Case(Protocol):
-    """An algorithm as the checks see it.
+    """An algorithm as the checks see it; either suite has a class of its own.
 
     name            as typed after ``algorithm=``
     settings        of its YAML, without the name
-    algorithm       as registered, with ``Params``
+    algorithm       as registered
     loop            the compiled loop that its learners run
+    n_rounds        rounds of a stream, where a check names none
     many_rounds     how many rounds of random labels it must stand
     rounds_to_play  how many rounds are played in plain Python
     """
@@ -45,6 +47,7 @@ class Case(Protocol):
     settings: dict[str, Any]
     algorithm: Any
     loop: Any
+    n_rounds: int
 
     @property
     def many_rounds(self) -> int: ...
@@ -52,25 +55,15 @@ class Case(Protocol):
     @property
     def rounds_to_play(self) -> int: ...
 
+    @property
+    def played(self) -> Any:
+        """``stream(rounds_to_play)`` by a fresh learner in plain Python, once: y_hat among it."""
+
     def stream(self, T: int = ...) -> tuple[np.ndarray, np.ndarray]:
         """X in the unit ball, T rounds of INPUTS inputs in the last axis, and labels y."""
 
-    def labels(self, bits: np.ndarray) -> np.ndarray:
-        """Labels from zeros and ones."""
-
-    def opposite(self, y: np.ndarray) -> np.ndarray:
-        """Another label in place of every y."""
-
-    def learner(
-        self,
-        seed: int = ...,
-        *,
-        dictionary: tuple[Kernel, ...] = ...,
-        d: int = ...,
-        T: int = ...,
-        **changes: Any,
-    ) -> Any:
-        """A fresh learner for T rounds; changes of parameters that it lacks are left out."""
+    def learner(self, seed: int = ..., **changes: Any) -> Any:
+        """A fresh learner: of a ``dictionary``, ``d`` inputs, ``T`` rounds, and other Params."""
 
     def learned(self, learner: Any) -> Any:
         """All that a learner has learned: its memory."""
@@ -78,12 +71,23 @@ class Case(Protocol):
     def weights(self, learner: Any) -> list[np.ndarray]:
         """Arrays that must stay finite."""
 
-    @property
-    def played(self) -> Any:
-        """``stream(rounds_to_play)`` by a fresh learner in plain Python, once: y_hat among it."""
+    def params(self, N: int = len(DICTIONARY), T: int | None = None, **changes: Any) -> Any:
+        """Params for N kernels and T rounds; changes of parameters that it lacks are left out."""
+        applicable = {key: value for key, value in changes.items() if key in self.settings}
+        sizes = {"N": N, "D": FEATURES}
+        return build(self.algorithm.Params, self.settings | applicable, T or self.n_rounds, sizes)
+
+    def labels(self, bits: np.ndarray) -> np.ndarray:
+        """Labels from zeros and ones."""
+        return bits
+
+    def opposite(self, y: np.ndarray) -> np.ndarray:
+        """Another label in place of every y."""
+        return 1.0 - y
 
     def errors(self, y_hat: np.ndarray, y: np.ndarray) -> tuple[float, float]:
         """The mean error of the predictions, and that of the best constant."""
+        return float(np.mean((y_hat - y) ** 2)), float(np.var(y))
 
 
 class Check(NamedTuple):
@@ -107,10 +111,10 @@ class Outcome(NamedTuple):
     error: Exception | None = None
 
 
-def default_settings(name: str, besides: Sequence[Path] = ()) -> dict[str, Any]:
-    """The parameters in ``algorithm/<name>.yaml`` of ``conf``, or of the folders ``besides``."""
-    given = conf.entry("algorithm", name, besides)
-    return {key: value for key, value in given.items() if key not in ("name", "module")}
+def default_settings(name: str, config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
+    """The parameters in ``algorithm/<name>.yaml`` of ``conf`` or of ``config_dirs``."""
+    entry = conf.entry("algorithm", name, config_dirs)
+    return {key: value for key, value in entry.items() if key not in ("name", "module")}
 
 
 # --- the checks ---------------------------------------------------------------------------------
@@ -161,8 +165,7 @@ def check_pickle_and_resume(case: Case) -> None:
     n = len(y) - 67
     learner, expected = case.learner(), case.learner().partial_fit(X, y)
     head = learner.partial_fit(X[:n], y[:n])
-    learner = pickle.loads(pickle.dumps(learner))
-    require_equal([head, learner.partial_fit(X[n:], y[n:])], expected)
+    require_equal([head, pickle.loads(pickle.dumps(learner)).partial_fit(X[n:], y[n:])], expected)
 
 
 def check_blocks(case: Case) -> None:
@@ -263,6 +266,16 @@ def require_equal(traces: list[Any], expected: Any) -> None:
         np.testing.assert_array_equal(ours, array)
 
 
+def require_refusal(message: str, make: Callable[[], Any]) -> None:
+    """``make`` raises a ValueError with that text in it."""
+    try:
+        make()
+    except ValueError as error:
+        assert message in str(error), f"it is refused with {str(error)!r}"
+    else:
+        raise AssertionError(f"{message}: it is accepted")
+
+
 def checks_in(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
     """The functions of a module that are called check_..., by what follows."""
     return {
@@ -277,9 +290,9 @@ CHECKS = checks_in(globals())
 
 def with_shared(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
     """The shared checks and those of a module, which may not have a name of theirs."""
-    own = checks_in(scope)
-    assert not set(own) & set(CHECKS)
-    return CHECKS | own
+    checks = checks_in(scope)
+    assert not set(checks) & set(CHECKS)
+    return CHECKS | checks
 
 
 def declared(algorithm: Any, checks: Mapping[str, Callable[[Any], None]]) -> Iterator[Check]:
@@ -311,6 +324,6 @@ def outcome(case: Case, check: Check) -> Outcome:
 def run(case: Case, checks: Iterable[Check]) -> None:
     """All checks of one algorithm; AssertionError names the first that fails."""
     for check in checks:
-        found = outcome(case, check)
-        if found.status == "failed":
-            raise AssertionError(f"{case.name}, {check.name}: {found.reason}") from found.error
+        result = outcome(case, check)
+        if result.status == "failed":
+            raise AssertionError(f"{case.name}, {check.name}: {result.reason}") from result.error

@@ -199,13 +199,13 @@ def choose_all(selection):
 def _largest_error(f, y, least):
     """The largest (f[i] - y)^2 of f (N,), or ``least`` where that is larger."""
     N = f.shape[0]
-    found = pack(least)
+    worst_pack = pack(least)
     j = 0
     while j + LANES <= N:
         error = load(f, j) - y
-        found = at_least(error * error, found)
+        worst_pack = at_least(error * error, worst_pack)
         j += LANES
-    worst = largest(found)
+    worst = largest(worst_pack)
     for i in range(j, N):
         error_i = f[i] - y
         worst = max(worst, error_i * error_i)
@@ -224,13 +224,13 @@ def _learn(params, state, t, y, ask, selection, used, worst):
             used[i] += 1
         worst[0] = _largest_error(selection.f, y, worst[0])
     else:
-        found = worst[0]
+        largest_error = worst[0]
         for m in range(n):
             i = selection.evaluate[m]
             used[i] += 1
             error = selection.f[i] - y
-            found = max(found, error * error)
-        worst[0] = found
+            largest_error = max(largest_error, error * error)
+        worst[0] = largest_error
     update(params, state, t, y if ask else np.nan, selection)
     if n < selection.f.shape[0]:
         for m in range(n):

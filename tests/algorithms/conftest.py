@@ -17,10 +17,10 @@ from omkl.core.representations.random_features import blank
 from omkl.datasets import catalogue, download, open_stream
 
 
-@pytest.fixture(scope="session")
-def oracle():
+def transcript(name):
+    """The arrays of a file of the transcript; the test is skipped without it."""
     beside = Path(__file__).resolve().parents[3] / "shared" / "oracle"
-    path = Path(os.environ.get("OMKL_ORACLE_DIR") or beside) / "airfoil_released.npz"
+    path = Path(os.environ.get("OMKL_ORACLE_DIR") or beside) / name
     if not path.is_file():
         pytest.skip(f"{path.name} is not found; OMKL_ORACLE_DIR names its folder")
     with np.load(path) as arrays:
@@ -28,12 +28,34 @@ def oracle():
 
 
 @pytest.fixture(scope="session")
-def airfoil():
-    cfg = catalogue.entry("airfoil")
-    if download.locate(cfg["file"]) is None:
-        pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
-    stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
-    return next(iter(stream.blocks(stream.n_rounds)))
+def oracle():
+    """1,503 rounds of the release on airfoil, with a correction of ours."""
+    return transcript("airfoil_released.npz")
+
+
+@pytest.fixture(scope="session")
+def untouched():
+    """Mean squared errors of the release's 20 repetitions, as it was published."""
+    return transcript("released_untouched.npz")
+
+
+@pytest.fixture(scope="session")
+def rows_of():
+    """rows_of(dataset, inputs): X, y of all rows, with the inputs of the catalogue or others."""
+
+    def rows(dataset, **columns):
+        cfg = catalogue.entry(dataset) | columns
+        if download.locate(cfg["file"]) is None:
+            pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
+        stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
+        return next(iter(stream.blocks(stream.n_rounds)))
+
+    return rows
+
+
+@pytest.fixture(scope="session")
+def airfoil(rows_of):
+    return rows_of("airfoil")
 
 
 @pytest.fixture(scope="session")

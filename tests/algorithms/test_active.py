@@ -226,23 +226,27 @@ def case(name, seed=0, **changes):
     return Case(name).learner(seed, T=1500, **changes)
 
 
-def same(first, second, data):
+RAKER = dict(eta="1/sqrt(T)", lam=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "other", "asks_always"),
+    [
+        ("amkl", {"eta_c": 0.0}, "raker", True),  # never confident
+        ("amkl_random", {"rate": 1.0}, "raker", True),
+        ("omkl_aks", {"delta": 0.0}, "raker", True),  # keeps all kernels
+        ("amkl_aks", {"delta": 0.0}, "amkl", False),
+        ("amkl_aks", {"eta_c": 0.0}, "omkl_aks", True),
+    ],
+)
+def test_one_learner_is_another(name, changes, other, asks_always, data):
+    first = case(name, 3, **changes)
+    second = case(other, 3, **(RAKER if other == "raker" else {}))
     a, b = first.partial_fit(*data), second.partial_fit(*data)
     np.testing.assert_array_equal(a.y_hat, b.y_hat)
     np.testing.assert_array_equal(a.asked, b.asked)
     np.testing.assert_array_equal(first.state.model.coefficients, second.state.model.coefficients)
-    return a
-
-
-RAKER = dict(eta="1/sqrt(T)", lam=1e-2)
-
-
-def test_amkl_that_is_never_confident_is_raker(data):
-    assert same(case("amkl", eta_c=0.0), case("raker", **RAKER), data).asked.all()
-
-
-def test_amkl_random_that_always_asks_is_raker(data):
-    assert same(case("amkl_random", rate=1.0), case("raker", **RAKER), data).asked.all()
+    assert a.asked.all() == asks_always
 
 
 @pytest.mark.parametrize("M", [1, 2, 5])
@@ -255,18 +259,6 @@ def test_random_labels_are_as_many_as_the_docstring_says(M, data):
         assert M > 1 or share == pytest.approx(1 / (2 - r))
     none = case("amkl_random", rate=0.0, M=M).partial_fit(*data).asked
     np.testing.assert_array_equal(none, np.arange(len(none)) % (M + 1) == 0)
-
-
-def test_amkl_aks_that_keeps_all_kernels_is_amkl(data):
-    assert not same(case("amkl_aks", delta=0.0), case("amkl"), data).asked.all()
-
-
-def test_amkl_aks_that_is_never_confident_is_omkl_aks(data):
-    same(case("amkl_aks", seed=3, eta_c=0.0), case("omkl_aks", seed=3), data)
-
-
-def test_omkl_aks_that_keeps_all_kernels_is_raker(data):
-    same(case("omkl_aks", delta=0.0), case("raker", **RAKER), data)
 
 
 @pytest.mark.parametrize("name", ["amkl", "amkl_aks"])

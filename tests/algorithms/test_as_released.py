@@ -6,9 +6,6 @@ Mean squared errors of the release as it was published are compared besides, wit
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -22,7 +19,6 @@ from omkl.core.learner import Learner
 from omkl.core.representations import evaluate_row
 from omkl.core.representations.random_features import blank
 from omkl.core.weights import normalised, shares
-from omkl.datasets import catalogue, download, open_stream
 from omkl.papers import tables
 
 EXACT = 1e-9
@@ -102,25 +98,8 @@ def test_gf(oracle, airfoil, learner):
 # --- the release untouched: tables 3 to 5 -------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def untouched():
-    """Mean squared errors of the release's 20 repetitions, or nothing where they are not here."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "oracle"
-    path = Path(os.environ.get("OMKL_ORACLE_DIR") or beside) / "released_untouched.npz"
-    if not path.is_file():
-        return {}
-    with np.load(path) as arrays:
-        return dict(arrays)
-
-
-def rows_of_the_release(dataset):
-    """X, y with the inputs that the notebooks keep: two more of naval, one less of bias."""
-    cfg = dict(catalogue.entry(dataset))
-    cfg |= {"naval": {"inputs": "2-18"}, "bias": {"inputs": "4-23"}}.get(dataset, {})
-    if download.locate(cfg["file"]) is None:
-        pytest.skip(f"{cfg['file']} is in no data folder; runs where the data are found")
-    stream = open_stream(cfg, {"limit": None, "scaling": "whole", "order": "file"})
-    return next(iter(stream.blocks(stream.n_rounds)))
+# The inputs that the notebooks keep: two more of naval, one less of bias.
+OTHER_INPUTS = {"naval": {"inputs": "2-18"}, "bias": {"inputs": "4-23"}}
 
 
 def errors_of_repetitions(name, X, y, kernels, repetitions=range(20), **changes):
@@ -154,8 +133,6 @@ LEARNERS = {"gf": ("g", "3"), "sfg": ("s", "4"), "sfg_r": ("r", "5")}
 
 def test_the_release_gives_the_printed_cells(untouched):
     """60 cells: the notebooks' means and what tables 3 to 5 print of them."""
-    if not untouched:
-        pytest.skip("released_untouched.npz is not found; OMKL_ORACLE_DIR names its folder")
     for name, (letter, table) in LEARNERS.items():
         for dataset in ("airfoil", "concrete", "bias", "naval"):
             for M in as_released.RUNS:
@@ -168,14 +145,13 @@ def test_the_release_gives_the_printed_cells(untouched):
 @pytest.mark.slow
 @pytest.mark.parametrize("dataset", ["airfoil", "concrete"])
 @pytest.mark.parametrize("name", list(LEARNERS))
-def test_printed_cells(name, dataset, kernels, untouched):
+def test_printed_cells(name, dataset, kernels, untouched, rows_of):
     """Every repetition, and the cells that they make."""
-    X, y = rows_of_the_release(dataset)
+    X, y = rows_of(dataset)
     letter, table = LEARNERS[name]
     for M in as_released.RUNS:
         ours = errors_of_repetitions(name, X, y, kernels, M=M)
-        if untouched:
-            np.testing.assert_allclose(ours, untouched[f"{dataset}/{letter}{M}"], rtol=1e-12)
+        np.testing.assert_allclose(ours, untouched[f"{dataset}/{letter}{M}"], rtol=1e-12)
         apart = abs(1e3 * ours.mean() - printed(name, dataset, table, M))
         assert apart < FARTHER.get((name, dataset, M), 0.01), M
 
@@ -184,11 +160,9 @@ def test_printed_cells(name, dataset, kernels, untouched):
 @pytest.mark.slow
 @pytest.mark.parametrize("dataset", ["bias", "naval"])
 @pytest.mark.parametrize("name", list(LEARNERS))
-def test_repetitions_behind_printed_cells(name, dataset, kernels, untouched):
+def test_repetitions_behind_printed_cells(name, dataset, kernels, untouched, rows_of):
     """The long streams: repetitions in which a share is within 1e-9 of the bar, and the last."""
-    if not untouched:
-        pytest.skip("released_untouched.npz is not found; OMKL_ORACLE_DIR names its folder")
-    X, y = rows_of_the_release(dataset)
+    X, y = rows_of(dataset, **OTHER_INPUTS.get(dataset, {}))
     some = [{"bias": 4, "naval": 13}[dataset], 19]
     for M in as_released.RUNS:
         ours = errors_of_repetitions(name, X, y, kernels, some, M=M)
@@ -204,8 +178,8 @@ APART = {"raker": 0.01, "rfomkr": 0.06}
 @pytest.mark.slow
 @pytest.mark.parametrize("dataset", ["airfoil", "concrete", "bias", "naval"])
 @pytest.mark.parametrize("name", list(APART))
-def test_printed_cells_of_full_information(name, dataset, kernels):
-    X, y = rows_of_the_release(dataset)
+def test_printed_cells_of_full_information(name, dataset, kernels, rows_of):
+    X, y = rows_of(dataset, **OTHER_INPUTS.get(dataset, {}))
     ours = 1e3 * errors_of_repetitions(name, X, y, kernels).mean()
     assert abs(ours - printed(name, dataset, "1")) < APART[name]
 

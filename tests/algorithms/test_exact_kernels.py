@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -14,7 +11,6 @@ from omkl.core import hyperparameters
 from omkl.core.kernels import Kernel, dictionary
 from omkl.core.learner import Learner
 from omkl.core.representations.support_vectors import CODES, TILE
-from omkl.datasets import DataError, open_stream
 
 
 def learner(name, kernels, d, threads=1, **changes):
@@ -93,27 +89,11 @@ PUBLISHED = {  # JMLR, table 1, MSE in 10^-3
 }  # fmt: skip
 
 
-def rows(name):
-    try:
-        stream = open_stream(
-            conf.entry("dataset", name), {"limit": None, "scaling": "whole", "order": "file"}
-        )
-    except DataError as error:
-        pytest.skip(f"runs where the data is found: {str(error).splitlines()[0]}")
-    blocks = list(stream.blocks(100_000))
-    return np.concatenate([b[0] for b in blocks]), np.concatenate([b[1] for b in blocks])
-
-
-@pytest.fixture(autouse=True)
-def offline(monkeypatch):
-    monkeypatch.setenv("OMKL_OFFLINE", "1")
-
-
 @pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "dataset"), list(PUBLISHED))
-def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset):
-    X, y = rows(dataset)
+def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset, rows_of):
+    X, y = rows_of(dataset)
     kernels = dictionary(conf.entry("kernels", "rbf51_lap25_exact"))
     trace = learner(name, kernels, X.shape[1], threads=2).partial_fit(X, y)
     mse = 1e3 * np.mean((trace.y_hat - y) ** 2)
@@ -122,14 +102,9 @@ def test_published_numbers_to_one_unit_in_the_last_digit(name, dataset):
 
 @pytest.mark.real_data
 @pytest.mark.parametrize("name", ["omkr", "rbf", "poly"])
-def test_transcript_of_the_released_code(name):
-    folder = os.environ.get("OMKL_ORACLE_DIR") or Path(__file__).parents[3] / "shared/oracle"
-    path = Path(folder) / "airfoil_released.npz"
-    if not path.exists():
-        pytest.skip(f"runs where the transcript is found: no {path.name} (OMKL_ORACLE_DIR)")
-    X, y = rows("airfoil")
+def test_transcript_of_the_released_code(name, oracle, airfoil):
+    X, y = airfoil
     kernels = dictionary(conf.entry("kernels", "rbf51_lap25_exact"))
     y_hat = learner(name, kernels, X.shape[1]).partial_fit(X[:400], y[:400]).y_hat
     key = {"omkr": "omkr", "rbf": "rbf1", "poly": "poly2"}[name]
-    with np.load(path) as archive:
-        np.testing.assert_allclose(y_hat, archive[f"{key}_y_hat_first400"], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(y_hat, oracle[f"{key}_y_hat_first400"], rtol=0, atol=1e-9)

@@ -1,13 +1,15 @@
-"""The first rounds of every algorithm against the paper's equations, written out.
+"""The first rounds of every algorithm against the papers' equations, written out.
 
-Equation numbers are those of Ghari and Shen, "Graph-Aided Online Multi-Kernel Learning",
-JMLR. Nothing here uses the package's helpers: weights are multiplied as the paper does,
-features and gradients are plain NumPy. Only what is random is read from the state.
+Equation numbers are those of Ghari and Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR, and
+where it says so of its first version, arXiv v1. Nothing here uses the package's helpers: weights
+are multiplied as the paper does, features and gradients are plain NumPy. Only what is random is
+read from the state.
 """
 
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -17,8 +19,16 @@ from scipy.stats import chisquare
 
 from omkl import algorithms
 from omkl.core import protocol
-from omkl.core.graph_sampling import COUNT, MEMBER, cover_of, edges_of, empty_in_mass, probabilities
-from omkl.core.hyperparameters import Schedule
+from omkl.core.graph_sampling import (
+    COUNT,
+    MEMBER,
+    OUT,
+    cover_of,
+    edges_of,
+    empty_in_mass,
+    probabilities,
+)
+from omkl.core.hyperparameters import Schedule, rate
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner
 
@@ -99,6 +109,26 @@ def test_raker():
         paper.learn(S, x, y, 0.3 / np.sqrt(t), q=np.ones(2))
         paper.assert_equal(ours.state)
     assert paper.w.max() / paper.w.min() > 1.5  # or the weights would not have been tested
+
+
+@pytest.mark.parametrize(("name", "normalised"), [("rfomkr", True), ("as_released/rfomkr", False)])
+@pytest.mark.parametrize("lam", [0.0, LAM])
+def test_rfomkr(name, normalised, lam):
+    ours = learner(name, FOUR, eta=Schedule(0.1, -0.5), beta=0.5, lam=lam)
+    paper = Paper(ours)
+    w = np.full(4, 0.25)
+    for t, x, y, S, done in rounds(ours):
+        assert sorted(S) == [0, 1, 2, 3]
+        f = np.array([paper.f(i, x) for i in range(4)])
+        whole = w @ f / (w.sum() if normalised else 1.0)
+        assert done() == pytest.approx(whole, rel=1e-11, abs=1e-13)
+        for i in range(4):
+            theta = paper.theta[i]
+            w[i] *= 0.5 ** ((f[i] - y) ** 2 + lam * theta @ theta)
+            gradient = 2 * (f[i] - y) * paper.z(i, x) + 2 * lam * theta
+            paper.theta[i] = theta - 0.1 / np.sqrt(t) * gradient
+        paper.w = w
+        paper.assert_equal(ours.state)
 
 
 def gf(N=3, seed=0, **changes):
@@ -208,35 +238,81 @@ def test_gf_chooses_the_node_with_p():
     assert chisquare(chosen, 20_000 * p).pvalue > 1e-3
 
 
-# --- SFG ------------------------------------------------------------------------------------------
-
-# Gaussians of variance 0.01, 0.1, 1 and 100: the last is farthest from all others, and the
-# first from it. Each node covers two, greedily 0, then 1, then 2.
-EDGES = np.array([[1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1], [1, 0, 0, 1]])
-DOMINATING = np.array([1, 1, 1, 0]) / 3
+# --- SFG, of either version -----------------------------------------------------------------------
 
 
-def sfg(name="sfg", seed=0, **changes):
-    settings = dict(eta=ETA, xi=Schedule(0.4, -0.5), lam=LAM, M=2, explore=4) | changes
-    return learner(name, FOUR, seed=seed, **settings)
+class Graph(NamedTuple):
+    """What the Gaussians of variance 0.01, 0.1, 1 and 100 make, by hand, and steps for it.
+
+    edges  (4, 4) of the graph
+    share  (4,) [i in D] / |D| of its dominating set
+    """
+
+    edges: np.ndarray
+    share: np.ndarray
+    eta: Schedule
+    xi: Schedule
+
+    def learner(self, name, seed=0, **changes):
+        settings = dict(eta=self.eta, xi=self.xi, lam=LAM, M=2, explore=EXPLORE) | changes
+        return learner(name, FOUR, seed=seed, **settings)
 
 
-def follow(ours, edges_and_share, explore=4):
-    """Rounds of algorithms 5 and 6; ``edges_and_share(u)`` gives (E_t, [i in D] / |D|)."""
+EXPLORE = 4
+# The last is farthest from all others, and the first from it. Nodes cover two, greedily 0, 1, 2.
+DISSIMILAR = Graph(
+    np.array([[1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1], [1, 0, 0, 1]]),
+    np.array([1, 1, 1, 0]) / 3,
+    ETA,
+    Schedule(0.4, -0.5),
+)
+# Nearest are 0 - 1, 1 - 0, 2 - 1, 3 - 2; nodes 0 and 3 cover all.
+SIMILAR = Graph(
+    np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]),
+    np.array([0.5, 0.0, 0.0, 0.5]),
+    Schedule(0.05, 0.0),
+    Schedule(0.2, 0.0),
+)
+GRAPHS = {"sfg": DISSIMILAR, "sfg_r": DISSIMILAR, "sfg_mkl": SIMILAR, "sfg_mkl_r": SIMILAR}
+
+
+def divergence():
+    """(27), in arXiv v1 (7), by brute force in one input."""
+    r = np.linspace(-80.0, 80.0, 400_001)
+    values = [np.exp(-(r**2) / (2 * k.bandwidth)) for k in FOUR]
+    return np.array([[((a - b) ** 2).sum() * (r[1] - r[0]) for b in values] for a in values])
+
+
+@pytest.mark.parametrize("name", ["sfg", "sfg_mkl"])
+def test_graph_by_hand(name):
+    graph = GRAPHS[name]
+    state = graph.learner(name).state
+    edges = np.zeros((4, 4), dtype=int)
+    np.put_along_axis(edges, state.edges[OUT], 1, axis=1)
+    np.testing.assert_array_equal(edges, graph.edges)
+    np.testing.assert_array_equal(state.cover[MEMBER], graph.share > 0)
+    delta = divergence()
+    np.fill_diagonal(delta, -np.inf if name == "sfg" else np.inf)
+    chosen = delta.argmax(axis=1) if name == "sfg" else delta.argmin(axis=1)
+    np.testing.assert_array_equal(graph.edges, np.eye(4, dtype=int) + np.eye(4, dtype=int)[chosen])
+
+
+def follow(ours, graph, edges_and_share):
+    """Rounds of algorithms 5 and 6, in arXiv v1 2 and 3: (E_t, [i in D] / |D|) come of u."""
     paper = Paper(ours)
     u = np.ones(4)
     for t, x, y, S, done in rounds(ours):
-        xi, eta = 0.4 / np.sqrt(t), 0.3 / np.sqrt(t)
+        xi, eta = rate(graph.xi, t), rate(graph.eta, t)
         edges, share = edges_and_share(u)
         p = (1 - xi) * u / u.sum() + xi * share  # (33), (46)
         np.testing.assert_allclose(probabilities(ours.state.trees, xi, 4), p, rtol=1e-12)
-        node = ours.state.node[0] if t <= explore else np.argmax(u)
-        assert node == ours.state.node[0]
+        node = ours.state.node[0]
+        assert t <= EXPLORE or u[node] == pytest.approx(u.max())
         assert sorted(S) == np.flatnonzero(edges[node]).tolist()
         q = edges.T @ p  # (36)
         np.testing.assert_allclose(ours.state.q[S], q[S], rtol=1e-12)
         assert np.isnan(np.delete(ours.state.q, S)).all()
-        y_hat = paper.predict(np.flatnonzero(EDGES[node]), x)  # (34), (47): of G
+        y_hat = paper.predict(np.flatnonzero(graph.edges[node]), x)  # (34), (47): of G
         assert done() == pytest.approx(y_hat, rel=1e-12)
         paper.learn(S, x, y, eta, q)
         u[node] *= np.exp(-eta * (y_hat - y) ** 2 / p[node])  # (37), (39b)
@@ -245,36 +321,56 @@ def follow(ours, edges_and_share, explore=4):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_sfg(seed):
-    follow(sfg(seed=seed), lambda u: (EDGES, DOMINATING))
-
-
-def divergence():
-    """(27) for Gaussians in one input."""
-    b = np.array([k.bandwidth for k in FOUR])
-    product = np.sqrt(2 * np.pi * np.outer(b, b) / np.add.outer(b, b))
-    own = np.diag(product)
-    return own[:, None] + own[None, :] - 2 * product
+@pytest.mark.parametrize("name", ["sfg", "sfg_mkl"])
+def test_graph_that_stays(name, seed):
+    graph = GRAPHS[name]
+    follow(graph.learner(name, seed), graph, lambda u: (graph.edges, graph.share))
 
 
 @pytest.mark.parametrize("only_undominated", [False, True])
 @pytest.mark.parametrize("rank", [1, 2])
 @pytest.mark.parametrize("seed", range(3))
-def test_sfg_r(seed, rank, only_undominated):
-    refined = []
+@pytest.mark.parametrize("name", ["sfg_r", "sfg_mkl_r"])
+def test_graph_that_is_refined(name, seed, rank, only_undominated):
+    graph, delta, refined = GRAPHS[name], divergence(), []
 
     def refine(u):
         best = np.flatnonzero(u >= np.sort(u)[-rank])  # (44) with the beta of section 5.2
-        edges = EDGES.copy()
+        edges = graph.edges.copy()
         for i in set(range(4)) - set(best.tolist()):
-            if only_undominated and EDGES[best, i].any():
+            if only_undominated and graph.edges[best, i].any():
                 continue
-            edges[best[divergence()[i, best].argmax()], i] = 1  # (45)
-        refined.append((edges != EDGES).any())
+            far = delta[i, best] if name == "sfg_r" else -delta[i, best]
+            edges[best[far.argmax()], i] = 1  # (45), in arXiv v1 (23)
+        refined.append((edges != graph.edges).any())
         return edges, np.isin(np.arange(4), best) / len(best)
 
-    follow(sfg("sfg_r", seed, rank=rank, only_undominated=only_undominated), refine)
-    assert any(refined)
+    more = {"rank": rank, "only_undominated": only_undominated}
+    follow(graph.learner(name, seed, **more), graph, refine)
+    assert any(refined) or (name, only_undominated) == ("sfg_mkl_r", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "p", "q"),
+    [
+        ("sfg_mkl", [0.3, 0.2, 0.2, 0.3], [0.5, 0.7, 0.5, 0.3]),
+        ("sfg_mkl_r", [0.25, 0.25, 0.25, 0.25], [0.5, 0.75, 0.5, 0.25]),  # all tie: all dominate
+    ],
+)
+def test_first_round_in_numbers(name, p, q):
+    """All u are 1, so p = 0.8 / 4 + 0.2 share; theta is 0, so y_hat is 0 and every loss 1.5^2."""
+    more = {"rank": 4, "only_undominated": False} if name == "sfg_mkl_r" else {}
+    ours = SIMILAR.learner(name, **more)
+    _, _, _, S, done = next(rounds(ours))
+    assert done() == 0.0
+    state, eta = ours.state, 0.05
+    node = int(state.node[0])
+    assert state.log_u[node] == pytest.approx(-eta * 2.25 / p[node], rel=1e-12)
+    for i in range(4):
+        expected = -eta * 2.25 / q[i] if i in S else 0.0
+        assert state.log_w[i] == pytest.approx(expected, rel=1e-12)
+        moved = 2 * eta * 1.5 / q[i] if i in S else 0.0  # ||z|| = 1
+        assert state.model.norm2[i] == pytest.approx(moved**2, rel=1e-12)
 
 
 class Drawing:
@@ -322,7 +418,9 @@ def test_sfg_r_readings_of_the_added_edge(only_undominated, S, q2):
 )
 def test_sfg_r_observes_every_kernel_with_at_least_beta(levels, rank, xi, only_undominated, u):
     """Below (46). Equal weights are common here: all nodes that tie for the rank dominate."""
-    ours = sfg("sfg_r", xi=Schedule(xi, 0.0), rank=rank, only_undominated=only_undominated)
+    ours = DISSIMILAR.learner(
+        "sfg_r", xi=Schedule(xi, 0.0), rank=rank, only_undominated=only_undominated
+    )
     ours.state.log_u[:] = np.array(levels) * 0.7
     protocol.select(ours.params, ours.state, 1, Drawing(u), ours.selection)
     share = np.exp(ours.state.log_u) / np.exp(ours.state.log_u).sum()
@@ -339,13 +437,13 @@ def test_sfg_r_observes_every_kernel_with_at_least_beta(levels, rank, xi, only_u
 @pytest.mark.parametrize("name", ["sfg", "sfg_r"])
 def test_nodes_are_drawn_with_p_and_then_the_best_is_taken(name):
     more = {"rank": 2, "only_undominated": False} if name == "sfg_r" else {}
-    ours = sfg(name, **more)
+    ours = DISSIMILAR.learner(name, **more)
     ours.state.log_u[:] = np.log([0.1, 0.2, 0.4, 0.3]) - 1000.0
     drawn = np.zeros(4)
     for _ in range(20_000):
         protocol.select(ours.params, ours.state, 4, ours.rng, ours.selection)  # 4 = explore
         drawn[ours.state.node[0]] += 1
-    share = DOMINATING if name == "sfg" else np.array([0, 0, 0.5, 0.5])
+    share = DISSIMILAR.share if name == "sfg" else np.array([0, 0, 0.5, 0.5])
     assert (
         chisquare(drawn, 20_000 * (0.8 * np.array([0.1, 0.2, 0.4, 0.3]) + 0.2 * share)).pvalue
         > 1e-3
