@@ -32,7 +32,14 @@ from omkl.core.representations.blocked import LOCAL_FEATURES, followed_step
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
 from omkl.core.rng import FOUR
 from omkl.core.simd import LANES, at_least, largest, load, pack
-from omkl.core.weights import draw, largest_of, mean_of_all, pay, shares_below, variance_of_all
+from omkl.core.weights import (
+    draw,
+    exponential_update,
+    largest_of,
+    mean_of_all,
+    shares_below,
+    variance_of_all,
+)
 
 # --- a subset of the kernels predicts -----------------------------------------------------------
 
@@ -129,7 +136,7 @@ def choose_subset(state, selection):
 @inlined
 def reweigh(params, state, t, y, f, norm2):
     """(22) of every kernel."""
-    pay(state.log_w, rate(params.eta_g, t), y, f, params.lam, norm2)
+    exponential_update(state.log_w, rate(params.eta_g, t), y, f, params.lam, norm2)
 
 
 @inlined

@@ -58,7 +58,7 @@ from omkl.core.representations.random_features import (
     draw_features,
     gradient_step,
 )
-from omkl.core.weights import draw_by_sums, mean_by_shares, pay, softmax, sum_of_all
+from omkl.core.weights import draw_by_sums, exponential_update, mean_by_shares, softmax, sum_of_all
 
 REPLAY = Annotated[int, Range(0), "T"]
 RUNS = (5, 10, 1, 15, 20)  # values of M, in the order of the notebooks
@@ -329,7 +329,9 @@ class Raker:
 
     @staticmethod
     def reweigh(params, state, t, y, f, norm2):
-        pay(state.log_w, rate(params.eta, t), y, f, params.lam, state.model.norm2)  # moved
+        exponential_update(
+            state.log_w, rate(params.eta, t), y, f, params.lam, state.model.norm2
+        )  # moved
 
 
 @register_as(

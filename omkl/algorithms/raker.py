@@ -18,7 +18,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.protocol import register_as
 from omkl.core.representations.blocked import LOCAL_FEATURES
 from omkl.core.representations.support_vectors import GROWING, SLIDING, append, fade_and_add
-from omkl.core.weights import pay
+from omkl.core.weights import exponential_update
 
 
 @inlined
@@ -63,7 +63,7 @@ class Raker:
 
     @staticmethod
     def reweigh(params, state, t, y, f, norm2):
-        pay(state.log_w, rate(params.eta, t), y, f, params.lam, norm2)
+        exponential_update(state.log_w, rate(params.eta, t), y, f, params.lam, norm2)
 
 
 @register_as(
@@ -110,7 +110,7 @@ class Rfomkr:
 
     @staticmethod
     def reweigh(params, state, t, y, f, norm2):
-        pay(state.log_w, -math.log(params.beta), y, f, params.lam, norm2)
+        exponential_update(state.log_w, -math.log(params.beta), y, f, params.lam, norm2)
 
 
 @register_as(

@@ -1,6 +1,7 @@
 """Algorithms as the published numbers, not the text, say that they were run.
 
-Each was found by a search over readings of the text; ``docs/reproduction`` shows what it gives.
+Each was found by a search whose grid and outcome ``omkl.papers.search_graph`` or
+``omkl.papers.search_active`` shows.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omkl import algorithms
-from omkl.algorithms import sfg, sfg_r
+from omkl.algorithms import sfg
 from omkl.checks import learners
 from omkl.core import hyperparameters
 from omkl.core.feedback_graph import similarity_graph
@@ -74,7 +74,7 @@ def mse(cell: Cell, formula: str, count: str, rule: str, seed: int) -> float:
 
     def init(built: Any, kernels: Any, model: Any, *_: Any) -> Any:
         if hasattr(built, "rank"):
-            return sfg_r.on_graph(edges, order, built.rank, model)
+            return sfg.on_refined_graph(edges, order, built.rank, model)
         return sfg.on_graph(edges, model)
 
     learner = Learner(algorithm._replace(init=init), built, kernels, X.shape[1], D, seed)
