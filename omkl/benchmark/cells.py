@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from omkl import conf
-from omkl.benchmark import learners, packaged, peer_models
+from omkl.benchmark import learners, peers, streams
 from omkl.benchmark.suite import PEER, Entry, Suite
 from omkl.core import sources
 from omkl.disk import write_atomically
@@ -46,8 +46,7 @@ COMPLETE, DIVERGED, TOO_LONG, FAILED, MISSING = (
 )  # fmt: skip
 KEY_DIGITS = 12
 # What scores a pass, and what makes and runs peers.
-OF_SCORES = ("scores.py", "learners.py", "said.py")
-OF_PEERS = ("scores.py", "said.py", "peer_models.py", "peer_process.py", "peer_vowpal.py")
+OF_LEARNERS, OF_PEERS = ("scores.py", "learners.py"), ("scores.py", "peers.py")
 
 
 class Damaged(ValueError):
@@ -57,7 +56,7 @@ class Damaged(ValueError):
 def identity(suite: Suite, entry: Entry, stream: Mapping[str, Any]) -> dict[str, Any]:
     """What the numbers of a cell depend on but for the seeds; ``stream`` is what is stated."""
     protocol = {"n_unscored": suite.n_unscored, "window": suite.window, "fading": suite.fading}
-    found: dict[str, Any] = {
+    identity: dict[str, Any] = {
         "version": suite.version,
         "rows": stream["sha256"],
         "task": stream["task"],
@@ -65,16 +64,16 @@ def identity(suite: Suite, entry: Entry, stream: Mapping[str, Any]) -> dict[str,
         "entry": entry._asdict() | {"name": "", "tasks": []},
     }
     if entry.kind == PEER:
-        library = peer_models.library_of(entry.what)
-        found["peers_see"] = suite.peers_see
-        found["seconds"] = suite.seconds
-        found["library"] = f"{library} {_version(library, entry.what)}"
+        library = peers.library_of(entry.what)
+        identity["peers_see"] = suite.peers_see
+        identity["seconds"] = suite.seconds
+        identity["library"] = f"{library} {_version(library, entry.what)}"
     else:
-        found["prefix"] = suite.prefix if entry.grid else 0
-        found["defaults"] = _entry("algorithm", learners.algorithm_of(entry, stream["task"]))
-        found["kernels"] = _entry("kernels", entry.kernels)
-    found["code"] = _code(entry.kind == PEER)
-    return found
+        identity["prefix"] = suite.prefix if entry.grid else 0
+        identity["defaults"] = _entry("algorithm", learners.algorithm_of(entry, stream["task"]))
+        identity["kernels"] = _entry("kernels", entry.kernels)
+    identity["code"] = _code(entry.kind == PEER)
+    return identity
 
 
 @functools.cache
@@ -88,7 +87,7 @@ def _version(library: str, peer: str) -> str:
     if ":" in peer and (spec := importlib.util.find_spec(peer.partition(":")[0])) and spec.origin:
         return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
     try:
-        return packaged.version_of(library)
+        return streams.version_of(library)
     except ImportError:
         return "unknown"
 
@@ -97,7 +96,7 @@ def _version(library: str, peer: str) -> str:
 def _code(peer: bool) -> str:
     """The digest of the sources that a cell's numbers come from, as they were imported."""
     digest = hashlib.sha256()
-    names = OF_PEERS if peer else OF_SCORES
+    names = OF_PEERS if peer else OF_LEARNERS
     sources.add_to(digest, [sources.PACKAGE / "benchmark" / name for name in names])
     if not peer:
         digest.update(sources_digest().encode())
@@ -131,8 +130,8 @@ def read(cell: Path) -> dict[str, Any] | None:
 def curves(cell: Path) -> dict[str, np.ndarray]:
     """Curves (R, P) by name and ``t`` (P,); nothing where no seed has finished."""
     try:
-        with np.load(cell / "curves.npz") as found:
-            return {name: found[name] for name in found.files}
+        with np.load(cell / "curves.npz") as archive:
+            return dict(archive)
     except FileNotFoundError:
         return {}
 
@@ -154,15 +153,13 @@ def with_seed(result: Mapping[str, Any], seed: int, scores: Mapping[str, float])
 
 
 def with_curves(
-    known: Mapping[str, np.ndarray], new: Mapping[str, np.ndarray]
+    curves: Mapping[str, np.ndarray], new: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Curves and those of one more seed."""
-    found = {"t": new["t"]}
-    for name in new:
-        if name != "t":
-            rows = [*known.get(name, []), new[name]]
-            found[name] = np.stack(rows)
-    return found
+    return {
+        name: values if name == "t" else np.stack([*curves.get(name, []), values])
+        for name, values in new.items()
+    }
 
 
 def write_index(folder: Path, index: Mapping[str, Any]) -> None:

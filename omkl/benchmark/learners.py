@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from omkl import algorithms
-from omkl.benchmark.said import Said, require_finite
+from omkl.benchmark.scores import Diverged, Predictions
 from omkl.benchmark.suite import OURS, TRIVIAL, TRIVIALS, Entry
 from omkl.core import snapshot
 from omkl.core.learner import Learner, one_against_rest
@@ -66,7 +66,9 @@ def draws_nothing(entry: Entry, task: str) -> bool:
     return entry.kind == TRIVIAL or algorithms.load(algorithm_of(entry, task)).deterministic
 
 
-def pass_over(made: Specification, stream: Stream, seed: int, most: int | None = None) -> Said:
+def pass_over(
+    made: Specification, stream: Stream, seed: int, most: int | None = None
+) -> Predictions:
     """One pass over the stream, or its first ``most`` rows. Raises Diverged."""
     K = len(stream.classes)
     before = rows_before(made.algorithm, made.params, stream)
@@ -86,11 +88,11 @@ def pass_over(made: Specification, stream: Stream, seed: int, most: int | None =
             half = made.algorithm.has_interval  # of the benchmark's scores none is of that
             spread.append(np.full(len(y), np.nan) if half else said.spread)
     together = np.concatenate(y_hat)
-    require_finite(np.where(np.isnan(together), np.inf, together))
-    return Said(together, np.concatenate(spread), None, seconds, _bytes(learners))
+    _require_finite(together)
+    return Predictions(together, np.concatenate(spread), None, seconds, _bytes(learners))
 
 
-def trivial(entry: Entry, stream: Stream) -> Said:
+def trivial(entry: Entry, stream: Stream) -> Predictions:
     """The forecaster of an entry in a classification, one class against the rest."""
     what, K = TRIVIALS["classification"][entry.name], len(stream.classes)
     learners = [baselines.forecaster(what, stream.n_inputs) for _ in range(K if K > 2 else 1)]
@@ -99,7 +101,7 @@ def trivial(entry: Entry, stream: Stream) -> Said:
 
 def _of_classes(
     learners: Sequence[Learner], stream: Stream, probabilities: bool, most: int | None
-) -> Said:
+) -> Predictions:
     K, blocks, seconds = len(stream.classes), [], 0.0
     with one_thread_each(), np.errstate(over="ignore", invalid="ignore"):
         for X, y in _blocks(stream, most):
@@ -109,14 +111,21 @@ def _of_classes(
             seconds += time.thread_time() - clock
             blocks.append(np.stack(said, axis=1))
     f = np.concatenate(blocks)
-    require_finite(np.where(np.isnan(f), np.inf, f))
+    _require_finite(f)
     codes = f.argmax(axis=1).astype(float) if K > 2 else (f[:, 0] > 0.0).astype(float)
     if K == 2:
         codes[f[:, 0] == 0.0] = np.nan  # says neither
     nothing = np.full(len(f), np.nan)
-    return Said(
+    return Predictions(
         codes, nothing, probabilities_said(f) if probabilities else None, seconds, _bytes(learners)
     )
+
+
+def _require_finite(y_hat: np.ndarray) -> None:
+    """Raise Diverged for predictions (n,) or (n, K) that are not."""
+    finite = np.isfinite(y_hat).reshape(len(y_hat), -1).all(axis=1)
+    if not finite.all():
+        raise Diverged(f"its prediction of row {finite.argmin() + 1} is not finite")
 
 
 def codes(stream: Stream, y: np.ndarray) -> np.ndarray:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import math
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omkl.benchmark import cells, learners, peer_models, peer_process, streams
-from omkl.benchmark.said import Diverged, Said
-from omkl.benchmark.scores import MAIN, Rules, scored
-from omkl.benchmark.streams import Opened, Rows
+from omkl.benchmark import cells, learners, peers, streams, table
+from omkl.benchmark.scores import MAIN, MEASURED, Diverged, Predictions, Rules, Scored, scored
 from omkl.benchmark.suite import OURS, PEER, TRIVIAL, Entry, Suite
-from omkl.datasets import Stream
 from omkl.disk import alone
 from omkl.online.specification import Specification
 from omkl.runs.provenance import commit, machine, versions
@@ -26,8 +25,8 @@ Wanted = Callable[[str, Entry], bool]
 """wanted(stream, entry): whether a cell is to be computed now."""
 
 
-class Place(NamedTuple):
-    """A stream of a suite in its folder.
+class StreamFile(NamedTuple):
+    """A stream of a suite as a table in its folder.
 
     truth (n,) is what would have been best to say, or None; ``stated`` what is said of it.
     """
@@ -39,21 +38,29 @@ class Place(NamedTuple):
     change_rounds: tuple[int, ...]
     stated: dict[str, Any]
 
-    def opened(self, lags: int) -> Opened:
-        return streams.opened(self.path, self.task, lags)
 
+class BenchmarkRun(NamedTuple):
+    """A learner on a stream, where its result is, and what its numbers depend on."""
 
-class Cell(NamedTuple):
-    """A (stream, learner) and where its result is."""
-
-    place: Place
+    stream: StreamFile
     entry: Entry
     folder: Path
-    of: dict[str, Any]
+    identity: dict[str, Any]
 
 
-def everything(stream: str, entry: Entry) -> bool:
-    return True
+class MissingPeer(Exception):
+    """The library of a peer is not installed."""
+
+
+# How a cell ends that has no scores.
+STATUS_OF: dict[type[Exception], str] = {
+    Diverged: cells.DIVERGED,
+    FloatingPointError: cells.DIVERGED,
+    peers.TookTooLong: cells.TOO_LONG,
+    MissingPeer: cells.MISSING,
+    peers.Failed: cells.FAILED,
+    ValueError: cells.FAILED,
+}
 
 
 def run(
@@ -61,143 +68,123 @@ def run(
     folder: Path,
     jobs: int = 1,
     tell: Tell = print,
-    wanted: Wanted = everything,
+    wanted: Wanted = lambda stream, entry: True,
     changed: Mapping[str, Any] | None = None,
     retry: bool = False,
 ) -> dict[str, Any]:
     """Compute what is wanted and not there yet; returns what suite.json says.
 
     ``jobs`` peers are run at a time. Seeds of ours are run in turns: one of every learner, then
-    another.
-    What is not wanted now and was computed before stays, and so does what was computed on a stream
-    that is no longer there. ``changed`` is what was typed in place of the suite's file; with
-    ``retry`` cells that failed, diverged or took too long are tried again. Of two runs in one
+    another. What is not wanted now and was computed before stays, and so does what was computed on
+    a stream that is no longer there. ``changed`` is what was typed in place of the suite's file;
+    with ``retry`` cells that failed, diverged or took too long are tried again. Of two runs in one
     folder the second waits.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with alone(folder):
-        return _run(suite, folder, jobs, tell, wanted, changed, retry)
+        stated, cells_of_stream = _earlier(folder, suite)
+        index: dict[str, Any] = {
+            "suite": suite.as_read(),
+            "changed": dict(changed or {}),
+            "begun": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "versions": versions(),
+            "machine": machine(),
+            "commit": commit(),
+        }
+        for stream in suite.streams:
+            name, task = str(stream["name"]), suite.task_of(stream)
+            try:
+                file = read_stream(stream, task, suite, folder)
+            except streams.MISSING as error:
+                if "sha256" not in stated.get(name, {}):
+                    stated[name] = {"task": task, "missing": str(error)}
+                tell(f"{name}: not there: {error}")
+            else:
+                stated[name] = file.stated
+                runs = list(runs_of(suite, file, folder))
+                _run_stream(suite, [r for r in runs if wanted(name, r.entry)], jobs, tell, retry)
+                cells_of_stream[name] = [
+                    {"stream": name, "learner": one.entry.name, "kind": one.entry.kind,
+                     "folder": one.folder.relative_to(folder).as_posix()}
+                    for one in runs if (one.folder / "result.json").exists()
+                ]  # fmt: skip
+            names = [s["name"] for s in suite.streams if s["name"] in stated]
+            index["streams"] = {name: stated[name] for name in names}
+            index["cells"] = [cell for name in names for cell in cells_of_stream.get(name, ())]
+            cells.write_index(folder, index)
+        return index
 
 
-def _run(
-    suite: Suite,
-    folder: Path,
-    jobs: int,
-    tell: Tell,
-    wanted: Wanted,
-    changed: Mapping[str, Any] | None,
-    retry: bool,
-) -> dict[str, Any]:
-    before = _index_before(folder, suite)
-    index: dict[str, Any] = {
-        "suite": suite.as_read(),
-        "changed": dict(changed or {}),
-        "begun": _now(),
-        "versions": versions(),
-        "machine": machine(),
-        "commit": commit(),
-        "streams": {},
-        "cells": [],
-    }
-    for stream in suite.streams:
-        task = suite.task_of(stream)
-        try:
-            place = read_stream(stream, task, suite, folder)
-        except streams.MISSING as error:
-            _keep_before(index, before, stream["name"], {"task": task, "missing": str(error)})
-            tell(f"{stream['name']}: not there: {error}")
-            continue
-        index["streams"][place.name] = place.stated
-        found = list(cells_of(suite, place, folder))
-        _run_stream(suite, [c for c in found if wanted(place.name, c.entry)], jobs, tell, retry)
-        found = [cell for cell in found if (cell.folder / "result.json").exists()]
-        index["cells"] += [
-            {"stream": place.name, "learner": cell.entry.name, "kind": cell.entry.kind,
-             "folder": cell.folder.relative_to(folder).as_posix()}
-            for cell in found
-        ]  # fmt: skip
-        cells.write_index(folder, _with_rest(index, before, suite))
-    cells.write_index(folder, index)
-    return index
-
-
-def _index_before(folder: Path, suite: Suite) -> dict[str, Any]:
-    """What suite.json said of an earlier run of this suite; nothing where it was another."""
+def _earlier(folder: Path, suite: Suite) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Streams and cells of an earlier run of this suite, by stream; none where it was another."""
     try:
-        found = cells.read_index(folder)
+        index = cells.read_index(folder)
     except cells.Damaged:
-        return {"streams": {}, "cells": []}
+        return {}, {}
     protocol = ("version", "rows", "prefix", "window", "fading", "first_round")
-    same = all(found["suite"][key] == getattr(suite, key) for key in protocol)
-    return found if same else {"streams": {}, "cells": []}
+    if any(index["suite"][key] != getattr(suite, key) for key in protocol):
+        return {}, {}
+    cells_of_stream: dict[str, list[Any]] = {}
+    for cell in index["cells"]:
+        cells_of_stream.setdefault(cell["stream"], []).append(cell)
+    return dict(index["streams"]), cells_of_stream
 
 
-def _with_rest(index: Mapping[str, Any], before: Mapping[str, Any], suite: Suite) -> dict[str, Any]:
-    """The index so far, and of streams that are still to come what was there before."""
-    names = {stream["name"] for stream in suite.streams} - set(index["streams"])
-    rest = {name: found for name, found in before["streams"].items() if name in names}
-    of_rest = [cell for cell in before["cells"] if cell["stream"] in rest]
-    streams_so_far = {**index["streams"], **rest}
-    return {**index, "streams": streams_so_far, "cells": [*index["cells"], *of_rest]}
-
-
-def _keep_before(
-    index: dict[str, Any], before: Mapping[str, Any], stream: str, missing: dict[str, Any]
-) -> None:
-    """Of a stream that is not there now, what was computed when it was."""
-    index["streams"][stream] = before["streams"].get(stream, missing)
-    index["cells"] += [cell for cell in before["cells"] if cell["stream"] == stream]
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def read_stream(stream: Mapping[str, Any], task: str, suite: Suite, folder: Path) -> Place:
+def read_stream(stream: Mapping[str, Any], task: str, suite: Suite, folder: Path) -> StreamFile:
     """Read a stream from its source and write its table into the folder.
 
     Raises one of ``streams.MISSING``.
     """
     rows = streams.load(stream, task, suite.rows)
-    return place_of(stream, rows, task, folder / "streams")
-
-
-def place_of(stream: Mapping[str, Any], rows: Rows, task: str, folder: Path) -> Place:
-    """Rows that were read, as a table in a folder of tables."""
-    path = folder / f"{streams.file_name(stream['name'])}.parquet"
+    path = folder / "streams" / f"{cells.in_path(stream['name'])}.parquet"
     streams.write(rows, path)
-    stated = rows.stated | {"change_rounds": list(rows.change_rounds)}
-    return Place(str(stream["name"]), task, path, rows.truth, rows.change_rounds, stated)
+    return StreamFile(str(stream["name"]), task, path, rows.truth, rows.change_rounds, rows.stated)
 
 
-def cells_of(suite: Suite, place: Place, folder: Path) -> Iterator[Cell]:
+def runs_of(suite: Suite, stream: StreamFile, folder: Path) -> Iterator[BenchmarkRun]:
     """The cells of a stream, in the order of the suite."""
-    for entry in suite.entries(place.task):
-        of = cells.identity(suite, entry, place.stated)
-        where = cells.folder_of(folder, place.name, entry, cells.key_of(of))
-        yield Cell(place, entry, where, of)
+    for entry in suite.entries(stream.task):
+        identity = cells.identity(suite, entry, stream.stated)
+        place = cells.folder_of(folder, stream.name, entry, cells.key_of(identity))
+        yield BenchmarkRun(stream, entry, place, identity)
 
 
-def _run_stream(suite: Suite, found: Sequence[Cell], jobs: int, tell: Tell, retry: bool) -> None:
+def _run_stream(
+    suite: Suite, runs: Sequence[BenchmarkRun], jobs: int, tell: Tell, retry: bool
+) -> None:
     """All seeds of all cells of one stream: ours alone on the machine, then peers."""
-    prepared = [_Prepared(suite, cell, tell, retry) for cell in found]
-    ours = [one for one in prepared if one.cell.entry.kind != PEER]
+    resumed = [_Resumed(suite, one, tell, retry) for one in runs]
+    ours = [one for one in resumed if one.run.entry.kind != PEER]
     for turn in range(max((len(one.seeds) for one in ours), default=0)):
         for one in ours:
             one.run_turn(turn)
-    peers = [one for one in prepared if one.cell.entry.kind == PEER]
     with ThreadPoolExecutor(jobs) as pool:
-        for done in [pool.submit(one.run_all) for one in peers]:
+        others = [one for one in resumed if one.run.entry.kind == PEER]
+        for done in [pool.submit(one.run_all) for one in others]:
             done.result()
 
 
-class _Prepared:
+class _Resumed:
     """A cell that is run seed by seed, as far as it has not been."""
 
-    def __init__(self, suite: Suite, cell: Cell, tell: Tell, retry: bool) -> None:
-        self.suite, self.cell, self.tell = suite, cell, tell
-        self.seeds = _seeds(suite, cell)
-        self.result = _known(cell, tell)
+    def __init__(self, suite: Suite, run: BenchmarkRun, tell: Tell, retry: bool) -> None:
+        self.suite, self.run, self.tell = suite, run, tell
+        entry, stream = run.entry, run.stream
+        self.seeds = suite.seeds_of(entry)
+        if entry.kind == OURS and learners.draws_nothing(entry, stream.task):
+            self.seeds = self.seeds[:1]
+        try:
+            result = cells.read(run.folder)
+        except cells.Damaged as error:
+            tell(f"made anew: {error}")
+            cells.forget(run.folder)
+            result = None
+        self.result = result or {
+            "key": cells.key_of(run.identity), "of": run.identity, "stream": stream.name,
+            "learner": entry.name, "kind": entry.kind, "task": stream.task,
+            "status": "", "reason": "", "seeds": [], "scores": {}, "chosen": {}, "command": "",
+            "versions": versions(),
+        }  # fmt: skip
         if retry:
             self.result |= {"status": "", "reason": ""}
         self._runner: Runner | None = None
@@ -213,65 +200,26 @@ class _Prepared:
         if self.result["status"] not in ("", cells.COMPLETE):
             return
         clock, seed = time.perf_counter(), self.seeds[turn]
-        status, reason, said = cells.COMPLETE, "", None
+        curves: dict[str, np.ndarray] = {}
         try:
             if self._runner is None:
-                self._runner = Runner(self.suite, self.cell)
-            said = self._runner.said(seed)
-        except (Diverged, FloatingPointError) as error:
-            status, reason = cells.DIVERGED, str(error)
-        except peer_process.TookTooLong as error:
-            status, reason = cells.TOO_LONG, str(error)
-        except MissingPeer as error:
-            status, reason = cells.MISSING, str(error)
-        except (peer_process.Failed, ValueError) as error:
-            status, reason = cells.FAILED, str(error)
-        self._keep(seed, said, status, reason)
-        told = f"{time.perf_counter() - clock:.1f} s" if said else f"{status}: {reason}"
-        place, entry = self.cell.place, self.cell.entry
-        self.tell(f"{place.name}: {entry.name}, seed {seed}: {told}")
-
-    def _keep(self, seed: int, said: Said | None, status: str, reason: str) -> None:
-        self.result |= {"status": status, "reason": reason}
-        curves: dict[str, np.ndarray] = {}
-        if said is not None and self._runner is not None:
-            found = self._runner.scored(said)
-            self.result = cells.with_seed(self.result, seed, found.scores)
-            curves = cells.with_curves(cells.curves(self.cell.folder), found.curves)
+                self._runner = Runner(self.suite, self.run)
+            result = self._runner.scored(self._runner.predictions(seed))
+        except tuple(STATUS_OF) as error:
+            status = next(text for kind, text in STATUS_OF.items() if isinstance(error, kind))
+            # A peer that is missing may be there the next time.
+            kept = "" if status == cells.MISSING else status
+            self.result |= {"status": kept, "reason": str(error)}
+            outcome = f"{status}: {error}"
+        else:
+            self.result = cells.with_seed(self.result, seed, result.scores)
+            self.result |= {"status": cells.COMPLETE, "reason": ""}
+            curves = cells.with_curves(cells.curves(self.run.folder), result.curves)
+            outcome = f"{time.perf_counter() - clock:.1f} s"
         if self._runner is not None:
             self.result |= {"chosen": dict(self._runner.chosen), "command": self._runner.command()}
-        if status != cells.MISSING:  # it may be there the next time
-            cells.write(self.cell.folder, self.result, curves)
-        else:
-            cells.write(self.cell.folder, {**self.result, "status": ""}, {})
-
-
-def _known(cell: Cell, tell: Tell) -> dict[str, Any]:
-    """The result so far; one that is damaged is made anew."""
-    try:
-        found = cells.read(cell.folder)
-    except cells.Damaged as error:
-        tell(f"made anew: {error}")
-        cells.forget(cell.folder)
-        found = None
-    if found is not None:
-        return found
-    return {
-        "key": cells.key_of(cell.of), "of": cell.of, "stream": cell.place.name,
-        "learner": cell.entry.name, "kind": cell.entry.kind, "task": cell.place.task,
-        "status": "", "reason": "", "seeds": [], "scores": {}, "chosen": {}, "command": "",
-        "versions": versions(),
-    }  # fmt: skip
-
-
-def _seeds(suite: Suite, cell: Cell) -> list[int]:
-    seeds = suite.seeds_of(cell.entry)
-    once = cell.entry.kind == OURS and learners.draws_nothing(cell.entry, cell.place.task)
-    return seeds[:1] if once else seeds
-
-
-class MissingPeer(Exception):
-    """The library of a peer is not installed."""
+        cells.write(self.run.folder, self.result, curves)
+        self.tell(f"{self.run.stream.name}: {self.run.entry.name}, seed {seed}: {outcome}")
 
 
 class Runner:
@@ -281,17 +229,17 @@ class Runner:
     settings that do not fit.
     """
 
-    def __init__(self, suite: Suite, cell: Cell) -> None:
-        self.suite, self.cell = suite, cell
+    def __init__(self, suite: Suite, run: BenchmarkRun) -> None:
+        self.suite, self.run = suite, run
         self.chosen: Mapping[str, Any] = {}
-        entry, place = cell.entry, cell.place
-        if entry.kind == PEER and (reason := peer_models.missing(entry.what)):
+        entry = run.entry
+        if entry.kind == PEER and (reason := peers.missing(entry.what)):
             raise MissingPeer(reason)
-        self.opened = place.opened(entry.lags)
-        self.stream = self.opened.stream
-        X, y = streams.arrays(self.stream)
+        self.stream, self._overrides = streams.opened(run.stream.path, run.stream.task, entry.lags)
+        self.X, y = streams.arrays(self.stream)
+        if entry.kind == PEER and suite.peers_see == "raw":
+            self.X = streams.numbers(run.stream.path, self.stream)
         self.y = learners.codes(self.stream, y) if self.stream.classes else y
-        self.X = rows_of_peers(suite, place, self.stream) if entry.kind == PEER else X
         self.made: Specification | None = None
         if entry.kind != PEER and not self._trivial_of_classes:
             if entry.grid:
@@ -301,62 +249,115 @@ class Runner:
 
     @property
     def _trivial_of_classes(self) -> bool:
-        return self.cell.entry.kind == TRIVIAL and self.cell.place.task == "classification"
+        return self.run.entry.kind == TRIVIAL and self.run.stream.task == "classification"
 
-    def _specification(self, further: Mapping[str, Any]) -> Specification:
-        return learners.specification(self.cell.entry, self.stream, len(self.y), further)
+    def _specification(self, params: Mapping[str, Any]) -> Specification:
+        return learners.specification(self.run.entry, self.stream, len(self.y), params)
 
     def _best_on_the_prefix(self) -> Mapping[str, Any]:
         """The settings of the grid with the least loss there, with the first seed."""
-        y, rules = self.y[: self.suite.prefix], Rules(1, self.suite.window, self.suite.fading)
-        found = []
-        for settings in self.cell.entry.grid:
+        suite, main, losses = self.suite, MAIN[self.run.stream.task], []
+        y, rules = self.y[: suite.prefix], Rules(1, suite.window, suite.fading)
+        for settings in self.run.entry.grid:
+            made = self._specification(settings)
             try:
-                said = learners.pass_over(
-                    self._specification(settings), self.stream, 0, self.suite.prefix
-                )
+                said = learners.pass_over(made, self.stream, 0, suite.prefix)
             except (Diverged, FloatingPointError):
                 continue
             scores = scored(y, said, rules, classes=bool(self.stream.classes)).scores
-            found.append((scores[MAIN[self.cell.place.task]], settings))
-        if not found:
+            losses.append((scores[main], settings))
+        if not losses:
             raise Diverged("with no setting of its grid are its predictions finite")
-        return min(found, key=lambda pair: pair[0])[1]
+        return min(losses, key=lambda pair: pair[0])[1]
 
-    def said(self, seed: int) -> Said:
-        entry = self.cell.entry
+    def predictions(self, seed: int) -> Predictions:
+        """One pass over the stream."""
+        entry, stream = self.run.entry, self.stream
         if entry.kind == PEER:
-            task = peer_process.PeerTask(
-                entry.what, self.cell.place.task, len(self.stream.classes), seed,
-                list(self.stream.inputs),
-            )  # fmt: skip
-            return peer_process.pass_over(task, self.X, self.y, self.suite.seconds)
-        if self._trivial_of_classes:
-            return learners.trivial(entry, self.stream)
-        assert self.made is not None
-        return learners.pass_over(self.made, self.stream, seed)
+            about = (entry.what, self.run.stream.task, len(stream.classes), seed)
+            task = peers.PeerTask(*about, list(stream.inputs))
+            return peers.pass_over(task, self.X, self.y, self.suite.seconds)
+        if self.made is None:
+            return learners.trivial(entry, stream)
+        return learners.pass_over(self.made, stream, seed)
 
-    def scored(self, said: Said) -> Any:
-        suite, place = self.suite, self.cell.place
+    def scored(self, said: Predictions) -> Scored:
+        suite, file = self.suite, self.run.stream
         rules = Rules(suite.n_unscored, suite.window, suite.fading)
-        return scored(
-            self.y, said, rules, place.truth, place.change_rounds, bool(self.stream.classes)
-        )
+        classes = bool(self.stream.classes)
+        return scored(self.y, said, rules, file.truth, file.change_rounds, classes)
 
     def command(self) -> str:
         """What ``omkl-run`` is typed in the folder of the results; "" of what it has not."""
         if self.made is None:
             return ""
-        typed = learners.overrides(self.cell.entry, self.chosen, self.opened.overrides, 0)
-        return " ".join(["omkl-run", *(_quoted(text) for text in typed)])
+        typed = learners.overrides(self.run.entry, self.chosen, self._overrides, 0)
+        return shlex.join(["omkl-run", *typed])
 
 
-def rows_of_peers(suite: Suite, place: Place, stream: Stream) -> np.ndarray:
-    """The inputs (n, d) that a peer gets: those of our learners, or as they are."""
-    if suite.peers_see == "raw":
-        return streams.numbers(place.path, stream)
-    return streams.arrays(stream)[0]
+# --- Whether results come out again ---------------------------------------------------------------
+
+CLOSE = 1e-6  # of the value: other libraries and processors round otherwise
+SAME, NEAR, OTHER, CANNOT = "the same", "close", "other", "not rerun"
 
 
-def _quoted(text: str) -> str:
-    return f"'{text}'" if any(mark in text for mark in " ()[]*^") else text
+class Checked(NamedTuple):
+    """What came of a cell: ``verdict`` is one of the above, ``text`` what differs, or why."""
+
+    stream: str
+    learner: str
+    seed: int | None
+    verdict: str
+    text: str = ""
+
+
+def check(
+    folder: Path, most: int | None = 5, tell: Callable[[Checked], None] = lambda checked: None
+) -> list[Checked]:
+    """Rerun the first seed of ``most`` cells of a folder, evenly chosen, or of all (None).
+
+    Scores are compared, but for time and memory: "the same" to the last bit, "close" up to 1e-6
+    of their value. The rows are read from their source again. Raises ``cells.Damaged``.
+    """
+    kept = table.read(folder)
+    finished = [key for key, cell in kept.cells.items() if cell["seeds"]]
+    if most is not None and most < len(finished):
+        places = np.linspace(0, len(finished) - 1, max(most, 2))[:most].round().astype(int)
+        finished = [finished[place] for place in places]
+    verdicts = []
+    for stream, learner in finished:
+        seed = kept.cells[stream, learner]["seeds"][0]
+        verdicts.append(Checked(stream, learner, seed, *_checked(kept, folder, stream, learner)))
+        tell(verdicts[-1])
+    return verdicts
+
+
+def _checked(kept: table.Results, folder: Path, stream: str, learner: str) -> tuple[str, str]:
+    suite, cell = kept.suite, kept.cells[stream, learner]
+    described = next(s for s in suite.streams if s["name"] == stream)
+    task = suite.task_of(described)
+    entry = next(e for e in suite.entries(task) if e.name == learner)
+    try:
+        file = read_stream(described, task, suite, folder)
+        if file.stated["sha256"] != cell["of"]["rows"]:
+            return OTHER, "the rows are others now"
+        runner = Runner(suite, BenchmarkRun(file, entry, cell["folder"], cell["of"]))
+        scores = runner.scored(runner.predictions(cell["seeds"][0])).scores
+    except (*streams.MISSING, MissingPeer) as error:
+        return CANNOT, str(error)
+    except tuple(STATUS_OF) as error:
+        return OTHER, f"it failed: {error}"
+    before = {name: values[0] for name, values in cell["scores"].items()}
+    return _compared(before, scores)
+
+
+def _compared(before: Mapping[str, float], again: Mapping[str, float]) -> tuple[str, str]:
+    names = [name for name in before if name not in MEASURED]
+    if set(names) != again.keys() - set(MEASURED):
+        return OTHER, "it has other scores now"
+    different = [name for name in names if before[name] != again[name]]
+    if not different:
+        return SAME, ""
+    far = [n for n in different if not math.isclose(before[n], again[n], rel_tol=CLOSE)]
+    text = ", ".join(f"{n} {again[n]:.10g}, was {before[n]:.10g}" for n in far or different)
+    return (OTHER if far else NEAR), text

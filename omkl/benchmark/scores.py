@@ -19,7 +19,7 @@ nothing. Errors of a regression are in units of the target.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.signal import lfilter
@@ -33,6 +33,27 @@ MAIN = {"regression": "mse", "classification": "error_rate"}  # what learners ar
 MEASURED = ("us_a_row", "bytes")  # that another machine or library has otherwise
 
 Array = np.ndarray
+
+
+class Predictions(NamedTuple):
+    """What was said of n rows before their labels, and what it took.
+
+    y_hat          (n,) numbers, or codes of classes; NaN where nothing was said
+    spread         (n,) standard deviations, NaN where there is none
+    probabilities  (n, K) of the classes, or None
+    seconds        of processor time on one thread, in predicting and learning all rows
+    bytes          of what was learned, as it is kept in a file
+    """
+
+    y_hat: Array
+    spread: Array
+    probabilities: Array | None
+    seconds: float
+    bytes: int
+
+
+class Diverged(ArithmeticError):
+    """Predictions are no longer finite; the text says from which row on."""
 
 
 class Rules(NamedTuple):
@@ -52,13 +73,13 @@ class Scored(NamedTuple):
 
 def scored(
     y: Array,
-    said: Any,
+    said: Predictions,
     rules: Rules,
     truth: Array | None = None,
     change_rounds: Sequence[int] = (),
     classes: bool = False,
 ) -> Scored:
-    """Score what was said (``learners.Said``) of labels y (n,), codes of classes or numbers.
+    """Score what was said of labels y (n,), codes of classes or numbers.
 
     ``truth`` (n,) is what would have been best to say.
     """
@@ -84,7 +105,7 @@ def _losses(y: Array, y_hat: Array, classes: bool) -> Array:
     return (y_hat != y).astype(float) if classes else np.square(y_hat - y)
 
 
-def _of_classes(losses: Array, y: Array, said: Any, counts: Array) -> dict[str, float]:
+def _of_classes(losses: Array, y: Array, said: Predictions, counts: Array) -> dict[str, float]:
     found = {"error_rate": float(losses[counts].mean()), "as_run": float(losses.mean())}
     if said.probabilities is not None:
         p = said.probabilities[np.arange(len(y)), y.astype(int)]
@@ -92,7 +113,7 @@ def _of_classes(losses: Array, y: Array, said: Any, counts: Array) -> dict[str, 
     return found
 
 
-def _of_numbers(losses: Array, y: Array, said: Any, counts: Array) -> dict[str, float]:
+def _of_numbers(losses: Array, y: Array, said: Predictions, counts: Array) -> dict[str, float]:
     mse = float(losses[counts].mean())
     mae = float(np.abs(said.y_hat - y)[counts].mean())
     found = {"mse": mse, "rmse": float(np.sqrt(mse)), "mae": mae}

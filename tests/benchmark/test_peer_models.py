@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from omkl.benchmark import generators, peer_models
+from omkl.benchmark import generators, peers
 
 
 def test_bayesian_ridge_is_fitted_anew_after_each_block():
@@ -16,7 +16,7 @@ def test_bayesian_ridge_is_fitted_anew_after_each_block():
     from sklearn.linear_model import BayesianRidge
 
     X, y, *_ = generators.made("waves", 101, seed=0)
-    model = peer_models.peer("sklearn_rff_bayes").make("regression", 0, 3)
+    model = peers.peer("sklearn_rff_bayes").make("regression", 0, 3)
     predictions = _predict(model, X, y)
     assert predictions[0] is None and predictions[49] == pytest.approx(y[:49].mean())
     for n in (50, 100):
@@ -31,12 +31,12 @@ def test_bayesian_ridge_is_fitted_anew_after_each_block():
 def test_vowpal_wabbit_learns_and_has_a_size(name):
     pytest.importorskip("vowpalwabbit", reason="Vowpal Wabbit comes with make bench")
     X, y, *_ = generators.made("switch", 400, seed=0)
-    model = peer_models.peer(name).make("regression", 0, 0)
+    model = peers.peer(name).make("regression", 0, 0)
     predictions = np.array(_predict(model, X, y))
     assert np.mean((predictions - y)[100:200] ** 2) < 0.5 * np.var(y)
     assert len(pickle.dumps(model)) > 500
     with pytest.raises(ValueError, match="no classification"):
-        peer_models.peer(name).make("classification", 2, 0)
+        peers.peer(name).make("classification", 2, 0)
 
 
 def _predict(model, X, y):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omkl.benchmark import generators, peer_models
-from omkl.benchmark.said import Said
-from omkl.benchmark.scores import Rules, recovery, scored
+from omkl.benchmark import generators, peers
+from omkl.benchmark.scores import Predictions, Rules, recovery, scored
 
 
 def said(y_hat, spread=None, probabilities=None):
     y_hat = np.array(y_hat, dtype=float)
     nothing = np.full(len(y_hat), np.nan)
-    return Said(y_hat, nothing if spread is None else spread, probabilities, 2e-6, 80)
+    return Predictions(y_hat, nothing if spread is None else spread, probabilities, 2e-6, 80)
 
 
 def test_a_regression():
@@ -107,7 +106,7 @@ def test_generators_know_their_truth(name):
 @pytest.mark.parametrize("n_classes", [0, 2])
 def test_nearest_neighbours_draw_from_their_seed(n_classes):
     task = "classification" if n_classes else "regression"
-    *_, neighbours = peer_models.peer("river_knn").make(task, n_classes, 7).steps.values()
+    *_, neighbours = peers.peer("river_knn").make(task, n_classes, 7).steps.values()
     assert neighbours.engine.seed == 7
 
 
@@ -118,19 +117,19 @@ ONE_TASK = ("river_arf_mean", "sklearn_rff_bayes", "vw_cubic", "vw_nn")  # numbe
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_peers_say_numbers_and_probabilities(task):
     rng = np.random.default_rng(0)
-    for name, peer in peer_models.PEERS.items():
-        if peer_models.missing(name):  # what make bench installs besides
+    for name, one in peers.PEERS.items():
+        if peers.missing(name):  # what make bench installs besides
             assert name in ("vw_cubic", "vw_nn")
             continue
         n_classes = 3 if task == "classification" else 0
         if task == "classification" and name in ONE_TASK:
             with pytest.raises(ValueError, match="it has no classification"):
-                peer.make(task, n_classes, 1)
+                one.make(task, n_classes, 1)
             continue
-        model = peer.make(task, n_classes, 1)
+        model = one.make(task, n_classes, 1)
         for t in range(8):
             x = dict(zip("ab", rng.standard_normal(2).tolist(), strict=True))
-            y_hat, p = peer_models.said_of(model, x, n_classes)
+            y_hat, p = peers.prediction_of(model, x, n_classes)
             assert t == 0 or np.isfinite(y_hat), name
             if len(p) and not np.isnan(y_hat):
                 assert y_hat == np.argmax(p) and sum(p) == pytest.approx(1.0), name

@@ -11,7 +11,6 @@ import pytest
 import omkl
 from omkl.benchmark import (
     cells,
-    checking,
     generators,
     page,
     running,
@@ -150,7 +149,7 @@ def test_another_setting_is_another_cell(ran):
     keys = {}
     for changed in ({}, {"window": 11}, {"D": 6}, {"version": "test-2"}, {"title": "Other"}):
         other = without_peers(**changed)
-        keys[str(changed)] = {c.folder for c in running.cells_of(other, place, folder)}
+        keys[str(changed)] = {c.folder for c in running.runs_of(other, place, folder)}
     assert keys["{'title': 'Other'}"] == keys["{}"]
     different = [
         keys[text] & keys["{}"] for text in keys if text not in ("{}", "{'title': 'Other'}")
@@ -204,23 +203,26 @@ def test_peers_that_explode_sleep_or_die_are_cells_that_say_so(tmp_path, monkeyp
     assert len(told) == 1  # its text is another, and so is its cell
 
 
-def test_peers_see_what_ours_see_or_the_rows_as_they_are(tmp_path):
+def test_peers_see_what_ours_see_or_the_rows_as_they_are(tmp_path, monkeypatch):
     """Nothing looks ahead: the first row is all that the first inputs are scaled by."""
+    (tmp_path / "some_peers.py").write_text(PEERS)
+    monkeypatch.syspath_prepend(tmp_path)
     found = {}
     for see in ("raw", "scaled"):
         lags = [0, 2] if see == "scaled" else [0]
-        peers = {"peers": ["mine:model"], "learners": [], "lags": lags, "peers_see": see}
+        peers = {"peers": ["some_peers:last_label"], "learners": [], "lags": lags, "peers_see": see}
         one = without_peers(streams=SMALL["streams"][:1], **peers)
         place = running.read_stream(one.streams[0], "regression", one, tmp_path)
         names = [e.name for e in one.entries("regression") if e.kind == suite.PEER]
-        assert names == ["model", "model, 2 lags"][: len(lags)]
-        found[see] = running.rows_of_peers(one, place, place.opened(0).stream)
+        assert names == ["last_label", "last_label, 2 lags"][: len(lags)]
+        entry = next(e for e in one.entries("regression") if e.kind == suite.PEER)
+        found[see] = running.Runner(one, running.BenchmarkRun(place, entry, tmp_path, {})).X
     X = generators.made("switch", 80, seed=0).X
     assert np.array_equal(found["raw"], X)
     so_far = X[:50]
     expected = np.clip((X[49] - so_far.mean(axis=0)) / so_far.std(axis=0), -4.0, 4.0)
     assert found["scaled"][49] == pytest.approx(expected) and not found["scaled"][0].any()
-    X_lagged, y = streams.arrays(place.opened(2).stream)
+    X_lagged, y = streams.arrays(streams.opened(place.path, "regression", 2).stream)
     known = y[:49]
     assert X_lagged[49, -2] == pytest.approx((y[48] - known.mean()) / known.std())
 
@@ -231,8 +233,8 @@ def test_a_suite_is_no_part_of_a_run():
 
 def test_check_reruns_and_tells_what_differs(ran, capsys):
     _, folder = ran
-    found = checking.check(folder, most=3)
-    assert [one.verdict for one in found] == [checking.SAME] * 3
+    found = running.check(folder, most=3)
+    assert [one.verdict for one in found] == [running.SAME] * 3
     assert found[0].learner == "mean" and found[-1].stream == "board"
     assert benchmark.main(["check", str(folder), "--cells", "1"]) == 0
     cell = table.read(folder).cells["switch", "mean"]
