@@ -56,8 +56,8 @@ def _parser() -> argparse.ArgumentParser:
     terminal.add_version(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, act: Callable[[Entries], int], told: str, nargs: str | None = None) -> None:
-        command = commands.add_parser(name, help=told, description=f"{told[0].upper()}{told[1:]}.")
+    def add(name: str, act: Callable[[Entries], int], text: str, nargs: str | None = None) -> None:
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         command.set_defaults(act=act, names=[])
         if nargs:
             command.add_argument("names", nargs=nargs, metavar="NAME")
@@ -65,8 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     add("list", _list, "all data sets and where their files are")
     add("describe", _describe, "everything about one or more data sets", "+")
     add("fetch", _fetch, "download the files of data sets", "+")
-    told = "compare the sha256 of every file that is found (or of the named ones)"
-    add("verify", _verify, told, "*")
+    text = "compare the sha256 of every file that is found (or of the named ones)"
+    add("verify", _verify, text, "*")
     return parser
 
 
@@ -83,26 +83,27 @@ def _list(entries: Entries) -> int:
     places = {name: _where(entry) for name, entry in entries.items()}
     folders = dict.fromkeys(place for place in places.values() if isinstance(place, Path))
     marks = {path: "here" if n == 1 else f"here ({n})" for n, path in enumerate(folders, 1)}
-    where = [marks[place] if isinstance(place, Path) else place for place in places.values()]
-    console = Console()
     body = [
-        (name, _or_dash(entry.get("rows")), _or_dash(_n_inputs(entry)),
-         _or_dash(entry.get("target")), place, _brief(_or_dash(entry.get("licence"))))
-        for (name, entry), place in zip(entries.items(), where, strict=True)
-    ]  # fmt: skip
+        [
+            name,
+            _or_dash(entry.get("rows")),
+            _or_dash(_n_inputs(entry)),
+            _or_dash(entry.get("target")),
+            marks[place] if isinstance(place := places[name], Path) else place,
+            _brief(_or_dash(entry.get("licence"))),
+        ]
+        for name, entry in entries.items()
+    ]
     table = Table.of_rows(
-        ["name", "rows", "inputs", "target", "where", "licence"],
-        body,
-        broken={3, 4, 5},
-        worth={2: 3, 3: 4, 5: 1},
-        shortest={0: READABLE, 3: 9},
-    )
+        ["name", "rows", "inputs", "target", "where", "licence"], body,
+        broken=(3, 4, 5), worth={2: 3, 3: 4, 5: 1}, shortest={0: READABLE, 3: 9},
+    )  # fmt: skip
+    console = Console()
     left_out = table.print(console)
     for path, mark in marks.items():
         console.print(Text(f"\n{mark}: {os.path.relpath(path)}"), soft_wrap=True)
     if left_out:
-        hidden = ", ".join(left_out)
-        console.print(f"\nNo room for: {hidden}; omkl-data describe NAME says it")
+        console.print(f"\nHidden: {', '.join(left_out)}; omkl-data describe NAME shows them")
     return 0
 
 
@@ -111,27 +112,28 @@ def _describe(entries: Entries) -> int:
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
     for number, (name, entry) in enumerate(entries.items()):
         table = Table(box=None, show_header=False, pad_edge=False)
         table.add_column(style="bold", no_wrap=True)
         table.add_column(overflow="fold")
-        facts = {"name": name, "title": entry.get("title")}
-        if "file" in entry:
-            facts |= _file_facts(entry)
-        else:
-            facts |= {
-                key: "null" if value is None else value
-                for key, value in entry.items()
-                if key not in facts
-            }
-        facts["notes"] = facts.pop("notes", None)
-        for key, value in facts.items():
+        facts = _file_facts(entry) if "file" in entry else _settings(entry)
+        for key, value in {"name": name, "title": entry.get("title"), **facts}.items():
             if value is not None:
                 table.add_row(key, Text(str(value)))
         if number:
-            Console().print()
-        Console().print(table)
+            console.print()
+        console.print(table)
     return 0
+
+
+def _settings(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Of data that are no file of the catalogue, what they are set to; the notes last."""
+    settings = {key: "null" if value is None else value for key, value in entry.items()}
+    notes = settings.pop("notes", None)
+    return {key: v for key, v in settings.items() if key not in ("name", "title")} | {
+        "notes": notes
+    }
 
 
 def _file_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,9 +190,9 @@ def _verify(entries: Entries) -> int:
             continue
         seen.add(path)
         try:
-            found = download.verified(path, entry)
-            judgement = "ok" if entry.get("sha256") else "sha256 not known,"
-            print(f"{judgement} {found.sha256[:12]} {path}")
+            content = download.verified(path, entry)
+            verdict = "ok" if entry.get("sha256") else "sha256 not known,"
+            print(f"{verdict} {content.sha256[:12]} {path}")
         except DataError as error:
             print(f"omkl-data: {error}", file=sys.stderr)
             status = 1

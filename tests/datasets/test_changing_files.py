@@ -14,14 +14,10 @@ import pytest
 from omkl.datasets import DataError, catalogue, files, open_stream, read
 from omkl.experiment import run as runner
 from tests.compositions import compose
+from tests.datasets.helpers import RAW, own
 
-RAW = {"limit": None, "scaling": "none", "order": "file"}
 ROWS = 400
 FORMATS = ("t.csv", "t.csv.gz", "t.jsonl", "t.svm", "t.parquet", "t.feather")
-
-
-def own(path: Path, **keys: Any) -> dict[str, Any]:
-    return catalogue.entry("file") | {"path": str(path), "target": "y"} | keys
 
 
 def write(path: Path, seed: int = 0) -> Path:

@@ -6,7 +6,6 @@ import gzip
 import json
 import math
 import statistics
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,17 +37,7 @@ from omkl.datasets import (
 )
 from omkl.datasets.synthetic import SyntheticSource
 from omkl.experiment.job import column_notes
-
-WHOLE = {"limit": None, "scaling": "whole", "order": "file"}
-COLUMNS = WHOLE | {"scaling": "columns"}
-RAW = WHOLE | {"scaling": "none"}
-
-
-def collect(stream, size: int = 1000) -> tuple[np.ndarray, np.ndarray]:
-    blocks = list(stream.blocks(size))
-    assert all(len(y) == size for _, y in blocks[:-1])
-    assert all(x.flags.c_contiguous and x.dtype == y.dtype == np.float64 for x, y in blocks)
-    return np.concatenate([x for x, _ in blocks]), np.concatenate([y for _, y in blocks])
+from tests.datasets.helpers import COLUMNS, RAW, WHOLE, collect, own, write
 
 
 def found(name: str) -> dict[str, Any]:
@@ -57,15 +46,6 @@ def found(name: str) -> dict[str, Any]:
     if download.locate(cfg["file"]) is None:
         pytest.skip(f"{cfg['file']} is not in any data folder; runs where the data are found")
     return cfg
-
-
-def own(path: Path, **keys: Any) -> dict[str, Any]:
-    return catalogue.entry("file") | {"path": str(path)} | keys
-
-
-def write(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
 
 
 # --- The catalogue ---------------------------------------------------------------------
@@ -309,15 +289,6 @@ def test_columns_are_scaled_by_what_was_seen_so_far(tmp_path, rows, size, chunk,
         assert x[t, 2 + k] == pytest.approx(np.clip(z, -4, 4), rel=1e-9, abs=1e-9)
 
 
-def test_scaled_columns_are_the_same_for_every_block_size():
-    cfg = catalogue.entry("synthetic")
-    x, y = collect(open_stream(cfg, COLUMNS | {"lags": 2}), 10_000)
-    for size in (1, 7, 4096):
-        x_again, y_again = collect(open_stream(cfg, COLUMNS | {"lags": 2}), size)
-        np.testing.assert_array_equal(x, x_again)
-        np.testing.assert_array_equal(y, y_again)
-
-
 def test_no_scaled_row_depends_on_a_later_one_or_on_its_own_label(tmp_path):
     rng = np.random.default_rng(0)
     table = rng.normal(size=(60, 3))
@@ -371,26 +342,6 @@ def test_lags_of_the_papers_scaling_are_labels_as_they_are_streamed(small):
 HOUSES = "id,area,street,price\n1,50,A,100\n2,80,B,170\n3,65.5,A,140\n4,30,C,60\n"
 
 
-def test_csv_gzip_and_parquet_give_the_same_stream(tmp_path):
-    plain = write(tmp_path / "houses.csv", HOUSES)
-    with gzip.open(tmp_path / "houses.csv.gz", "wt") as file:
-        file.write(HOUSES)
-    pd.read_csv(plain).to_parquet(tmp_path / "houses.parquet")
-    for name in ("houses.csv", "houses.csv.gz", "houses.parquet"):
-        stream = open_stream(own(tmp_path / name, target="price"), WHOLE)
-        columns = ("id", "area", "street=A", "street=B", "street=C")
-        assert (stream.inputs, stream.target, stream.n_rounds) == (columns, "price", 4)
-        x, y = collect(stream, 3)
-        np.testing.assert_allclose(
-            x * math.sqrt(2**2 + 80**2 + 1),
-            [[1, 50, 1, 0, 0], [2, 80, 0, 1, 0], [3, 65.5, 1, 0, 0], [4, 30, 0, 0, 1]],
-        )
-        np.testing.assert_allclose(y * 110 + 60, [100, 170, 140, 60])
-        fingerprint = stream.provenance["files"][0]
-        assert fingerprint["name"] == name and fingerprint["bytes"] > 0
-        assert fingerprint["sha256"] == file_hash(tmp_path / name)
-
-
 def test_columns_by_name_by_position_and_in_the_order_asked_for(tmp_path):
     write(tmp_path / "houses.csv", HOUSES)
     pd.read_csv(tmp_path / "houses.csv").to_parquet(tmp_path / "houses.parquet")
@@ -412,14 +363,6 @@ def test_rounds_are_known_where_nothing_needs_to_be_read(tmp_path):
     assert open_stream(csv, WHOLE | {"limit": 3}).n_rounds == 3
     assert open_stream(csv, COLUMNS).n_rounds is None
     assert open_stream(parquet | {"missing": "drop"}, COLUMNS).n_rounds is None
-
-
-def test_text_numbers_keep_every_digit(tmp_path):
-    values = np.random.default_rng(0).standard_normal((500, 2)) * 1e-7
-    path = tmp_path / "digits.csv"
-    path.write_text("a,y\n" + "".join(f"{a!r},{y!r}\n" for a, y in values.tolist()))
-    x, y = collect(open_stream(own(path, target="y"), RAW))
-    np.testing.assert_array_equal(np.column_stack([x, y]), values)
 
 
 def test_blanks_are_refused_dropped_or_filled(tmp_path, monkeypatch):

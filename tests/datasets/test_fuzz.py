@@ -25,8 +25,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import feather
 
-from omkl.datasets import DataError, catalogue, open_stream
-from tests.datasets.test_own_files import write_excel
+from omkl.datasets import DataError, open_stream
+from tests.datasets.helpers import RAW, own, write_excel
 
 CASES = int(os.environ.get("OMKL_FUZZ", "300"))  # in all
 MOST_BYTES = 10**9
@@ -132,9 +132,8 @@ def most_memory() -> int:
 
 def try_out(path: Path, given: dict[str, Any], streaming: dict[str, Any]) -> None:
     """Open and stream the file: what comes is numbers, or a DataError that names something."""
-    cfg = catalogue.entry("file") | {"path": str(path), "target": "y"} | given
     try:
-        stream = open_stream(cfg, streaming)
+        stream = open_stream(own(path, **given), streaming)
         for x, y in stream.blocks(5):
             assert x.shape == (len(y), stream.n_inputs) and len(stream.inputs) == stream.n_inputs
             assert np.isfinite(x).all() and np.isfinite(y).all()
@@ -308,10 +307,9 @@ def test_numbers_come_back_as_they_were_written(folder, rows, separator, comma, 
     path.write_text(end.join([separator.join("aby"), *lines, ""]), newline="")
     if np.isnan(table[:, 0]).all():
         return
-    cfg = catalogue.entry("file") | {"path": str(path), "target": "y", "missing": "drop"}
-    cfg |= {"delimiter": None if separator == " " else separator, "inputs": ["a", "b"]}
-    if comma:
-        cfg["decimal"] = ","
-    stream = open_stream(cfg, {"limit": None, "scaling": "none", "order": "file"})
+    how = {"delimiter": None if separator == " " else separator} | (
+        {"decimal": ","} if comma else {}
+    )
+    stream = open_stream(own(path, missing="drop", inputs=["a", "b"], **how), RAW)
     found = np.concatenate([np.column_stack(block) for block in stream.blocks(5)])
     np.testing.assert_array_equal(found, table[~np.isnan(table).any(axis=1)])

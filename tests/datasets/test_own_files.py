@@ -2,68 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import math
-import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from omkl.datasets import DataError, base, catalogue, columns, open_stream, read
-
-COLUMNS = {"limit": None, "scaling": "columns", "order": "file"}
-RAW = COLUMNS | {"scaling": "none"}
-
-
-def own(path, **keys: Any) -> dict[str, Any]:
-    return catalogue.entry("file") | {"path": str(path), "target": "y"} | keys
-
-
-def collect(stream) -> tuple[np.ndarray, np.ndarray]:
-    x, y = zip(*stream.blocks(7), strict=True)
-    return np.concatenate(x), np.concatenate(y)
-
-
-def write_excel(path, rows) -> None:
-    """The least that is an Excel file."""
-    cells = {
-        str: '<c t="inlineStr"><is><t>{}</t></is></c>',
-        int: "<c><v>{}</v></c>",
-        float: "<c><v>{}</v></c>",
-        type(None): "<c/>",
-    }
-    text = "".join(
-        f"<row>{''.join(cells[type(cell)].format(cell) for cell in row)}</row>" for row in rows
-    )
-    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    package = "http://schemas.openxmlformats.org/package/2006"
-    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    relation = '<Relationships xmlns="{}/relationships"><Relationship Id="r1" Type="{}/{}" Target="{}"/></Relationships>'  # noqa: E501
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(
-            "[Content_Types].xml",
-            f'<Types xmlns="{package}/content-types"><Default Extension="xml" '
-            'ContentType="application/xml"/></Types>',
-        )
-        archive.writestr(
-            "_rels/.rels", relation.format(package, office, "officeDocument", "xl/workbook.xml")
-        )
-        archive.writestr(
-            "xl/workbook.xml",
-            f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>'
-            '<sheet name="one" sheetId="1" r:id="r1"/></sheets></workbook>',
-        )
-        archive.writestr(
-            "xl/_rels/workbook.xml.rels",
-            relation.format(package, office, "worksheet", "worksheets/sheet1.xml"),
-        )
-        archive.writestr(
-            "xl/worksheets/sheet1.xml",
-            f'<worksheet xmlns="{main}"><sheetData>{text}</sheetData></worksheet>',
-        )
+from omkl.datasets import DataError, base, columns, open_stream, read
+from tests.datasets.helpers import COLUMNS, RAW, collect, own, write_excel
 
 
 @pytest.fixture
@@ -186,6 +136,7 @@ def test_every_format_gives_the_same_stream(tmp_path, frame):
     frame.to_csv(tmp_path / "semicolon.txt", sep=";", index=False)
     frame.to_csv(tmp_path / "german.csv", sep=";", decimal=",", index=False)
     frame.to_csv(tmp_path / "pipe.csv", sep="|", index=False)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress((tmp_path / "t.csv").read_bytes()))
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_feather(tmp_path / "t.feather")
     frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True, double_precision=15)
@@ -196,6 +147,9 @@ def test_every_format_gives_the_same_stream(tmp_path, frame):
         x_again, y_again = collect(stream)
         np.testing.assert_allclose(x_again, x, rtol=1e-9, atol=1e-9, err_msg=name)
         np.testing.assert_allclose(y_again, y, rtol=1e-12, err_msg=name)
+        (file,) = stream.provenance["files"]
+        assert file["sha256"] == hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
+        assert (file["name"], file["bytes"]) == (name, (tmp_path / name).stat().st_size)
     assert stream.provenance["delimiter"] == "\t"
 
 

@@ -6,7 +6,6 @@ import gzip
 import os
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,24 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from omkl.datasets import DataError, base, catalogue, download, files, open_stream, read
+from omkl.datasets import DataError, base, download, files, open_stream, read
 from omkl.datasets.label_sources import File, Journal
 from omkl.datasets.label_sources import read as read_labels
-from tests.datasets.test_own_files import write_excel
+from tests.datasets.helpers import COLUMNS, RAW, WHOLE, own, streamed, write_excel
 
-RAW = {"limit": None, "scaling": "none", "order": "file"}
-WHOLE, COLUMNS = RAW | {"scaling": "whole"}, RAW | {"scaling": "columns"}
 TABLE = "a,y\n1,2\n3,4\n"
-
-
-def own(path: Path, **keys: Any) -> dict[str, Any]:
-    return catalogue.entry("file") | {"path": str(path), "target": "y"} | keys
-
-
-def streamed(path: Path, options: dict[str, Any] = RAW, **keys: Any) -> tuple[list, list]:
-    stream = open_stream(own(path, **keys), options)
-    ((x, y),) = stream.blocks(1000)
-    return x.tolist(), y.tolist()
 
 
 @pytest.mark.parametrize(
@@ -144,6 +131,12 @@ def test_a_row_in_place_of_a_header_is_not_lost_in_silence(tmp_path):
 def test_cells_as_people_write_them(tmp_path, text, inputs):
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
     assert streamed(tmp_path / "t.csv") == (inputs, [1, 2, 3])
+
+
+def test_switches_beside_blanks_are_numbers_in_parquet_too(tmp_path):
+    frame = pd.DataFrame({"a": [True, None, False], "y": [1.0, 2.0, 3.0]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert streamed(tmp_path / "t.parquet") == ([[1], [0.5], [0]], [1, 2, 3])
 
 
 def test_what_was_done_to_cells_is_told(tmp_path):
@@ -395,10 +388,3 @@ def test_a_torn_last_label_is_not_believed(tmp_path, capsys):
     path.write_text("row,la")
     assert Journal(path, label, resume=True).known == {}
     assert path.read_text() == "row,label\n"
-
-
-def test_numbers_of_pandas_tables_are_those_of_their_text(tmp_path):
-    """An object column of switches beside blanks, as Parquet has it, is 0 and 1 as well."""
-    frame = pd.DataFrame({"a": [True, None, False], "y": [1.0, 2.0, 3.0]})
-    frame.to_parquet(tmp_path / "t.parquet")
-    assert streamed(tmp_path / "t.parquet") == ([[1], [0.5], [0]], [1, 2, 3])
