@@ -93,20 +93,19 @@ class FileContent:
 
     def block(self, file: BinaryIO, k: int) -> bytes:
         """Block k as it was; ChangedFile where it is another."""
-        found = self._read(file, k)
-        if _digest(found) != self._blocks[k]:
+        block = self._read(file, k)
+        if _digest(block) != self._blocks[k]:
             raise self._changed("its bytes are others now")
-        return found
+        return block
 
     def _read(self, file: BinaryIO, k: int) -> bytes:
         file.seek(k * BLOCK)
-        wanted = min(BLOCK, self.size - k * BLOCK)
-        found = b""
-        while len(found) < wanted and (more := file.read(wanted - len(found))):
-            found += more
-        if len(found) < wanted:
+        size, block = min(BLOCK, self.size - k * BLOCK), b""
+        while len(block) < size and (more := file.read(size - len(block))):
+            block += more
+        if len(block) < size:
             raise self._changed(f"it had {self.size:,} bytes and is shorter now")
-        return found
+        return block
 
     def _require_facts(self) -> None:
         """Size, time and inode are as they were; where only the size is, so are the bytes."""
@@ -114,13 +113,10 @@ class FileContent:
             facts = _facts(os.stat(self.path))
         except OSError as error:
             raise self._changed(f"it cannot be opened any more ({error.strerror})") from None
-        if facts == self._facts:
+        if facts == self._facts or (self._follow and facts[0] > self.size):
             return
-        size, now = self.size, facts[0]
-        if now > size and self._follow:
-            return
-        if now != size:
-            raise self._changed(f"it had {size:,} bytes and has {now:,} now")
+        if facts[0] != self.size:
+            raise self._changed(f"it had {self.size:,} bytes and has {facts[0]:,} now")
         with _opened(self.path) as file:
             for k in range(len(self._blocks)):
                 self.block(file, k)
@@ -184,16 +180,16 @@ class _Lines(io.RawIOBase):
         return True
 
     def readinto(self, target: Any, /) -> int:
-        found = self._read(len(target))
-        last = max(found.rfind(b"\n"), found.rfind(b"\r"))
-        self._since = self._since + len(found) if last < 0 else len(found) - last - 1
+        data = self._read(len(target))
+        last = max(data.rfind(b"\n"), data.rfind(b"\r"))
+        self._since = self._since + len(data) if last < 0 else len(data) - last - 1
         if self._since > MOST_LINE_BYTES:
             raise DataError(
                 f"{self._name}: a line is longer than {MOST_LINE_BYTES:,} bytes, which is no row "
                 "of a table. Look at the file; dataset.encoding may be another."
             )
-        target[: len(found)] = found
-        return len(found)
+        target[: len(data)] = data
+        return len(data)
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -207,8 +203,8 @@ def _opened(path: Path) -> BinaryIO:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _facts(found: os.stat_result) -> tuple[int, int, int]:
-    return found.st_size, found.st_mtime_ns, found.st_ino
+def _facts(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _digest(block: bytes) -> bytes:
@@ -221,8 +217,8 @@ def _end_of_lines(file: BinaryIO, size: int) -> int:
     while end > 0:
         start = max(0, end - BLOCK)
         file.seek(start)
-        found = file.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
         end = start
     return 0

@@ -86,9 +86,8 @@ class Prompt:
 
     def __call__(self, row: int, x: np.ndarray, y_hat: float) -> float:
         shown = next(values for n, values in self._rows if n == row)
-        values = ", ".join(
-            f"{name} {value:.6g}" for name, value in zip(self.inputs, shown, strict=True)
-        )
+        named = zip(self.inputs, shown, strict=True)
+        values = ", ".join(f"{name} {value:.6g}" for name, value in named)
         print(f"row {row}: {values}\n  prediction {y_hat:.4g}", file=sys.stderr)
         while True:
             print("  label: ", end="", file=sys.stderr, flush=True)
@@ -112,7 +111,7 @@ class File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.known, self.sha256, torn = _read(path)
+        self.labels, self.sha256, torn = _read(path)
         if torn is not None:
             raise DataError(
                 f"{path}: the last line, {torn!r}, does not end with a newline, so nobody can say "
@@ -120,44 +119,43 @@ class File:
             )
 
     def __call__(self, row: int, x: np.ndarray, y_hat: float) -> float:
-        if row not in self.known:
+        if row not in self.labels:
             raise DataError(
                 f"row {row}: the learner asks for its label and {self.path.name} has none"
             )
-        return self.known[row]
+        return self.labels[row]
 
 
 class Journal:
     """Writes labels down as they come; with ``resume`` it asks only for those not yet there.
 
-    A last line that was cut off is taken out and asked for again: ``torn`` is its text, else None.
+    A last line that was cut off is taken out and asked for again, which stderr tells.
     """
 
     def __init__(self, path: Path, label: Label, resume: bool) -> None:
         self.path = path
         self.label = label
-        self.known: dict[int, float] = {}
-        self.torn: str | None = None
+        self.labels: dict[int, float] = {}
+        torn = None
         if resume and path.exists():
-            self.known, _, self.torn = _read(path)
-        if self.torn is not None:
+            self.labels, _, torn = _read(path)
+        if torn is not None:
             with open(path, "rb+") as file:
                 file.truncate(file.read().rfind(b"\n") + 1)
             print(
-                f"{path.name}: the last line, {self.torn!r}, was cut off; its label is asked for "
-                "again",
+                f"{path.name}: the last line, {torn!r}, was cut off; its label is asked for again",
                 file=sys.stderr,
             )
-        if not self.known:
+        if not self.labels:
             path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
 
     def __call__(self, row: int, x: np.ndarray, y_hat: float) -> float:
-        if row not in self.known:
+        if row not in self.labels:
             value = _checked(self.label(row, x, y_hat), row)
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(f"{row},{value!r}\n")
-            self.known[row] = value
-        return self.known[row]
+            self.labels[row] = value
+        return self.labels[row]
 
 
 def read(path: Path) -> dict[int, float]:
@@ -179,22 +177,16 @@ def _read(path: Path) -> tuple[dict[int, float], str, str | None]:
     try:
         text = (whole + newline).decode("utf-8-sig")
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        lines = list(reader)
-        if not set(COLUMNS) <= set(reader.fieldnames or ()) and (whole or not torn):
-            raise KeyError
-        found = {_row(line["row"]): _checked(float(line["label"]), 0) for line in lines}
+        lines = [(int(line["row"]), _checked(float(line["label"]), 0)) for line in reader]
+        has_columns = set(COLUMNS) <= set(reader.fieldnames or ()) or (torn and not whole)
+        if not has_columns or any(row < 1 for row, _ in lines):
+            raise ValueError
     except (KeyError, TypeError, ValueError, csv.Error):
         raise DataError(
             f"{path} is no file of labels: it needs the columns row (from 1) and label (a finite "
             "number), separated by commas, under a header"
         ) from None
-    if len(found) < len(lines):
+    labels = dict(lines)
+    if len(labels) < len(lines):
         raise DataError(f"{path} has two labels for one row")
-    return found, content.sha256, torn.decode(errors="replace") if torn else None
-
-
-def _row(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    return labels, content.sha256, torn.decode(errors="replace") if torn else None

@@ -384,7 +384,7 @@ def test_a_torn_last_label_is_not_believed(tmp_path, capsys):
     journal = Journal(path, label, resume=True)
     assert "the last line, '2,0.7', was cut off" in capsys.readouterr().err
     assert [journal(row, np.zeros(1), 0.0) for row in (1, 2)] == [0.5, 0.734] and asked == [2]
-    assert path.read_text() == "row,label\n1,0.5\n2,0.734\n" and File(path).known[2] == 0.734
+    assert path.read_text() == "row,label\n1,0.5\n2,0.734\n" and File(path).labels[2] == 0.734
     path.write_text("row,la")
-    assert Journal(path, label, resume=True).known == {}
+    assert Journal(path, label, resume=True).labels == {}
     assert path.read_text() == "row,label\n"
