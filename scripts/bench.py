@@ -9,7 +9,7 @@ limits    throughput of what a round is made of: the least time that it could ta
 learners  every algorithm beside that least time
 federated a client's round of every federated learner, beside it and beside NumPy
 peers     NumPy, JAX, scikit-learn, river (`make bench` installs them)
-startup   from the shell prompt to the first round
+startup   from the shell prompt to the last line
 sizes     a round against N, D, d and M
 streams   100 million generated rows, 10 million from Parquet: time and memory
 seeds     1,000 repetitions in one run
@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import importlib
-import importlib.util
 import json
 import shutil
 import sys
@@ -30,6 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import startup
 from benchmarks import (
     federated,
     learners,
@@ -91,11 +90,7 @@ def measure(wanted: list[str], extent: Extent) -> dict[str, Any]:
     for name, make in sections(rows, extent, bench).items():
         if name not in wanted:
             continue
-        found = make()
-        if found is None:
-            print(f"\n## {name}: not in this version\n", flush=True)
-            continue
-        bench[name] = found
+        bench[name] = make()
         elapsed = time.perf_counter() - start
         print(f"\n## {name} ({elapsed:.0f} s)\n\n{tables.section(name, bench)}", flush=True)
     bench["seconds"] = time.perf_counter() - start
@@ -145,21 +140,12 @@ def sections(
         "peers": lambda: peers.measure(
             rows, extent.turns, extent.rounds, extent.rounds_of_libraries, extent.seconds / 10
         ),
-        "startup": startup,
+        "startup": lambda: {"table": startup.table(startup.measure())},
         "sizes": lambda: scale.sizes(extent.seconds_of_size, extent.largest),
         "streams": lambda: scale.streams(extent.generated, extent.from_parquet),
         "seeds": lambda: scale.seeds(extent.seeds, 1000),
         "jobs": lambda: scale.jobs(extent.jobs, JOBS_ONE_BY_ONE),
     }
-
-
-def startup() -> dict[str, Any] | None:
-    """What ``scripts/startup.py`` measures, where there is one."""
-    if importlib.util.find_spec("startup") is None:
-        return None
-    module: Any = importlib.import_module("startup")
-    measured = module.measure()
-    return {"measured": measured, "table": module.table(measured)}
 
 
 def write(bench: dict[str, Any], outputs: Path, docs: Path | None) -> None:

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.pace import undisturbed
 from benchmarks.peers_numpy import drawn, normalised, rate
 from benchmarks.setting import SEED, Rows
-from benchmarks.timing import Spread, deciles, interleaved, ratios, spread
+from benchmarks.timing import Spread, deciles, interleaved, ratios, spread, undisturbed
 from omkl import federated
 from omkl.checks import learners
 from omkl.config.compose import compose

@@ -16,9 +16,8 @@ import numpy as np
 
 from benchmarks import limits, setting
 from benchmarks.limits import Limits
-from benchmarks.pace import undisturbed, undisturbed_streams
 from benchmarks.setting import Case, Rows
-from benchmarks.timing import Spread, deciles
+from benchmarks.timing import Spread, deciles, undisturbed, undisturbed_streams
 from omkl import algorithms
 from omkl.core import protocol
 from omkl.core.learner import Learner

@@ -217,13 +217,10 @@ def seed_table(bench: Bench) -> str:
 def job_table(bench: Bench) -> str:
     body = []
     for row in bench["jobs"]:
-        if "missing" in row:
-            body.append([row["launcher"], f"{row['jobs']:,}", row["missing"], "", ""])
-            continue
         goal = verdict(row["job_ms"], row["goal"], largest=True)
         line = [row["launcher"], f"{row['jobs']:,}", number(row["seconds"]), number(row["job_ms"])]
         body.append([*line, goal])
-    commands = "\n".join(f"    {row['command']}" for row in bench["jobs"] if "command" in row)
+    commands = "\n".join(f"    {row['command']}" for row in bench["jobs"])
     table = markdown_table(["launcher", "jobs", "s", "ms a job", "goal"], body, left=1)
     return f"{table}\n\n{commands}"
 

@@ -10,10 +10,9 @@ import bench
 import numpy as np
 import pytest
 from benchmarks import federated as federations
-from benchmarks import learners, limits, pace, peers, peers_numpy, scale, setting, tables
-from benchmarks.pace import undisturbed, undisturbed_streams
+from benchmarks import learners, limits, peers, peers_numpy, scale, setting, tables, timing
 from benchmarks.page import page as whole_page
-from benchmarks.timing import deciles, interleaved, ratios
+from benchmarks.timing import deciles, interleaved, ratios, undisturbed, undisturbed_streams
 
 from omkl import algorithms, federated
 from omkl.checks import learners as checks
@@ -169,7 +168,7 @@ def test_limits_are_measured_and_the_better_of_two_counts():
     assert limits.better(slower, found) == limits.better(found, slower) == found
 
 
-class Told(pace.Pace):
+class Told(timing.Pace):
     """Says of one moment after the other what it is told."""
 
     def __init__(self, *moments):
@@ -181,16 +180,16 @@ class Told(pace.Pace):
 
 def test_calls_count_that_nobody_disturbed(monkeypatch):
     """Fast before and after; all of them where these are too few."""
-    monkeypatch.setattr(pace, "PATIENCE", 1e6)
+    monkeypatch.setattr(timing, "PATIENCE", 1e6)
     pauses = [0.0, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3]
     some = Told(True, True, True, False, False, True, True, True, True, True)
     took = undisturbed(lambda: time.sleep(pauses.pop(0)), 1e-6, fewest=3, pace=some)
     assert not pauses and len(took) == 3 and took[1] >= 8e-3 and took[2] >= 16e-3
-    monkeypatch.setattr(pace, "PATIENCE", 0)
+    monkeypatch.setattr(timing, "PATIENCE", 0)
     every = Told(*4 * [True, False])
     took = undisturbed(lambda: time.sleep(1e-3), 1e-6, fewest=4, pace=every)
     assert len(took) == 4
-    assert any(pace.PACE.near() for _ in range(1000))
+    assert any(timing.PACE.near() for _ in range(1000))
 
 
 def test_a_disturbed_part_of_a_stream_counts_as_in_other_streams():

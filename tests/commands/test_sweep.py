@@ -337,9 +337,5 @@ def test_startup_tells_where_the_time_goes():
         cwd=conf.folder().parent, env=environment(), capture_output=True, text=True, check=True,
     )  # fmt: skip
     seconds = dict(re.findall(r"^  (\w[\w ]*?) +([\d.]+) s", done.stdout, re.M))
-    assert float(seconds["first round"]) < float(seconds["total"])
-    sums = ("first round", "total", "libraries")
-    stages = [float(v) for k, v in seconds.items() if k not in sums]
-    assert sum(stages) == pytest.approx(float(seconds["total"]), abs=0.02)
-    named = ("imports", "compiled code", "command line", "libraries")
-    assert all(float(seconds[name]) > 0 for name in named)
+    assert list(seconds) == ["libraries", "imports", "rounds", "plain", "total"]
+    assert 0 < float(seconds["rounds"]) < float(seconds["total"])

@@ -12,8 +12,8 @@ from omkl import papers
 from omkl.commands import report
 from omkl.datasets import catalogue, download
 from omkl.experiment import metrics
-from omkl.papers import comparison, comparison_peers, comparison_table
-from omkl.papers.comparison_table import Line
+from omkl.papers import comparison, comparison_peers
+from omkl.papers.comparison import Line
 from omkl.runs.run_folder import find
 
 SPEC = {
@@ -55,7 +55,7 @@ def test_a_small_table(tmp_path, capsys, monkeypatch):
     assert len(runs) == 4 and runs["rf/omkc_da_p1", "sonar"].result["D"] == 20
     ours = cells["OMKC DA-P(1)", "wdbc, 60 rows"]
     assert float(ours["error_rate"]) == runs["omkc_da_p1", "wdbc"].result["error_rate_mean"]
-    best = float(cells[comparison_table.BEST, "sonar"]["error_rate"])
+    best = float(cells[comparison.BEST, "sonar"]["error_rate"])
     assert best == pytest.approx(runs["omkc_da_p1", "sonar"].result["best_kernel"] / 208)
     bound = runs["omkc_da_p1", "sonar"].result["bound"]
     assert max(runs["omkc_da_p1", "sonar"].result["mistakes"]) <= bound["value"]
@@ -66,7 +66,7 @@ def test_a_small_table(tmp_path, capsys, monkeypatch):
     for name in ("small_errors", "small_bounds"):
         assert f"({name}.png)" in text
         assert (tmp_path / "tables" / f"{name}.png").stat().st_size > 10_000
-    assert float(cells[comparison_table.CONSTANT, "sonar"]["error_rate"]) == pytest.approx(97 / 208)
+    assert float(cells[comparison.CONSTANT, "sonar"]["error_rate"]) == pytest.approx(97 / 208)
     peer = cells[comparison_peers.title("sklearn_sgd"), "sonar"]
     assert peer["permutations"] == "2" and 0.1 < float(peer["error_rate"]) < 0.6
     kept = sorted((tmp_path / "peers").iterdir())
@@ -80,8 +80,8 @@ def test_bold_is_what_no_test_tells_from_the_lowest():
     peer, single, hindsight = [0.23, 0.21], [0.25], [0.10, 0.11, 0.10, 0.12]
     rows = {"ours": ours, "near": near, "far": far, "peer": peer, "single": single}
     lines = [Line(row, "sonar", rates, 1.0) for row, rates in rows.items()]
-    lines.append(Line(comparison_table.BEST, "sonar", hindsight, 1.0))
-    text = comparison_table.document(SPEC | {"title": "T"}, lines, [], [], [])
+    lines.append(Line(comparison.BEST, "sonar", hindsight, 1.0))
+    text = comparison._document(SPEC | {"title": "T"}, lines, [], [], [])
     assert [row for row in rows if re.search(rf"\| {row} +\| +\*\*", text)] == [
         "ours", "near", "peer"
     ]  # fmt: skip
