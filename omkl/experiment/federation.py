@@ -126,8 +126,8 @@ class FederatedJob(NamedTuple):
 
     def rows_of(self, client: int) -> tuple[np.ndarray, np.ndarray]:
         """X (n, d) and y (n,) of a client's rounds."""
-        own = slice(self.split.lengths[client])
-        X, y = self.split.X[own, client], self.split.y[own, client]
+        rounds = slice(self.split.lengths[client])
+        X, y = self.split.X[rounds, client], self.split.y[rounds, client]
         return np.ascontiguousarray(X), np.ascontiguousarray(y)
 
     @property
@@ -261,10 +261,10 @@ def _split(config: Mapping[str, Any]) -> Split:
     name = run_folder.settings_sha256({key: config[key] for key in deciding})
     if name not in _splits or not is_of_now(_splits[name].stream, config["dataset"]):
         _splits[name] = split(config)
-    found = _splits[name]
+    clients = _splits[name]
     while len(_splits) > 1 and sum(one.X.nbytes for one in _splits.values()) > MOST_STREAM_BYTES:
         _splits.pop(next(iter(_splits)))
-    return found
+    return clients
 
 
 def _check_asked(settings: Settings, n_clients: int) -> None:
@@ -351,7 +351,7 @@ def _computed(
             **kernel_curves(job.used),
         }
     served = int(lengths.sum())
-    own: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "n_rounds": T,
         "n_kernels": len(job.used),
         "deterministic": False,
@@ -367,11 +367,12 @@ def _computed(
         "federated": communication(job, federations),
     }
     if measured:
-        measured(Computed(reported(job, MSE, mse, timing, **own), curves))
+        measured(Computed(reported(job, MSE, mse, timing, **fields), curves))
     if job.used:
-        own["regret"], found = against_comparators(job, sums, largest_loss, progress)
-        curves |= found
-    return Computed(reported(job, MSE, mse, timing, **own), curves)
+        regret, of_regret = against_comparators(job, sums, largest_loss, progress)
+        fields["regret"] = regret
+        curves |= of_regret
+    return Computed(reported(job, MSE, mse, timing, **fields), curves)
 
 
 def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
@@ -401,17 +402,17 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
 
 def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
     """What the safeguards did, of those that are on; messages are means over the seeds."""
-    given = job.settings.safeguards
-    if given == NO_SAFEGUARDS:
+    settings = job.settings.safeguards
+    if settings == NO_SAFEGUARDS:
         return {}
     asked, refused = np.stack([run.totals.replies for run in runs]).sum(axis=1).mean(axis=0)
-    found: dict[str, Any] = {"safeguards": {**given._replace(privacy=None)._asdict()}}
-    found["safeguards"] |= {"messages": float(asked), "refused": float(refused)}
-    if given.privacy is not None:
+    result: dict[str, Any] = {**settings._replace(privacy=None)._asdict()}
+    result |= {"messages": float(asked), "refused": float(refused)}
+    if settings.privacy is not None:
         N, T = len(runs[0].server.model.theta), len(job.split.y)
-        counted = privacy.account(given.privacy, job.algorithm, job.params, N, T)
-        found["safeguards"]["privacy"] = given.privacy._asdict() | counted._asdict()
-    return found
+        counted = privacy.account(settings.privacy, job.algorithm, job.params, N, T)
+        result["privacy"] = settings.privacy._asdict() | counted._asdict()
+    return {"safeguards": result}
 
 
 def _weights(run: Federation) -> np.ndarray:
@@ -453,28 +454,28 @@ def against_comparators(
         curves["bound"] = bound
     if not job.settings.regret.ridge_features:
         return regret, curves
-    reason, found = _too_much(job), {}
+    reason, best = _too_much(job), {}
     if reason is None:
         try:
-            found = _hindsight(job, progress)
+            best = _hindsight(job, progress)
         except np.linalg.LinAlgError as error:  # the clients' rounds are worth more
             reason = f"{error}. Rescale the inputs and the target, or raise regret.lam"
     if reason is not None:
         regret["clients_ridge"] = {"label": CLIENTS_RIDGE, "skipped": reason}
         regret["server"] = {"label": hindsight.SERVER, "skipped": reason}
         return regret, curves
-    own = sums.squared.total - found["client_errors"]
-    regret["clients_ridge"] = over_clients(CLIENTS_RIDGE, own)
-    curves["client_ridge_regret"] = own
+    of_clients = sums.squared.total - best["client_errors"]
+    regret["clients_ridge"] = over_clients(CLIENTS_RIDGE, of_clients)
+    curves["client_ridge_regret"] = of_clients
     curves["regret_clients_ridge"] = (
-        sums.squared.rounds.curve()[1] - found["mean_errors"][:, rounds - 1]
+        sums.squared.rounds.curve()[1] - best["mean_errors"][:, rounds - 1]
     )
-    above = sums.losses.curve()[1] - found["shared_loss"][:, rounds - 1]
+    above = sums.losses.curve()[1] - best["shared_loss"][:, rounds - 1]
     average, deviation = mean_and_deviation(above[:, -1])
     regret["server"] = {"label": hindsight.SERVER, "mean": average, "std": deviation}
-    regret["server"]["theta_norm"] = float(found["theta_norm"].mean())
+    regret["server"]["theta_norm"] = float(best["theta_norm"].mean())
     curves["server_regret"] = above
-    norm = float(np.sqrt(np.mean(found["theta_norm"] ** 2)))
+    norm = float(np.sqrt(np.mean(best["theta_norm"] ** 2)))
     bound = server_regret_bound(job.params, len(job.used), K, rounds, norm)
     learned_as_told = job.settings.safeguards._replace(clients_per_round=None) == NO_SAFEGUARDS
     if bound is not None and sums.squared.together and learned_as_told:
@@ -538,10 +539,10 @@ def _hindsight(job: FederatedJob, progress: Progress | None) -> dict[str, np.nda
         what = f"federated ridge {seed} {shared_lam} {job.used} {dealt}"
         return load_or_compute(job, what, functools.partial(make, seed))
 
-    found = []
+    ridges = []
     with one_thread_each(), thread_pool(min(job.settings.n_threads, len(job.seeds))) as pool:
         for one in pool.map(find, job.seeds):
-            found.append(one)
+            ridges.append(one)
             if progress:
-                progress("comparator", len(found), len(job.seeds), None)
-    return {name: np.stack([one[name] for one in found]) for name in found[0]}
+                progress("comparator", len(ridges), len(job.seeds), None)
+    return {name: np.stack([one[name] for one in ridges]) for name in ridges[0]}

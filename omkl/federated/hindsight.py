@@ -92,11 +92,11 @@ class Equations:
 
     def of_all(self, i: int, equations: np.ndarray) -> None:
         """Write the equations of kernel i and of all clients together."""
-        own = np.zeros_like(equations)
+        one = np.zeros_like(equations)
         equations[:] = 0.0
         for k in range(len(self.inputs)):
-            self.of_client(i, k, own)
-            equations += own
+            self.of_client(i, k, one)
+            equations += one
 
     def errors(self, i: int, k: int, theta: np.ndarray) -> np.ndarray:
         """Squared errors (n,) of theta (2 D,) of kernel i on the rows of client k."""
@@ -108,11 +108,11 @@ def least(equations: np.ndarray, D: int, penalty: float, work: np.ndarray) -> fl
 
     LinAlgError where the equations of 2 D features cannot be solved in float64.
     """
-    found = np.empty(1)
-    least_objectives(equations[None], np.zeros(1, dtype=np.int64), D, penalty, work, found)
-    if found[0] < 0.0:
+    objective = np.empty(1)
+    least_objectives(equations[None], np.zeros(1, dtype=np.int64), D, penalty, work, objective)
+    if objective[0] < 0.0:
         raise np.linalg.LinAlgError("its normal equations cannot be solved in float64")
-    return float(found[0])
+    return float(objective[0])
 
 
 def solution(equations: np.ndarray, D: int, penalty: float) -> np.ndarray:
@@ -142,13 +142,13 @@ def ridge(
     penalties = max(lam, 1e-10) * lengths
     shared_penalty = max(shared_lam, 1e-10) * int(lengths.sum())
     objectives, shared_objectives = np.zeros((N, K)), np.zeros(N)
-    own, together, work = empty_moments(3, D)
+    alone, together, work = empty_moments(3, D)
     for i in range(N):
         together[:] = 0.0
         for k in range(K):
-            data.of_client(i, k, own)
-            together += own
-            objectives[i, k] = least(own, D, penalties[k], work)
+            data.of_client(i, k, alone)
+            together += alone
+            objectives[i, k] = least(alone, D, penalties[k], work)
         shared_objectives[i] = least(together, D, shared_penalty, work)
     kernels, shared_kernel = objectives.argmin(axis=0), int(shared_objectives.argmin())
     data.of_all(shared_kernel, together)
@@ -156,8 +156,8 @@ def ridge(
     errors, shared_errors = np.zeros((T, K)), np.zeros((T, K))
     for k in range(K):
         rows = slice(lengths[k])
-        data.of_client(int(kernels[k]), k, own)
-        fitted = solution(own, D, penalties[k])
+        data.of_client(int(kernels[k]), k, alone)
+        fitted = solution(alone, D, penalties[k])
         errors[rows, k] = data.errors(int(kernels[k]), k, fitted)
         shared_errors[rows, k] = data.errors(shared_kernel, k, theta)
     return Ridge(kernels, errors, shared_kernel, theta, shared_errors)

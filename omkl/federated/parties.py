@@ -258,8 +258,8 @@ class Server:
         if not self._receive(self.state, message, self._inbox):
             bounds = {"robust.max_change": self.guards.max_change}
             bounds |= {"robust.max_loss": self.guards.max_loss} if len(update.losses) else {}
-            given = [f"{key}={bound:g}" for key, bound in bounds.items() if bound is not None]
-            raise Refused(f"it is larger than {' and '.join(given)} allow")
+            limits = [f"{key}={bound:g}" for key, bound in bounds.items() if bound is not None]
+            raise Refused(f"it is larger than {' and '.join(limits)} allow")
 
     def note(self, client: int, reason: str) -> None:
         """Note what went wrong with a client in this round; the round goes on."""
@@ -276,8 +276,8 @@ class Server:
         for name, number in numbers.items():
             if abs(number) > LARGEST_MEASURED or (name == "squared_error" and number < 0):
                 numbers[name] = math.nan
-                told = f"its {name.replace('_', ' ')} of {number:g} cannot be"
-                self.note(client, f"{told}, and is left out")
+                problem = f"its {name.replace('_', ' ')} of {number:g} cannot be"
+                self.note(client, f"{problem}, and is left out")
         return tuple(numbers.values())
 
     def _check_sender(self, update: Update) -> None:
@@ -405,9 +405,9 @@ class Client:
         """As ``run_round``, with this row x (d,) and its label."""
         self.take(broadcast)
         u, normals = self._draw(broadcast.t)
-        own = (self.params, self.server, self.state)
+        states = (self.params, self.server, self.state)
         draws, written = (u, normals, self._protection), (self._scratch, self._message)
-        self.y_hat = self._run(*own, broadcast.t, x[None], y, *draws, *written)
+        self.y_hat = self._run(*states, broadcast.t, x[None], y, *draws, *written)
         self.losses[0] += self._scratch.own_loss[0]
         self.losses[1:] += self._scratch.loss
         self.regret = float(self.losses[0] - self.losses[1:].min())

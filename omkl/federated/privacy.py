@@ -285,10 +285,10 @@ def from_step(
     cosines = np.where(slow.any(axis=1)[:, None], np.where(slow, waves[:, D:], 0.0), waves[:, D:])
     side = np.sign(cosines.sum(axis=1))  # of -a_i: the cosines of small angles are positive
     angles = np.arctan2(side[:, None] * waves[:, :D], side[:, None] * waves[:, D:])
-    told = np.flatnonzero(side)
-    groups = [told, *told[:, None]] if len(told) > 1 else [told]
-    found = [_input(frequencies[group], angles[group]) for group in groups]
-    x, residual = min((f for f in found if f is not None), key=_surest, default=(None, np.inf))
+    sending = np.flatnonzero(side)
+    groups = [sending, *sending[:, None]] if len(sending) > 1 else [sending]
+    solutions = [_input(frequencies[group], angles[group]) for group in groups]
+    x, residual = min((f for f in solutions if f is not None), key=_surest, default=(None, np.inf))
     if x is None:
         return None
     turned = np.einsum("nde,d->ne", frequencies, x)
@@ -320,8 +320,8 @@ def _input(frequencies: np.ndarray, angles: np.ndarray) -> tuple[np.ndarray, flo
     return best
 
 
-def _surest(found: tuple[np.ndarray, float]) -> float:
-    return found[1]
+def _surest(solution: tuple[np.ndarray, float]) -> float:
+    return solution[1]
 
 
 def _decay(change: np.ndarray, theta: np.ndarray, D: int) -> float:

@@ -323,32 +323,32 @@ def register(
     upload; broadcast_selection, client_state, learn_clients and exposure where it has them.
     AttributeError names what it lacks.
     """
-    own = vars(importlib.import_module(module))
-    exposure = _all_messages if "client_state" in own else _one_message
-    given: dict[str, Any] = {"exposure": exposure, **_OPTIONAL, **own}
+    defined = vars(importlib.import_module(module))
+    exposure = _all_messages if "client_state" in defined else _one_message
+    steps: dict[str, Any] = {"exposure": exposure, **_OPTIONAL, **defined}
     wanted = ("Params", "upload", *_OPTIONAL, *_STEPS)
-    if "announce" in own:
+    if "announce" in defined:
         raise AttributeError(f"{module}: the step announce is called broadcast_selection now")
-    if missing := [name for name in wanted if name not in given]:
+    if missing := [name for name in wanted if name not in steps]:
         raise AttributeError(
             f"{module} registers a federated algorithm without {', '.join(missing)}"
         )
     for name, step in _STEPS.items():
-        dispatch(step, given["Params"], given[name])
+        dispatch(step, steps["Params"], steps[name])
     return FederatedAlgorithm(
         module.removeprefix("omkl.federated.algorithms.").replace(".", "/"),
         module,
-        given["Params"],
-        given["upload"],
-        given["client_state"],
-        given["exposure"],
+        steps["Params"],
+        steps["upload"],
+        steps["client_state"],
+        steps["exposure"],
         kernels,
         model,
         scratch,
         draws,
         shared_weights,
         announces,
-        own.get("EXPECTED_FAILURES", {}),
+        defined.get("EXPECTED_FAILURES", {}),
     )
 
 

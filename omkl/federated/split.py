@@ -106,8 +106,8 @@ def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, lis
             f"{len(groups[longest])}"
         )
     rows = np.full((n, len(names)), -1)
-    for k, own in enumerate(groups):
-        rows[: len(own), k] = own[:n]
+    for k, group in enumerate(groups):
+        rows[: len(group), k] = group[:n]
     return rows, [str(name) for name in names]
 
 

@@ -70,19 +70,21 @@ def tell(text: str) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """``omkl-federate client``; returns the exit status."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
+    if any(word.startswith("--superlink") for word in arguments):
+        tell("--superlink is called --server now")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        context, token = _identity(given)
-        rows = open_rows(given.data, sys.stdin, given.target, given.leave_out)
-        loop = ClientLoop(DataOwner(_folder(given), rows), given.number, given.name)
+        context, token = _identity(options)
+        rows = open_rows(options.data, sys.stdin, options.target, options.leave_out)
+        loop = ClientLoop(DataOwner(_folder(options), rows), options.number, options.name)
     except (Refused, ValueError) as error:  # DataError is one
         tell(str(error))
         return 1
-    if given.insecure:
+    if options.insecure:
         tell(keys.UNPROTECTED)
     try:
-        converse(given.server, context, token, loop.answer, lambda: loop.over, tell)
+        converse(options.server, context, token, loop.answer, lambda: loop.over, tell)
     except KeyboardInterrupt:
         tell("leaving; the same command goes on from here")
     except ValueError as error:
@@ -95,25 +97,25 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if loop.refused else 0
 
 
-def _folder(given: argparse.Namespace) -> Path:
-    return given.folder or Path(f"omkl-client-{given.name}")
+def _folder(options: argparse.Namespace) -> Path:
+    return options.folder or Path(f"omkl-client-{options.name}")
 
 
-def _identity(given: argparse.Namespace) -> tuple[ssl.SSLContext | None, str | None]:
+def _identity(options: argparse.Namespace) -> tuple[ssl.SSLContext | None, str | None]:
     """TLS with the client's key, or without TLS the secret by which the server knows it again."""
-    if given.insecure:
-        path = _folder(given) / TOKEN
+    if options.insecure:
+        path = _folder(options) / TOKEN
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             keys.write_secret(path, secrets.token_hex(32).encode())
         return None, path.read_text()
-    if given.keys is None:
+    if options.keys is None:
         raise ValueError(
             "--keys FOLDER has this client's key and the certificate that signed the server's; "
             "--insecure goes without, and then anybody can listen and take part"
         )
-    authority = None if given.system_certificates else given.keys / keys.AUTHORITY
-    return keys.client_context(given.keys / keys.CLIENTS / f"{given.name}.key", authority), None
+    authority = None if options.system_certificates else options.keys / keys.AUTHORITY
+    return keys.client_context(options.keys / keys.CLIENTS / f"{options.name}.key", authority), None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -166,12 +166,12 @@ def _server(words: Sequence[str]) -> int:
     if not words or "=" in words[0]:
         raise ValueError("name the folder of the federation first: server FOLDER inputs=...")
     values, overrides = _split(words[1:])
-    given = read_server_words(values)
+    options = read_server_words(values)
     agreed = terms.make_terms(
         CommandLine([*overrides, *terms.WORDS]).checked(),
-        given.inputs, given.target, given.bounds, given.scaling, given.measured,
+        options.inputs, options.target, options.bounds, options.scaling, options.measured,
     )  # fmt: skip
-    coordinator = Coordinator(Path(words[0]), agreed, given.rounds)
+    coordinator = Coordinator(Path(words[0]), agreed, options.rounds)
     shown = [time.monotonic()]
 
     def progress(t: int) -> None:
@@ -179,26 +179,26 @@ def _server(words: Sequence[str]) -> int:
             shown[0] = time.monotonic()
             _say(f"round {t}, answers: {len(coordinator.answered)}")
 
-    where = given.host, given.port, given.keys
-    loop = ServerLoop(coordinator, *where, given.quorum, given.timeout, progress)
+    where = options.host, options.port, options.keys
+    loop = ServerLoop(coordinator, *where, options.quorum, options.timeout, progress)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        _serve(coordinator, loop, given)
+        _serve(coordinator, loop, options)
     except KeyboardInterrupt:
         _say("ended; the same command goes on from here")
         return 1
     return 0
 
 
-def _serve(coordinator: Coordinator, loop: ServerLoop, given: ServerSettings) -> None:
+def _serve(coordinator: Coordinator, loop: ServerLoop, options: ServerSettings) -> None:
     from omkl.experiment.run import now
     from omkl.federation import keys, results
     from omkl.viewers import record_and_show
 
     started = now()
-    address = f"{given.host}:{loop.port}"
+    address = f"{options.host}:{loop.port}"
     _say(f"federation {coordinator.terms.identity} on {address}, after round {coordinator.t}")
-    if given.keys is None:
+    if options.keys is None:
         _say(keys.UNPROTECTED)
     asyncio.run(loop.run())
     path = coordinator.write_model()

@@ -60,6 +60,8 @@ class DataOwner:
         self.folder, self.rows = folder, rows
         self.terms: Terms | None = None
         self.squared_error, self.regret, self.n_scored, self._n_lines = 0.0, 0.0, 0, 0
+        self._party: Client | None = None
+        self._last: tuple[int, Reply] | None = None
         self._tell = tell or _print
         self._kept = _read(folder / STATE)
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,8 +84,6 @@ class DataOwner:
             )
         self.rows.arrange(terms.inputs)
         self._plan, self._units = agreement.plan_of(terms), Units(terms)
-        self._party: Client | None = None
-        self._last: tuple[int, Reply] | None = None
         agreement.warm_up(self._plan)
         self.terms = terms
         if not (self.folder / TERMS).exists():

@@ -205,8 +205,8 @@ class ServerLoop:
         end = time.monotonic() + FAREWELL
         while time.monotonic() < end and len(self._informed) < len(members):
             for peer in self._peers.values():
-                told = peer.pending is not None and peer.pending.kind == "finished"
-                if peer.member and peer.client not in self._informed and not told:
+                asked = peer.pending is not None and peer.pending.kind == "finished"
+                if peer.member and peer.client not in self._informed and not asked:
                     content = pack_round("finished", peer.client, last)
                     self._request(peer, "finished", last.t, content)
             await self._wait()
@@ -327,8 +327,8 @@ class ServerLoop:
 
     def _take_refusal(self, peer: Peer, reason: str) -> None:
         if peer.member is None:
-            told = f"node {peer.key[:SHOWN]} does not join: {reason}"
-            self._coordinator.note(None, told)
+            problem = f"node {peer.key[:SHOWN]} does not join: {reason}"
+            self._coordinator.note(None, problem)
         else:
             self._coordinator.note(peer.client, f"it has left: {reason}")
             peer.member = None

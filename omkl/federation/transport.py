@@ -144,7 +144,7 @@ def converse(
     ``context`` has the client's key and the authority that it trusts; without, there is no TLS and
     ``token`` stands for the key. A server that is not there is waited for.
     """
-    told = ""
+    last_reason = ""
     while not over():
         connected = False
         try:
@@ -159,7 +159,7 @@ def converse(
                 close_timeout=RETRY_SECONDS,
             ) as connection:
                 tell(f"connected to {address}")
-                connected, told = True, ""
+                connected, last_reason = True, ""
                 while not over():
                     reply = answer(unpack_message(connection.recv()))
                     if reply is not None:
@@ -179,7 +179,7 @@ def converse(
                     f"the server at {address} closes the connection. Does it know this key? Give "
                     "the .pub file to whoever runs the server"
                 )
-        if reason != told:
+        if reason != last_reason:
             tell(f"{reason}; trying again")
-            told = reason
+            last_reason = reason
         time.sleep(RETRY_SECONDS)

@@ -41,9 +41,10 @@ X = rng.uniform(-1.0, 1.0, size=(T, K, 1))
 Y = rng.normal(scale=1.5, size=(T, K))  # large labels: weights move apart at once
 
 
-def run(name, **settings):
+def run(name, lengths=None, **settings):
     algorithm = federated.load(name)
-    federation = Federation(algorithm, algorithm.Params(**settings), FIVE, 1, D, SEED, K)
+    params = algorithm.Params(**settings)
+    federation = Federation(algorithm, params, FIVE, 1, D, SEED, K, lengths=lengths)
     return federation, federation.partial_fit(X, Y)
 
 
@@ -69,11 +70,12 @@ class Paper:
         return 2.0 * (theta[i] @ self.z(i, x) - y) * self.z(i, x) + 2.0 * LAM * theta[i]
 
 
-@pytest.mark.parametrize(("M", "xi"), [(1, 0.3), (2, 0.4), (2, 1.0), (5, 1.0)])
-def test_pof_mkl(M, xi):
-    federation, trace = run(
-        "pof_mkl", eta=Schedule(ETA, 0.0), eta_k=Schedule(ETA_W, 0.0), lam=LAM, xi=xi, M=M
-    )
+@pytest.mark.parametrize("lengths", [(T, T, T), (T, 1, 4)])
+@pytest.mark.parametrize(("M", "xi"), [(1, 0.3), (1, 1.0), (2, 0.4), (2, 1.0), (5, 1.0)])
+def test_pof_mkl(M, xi, lengths):
+    """Clients of unequal length too: K in (10) counts those that are there."""
+    steps = {"eta": Schedule(ETA, 0.0), "eta_k": Schedule(ETA_W, 0.0)}
+    federation, trace = run("pof_mkl", np.array(lengths), **steps, lam=LAM, xi=xi, M=M)
     paper = Paper()
     w = np.ones((K, 5))
     total, best = np.zeros(K), np.zeros((K, 5))
@@ -81,7 +83,8 @@ def test_pof_mkl(M, xi):
     m = math.ceil(5 / M)
     for t in range(T):
         moved = np.zeros_like(paper.theta)
-        for k in range(K):
+        there = [k for k in range(K) if t < lengths[k]]
+        for k in there:
             x, y = X[t, k], Y[t, k]
             f, loss = paper.f(paper.theta, x), paper.loss(paper.theta, x, y)
             share = w[k] / w[k].sum()
@@ -99,7 +102,7 @@ def test_pof_mkl(M, xi):
             assert trace.regret[t, k] == pytest.approx(total[k] - best[k].min(), abs=1e-11)  # (11)
             w[k] *= np.exp(-ETA_W * loss)  # (7)
             sent[k] += len(bins[drawn]) * 2 * D, len(bins[drawn])
-        paper.theta -= moved / K
+        paper.theta -= moved / len(there)
     np.testing.assert_allclose(federation.server.model.theta, paper.theta, atol=1e-12)
     kept = np.exp(federation.clients.log_w)
     np.testing.assert_allclose(kept, w, rtol=1e-10)
