@@ -82,12 +82,12 @@ class Viewers:
             return outcome
         try:
             if settings.figures and not (outcome.run.folder / "weights.png").exists():
-                self._draw(outcome)
+                self._draw(outcome, ("png", "pdf") if settings.figures == "pdf" else ("png",))
             return outcome._replace(tracked=self._track(outcome, settings))
         except Exception as error:
             return runner.spoilt(outcome, error)
 
-    def _draw(self, outcome: Outcome) -> None:
+    def _draw(self, outcome: Outcome, suffixes: Sequence[str]) -> None:
         if self.progress:
             self.progress("figures", 0, None, None)
         if self.preparing:  # two threads should not import large packages at once
@@ -100,7 +100,7 @@ class Viewers:
             drawn = False
         else:
             with staging_folder(run.folder) as staging:
-                figures.all_figures(run, staging)
+                figures.all_figures(run, staging, suffixes)
                 drawn = add_figures(run, staging)
         if not drawn:
             outcome.notes.append("another process has replaced the run: it has no figures of ours")

@@ -192,10 +192,10 @@ def run(line: CommandLine, overrides: Sequence[str], composer: Composer, first: 
                     if answer.failed and task.config["fail_fast"]:
                         break
     except BaseException:
-        draws = first.figures is True and not interrupts.came()
-        finish(sweep, Path(first.outputs), draws, interrupts.came())
+        figures = not interrupts.came() and first.figures
+        finish(sweep, Path(first.outputs), figures, interrupts.came())
         raise
-    return finish(sweep, Path(first.outputs), first.figures is True)
+    return finish(sweep, Path(first.outputs), first.figures)
 
 
 # --- jobs in this process -------------------------------------------------------------------------
@@ -401,8 +401,11 @@ def job_elsewhere(cfg: DictConfig) -> None:
 # --- the end --------------------------------------------------------------------------------------
 
 
-def finish(sweep: Sweep, outputs: Path, draws: bool, interrupted: bool = False) -> bool:
-    """Print and write the table, and draw the plots; whether all jobs are complete."""
+def finish(sweep: Sweep, outputs: Path, figures: bool | str, interrupted: bool = False) -> bool:
+    """Print and write the table, and draw the plots; whether all jobs are complete.
+
+    ``figures`` is the setting: true, false or "pdf".
+    """
     from rich.console import Console
 
     from omkl.report import console, sweep_table
@@ -414,7 +417,7 @@ def finish(sweep: Sweep, outputs: Path, draws: bool, interrupted: bool = False) 
     jobs = []
     for run, tracked in sweeps.jobs_of(folder):
         try:
-            jobs.append((as_it_is(run, draws), tracked))
+            jobs.append((as_it_is(run, bool(figures)), tracked))
         except (CorruptFileError, FileNotFoundError) as error:
             complete = False
             gone = isinstance(error, FileNotFoundError)
@@ -429,10 +432,11 @@ def finish(sweep: Sweep, outputs: Path, draws: bool, interrupted: bool = False) 
     sweep_table.write_sweep(rows, failures, folder)
     print(f"\ntable    {folder}/")
     print("         table.md, table.csv")
-    if draws and len(finished) > 1:
+    if figures and len(finished) > 1:
         from omkl.report import sweep_figures, sweep_page
 
-        drawn = sweep_figures.all_figures(finished, folder)
+        suffixes = ("png", "pdf") if figures == "pdf" else ("png",)
+        drawn = sweep_figures.all_figures(finished, folder, suffixes)
         print(console.plots_text([path.name for path in drawn if path.suffix == ".png"]))
         print(f"page     {sweep_page.write(finished, folder / PAGE, failures=failures)}")
     if any(tracked for _, tracked in jobs):

@@ -57,7 +57,7 @@ HELP = {
     "threads": "seeds in parallel; null: as many as cores",
     "block": "rounds between progress reports",
     "outputs": "folder of the results",
-    "figures": "draw figures",
+    "figures": "draw figures; pdf: each as PDF too",
     "predictions": "keep predictions.parquet; null: with one seed",
     "model": "keep model.npz, the learner of one seed, for resume and omkl-predict",
     "resume": "folder of a run with model=true that goes on with dataset.path",

@@ -87,7 +87,7 @@ SETTINGS: dict[str, Constraint] = {
     "threads": or_null(whole(1, 1_024)),
     "block": whole(1, 10**6),
     "outputs": word_of("the folder that results go to"),
-    "figures": SWITCH,
+    "figures": Constraint(lambda x: isinstance(x, bool) or x == "pdf", "true, false or pdf"),
     "predictions": or_null(SWITCH),
     "model": SWITCH,
     "resume": or_null(word_of("the folder of a run with model=true")),

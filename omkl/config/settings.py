@@ -104,7 +104,7 @@ class Settings:
     block: int
     threads: int | None
     outputs: Path
-    figures: bool
+    figures: bool | str  # "pdf": PDFs beside the PNG files
     predictions: bool | None  # None: where there is one seed
     model: bool
     resume: str | None  # what the job goes on from: a folder, then its sha256

@@ -27,7 +27,7 @@ def draw_all(bench: Bench, folder: Path) -> list[Path]:
     with style.applied():
         for key, draw in drawn.items():
             if key in bench:
-                found += style.save(draw(bench), folder, names.get(key, key))
+                found += style.save(draw(bench), folder, names.get(key, key), style.PNG_AND_PDF)
     return found
 
 

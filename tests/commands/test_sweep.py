@@ -127,7 +127,7 @@ def test_only_jobs_of_this_start_are_the_same_as_another(tmp_path, capsys):
     assert "MSE" in run_job(sweep, second, 1)
     assert run_job(sweep, second, 2) is None
     assert [fact["status"] for fact, _ in facts_of_jobs(sweep.folder)] == ["reused", "complete"]
-    assert finish(sweep, tmp_path / "out", draws=False)
+    assert finish(sweep, tmp_path / "out", figures=False)
     assert len((sweep.folder / "table.md").read_text().splitlines()) > 5
 
 
@@ -151,7 +151,7 @@ def test_a_damaged_run_is_named_and_left_out_of_the_table(tmp_path, capsys, faul
     else:
         result = json.loads((folder / "result.json").read_text())
         (folder / "result.json").write_text(json.dumps(result | {"mse_mean": 0.0}))
-    assert not finish(sweep, tmp_path / "out", draws=False)
+    assert not finish(sweep, tmp_path / "out", figures=False)
     printed = capsys.readouterr()
     assert f"omkl: {folder.resolve()} is damaged and left out: " in printed.err
     assert (sweep.folder / "table.csv").exists()

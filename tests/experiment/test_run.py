@@ -84,7 +84,7 @@ def table(tmp_path: Path) -> Path:
         (["block=0"], "block=0 is not"),
         (["tracking=foo"], "tracking='foo' is none of mlflow, none"),
         (["force=yes"], "force='yes' is not true or false"),
-        (["figures=no"], "figures='no' is not true or false"),
+        (["figures=no"], "figures='no' is not true, false or pdf"),
         (["regret.lam=-1"], "regret.lam=-1 is not a number of at least 0"),
         (["regret.max_rounds=all"], "regret.max_rounds='all' is not"),
         (["regret.kernel_ridge=1"], "regret.kernel_ridge=1 is not true or false"),
@@ -375,7 +375,7 @@ def test_viewers_take_nothing_from_a_finished_run(start, tmp_path, monkeypatch):
         viewers.run_and_show({**config, "seed": 5}, interrupt)
     assert runner.run({**config, "seed": 5}).status == "reused", "numbers are there before figures"
 
-    def broken(run: Run, folder: Path) -> None:
+    def broken(run: Run, folder: Path, suffixes: tuple[str, ...]) -> None:
         (folder / "mse.png").write_bytes(b"half")
         raise ZeroDivisionError("by zero")
 
