@@ -152,7 +152,7 @@ NOT_QUICK = {
         "algorithms/test_active", "algorithms/test_auto", "algorithms/test_oracle",
         "algorithms/test_paper_steps", "benchmark/test_bench", "papers/test_comparison",
         "benchmark/test_suites", "commands/test_cli", "commands/test_sweep",
-        "core/test_compiled", "core/test_factor", "core/test_no_jit",
+        "core/test_compiled", "core/test_linalg", "core/test_no_jit",
         "experiment/test_classification", "experiment/test_fuzz", "experiment/test_kept_model",
         "experiment/test_one_pass", "federated/test_data_owners", "federated/test_runs",
         "online/test_river", "online/test_sklearn", "test_gallery", "test_tracking",

@@ -32,13 +32,6 @@ def empty_factor(N: int, F: int) -> tuple[np.ndarray, np.ndarray]:
     return factor, np.ones((N, B * LANES))
 
 
-def matrix_of_factor(factor: np.ndarray, diagonal: np.ndarray, F: int) -> np.ndarray:
-    """P (F, F) of one factor (B, 8 B, 8) and diagonal (8 B,)."""
-    B = len(factor)
-    U = factor.transpose(0, 2, 1).reshape(B * LANES, B * LANES)[:F, :F]
-    return U * diagonal[:F] @ U.T
-
-
 @inlined
 def project_row(factor, diagonal, i, B, z, f, alpha):
     """Write f[i] = U'z[i] for matrix number i; return z[i]'P z[i]. z and f are (N, 8 blocks).

@@ -5,10 +5,11 @@ A guard that is not a timed test: each of these would cost a factor, and none sh
 
 from __future__ import annotations
 
+import ast
 import inspect
 import platform
 import re
-from types import FunctionType
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,8 +25,18 @@ from omkl.federated import simulation
 pytestmark = pytest.mark.skipif(not compiler.ENABLED, reason="NUMBA_DISABLE_JIT is set")
 
 
+EVERY = [*algorithms.names(), *federated.names()]
+
+
 def learner_of(name: str, **options):
     return learners.Case(name).learner(**options)
+
+
+def fresh(name: str):
+    """A learner or a federation, and its stream X, y."""
+    if name in federated.names():
+        return federated_checks.Case(name).learner(), *federated_checks.streams()
+    return learner_of(name), *learners.stream()
 
 
 # --- one specialisation --------------------------------------------------------------------------
@@ -130,23 +141,13 @@ def test_the_count_sees_an_allocation(allocations):
     assert allocations(lambda: grow(50)) - allocations(lambda: grow(1)) >= 49
 
 
-@pytest.mark.parametrize("name", algorithms.names())
+@pytest.mark.parametrize("name", EVERY)
 def test_a_round_allocates_nothing(name, allocations):
     """A block of forty rounds takes as much as one of a single round: handing over the arrays."""
-    X, y = learners.stream()
-    learner = learner_of(name)
+    learner, X, y = fresh(name)
     learner.partial_fit(X[:1], y[:1])
     one = allocations(lambda: learner.partial_fit(X[1:2], y[1:2]))
     assert allocations(lambda: learner.partial_fit(X[2:42], y[2:42])) == one
-
-
-@pytest.mark.parametrize("name", federated.names())
-def test_a_round_of_a_federation_allocates_nothing(name, allocations):
-    X, y = federated_checks.streams()
-    federation = federated_checks.Case(name).learner()
-    federation.partial_fit(X[:1], y[:1])
-    one = allocations(lambda: federation.partial_fit(X[1:2], y[1:2]))
-    assert allocations(lambda: federation.partial_fit(X[2:42], y[2:42])) == one
 
 
 # --- vector code ---------------------------------------------------------------------------------
@@ -239,45 +240,23 @@ def test_inner_loops_are_vector_code(function, packed):
     assert not re.findall(TRANSCENDENTAL, llvm)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["raker", "sfg", "omkr"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("raker", "sfg", "omkr")),
+        *("pof_mkl", "em_kofl", "perfedavg"),
+    ],
+)
 def test_no_round_calls_the_mathematical_library_number_by_number(name, packed):
-    X, y = learners.stream()
-    learner = learner_of(name)
-    block = compiler.compiled_uncached(engine.run_block)
-    learner._run_block = block
+    learner, X, y = fresh(name)
+    together = name in federated.names()
+    block = compiler.compiled_uncached(simulation.run_rounds if together else engine.run_block)
+    setattr(learner, "_run" if together else "_run_block", block)
     before = set(block.signatures)
     learner.partial_fit(X[:4], y[:4])
     (signature,) = set(block.signatures) - before
     assert packed(block.inspect_asm(signature)) > 0
     assert not re.findall(TRANSCENDENTAL, block.inspect_llvm(signature))
-
-
-@pytest.mark.parametrize("name", ["pof_mkl", "em_kofl", "perfedavg"])
-def test_no_round_of_a_federation_calls_the_mathematical_library(name, packed):
-    X, y = federated_checks.streams()
-    federation = federated_checks.Case(name).learner()
-    federation._run = block = compiler.compiled_uncached(simulation.run_rounds)
-    before = set(block.signatures)
-    federation.partial_fit(X[:4], y[:4])
-    (signature,) = set(block.signatures) - before
-    assert packed(block.inspect_asm(signature)) > 0
-    assert not re.findall(TRANSCENDENTAL, block.inspect_llvm(signature))
-
-
-def look_up(values, places):
-    total = 0.0
-    for m in range(places.shape[0]):
-        total += values[places[m]]
-    return total
-
-
-def test_no_index_is_compared_with_zero():
-    """Numba compares those of other packages: then it is a choice between two."""
-    values, places = np.arange(9.0), np.array([3, 5])
-    ours = FunctionType(look_up.__code__, {"__name__": "omkl.core"}, "look_up")
-    assert " select " not in generated(ours, values, places)[0]
-    assert " select " in generated(look_up, values, places)[0]
 
 
 def test_the_guard_sees_scalar_code(packed):
@@ -293,3 +272,39 @@ def test_the_guard_sees_scalar_code(packed):
     llvm, assembly = generated(plain, np.ones(8), np.ones(8))
     assert re.findall(TRANSCENDENTAL, llvm)
     assert packed(assembly) == 0
+
+
+# --- symbols --------------------------------------------------------------------------------------
+
+
+def test_every_type_has_a_name_of_its_own():
+    """Numba's symbols carry the bare names of classes: two equal ones would clash."""
+    kinds = set()
+    for name in algorithms.names():
+        learner = learner_of(name)
+        kinds |= {type(learner.params), type(learner.state)}
+    for name in federated.names():
+        federation = federated_checks.Case(name).learner()
+        kinds |= {type(federation.params), type(federation.clients), type(federation.server.model)}
+    assert len({kind.__name__ for kind in kinds}) == len(kinds)
+    short = {"Params", "State", "ClientState", "Network", "NoClientState", "RandomFeatures"}
+    assert all(kind.__qualname__ in short for kind in kinds)  # pickle goes by this
+    assert all(kind.__name__ == f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)
+
+
+def test_no_name_depends_on_what_else_is_imported():
+    """A type that gets its full name when another module is imported is compiled twice."""
+    named, at_home = {}, set()
+    for path in Path(compiler.__file__).parents[1].rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        own = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                place = {"dispatch": 1, "qualify_name": 0}.get(node.func.id)
+                if place is None or not isinstance(kind := node.args[place], ast.Name):
+                    continue
+                named.setdefault(kind.id, path)
+                at_home |= {kind.id} & own
+    assert "RandomFeatures" in at_home
+    given = {"Params", "State", "kind"}  # in the functions that register
+    assert {kind: path for kind, path in named.items() if kind not in at_home | given} == {}

@@ -147,24 +147,14 @@ def test_the_next_width_is_that_of_what_was_learned_last():
     np.testing.assert_equal(intervals.half_width(), whole[20])
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, -3, math.nan])
-def test_levels_that_are_none(level):
-    with pytest.raises(ValueError, match="level is between 0 and 1"):
-        Conformal(level)
-
-
-@pytest.mark.parametrize("rates", [(), (0.0,), (0.1, 2.0)])
-def test_rates_that_are_none(rates):
-    with pytest.raises(ValueError, match=r"rates of intervals are in \(0, 1\]"):
-        Conformal(0.9, rates)
-
-
-def test_arrays_do_not_grow():
-    intervals = Conformal(0.9)
-    sizes = [array.shape for array in intervals.state]
-    intervals.follow(np.zeros(5000), np.arange(5000.0))
-    assert [array.shape for array in intervals.state] == sizes
-    assert conformal.WINDOW == sizes[3][0]
+@pytest.mark.parametrize(
+    ("level", "rates", "message"),
+    [(level, RATES, "level is between 0 and 1") for level in (0.0, 1.0, -3, math.nan)]
+    + [(0.9, rates, r"rates of intervals are in \(0, 1\]") for rates in ((), (0.0,), (0.1, 2.0))],
+)
+def test_levels_and_rates_that_are_none(level, rates, message):
+    with pytest.raises(ValueError, match=message):
+        Conformal(level, rates)
 
 
 def test_examples():

@@ -1,4 +1,4 @@
-"""The factor of a positive definite matrix: exact where it can be, definite always."""
+"""The factor of a positive definite matrix, definite always; sums of the normal equations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,25 @@ import pytest
 from scipy.linalg import solve
 
 from omkl.core import compiler
-from omkl.core.linalg import empty_factor, matrix_of_factor, project_row, take_in
+from omkl.core.linalg import (
+    add_rounds,
+    empty_factor,
+    empty_moments,
+    empty_tile,
+    least_objectives,
+    padded_frequencies,
+    project_row,
+    take_in,
+)
+from omkl.core.representations.random_features import features_of
 from omkl.core.simd import LANES, aligned
+
+
+def matrix_of_factor(factor, diagonal, F):
+    """P (F, F) of one factor (B, 8 B, 8) and diagonal (8 B,)."""
+    W = len(factor) * LANES
+    U = factor.transpose(0, 2, 1).reshape(W, W)[:F, :F]
+    return U * diagonal[:F] @ U.T
 
 
 def recurse(
@@ -195,3 +212,53 @@ def test_blocks_hold_rows_of_the_triangle_in_their_order():
             found = ours.factor[0, row // LANES, column, row % LANES]
             assert found == pytest.approx(U[row, column], rel=1e-10, abs=1e-13)
     np.testing.assert_allclose(ours.diagonal[0, :F], D, rtol=1e-11)
+
+
+# --- Normal equations -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("D", [1, 4, 9, 12, 50])
+@pytest.mark.parametrize("n", [1, 3, 32, 70])
+def test_sums_are_products_of_features_and_labels(D, n):
+    rng = np.random.default_rng(D)
+    omega, X, y = rng.normal(size=(3, 2, D)), rng.normal(size=(n, 2)), rng.normal(size=n)
+    moments = empty_moments(3, D)
+    for rows in (slice(0, n // 3), slice(n // 3, n)):
+        kernels = np.array([2, 0])
+        add_rounds(padded_frequencies(omega), D, kernels, X[rows], y[rows], empty_tile(D), moments)
+    assert not moments[1].any()
+    upper = np.triu_indices(2 * D + 1)
+    for i in (0, 2):
+        bordered = np.column_stack([features_of(omega[i], X), y])
+        np.testing.assert_allclose(
+            moments[i][upper], (bordered.T @ bordered)[upper], rtol=1e-12, atol=1e-13
+        )
+
+
+@pytest.mark.parametrize("D", [1, 4, 5, 25])
+def test_least_objectives_are_those_of_ridge_regressions(D):
+    rng = np.random.default_rng(D)
+    N, d, n, ridge = 3, 2, 150, 0.7
+    omega, X = rng.normal(size=(N, d, D)), rng.normal(size=(n, d))
+    y = np.sin(X[:, 0]) + rng.normal(size=n)
+    moments = empty_moments(N, D)
+    add_rounds(padded_frequencies(omega), D, np.arange(N), X, y, empty_tile(D), moments)
+    kept, found = moments.copy(), np.full(2, np.nan)
+    least_objectives(moments, np.array([2, 0]), D, ridge, np.empty_like(moments[0]), found)
+    for i, objective in zip([2, 0], found, strict=True):
+        Z = np.vstack([features_of(omega[i], X), np.sqrt(ridge) * np.eye(2 * D)])
+        ((residual,), _, _) = np.linalg.lstsq(Z, np.append(y, np.zeros(2 * D)), rcond=None)[1:]
+        assert objective == pytest.approx(residual, rel=1e-12)
+    np.testing.assert_array_equal(moments, kept)
+
+
+def test_least_objectives_that_are_lost_in_rounding():
+    """Two equal features without a penalty; a label that a feature explains; and one too large."""
+    D = 1
+    moments = empty_moments(3, D)
+    moments[0, :3, :3] = [[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]]
+    moments[1, :3, :3] = [[0.1, 0.0, 0.1], [0.0, 1.0, 0.0], [0.1, 0.0, 0.1 - 1e-17]]
+    moments[2, :3, :3] = [[1.0, 0.0, 1e200], [0.0, 1.0, 0.0], [1e200, 0.0, np.inf]]
+    found = np.full(3, np.nan)
+    least_objectives(moments, np.arange(3), D, 0.0, np.empty_like(moments[0]), found)
+    assert found[0] == found[2] == -np.inf and 0.0 <= found[1] < 1e-16

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omkl import conf
-from omkl.core import feedback_graph
+from omkl import algorithms, conf
+from omkl.checks import learners
+from omkl.core import feedback_graph, hyperparameters
 from omkl.core.feedback_graph import (
     dissimilarity_graph,
     dominating_set,
@@ -19,6 +20,7 @@ from omkl.core.feedback_graph import (
 from omkl.core.graph_sampling import in_neighbours
 from omkl.core.kernel_distance import Overlaps, divergence_rows, log_overlaps, overlaps
 from omkl.core.kernels import Kernel, dictionary
+from omkl.core.learner import Learner
 
 DELTA = np.array([[0, 1, 4, 9], [1, 0, 2, 7], [4, 2, 0, 3], [9, 7, 3, 0]], dtype=float)
 
@@ -29,13 +31,18 @@ def log(delta):
 
 
 def naive_graph(delta, M):
-    """Algorithm 4, node by node: the largest mean divergence from those already there joins."""
+    """Algorithm 4, node by node: the largest mean divergence from those already there joins.
+
+    By sums, which are exact of whole numbers and have the order of the means.
+    """
+    N = len(delta)
     out = []
-    for i in range(len(delta)):
-        there = [i]
+    for i in range(N):
+        there, total = [i], delta[i]
         while len(there) < M:
-            rest = [j for j in range(len(delta)) if j not in there]
-            there.append(max(rest, key=lambda j: (np.mean([delta[m][j] for m in there]), -j)))
+            rest = [j for j in range(N) if j not in there]
+            there.append(max(rest, key=lambda j: (total[j], -j)))
+            total = total + delta[there[-1]]
         out.append(there)
     return np.array(out)
 
@@ -79,20 +86,6 @@ def test_copies_of_one_kernel_fill_up_with_the_smallest_free_index():
     )
 
 
-def dense_graph(delta, M):
-    """The same on a whole matrix of whole numbers, which have all their digits."""
-    N = len(delta)
-    out = []
-    for i in range(N):
-        there, total = [i], delta[i]
-        while len(there) < M:
-            rest = [j for j in range(N) if j not in there]
-            there.append(max(rest, key=lambda j: (total[j], -j)))
-            total = total + delta[there[-1]]
-        out.append(there)
-    return np.array(out)
-
-
 def dense_cover(out):
     """Greedy set cover by counting everything anew."""
     uncovered, chosen = np.ones(len(out), dtype=bool), []
@@ -115,7 +108,7 @@ def test_graphs_of_the_dictionaries_are_those_of_whole_matrices(name, monkeypatc
     for d in (1, 5, 6, 15, 78, 520):
         delta = feedback_graph._whole_numbers(overlaps(some, d), logs=True)
         most = min(10, len(some))
-        exact = dense_graph(delta, most)
+        exact = naive_graph(delta, most)
         for M in (1, 5, most):
             out = dissimilarity_graph(overlaps(some, d), M)
             np.testing.assert_array_equal(out, exact[:, :M])
@@ -139,9 +132,32 @@ def test_large_dictionaries_are_worked_through_in_blocks():
 
 
 @pytest.mark.parametrize("M", [0, 5])
-def test_impossible_out_degree(M):
+@pytest.mark.parametrize("build", [dissimilarity_graph, similarity_graph])
+def test_impossible_out_degree(build, M):
     with pytest.raises(ValueError, match=rf"M={M} out-neighbours lie outside \[1, N=4\]"):
-        dissimilarity_graph(log(DELTA), M)
+        build(log(DELTA), M)
+
+
+LINE = np.abs(np.subtract.outer([0.0, 1.0, 3.0, 7.0], [0.0, 1.0, 3.0, 7.0]))
+
+
+@pytest.mark.parametrize(
+    ("M", "near"),
+    [
+        (1, [[0], [1], [2], [3]]),
+        (2, [[0, 1], [1, 0], [2, 1], [3, 2]]),
+        (3, [[0, 1, 2], [1, 0, 2], [2, 1, 0], [3, 2, 1]]),
+        (4, [[0, 1, 2, 3], [1, 0, 2, 3], [2, 1, 0, 3], [3, 2, 1, 0]]),
+    ],
+)
+def test_similarity_graph_by_hand(M, near):
+    assert similarity_graph(log(LINE), M).tolist() == near
+
+
+def test_a_node_is_first_among_copies_of_its_kernel():
+    """Even where copies come before it; then the smallest index."""
+    same = np.full((3, 3), -np.inf)
+    assert similarity_graph(same, 2).tolist() == [[0, 1], [1, 0], [2, 0]]
 
 
 def test_dominating_set_by_hand():
@@ -152,6 +168,7 @@ def test_dominating_set_by_hand():
     np.testing.assert_array_equal(dominating_set(out), [0, 1])
     np.testing.assert_array_equal(dominating_set(dissimilarity_graph(log(DELTA), 3)), [0, 2])
     np.testing.assert_array_equal(dominating_set(np.arange(3)[:, None]), [0, 1, 2])
+    np.testing.assert_array_equal(dominating_set(similarity_graph(log(LINE), 2)), [0, 3])
 
 
 @st.composite
@@ -183,3 +200,35 @@ def test_in_neighbours_invert_the_graph(out):
     for i in range(len(out)):
         pointing = [j for j in range(len(out)) if i in out[j]]
         assert source[start[i] : start[i + 1]].tolist() == pointing
+
+
+GAUSSIANS = tuple(Kernel("gaussian", 10.0 ** ((2 * i - 52) / 25)) for i in range(1, 52))
+LAPLACIANS = tuple(Kernel("laplacian", 10.0 ** ((i - 13) / 6)) for i in range(1, 26))
+
+
+@pytest.mark.parametrize("name", ["sfg", "sfg_r"])
+def test_the_law_of_the_predictions_does_not_depend_on_the_order(name):
+    """Laplacian kernels first or last, in 8 inputs: mean squared errors over 20 seeds.
+
+    While rounding decided the graph, these means were 0.032 and 0.050 (sfg), 0.027 and 0.039.
+    """
+    X = np.random.default_rng(0).uniform(size=(1000, 8))
+    y = 0.3 + 0.5 * X[:, 0] * X[:, 1]
+    X /= np.sqrt(8.0)
+    algorithm = algorithms.load(name)
+    built = hyperparameters.build(
+        algorithm.Params, learners.default_settings(name), len(y), {"N": 76, "D": 20}
+    )
+
+    def errors(dictionary):
+        seeds = range(20)
+        return [
+            np.mean(
+                (Learner(algorithm, built, dictionary, 8, 20, s).partial_fit(X, y).y_hat - y) ** 2
+            )
+            for s in seeds
+        ]
+
+    first, second = errors(GAUSSIANS + LAPLACIANS), errors(LAPLACIANS + GAUSSIANS)
+    standard_error = np.sqrt((np.var(first) + np.var(second)) / len(first))
+    assert abs(np.mean(first) - np.mean(second)) < 4 * standard_error
