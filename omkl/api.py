@@ -14,6 +14,7 @@ from omkl.online import settings
 from omkl.online.learner import OnlineLearner
 from omkl.online.learner import load as load_learner
 from omkl.online.specification import FEATURES
+from omkl.runs.config_file import override_text
 from omkl.runs.frames import Results
 
 if TYPE_CHECKING:
@@ -150,18 +151,10 @@ def run(*overrides: str, **settings: Any) -> Results:
 
 
 def _as_typed(value: Any) -> str:
-    """A value as it stands on the command line."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(_as_typed, value))}]"
-    if isinstance(value, Mapping):
-        return f"{{{','.join(f'{_as_typed(k)}:{_as_typed(v)}' for k, v in value.items())}}}"
-    text = str(value)
-    if isinstance(value, str | Path) and not re.fullmatch(r"[\w./+-]+", text):
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{quoted}"'
-    return text
+    """A value as it stands on the command line: text that looks like a number is one."""
+    text = str(value) if isinstance(value, Path) else value
+    plain = isinstance(text, str) and re.fullmatch(r"[\w./+-]+", text)
+    return text if plain else override_text(text)
 
 
 def load(folder: str | Path) -> Results:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from omkl.commands import terminal
-from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from omkl.commands.terminal import EXIT_FAILED
 from omkl.runs.wording import pluralize
 
 # Each command imports what it needs: the compiler and matplotlib take a second each.
@@ -27,46 +28,25 @@ exit status: 0 all well, 1 something came out otherwise (check) or nothing is th
 
 def benchmark() -> None:
     """``omkl-benchmark list | run SUITE | page FOLDER | check FOLDER``."""
-    terminal.command("omkl-benchmark", lambda: main(sys.argv[1:]))
+    terminal.command("omkl-benchmark", main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``omkl-benchmark`` with ``argv`` (without the program's name); the exit status."""
-    given = _parser().parse_args(argv)
+    arguments = _parser().parse_args(argv)
     from omkl.benchmark.cells import Damaged
     from omkl.benchmark.suite import BadSuite
 
-    try:
-        return int(given.act(given))
-    except KeyboardInterrupt:
-        print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except BadSuite as error:
-        print(f"omkl-benchmark: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    except Damaged as error:
-        print(f"omkl-benchmark: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except OSError as error:
-        print(f"omkl-benchmark: {terminal.unusable(error)}", file=sys.stderr)
-        return EXIT_FAILED
+    return terminal.exit_status(
+        "omkl-benchmark", lambda: arguments.act(arguments), (Damaged,), (BadSuite,)
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="omkl-benchmark", description="Learners and peers over many streams.",
-        epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    terminal.add_version(parser)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def add(
-        name: str, act: Callable[[argparse.Namespace], int], text: str
-    ) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        command.set_defaults(act=act)
-        return command
-
+    parser = terminal.parser("omkl-benchmark", "Learners and peers over many streams.", EPILOG)
+    add = functools.partial(
+        terminal.add_command, parser.add_subparsers(required=True, metavar="COMMAND")
+    )
     listing = add("list", _list, "the suites, or what a suite has and whether it is there")
     listing.add_argument("suite", nargs="?", metavar="SUITE")
     running = add("run", _run, "compute what a suite lacks, then make its page")

@@ -6,7 +6,6 @@ import argparse
 import collections
 import importlib
 import inspect
-import sys
 import textwrap
 import traceback
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omkl import conf, federated, outside, registry
 from omkl.commands import terminal
-from omkl.commands.terminal import EXIT_FAILED, EXIT_USAGE
+from omkl.commands.terminal import EXIT_FAILED
 from omkl.config.command_line import unknown_name
 
 # The suites import the compiler, which --help and mistakes do without.
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 def check() -> None:
     """``omkl-check ALGORITHM...``: what passes, what is skipped and why, and what fails."""
-    terminal.command("omkl-check", lambda: main(sys.argv[1:]))
+    terminal.command("omkl-check", main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,20 +33,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns 0, 1 where a check failed, or 2 where something is not there.
     """
     arguments = _parser().parse_args(argv)
-    try:
-        failed = [_check(_found(name, arguments), arguments) for name in arguments.algorithms]
-    except (ValueError, conf.MissingEntry) as error:
-        print(f"omkl-check: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    return EXIT_FAILED if any(failed) else 0
+
+    def act() -> int:
+        asked = [_asked(name, arguments) for name in arguments.algorithms]
+        return EXIT_FAILED if any([_check(one, arguments) for one in asked]) else 0
+
+    return terminal.exit_status("omkl-check", act, (), (ValueError, conf.MissingEntry))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="omkl-check",
-        description="Run the conformance suite. The exit status is 1 where a check fails.",
+    parser = terminal.parser(
+        "omkl-check", "Run the conformance suite. The exit status is 1 where a check fails."
     )
-    terminal.add_version(parser)
     parser.add_argument(
         "algorithms", nargs="+", metavar="ALGORITHM",
         help="gf, say; a file of --config-dir; or a module of one's own, mypkg.fixed_share",
@@ -60,49 +57,50 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-class Found(NamedTuple):
+class Asked(NamedTuple):
     """An algorithm that was asked for: its name, and the parameters of its YAML."""
 
     name: str
-    settings: dict[str, Any]
+    params: dict[str, Any]
 
 
-def _found(asked: str, arguments: argparse.Namespace) -> Found:
+def _asked(text: str, arguments: argparse.Namespace) -> Asked:
     """The algorithm of that name, or of a module; what its YAML names is made known."""
-    folder, name, module = arguments.config_dir, asked, None
+    folder, name, module = arguments.config_dir, text, None
     if folder is not None and not folder.is_dir():
         raise ValueError(f"there is no folder {folder} (--config-dir)")
-    if "." in asked:
-        module, name = asked, asked.rpartition(".")[2]
+    if "." in text:
+        module, name = text, text.rpartition(".")[2]
         outside.require(module)
         registry.declare(name, module)
-    besides = [] if folder is None else [folder]
-    known = conf.names("algorithm", besides)
+    config_dirs = [] if folder is None else [folder]
+    known = conf.names("algorithm", config_dirs)
     if name not in known:
         module = registry.names_outside().get(name)
         if module is None:
             raise ValueError(unknown_name(f"algorithm {name}", name, known))
         raise ValueError(outside.without_yaml(name, module))
-    given = conf.entry("algorithm", name, besides)
-    if "name" not in given:
+    entry = conf.entry("algorithm", name, config_dirs)
+    if "name" not in entry:
         raise ValueError(f"algorithm/{name}.yaml has no key 'name'")
-    if module is None and "module" in given:
-        registry.declare(given["name"], given["module"])
-    return Found(given.pop("name"), {k: v for k, v in given.items() if k != "module"})
+    if module is None and "module" in entry:
+        registry.declare(entry["name"], entry["module"])
+    return Asked(entry.pop("name"), {k: v for k, v in entry.items() if k != "module"})
 
 
-def _check(found: Found, arguments: argparse.Namespace) -> bool:
+def _check(asked: Asked, arguments: argparse.Namespace) -> bool:
     """Run the suite and print as it goes; whether a check failed."""
     from omkl.checks import federations, learners, shared
 
-    name, settings = found
+    name, params = asked
     federation = name in federated.names()
-    case: shared.Case = federations.Case(name) if federation else learners.Case(name, settings)
+    case: shared.Case = federations.Case(name) if federation else learners.Case(name, params)
     checks = list((federations if federation else learners).cases(name))
     chosen = [x.name for x in checks] if arguments.only is None else arguments.only.split(",")
-    for asked in chosen:
-        if asked not in [x.name for x in checks]:
-            raise ValueError(unknown_name(f"check {asked}", asked, [x.name for x in checks]))
+    for text in chosen:
+        if text not in [x.name for x in checks]:
+            raise ValueError(unknown_name(f"check {text}", text, [x.name for x in checks]))
+    file = importlib.import_module(case.algorithm.module).__file__
     print(f"{registry.title(name)} ({case.algorithm.module})", flush=True)
     counts: collections.Counter[str] = collections.Counter()
     for one in checks:
@@ -110,9 +108,7 @@ def _check(found: Found, arguments: argparse.Namespace) -> bool:
             continue
         outcome = shared.outcome(case, one)
         counts[outcome.status] += 1
-        print(
-            _told(one, outcome, importlib.import_module(case.algorithm.module).__file__), flush=True
-        )
+        print(_lines(one, outcome, file), flush=True)
         if arguments.traceback and outcome.status == "failed" and outcome.error is not None:
             print("".join(traceback.format_exception(outcome.error)), flush=True)
     print(", ".join(f"{n} {_WORDS[status]}" for status, n in counts.items()) + "\n", flush=True)
@@ -127,7 +123,7 @@ _WORDS = {
 }
 
 
-def _told(check: Check, outcome: Outcome, file: str | None) -> str:
+def _lines(check: Check, outcome: Outcome, file: str | None) -> str:
     """How a check ended; of a failure, what was to hold and how it is declared."""
     status = {"declared": "fails", "failed": "FAILED"}.get(outcome.status, outcome.status)
     line = f"  {status:8}{check.name}"

@@ -27,38 +27,26 @@ exit status: 0 all well, 1 something is missing or damaged, 2 wrong usage
 
 def data() -> None:
     """``omkl-data list | describe NAME | fetch NAME... | verify``."""
-    terminal.command("omkl-data", lambda: main(sys.argv[1:]))
+    terminal.command("omkl-data", main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``omkl-data`` with ``argv`` (without the program's name); returns the exit status."""
     arguments = _parser().parse_args(argv)
-    try:
-        return int(arguments.act(_chosen(arguments.names)))
-    except KeyError as error:
-        print(f"omkl-data: {error.args[0]}", file=sys.stderr)
-        return 2
-    except DataError as error:
-        print(f"omkl-data: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("omkl-data: interrupted; nothing half-written was left", file=sys.stderr)
-        return 130
+    return terminal.exit_status(
+        "omkl-data", lambda: arguments.act(_chosen(arguments.names)), (DataError,), (KeyError,)
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="omkl-data",
-        description="Data sets of omkl: list, describe, fetch, verify.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = terminal.parser(
+        "omkl-data", "Data sets of omkl: list, describe, fetch, verify.", EPILOG
     )
-    terminal.add_version(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, act: Callable[[Entries], int], text: str, nargs: str | None = None) -> None:
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        command.set_defaults(act=act, names=[])
+        command = terminal.add_command(commands, name, act, text)
+        command.set_defaults(names=[])
         if nargs:
             command.add_argument("names", nargs=nargs, metavar="NAME")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,38 +31,31 @@ exit status: 0 all well, 1 the model or the file cannot be used, 2 wrong usage
 
 def predict() -> None:
     """``omkl-predict MODEL FILE``."""
-    terminal.command("omkl-predict", lambda: main(sys.argv[1:]))
+    terminal.command("omkl-predict", main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``omkl-predict`` with ``argv`` (without the program's name); returns the exit status."""
-    given = _parser().parse_args(argv)
-    try:
-        path = kept_model.path_of(given.model)
-        model = model_file.read(path)
-        learner = online.load(path)
-        pieces = _predicted(learner, model.columns, given.file)
-        if given.output is None:
+    arguments = _parser().parse_args(argv)
+
+    def act() -> int:
+        path = kept_model.path_of(arguments.model)
+        columns = model_file.read(path).columns
+        pieces = _predicted(online.load(path), columns, arguments.file)
+        if arguments.output is None:
             terminal.write_data(pieces)
         else:
-            write_atomically(given.output, pieces)
-    except ValueError as error:  # DataError and ModelError are some
-        print(f"omkl-predict: {error}", file=sys.stderr)
-        return terminal.EXIT_FAILED
-    except OSError as error:
-        print(f"omkl-predict: {terminal.unusable(error, given.output)}", file=sys.stderr)
-        return terminal.EXIT_FAILED
-    return 0
+            write_atomically(arguments.output, pieces)
+        return 0
+
+    # DataError and ModelError are ValueErrors.
+    return terminal.exit_status("omkl-predict", act, output=arguments.output)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="omkl-predict",
-        description="Predictions of a model that omkl-run kept with model=true, as CSV.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = terminal.parser(
+        "omkl-predict", "Predictions of a model that omkl-run kept with model=true, as CSV.", EPILOG
     )
-    terminal.add_version(parser)
     parser.add_argument("model", help="model.npz, or the run folder that has one")
     parser.add_argument("file", help="a table with the columns that the model learned from")
     parser.add_argument("-o", "--output", type=Path, help="write here in place of the terminal")
@@ -76,28 +68,28 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
     cfg = {**(columns or {}).get("reading", {}), "path": file}
     header = _csv([["row", *_names(learner)]])
     for rows, X in tables.inputs_in(cfg, described, learner.inputs):
-        yield header + _csv(np.column_stack([rows.astype(object), *_said(learner, X)]))
+        yield header + _csv(np.column_stack([rows.astype(object), *_columns(learner, X)]))
         header = ""
     yield header
 
 
 def _names(learner: OnlineLearner) -> list[str]:
     if learner.classes:
-        told = learner.classes if learner.algorithm.probabilities else ()
-        return ["class", *(f"p({name})" for name in told)]
+        names = learner.classes if learner.algorithm.probabilities else ()
+        return ["class", *(f"p({name})" for name in names)]
     ends = ["low", "high"] if learner.has_intervals else []
     return ["y_hat", *(["spread"] if learner.algorithm.has_spread else []), *ends]
 
 
-def _said(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
+def _columns(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
     """The columns that ``_names`` names, of Python's own numbers."""
     if learner.classes:
-        told = learner.predict_proba(X).T if learner.algorithm.probabilities else ()
-        return [learner.predict(X).astype(object), *(p.astype(object) for p in told)]
+        shares = learner.predict_proba(X).T if learner.algorithm.probabilities else ()
+        return [learner.predict(X).astype(object), *(p.astype(object) for p in shares)]
     spread = learner.algorithm.has_spread
-    found = list(learner.predict(X, return_std=True)) if spread else [learner.predict(X)]
-    found += list(learner.predict_interval(X).T) if learner.has_intervals else []
-    return [array.astype(object) for array in found]
+    columns = list(learner.predict(X, return_std=True)) if spread else [learner.predict(X)]
+    columns += list(learner.predict_interval(X).T) if learner.has_intervals else []
+    return [array.astype(object) for array in columns]
 
 
 def _csv(lines: Any) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from omkl import papers
 from omkl.commands import terminal
-from omkl.commands.terminal import EXIT_FAILED, EXIT_INTERRUPTED
+from omkl.commands.terminal import EXIT_FAILED
 from omkl.config.command_line import unknown_name
 from omkl.runs.wording import pluralize
 
@@ -31,29 +31,21 @@ NO_RUNS = "there are no runs in {}; omkl-run makes some"
 
 def report() -> None:
     """``omkl-report show | page | run | table | papers | figures | verify | ..``."""
-    terminal.command("omkl-report", lambda: main(sys.argv[1:]))
+    terminal.command("omkl-report", main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``omkl-report`` with ``argv`` (without the program's name); returns the exit status."""
     arguments = _parser().parse_args(argv)
-    try:
-        return int(arguments.act(arguments))
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except OSError as error:
-        print(f"omkl-report: {terminal.unusable(error)}", file=sys.stderr)
-        return EXIT_FAILED
-    except (ValueError, RuntimeError) as error:
-        print(f"omkl-report: {error}", file=sys.stderr)
-        return EXIT_FAILED
+    return terminal.exit_status(
+        "omkl-report", lambda: arguments.act(arguments), (ValueError, RuntimeError)
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="omkl-report", description="Tables, figures and the MLflow view, from results alone."
+    parser = terminal.parser(
+        "omkl-report", "Tables, figures and the MLflow view, from results alone."
     )
-    terminal.add_version(parser)
     folder: dict[str, Any] = {"type": Path, "help": "default: outputs"}
     parser.add_argument("--outputs", default=Path("outputs"), **folder)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -61,9 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     def add(
         name: str, act: Callable[[argparse.Namespace], int], text: str
     ) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        command = terminal.add_command(commands, name, act, text)
         command.add_argument("--outputs", default=argparse.SUPPRESS, **folder)
-        command.set_defaults(act=act)
         return command
 
     showing = add("show", _show, "one table of finished and failed runs")
@@ -171,13 +162,9 @@ def _run(arguments: argparse.Namespace) -> int:
             arguments.error(f"there is no table {name}; there are: {', '.join(known)}")
     from omkl.papers import reproduce
 
-    try:
-        return reproduce.command(
-            arguments.tables, arguments.outputs, arguments.page, arguments.searches
-        )
-    except KeyboardInterrupt:
-        print("\nInterrupted. What is finished is kept; the same command goes on.", file=sys.stderr)
-        return EXIT_INTERRUPTED
+    return reproduce.command(
+        arguments.tables, arguments.outputs, arguments.page, arguments.searches
+    )
 
 
 def _table(arguments: argparse.Namespace) -> int:

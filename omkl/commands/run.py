@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from omkl.runs.run_folder import Run
 
-INTERRUPTED = "\nInterrupted. What is finished is kept; the same command goes on."
-
 
 def run() -> None:
     """``omkl-run``: one job, or with ``-m`` a sweep."""
@@ -28,13 +26,13 @@ def run() -> None:
     try:
         terminal.prepare()
         code = _run(sys.argv[1:])
-    except terminal.Surroundings as error:
+    except terminal.EnvironmentProblem as error:
         print(f"omkl-run: {error}", file=sys.stderr)
         code = EXIT_USAGE
     except (Exception, KeyboardInterrupt):  # a library may have made another error of a Ctrl-C
         if not interrupts.came():
             raise
-        print(INTERRUPTED, file=sys.stderr)
+        print(terminal.INTERRUPTED, file=sys.stderr)
         code = EXIT_INTERRUPTED
     sys.exit(terminal.ended("omkl-run", code))
 

@@ -1,4 +1,4 @@
-"""What all commands share: output that may go away, surroundings that may be wrong, one ending."""
+"""What all commands share: parsers, output that may go away, a wrong environment, one ending."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 VERSION = "--version"
+INTERRUPTED = "\nInterrupted. What is finished is kept; the same command goes on."
 COUNTS = ("OMKL_THREADS", "NUMBA_NUM_THREADS")
 
 
-class Surroundings(ValueError):
+class EnvironmentProblem(ValueError):
     """The process was started somewhere, or with an environment, where it cannot work."""
 
 
-class Lasting:
+class SafeStream:
     """A text stream that goes on when nobody reads it any more, or its disk is full.
 
     What is written then is lost; ``reason`` says why, "" for a reader that has gone (``| head``).
@@ -72,7 +73,7 @@ class Lasting:
 class _Unchanged:
     """The same stream for who writes commands to the terminal on purpose."""
 
-    def __init__(self, stream: Lasting) -> None:
+    def __init__(self, stream: SafeStream) -> None:
         self._stream = stream
         self.write = stream.write_unchanged
 
@@ -81,45 +82,49 @@ class _Unchanged:
 
 
 def prepare() -> None:
-    """Make standard output and error last; Surroundings where no command can work."""
+    """Make standard output and error last; EnvironmentProblem where no command can work."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by whoever started us
             stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may lack letters such as ±
-            stream = Lasting(stream)
+            stream = SafeStream(stream)
         setattr(sys, name, stream)
-    _check_surroundings()
+    _check_environment()
 
 
 def write_data(pieces: Iterable[str]) -> None:
     """Write text to standard output; not a letter is changed on its way to a file or a program."""
     stream: Any = sys.stdout
-    if isinstance(stream, Lasting) and not stream.isatty():
+    if isinstance(stream, SafeStream) and not stream.isatty():
         stream = stream.rich_proxied_file
     for text in pieces:
         stream.write(text)
 
 
-def _check_surroundings() -> None:
+def _check_environment() -> None:
     for name in COUNTS:
-        if (given := os.environ.get(name)) and not (is_count(given) and int(given)):
-            raise Surroundings(f"{name}={given!r} is not a whole number of at least 1")
+        if (text := os.environ.get(name)) and not (is_count(text) and int(text)):
+            raise EnvironmentProblem(f"{name}={text!r} is not a whole number of at least 1")
     try:
         os.getcwd()
     except FileNotFoundError:
-        raise Surroundings("the working directory has been removed: change to another") from None
-    if own := os.environ.get("OMKL_DATA_DIR"):
+        raise EnvironmentProblem(
+            "the working directory has been removed: change to another"
+        ) from None
+    if folder := os.environ.get("OMKL_DATA_DIR"):
         try:
-            Path(own).expanduser()
+            Path(folder).expanduser()
         except RuntimeError:
-            raise Surroundings(f"OMKL_DATA_DIR={own}: there is no such user") from None
+            raise EnvironmentProblem(f"OMKL_DATA_DIR={folder}: there is no such user") from None
     if not (os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")):
         try:
             Path.home()
         except RuntimeError:
-            raise Surroundings("no home folder is known: set HOME or XDG_CACHE_HOME") from None
+            raise EnvironmentProblem(
+                "no home folder is known: set HOME or XDG_CACHE_HOME"
+            ) from None
 
 
 def version() -> str:
@@ -127,9 +132,62 @@ def version() -> str:
     return f"omkl {__version__}"
 
 
-def add_version(parser: argparse.ArgumentParser) -> None:
-    """Let a command answer to ``--version``."""
-    parser.add_argument(VERSION, action="version", version=version(), help="omkl's version")
+def parser(prog: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
+    """The parser of a command, which answers to ``--version``; its epilog keeps its lines."""
+    import argparse
+
+    made = argparse.ArgumentParser(
+        prog=prog, description=description, epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    made.add_argument(VERSION, action="version", version=version(), help="omkl's version")
+    return made
+
+
+def add_command(
+    commands: Any, name: str, act: Callable[[Any], int], text: str
+) -> argparse.ArgumentParser:
+    """Add a command of a command: what ``act`` does with the arguments, in words."""
+    made: argparse.ArgumentParser = commands.add_parser(
+        name, help=text, description=f"{text[0].upper()}{text[1:]}."
+    )
+    made.set_defaults(act=act)
+    return made
+
+
+Errors = tuple[type[BaseException], ...]
+
+
+def exit_status(
+    program: str,
+    act: Callable[[], int],
+    failures: Errors = (ValueError,),
+    mistakes: Errors = (),
+    output: Path | None = None,
+) -> int:
+    """The exit status of ``act``; a line on stderr for an error that says all.
+
+    Parameters
+    ----------
+    failures, mistakes
+        The errors after which it is 1, and those after which it is 2.
+    output
+        The file that an OSError without a name is about.
+    """
+    try:
+        return act()
+    except KeyboardInterrupt:
+        print(INTERRUPTED, file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except mistakes as error:
+        text = error.args[0] if isinstance(error, KeyError) else error  # not the repr of its text
+        print(f"{program}: {text}", file=sys.stderr)
+        return EXIT_USAGE
+    except failures as error:
+        print(f"{program}: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"{program}: {unusable(error, output)}", file=sys.stderr)
+    return EXIT_FAILED
 
 
 def is_count(text: str) -> bool:
@@ -148,7 +206,7 @@ def command(program: str, main: Callable[[], int]) -> None:
     try:
         prepare()
         code = main()
-    except Surroundings as error:
+    except EnvironmentProblem as error:
         print(f"{program}: {error}", file=sys.stderr)
         code = EXIT_USAGE
     except KeyboardInterrupt:

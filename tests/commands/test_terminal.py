@@ -67,7 +67,7 @@ def test_closed_output_and_letters_that_a_terminal_lacks():
 )
 def test_an_environment_without_sense_is_told(monkeypatch, name, value, told):
     monkeypatch.setenv(name, value)
-    with pytest.raises(terminal.Surroundings) as error:
+    with pytest.raises(terminal.EnvironmentProblem) as error:
         terminal.prepare()
     assert str(error.value) == told
 
@@ -80,7 +80,7 @@ def test_no_home(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", unknown)
-    with pytest.raises(terminal.Surroundings, match="set HOME or XDG_CACHE_HOME"):
+    with pytest.raises(terminal.EnvironmentProblem, match="set HOME or XDG_CACHE_HOME"):
         terminal.prepare()
 
 
@@ -89,14 +89,14 @@ def test_a_working_directory_that_is_gone(monkeypatch, tmp_path):
     here.mkdir()
     monkeypatch.chdir(here)
     here.rmdir()
-    with pytest.raises(terminal.Surroundings, match="the working directory has been removed"):
+    with pytest.raises(terminal.EnvironmentProblem, match="the working directory has been removed"):
         terminal.prepare()
 
 
 def test_what_is_written_after_the_end_is_lost_without_an_error():
     read, write = os.pipe()
     with io.TextIOWrapper(os.fdopen(write, "wb")) as stream:
-        lasting = terminal.Lasting(stream)
+        lasting = terminal.SafeStream(stream)
         lasting.write("before")
         os.close(read)
         lasting.flush()
