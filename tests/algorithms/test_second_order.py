@@ -1,4 +1,4 @@
-"""Learners of second order against their formulas in plain NumPy, and against other libraries.
+"""``mean``, ``last``, and learners of second order against formulas in NumPy and other libraries.
 
 Nothing in the plain versions is recursive where a batch says the same: matrices are summed and
 solved anew in every round.
@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from omkl import algorithms
 from omkl.checks.learners import DICTIONARY, Case, default_settings, stream
 from omkl.core.kernels import Kernel
+from omkl.core.learner import Learner
 
 T = 60
 ONE = (Kernel("gaussian", 0.5),)
@@ -54,8 +56,51 @@ def require_equal(ours, expected):
 # --- The formulas ---------------------------------------------------------------------------------
 
 
-def test_ridge():
-    require_equal(learner("ridge", lam=0.3), forecasts(np.column_stack([X, np.ones(T)]), Y, 0.3))
+def single(name, d=1, **params):
+    """A learner that has no dictionary and no features."""
+    algorithm = algorithms.load(name)
+    return Learner(algorithm, algorithm.Params(**params), (), d, D=1, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "y_hat"), [("mean", [0.0, 3.0, 2.0, 2.0]), ("last", [0.0, 3.0, 1.0, 2.0])]
+)
+def test_what_does_not_look_at_x(name, y_hat):
+    x, y = np.array([[1.0], [2.0], [0.0], [1.0]]), np.array([3.0, 1.0, 2.0, 7.0])
+    assert single(name).partial_fit(x, y).y_hat.tolist() == y_hat
+    assert single(name).partial_fit(1e9 * x, y).y_hat.tolist() == y_hat
+
+
+def test_two_rounds_of_ridge_by_hand():
+    """z_1 = (1, 1), z_2 = (2, 1), lam = 1: A_2 = [[6, 3], [3, 3]], b = 3 (1, 1)."""
+    # The inverse of A_2 is [[3, -3], [-3, 6]] / 9, so z_2'A_2^-1 = (3, 0) / 9.
+    x, y = np.array([[1.0], [2.0]]), np.array([3.0, 1.0])
+    np.testing.assert_allclose(
+        single("ridge", lam=1.0).partial_fit(x, y).y_hat, [0.0, 1.0], atol=1e-15
+    )
+    assert algorithms.load("ridge").deterministic
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.3, 2.0])
+def test_ridge(lam):
+    require_equal(learner("ridge", lam=lam), forecasts(np.column_stack([X, np.ones(T)]), Y, lam))
+
+
+@pytest.mark.parametrize("lam", [0.01, 1.0])
+def test_the_identity_of_vovk_azoury_and_warmuth(lam):
+    """Loss - least loss = sum_t (y_t^2 z_t'A_t^-1 z_t - y_hat_t^2 z_t'A_{t-1}^-1 z_t)."""
+    Z = np.column_stack([X, np.ones(T)])
+    y_hat = learner("ridge", lam=lam).partial_fit(X, Y).y_hat
+    A = lam * np.eye(4) + Z.T @ Z
+    theta = np.linalg.solve(A, Z.T @ Y)
+    least = lam * theta @ theta + np.sum((Z @ theta - Y) ** 2)
+    before, difference = lam * np.eye(4), 0.0
+    for z, y, prediction in zip(Z, Y, y_hat, strict=True):
+        after = before + np.outer(z, z)
+        difference += y**2 * (z @ np.linalg.solve(after, z))
+        difference -= prediction**2 * (z @ np.linalg.solve(before, z))
+        before = after
+    assert np.sum((y_hat - Y) ** 2) - least == pytest.approx(difference, rel=1e-9)
 
 
 def test_ridge_rff():
